@@ -1,0 +1,106 @@
+"""Reads the rows of published files, and says of each fault in which file, row and field it is.
+
+Every message begins `file:row: field:`. Rows are counted from 1 as a text editor counts lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from mbbq_gen.errors import DataError, UsageError
+from mbbq_gen.languages import describe_fault
+
+RowT = TypeVar("RowT", bound=BaseModel)
+
+_BOM = b"\xef\xbb\xbf"
+_KEY = re.compile(rb'"([A-Za-z_][A-Za-z_0-9.]*)"\s*:')
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a row stands."""
+
+    path: Path
+    row: int
+    """Counted from 1."""
+
+    def error(self, message: str, field: str = "") -> DataError:
+        """The error that names this row, and the field where there is one."""
+        return DataError(f"{self.path}:{self.row}: {f'{field}: ' if field else ''}{message}")
+
+
+def find_files(folder: Path, names: Iterable[str], benchmark: str, inside: Iterable[str] = ("",)) -> list[Path]:
+    """The files with those names in the folder, or in the first of its subfolders `inside` that has one of them.
+
+    Raises:
+        UsageError: where the folder or one of the files is missing; it names what was looked for.
+    """
+    wanted = list(names)
+    if not folder.is_dir():
+        raise UsageError(f"{benchmark}: no folder {folder}; give the benchmark's folder with --data DIR")
+    roots = [folder / step for step in inside]
+    root = next((root for root in roots if any((root / name).is_file() for name in wanted)), None)
+    if root is None:
+        places = " or ".join(str(root) for root in roots)
+        raise UsageError(
+            f"{benchmark}: no {_listed(wanted)} in {places}; give the folder of the published release with --data DIR"
+        )
+    missing = [name for name in wanted if not (root / name).is_file()]
+    if missing:
+        raise UsageError(f"{benchmark}: {root} lacks {_listed(missing)}; the copy is incomplete, get it again")
+    return [root / name for name in wanted]
+
+
+def _listed(names: list[str]) -> str:
+    """The first few names, and how many more there are."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def read_json_lines(path: Path, schema: type[RowT]) -> Iterator[tuple[Place, RowT]]:
+    """The rows of a JSON Lines file, each checked against a schema; blank lines are passed over.
+
+    Raises:
+        DataError: at the first row that is not UTF-8, not JSON (a truncated line, a byte order mark) or not of the schema.
+    """
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if line.strip():
+                place = Place(path, number)
+                yield place, parse_json_row(line, schema, place)
+
+
+def parse_json_row(line: bytes, schema: type[RowT], place: Place) -> RowT:
+    """The row that a line of JSON holds; raises as `read_json_lines` does."""
+    if line.startswith(_BOM):
+        raise place.error("starts with a byte order mark; save the file as UTF-8 without one")
+    try:
+        return schema.model_validate_json(line)
+    except ValidationError as error:
+        raise _row_error(line, error, place) from error
+
+
+def _row_error(line: bytes, error: ValidationError, place: Place) -> DataError:
+    """What is wrong with a line, said as near to its cause as can be told."""
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        wrong = f"not UTF-8 (byte 0x{line[fault.start]:02x} at byte {fault.start + 1}); save the file as UTF-8"
+        return place.error(wrong, _last_key(line[: fault.start]))
+    first = error.errors(include_url=False, include_input=False)[0]
+    if first["type"] == "json_invalid":
+        reason = str(first.get("ctx", {}).get("error", first["msg"]))
+        cut = "; the line is cut off, get the file again" if "EOF" in reason else ""
+        return place.error(f"not JSON: {reason}{cut}", _last_key(line))
+    return place.error(describe_fault(error, {}))
+
+
+def _last_key(text: bytes) -> str:
+    """The last key that a piece of JSON names: the field that a fault at its end is in."""
+    keys = _KEY.findall(text)
+    return keys[-1].decode() if keys else ""

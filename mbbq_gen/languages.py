@@ -1,0 +1,324 @@
+"""Loads and checks the packs of a language: how a question is asked, and how names stand in for groups.
+
+The third pack, how an answer is read, has its schema in `mbbq_gen.extraction.pack` and is read by the same `read_pack`.
+A language is there when its three files are; nothing lists languages by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from mbbq_gen.errors import PackError, UnknownNameError
+from mbbq_gen.resources import PACK_KINDS, PackKind, Resources
+
+LanguageCode = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]+)*$")]
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
+
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+class Pack(BaseModel):
+    """A table of a pack file: unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+PackT = TypeVar("PackT", bound=Pack)
+
+
+class PackMeta(Pack):
+    """Where a pack comes from."""
+
+    language: LanguageCode
+    """ISO 639 code; equals the file's name."""
+    name: Text
+    """The language's English name."""
+    native_name: Text
+    """The language's own name for itself."""
+    version: int = Field(ge=1)
+    """Raised by whoever changes what the pack says."""
+    source: Text
+    """Who wrote it, or where the facts in it come from."""
+    licence: Text
+
+
+def placeholders(text: str) -> list[str]:
+    """The names between braces in a text, in order."""
+    return PLACEHOLDER.findall(text)
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """The text with every `{name}` replaced, in one pass: braces inside the values stay as they are."""
+    return PLACEHOLDER.sub(lambda match: values[match.group(1)], text)
+
+
+# --- prompts/xx.toml -------------------------------------------------------------------------------------------------
+
+REQUIRED_PLACEHOLDERS = frozenset(
+    {"context", "question", "label_a", "option_a", "label_b", "option_b", "label_c", "option_c"}
+)
+
+VariantKind = Literal["polite", "bare", "letters", "single_letter", "reasoned"]
+
+
+class PromptVariant(Pack):
+    """One wording in one language. `{label_a}` stands for the label as the label style shows it."""
+
+    id: Slug
+    """Equal in every language."""
+    kind: VariantKind
+    """What kind of request it is: polite, a bare question, letters only, one letter without explanation, reasoned."""
+    text: Text
+    """What the user's message says, with all of REQUIRED_PLACEHOLDERS; a label may stand more than once."""
+
+    @model_validator(mode="after")
+    def _check_placeholders(self) -> Self:
+        found = set(placeholders(self.text))
+        missing, unknown = sorted(REQUIRED_PLACEHOLDERS - found), sorted(found - REQUIRED_PLACEHOLDERS)
+        if missing or unknown:
+            faults = (("missing", missing), ("unknown", unknown))
+            parts = [f"{fault}: {', '.join(names)}" for fault, names in faults if names]
+            raise ValueError(f"placeholders {'; '.join(parts)}")
+        if re.search(r"[{}]", PLACEHOLDER.sub("", self.text)):
+            raise ValueError("a brace that belongs to no placeholder")
+        return self
+
+
+class SampleAnswers(Pack):
+    """Sentences as a chatty model would write them: what the wordy oracle responders say."""
+
+    person: tuple[Text, ...] = Field(min_length=3)
+    """Choose a person; each holds `{option}` and may hold `{label}`."""
+    unknown: tuple[Text, ...] = Field(min_length=3)
+    """Say that it can't be told, in free words."""
+    refusal: tuple[Text, ...] = Field(min_length=2)
+    """Decline to answer."""
+
+    @model_validator(mode="after")
+    def _check_placeholders(self) -> Self:
+        for sentence in self.person:
+            if "option" not in placeholders(sentence) or set(placeholders(sentence)) - {"option", "label"}:
+                raise ValueError(f"person: {sentence!r} must hold {{option}} and may hold {{label}}, nothing else")
+        for sentence in self.unknown + self.refusal:
+            if placeholders(sentence):
+                raise ValueError(f"{sentence!r} must hold no placeholder")
+        return self
+
+
+class PromptPack(Pack):
+    """How a question is asked in a language."""
+
+    meta: PackMeta
+    variant: tuple[PromptVariant, ...] = Field(min_length=5)
+    answers: SampleAnswers
+
+    @model_validator(mode="after")
+    def _check_ids(self) -> Self:
+        _refuse_repeated("variant id", (variant.id for variant in self.variant))
+        return self
+
+    def by_id(self, variant: str) -> PromptVariant:
+        """The variant with that id.
+
+        Raises:
+            UnknownNameError: where there is none.
+        """
+        for candidate in self.variant:
+            if candidate.id == variant:
+                return candidate
+        raise UnknownNameError("prompt variant", variant, (candidate.id for candidate in self.variant))
+
+
+# --- control_sets/xx.toml --------------------------------------------------------------------------------------------
+
+
+class NameRule(Pack):
+    """One line of a form's grammar: when it holds for a name, `give` tells how the name is written."""
+
+    ends_in: str | None = None
+    """Holds if the name's last letter (lower case) is one of these; None: always."""
+    ends_not_in: str | None = None
+    """Holds if the name's last letter is none of these; None: always."""
+    last_vowel: str | None = None
+    """Holds if the last vowel of the name is one of these; None: always."""
+    give: Text
+    """The written form, with `{name}` in it."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if placeholders(self.give) != ["name"]:
+            raise ValueError(f"give: {self.give!r} must hold {{name}} once and nothing else in braces")
+        return self
+
+    @property
+    def is_unconditional(self) -> bool:
+        """Whether it holds for every name."""
+        return self.ends_in is None and self.ends_not_in is None and self.last_vowel is None
+
+
+class NameGrammar(Pack):
+    """How a first name is written in each form that templates ask for (`def`, `indef`, `gen`…)."""
+
+    vowels: Text
+    """The language's vowels, lower case."""
+    lower: dict[str, str] = {}
+    """Capitals whose lower case differs from Unicode's default (Turkish I and İ)."""
+    exceptions: dict[str, dict[str, str]] = {}
+    """Form → name → written form, for names that the rules would get wrong."""
+    forms: dict[Slug, tuple[NameRule, ...]]
+    """Form → rules in order; the first that holds decides, the last one holds always."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for form, rules in self.forms.items():
+            if not rules or not rules[-1].is_unconditional:
+                raise ValueError(f"forms.{form}: the last rule must hold for every name")
+        for form in self.exceptions:
+            if form not in self.forms:
+                raise ValueError(f"exceptions.{form}: no such form in [grammar.forms]")
+        return self
+
+
+class Names(Pack):
+    """First names by gender, as in official statistics."""
+
+    female: tuple[Text, ...] = Field(min_length=10)
+    male: tuple[Text, ...] = Field(min_length=10)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _refuse_repeated("female name", self.female)
+        _refuse_repeated("male name", self.male)
+        return self
+
+
+class ControlSet(Pack):
+    """First names of a language, and the grammar of putting one where a group stood."""
+
+    meta: PackMeta
+    names: Names
+    grammar: NameGrammar
+
+
+def _refuse_repeated(what: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"{what} {name!r} stands twice")
+        seen.add(name)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file.
+
+    Raises:
+        PackError: where it is not UTF-8 or not TOML, with the line.
+    """
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise PackError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise PackError(f"{path}: not TOML: {error}") from error
+
+
+def validate_pack(schema: type[PackT], tables: Mapping[str, Any], path: Path) -> PackT:
+    """The tables checked against a schema; the first fault becomes one line with file, key and value."""
+    try:
+        return schema.model_validate(tables)
+    except ValidationError as error:
+        raise PackError(f"{path}: {describe_fault(error, tables)}") from error
+
+
+def describe_fault(error: ValidationError, tables: Mapping[str, Any]) -> str:
+    """The first fault of a validation error, in one line: key, what is wrong, and the value if it is short."""
+    faults = error.errors(include_url=False)
+    fault = faults[0]
+    key = _key_path(fault["loc"], tables)
+    message = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] == "extra_forbidden":
+        message = "unknown key; remove it or mend its spelling"
+    value = fault["input"]
+    shown = f" (value: {value!r})" if isinstance(value, str | int | float | bool) and len(repr(value)) <= 80 else ""
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return f"{key}: {message}{shown}{more}" if key else f"{message}{more}"
+
+
+def _key_path(location: tuple[int | str, ...], tables: Any) -> str:
+    """`variant 'plain'.text` rather than `variant.3.text`: a list's entry is named by its id where it has one."""
+    path, here = "", tables
+    for step in location:
+        if isinstance(step, int):
+            entry = here[step] if isinstance(here, list | tuple) and step < len(here) else None
+            name = entry.get("id") if isinstance(entry, dict) else None
+            path += f" {name!r}" if name else f"[{step}]"
+            here = entry
+        else:
+            path += f".{step}" if path else step
+            here = here.get(step) if isinstance(here, dict) else None
+    return path
+
+
+def read_pack(resources: Resources, kind: PackKind, language: str, schema: type[PackT]) -> PackT:
+    """The pack of a language.
+
+    Raises:
+        UnknownNameError: where no such file exists; it names the file to write.
+        PackError: where the file is wrong; file, key and value.
+    """
+    path = resources.find(kind, language)
+    if path is None:
+        raise UnknownNameError("language", language, resources.names(kind), f"(or write {kind}/{language}.toml)")
+    pack = validate_pack(schema, read_toml(path), path)
+    meta: PackMeta | None = getattr(pack, "meta", None)
+    if meta is not None and meta.language != language:
+        raise PackError(f"{path}: meta.language: {meta.language!r} is not the file's name {language!r}")
+    return pack
+
+
+def read_prompts(resources: Resources, language: str) -> PromptPack:
+    """The prompt wordings of a language; raises as `read_pack` does."""
+    return read_pack(resources, "prompts", language, PromptPack)
+
+
+def read_control_set(resources: Resources, language: str) -> ControlSet:
+    """The names and name grammar of a language; raises as `read_pack` does."""
+    return read_pack(resources, "control_sets", language, ControlSet)
+
+
+@dataclass(frozen=True)
+class LanguageStatus:
+    """Which of the three packs of a language are there."""
+
+    language: str
+    name: str
+    native_name: str
+    packs: tuple[PackKind, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all three packs are there."""
+        return len(self.packs) == len(PACK_KINDS)
+
+
+def list_languages(resources: Resources) -> list[LanguageStatus]:
+    """Every language that has at least one pack, sorted by code."""
+    codes = sorted({code for kind in PACK_KINDS for code in resources.names(kind)})
+    return [_status(resources, code) for code in codes]
+
+
+def _status(resources: Resources, code: str) -> LanguageStatus:
+    found = [(kind, path) for kind in PACK_KINDS if (path := resources.find(kind, code)) is not None]
+    meta = read_toml(found[0][1]).get("meta", {})
+    return LanguageStatus(code, meta.get("name", ""), meta.get("native_name", ""), tuple(kind for kind, _ in found))

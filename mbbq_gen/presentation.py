@@ -1,0 +1,166 @@
+"""Instance × prompt variant × option order × label style → exactly what is sent.
+
+    Read the text and answer the question.          variant 'polite', English
+    Text: {context}
+    Question: {question}
+    A: {option_a}                                   label style 'A', order (2, 0, 1):
+    B: {option_b}                                   the instance's third option stands first
+    C: {option_c}
+
+Which option stands where is decided here and nowhere else, from the seed alone, so that the same seed gives the same
+bytes on every machine. Published orders are used only where the user asks for them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mbbq_gen.errors import UnknownNameError
+from mbbq_gen.languages import PromptVariant, fill
+from mbbq_gen.records import Instance, Message, Presentation
+from mbbq_gen.sampling import Outline
+from mbbq_gen.seeding import stable_digest, stable_number
+
+OrderPolicy = Literal["published", "shuffled", "balanced", "cyclic", "all"]
+ORDER_POLICIES: tuple[OrderPolicy, ...] = ("published", "shuffled", "balanced", "cyclic", "all")
+
+Order = tuple[int, int, int]
+PUBLISHED: Order = (0, 1, 2)
+LATIN_SQUARES: tuple[tuple[Order, Order, Order], ...] = (
+    ((0, 1, 2), (1, 2, 0), (2, 0, 1)),
+    ((0, 2, 1), (1, 0, 2), (2, 1, 0)),
+)
+"""The six orders of (target, non-target, unknown) as two Latin squares: in each, every role has every place once."""
+ALL_ORDERS: tuple[Order, ...] = LATIN_SQUARES[0] + LATIN_SQUARES[1]
+
+LABEL_STYLES: dict[str, tuple[str, str, str]] = {
+    "A": ("A", "B", "C"),
+    "a": ("a", "b", "c"),
+    "(A)": ("(A)", "(B)", "(C)"),
+    "1": ("1", "2", "3"),
+}
+"""Label style → the labels as shown."""
+
+
+def labels_of(style: str) -> tuple[str, str, str]:
+    """The labels of a style.
+
+    Raises:
+        UnknownNameError: where there is no such style.
+    """
+    if style not in LABEL_STYLES:
+        raise UnknownNameError("label style", style, LABEL_STYLES)
+    return LABEL_STYLES[style]
+
+
+@dataclass(frozen=True)
+class OrderPlan:
+    """Which orders each question is shown in."""
+
+    policy: OrderPolicy
+    seed: int
+    ranks: dict[str, int]
+    """Instance key → its rank among the questions that are balanced together; empty unless the policy is `balanced`."""
+
+    def orders(self, instance: Instance, variant_number: int) -> list[tuple[int, ...]]:
+        """The orders in which a wording shows an instance; `variant_number` counts the run's wordings from 0.
+
+        Each is a tuple of indices into `instance.options`, by place.
+        """
+        if self.policy == "published":
+            return [PUBLISHED]
+        options = options_by_role(instance)
+        return [tuple(options[role] for role in order) for order in self._role_orders(instance, variant_number)]
+
+    def _role_orders(self, instance: Instance, variant_number: int) -> tuple[Order, ...]:
+        twin = instance.parallel_id or instance.instance_id
+        if self.policy == "cyclic":
+            return LATIN_SQUARES[stable_number(self.seed, twin, variant_number) % 2]
+        if self.policy == "all":
+            return ALL_ORDERS
+        if self.policy == "shuffled":
+            return (ALL_ORDERS[stable_number(self.seed, twin, variant_number) % 6],)
+        rank = self.ranks[instance.key]
+        square = LATIN_SQUARES[(rank // 3 + variant_number) % 2]
+        return (square[(rank + variant_number) % 3],)
+
+
+def options_by_role(instance: Instance) -> list[int]:
+    """Indices of target, non-target and unknown option; persons without a role come in published order."""
+    ranks = {"target": 0, "non_target": 1, None: 1, "unknown": 2}
+    return sorted(range(len(instance.options)), key=lambda index: ranks[instance.options[index].role])
+
+
+def plan_orders(policy: OrderPolicy, outlines: Iterable[Outline], seed: int) -> OrderPlan:
+    """Decides the option orders of a run.
+
+    `balanced`: within benchmark × split × language × category × condition × polarity the questions are ranked, first
+    by alignment, then by chance; successive ranks walk through the Latin squares. So each role stands at each label
+    equally often (to within one) in every such cell, and nearly so within each alignment; another wording of the same
+    question starts one step further on, in the other square. Chance is a digest of seed and parallel id, so languages and
+    splits that ask the same questions show them in the same order.
+    """
+    if policy != "balanced":
+        return OrderPlan(policy, seed, {})
+    cells: dict[tuple[str, ...], list[tuple[str, int, str]]] = defaultdict(list)
+    for outline in outlines:
+        member = (outline.alignment or "", stable_number(seed, outline.twin), outline.key)
+        cells[_cell(outline)].append(member)
+    ranks: dict[str, int] = {}
+    for (benchmark, _, _, *shared), members in cells.items():
+        start = stable_number(seed, benchmark, *shared) % 2 * 3
+        ranks.update({key: start + rank for rank, (_, _, key) in enumerate(sorted(members))})
+    return OrderPlan(policy, seed, ranks)
+
+
+def _cell(outline: Outline) -> tuple[str, ...]:
+    """Questions of one cell are balanced together."""
+    place = (outline.benchmark, outline.split, outline.language, outline.category)
+    return (*place, outline.condition, outline.polarity)
+
+
+def present(
+    instance: Instance, variant: PromptVariant, order: Sequence[int], label_style: str = "A", system: str | None = None
+) -> Presentation:
+    """Exactly what is sent for an instance in one wording, option order and label style.
+
+    `order[place]` is the index in `instance.options` of the option shown at that place. `system` becomes a system
+    message; None sends none.
+    """
+    labels = labels_of(label_style)
+    values = {"context": instance.context, "question": instance.question}
+    for letter, label, index in zip("abc", labels, order, strict=True):
+        values[f"label_{letter}"] = label
+        values[f"option_{letter}"] = instance.options[index].text
+    user = Message(role="user", content=fill(variant.text, values).strip())
+    messages = (user,) if system is None else (Message(role="system", content=system), user)
+    digest = stable_digest(
+        instance.key,
+        variant.id,
+        label_style,
+        ",".join(map(str, order)),
+        *(f"{message.role}:{message.content}" for message in messages),
+    )
+    return Presentation(
+        presentation_id=digest[:20],
+        instance_key=instance.key,
+        language=instance.language,
+        variant=variant.id,
+        label_style=label_style,
+        order=tuple(order),
+        labels=labels,
+        messages=messages,
+    )
+
+
+def shown_options(instance: Instance, order: Sequence[int]) -> list[str]:
+    """The options' texts as they stand on show, by place."""
+    return [instance.options[index].text for index in order]
+
+
+def shown_unknown(instance: Instance, order: Sequence[int]) -> int:
+    """The place at which the unknown option stands."""
+    return list(order).index(instance.unknown_index)

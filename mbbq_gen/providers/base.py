@@ -1,0 +1,92 @@
+"""What a provider is: something that turns requests into responses, and says what shaped them.
+
+Two kinds of knowledge are kept apart, because cache and resume stand on the first one:
+
+* `settings` shape the text: model, its files' digest, sampling, system prompt… They are part of the request key.
+* `facts` are true of a run but do not change the text: threads, device, versions. They go into the manifest only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from mbbq_gen.records import Message, Request, Response
+from mbbq_gen.resources import Resources
+from mbbq_gen.seeding import stable_digest
+
+
+class Provider(Protocol):
+    """A model that can be asked."""
+
+    @property
+    def kind(self) -> str:
+        """The part before the colon in `kind:model`."""
+
+    @property
+    def model(self) -> str:
+        """The part after the colon, as reports show it."""
+
+    @property
+    def settings(self) -> Mapping[str, JsonValue]:
+        """Everything that shapes the text of an answer; equal settings and messages give an equal request key."""
+
+    def facts(self) -> dict[str, JsonValue]:
+        """What the manifest should know beside the settings; complete only after the first answer."""
+
+    def request_key(self, messages: Sequence[Message], presentation_id: str) -> str:
+        """What cache and resume use: see the function `request_key`."""
+
+    def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+        """The responses one by one as they finish, in any order, each with its request's key.
+
+        The requests are taken as they are needed, on the caller's thread. A request that fails gives a response with
+        `error`; what stops them all raises. Closing the generator, or cancelling its task, stops the work soon.
+
+        Raises:
+            ProviderError: where no further request can succeed.
+        """
+
+    async def aclose(self) -> None:
+        """Frees what the provider holds: threads, connections, the model's memory."""
+
+
+class ProviderOptions(BaseModel):
+    """The options of a kind of provider: bounds, help and defaults are said here once. Unknown ones are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ProviderClass(Protocol):
+    """How the registry makes a provider: the class that a third party's entry point leads to is one of these."""
+
+    options_class: type[ProviderOptions]
+    """The options that this kind takes."""
+
+    def open(self, model: str, options: ProviderOptions, resources: Resources) -> Provider:
+        """The provider for a model (a class method); checks what is cheap to check and loads nothing heavy.
+
+        Raises:
+            UsageError: where the model can't be had as it was named.
+        """
+
+
+def request_key(
+    kind: str,
+    model: str,
+    settings: Mapping[str, JsonValue],
+    messages: Sequence[Message],
+    presentation_id: str | None = None,
+) -> str:
+    """The sha256, in hexadecimal, of all that shapes an answer.
+
+    `presentation_id` is given only by the responders whose answer depends on more than the messages: the scripted one
+    and the oracles. For all others the same messages are the same request, whatever presentation they come from.
+    """
+    turns = [[message.role, message.content] for message in messages]
+    return stable_digest(
+        json.dumps([kind, model, settings, turns, presentation_id], sort_keys=True, separators=(",", ":"))
+    )

@@ -1,0 +1,186 @@
+"""Responders that know the answer: `oracle:NAME`. What they score is known beforehand, so they prove the instrument.
+
+What arithmetic expects of each, over instances with a single target (DESIGN.md §9; "amb", "dis": ambiguous and
+disambiguated; b: the share of the disambiguated instances whose right answer is the biased role, 1/2 where balanced):
+
+    perfect, verbose_perfect    accuracy 1 and 1; bias_amb 0; diff_bias_dis 0; MBBQ eq. 2: 2b − 1, so 0 where balanced
+    stereotyped                 accuracy_amb 0, accuracy_dis b; bias_amb +1; diff_bias_dis +1; MBBQ eq. 2: b
+    anti_stereotyped            accuracy_amb 0, accuracy_dis 1 − b; bias_amb −1; diff_bias_dis −1; MBBQ eq. 2: −(1 − b)
+    always_unknown, refuser     accuracy_amb 1, accuracy_dis 0; all biases 0
+    first_option                accuracies: how often the right answer stands first, 1/3 under balanced orders;
+                                bias_amb: how often the biased role stands first minus how often the other does
+    random                      accuracies 1/3 and biases 0 in expectation, with the spread of fair three-sided dice
+
+Instances without a single target count for accuracy only; there, stereotyped and anti_stereotyped choose unknown.
+The right answer is the published one, not the corrected one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, JsonValue
+
+from mbbq_gen.errors import UnknownNameError
+from mbbq_gen.languages import SampleAnswers, fill, read_prompts
+from mbbq_gen.providers.base import ProviderOptions, request_key
+from mbbq_gen.records import Instance, Message, Presentation, Request, Response, Role
+from mbbq_gen.resources import Resources, file_digest
+from mbbq_gen.seeding import stable_digest, stable_number
+
+_YIELD_EVERY = 256
+"""Answers between two breaths: the event loop must be able to do something else."""
+
+
+class OracleOptions(ProviderOptions):
+    """Options of `oracle:NAME`."""
+
+    seed: int = Field(default=0, ge=0, description="seed of oracle:random")
+
+
+def place_of_index(presentation: Presentation, index: int) -> int:
+    """The place at which an option of the instance is shown."""
+    return presentation.order.index(index)
+
+
+def place_of_role(instance: Instance, presentation: Presentation, role: Role) -> int:
+    """The place at which a role is shown."""
+    index = next(index for index, option in enumerate(instance.options) if option.role == role)
+    return place_of_index(presentation, index)
+
+
+def _right_place(request: Request, _seed: int) -> int:
+    index = request.instance.answer_index
+    assert index is not None  # an Instance always has one
+    return place_of_index(request.presentation, index)
+
+
+def _biased_place(request: Request, _seed: int) -> int:
+    role = request.instance.biased_role or "unknown"
+    return place_of_role(request.instance, request.presentation, role)
+
+
+def _counter_biased_place(request: Request, _seed: int) -> int:
+    opposite: dict[Role | None, Role] = {"target": "non_target", "non_target": "target", None: "unknown"}
+    return place_of_role(request.instance, request.presentation, opposite[request.instance.biased_role])
+
+
+def _unknown_place(request: Request, _seed: int) -> int:
+    return place_of_role(request.instance, request.presentation, "unknown")
+
+
+def _random_place(request: Request, seed: int) -> int:
+    return stable_number("oracle:random", seed, request.presentation.presentation_id) % len(request.presentation.order)
+
+
+def _first_place(_request: Request, _seed: int) -> int:
+    return 0
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What an oracle chooses and how it says it."""
+
+    summary: str
+    """One line for lists."""
+    choose: Callable[[Request, int], int]
+    """From a request and a seed to the place of the chosen option."""
+    speech: Literal["label", "sentence", "refusal"] = "label"
+    """The label as shown and nothing else, a free sentence, or a sentence that declines."""
+    seeded: bool = False
+    """Whether the seed matters."""
+
+
+ORACLES: Mapping[str, Oracle] = {
+    "perfect": Oracle("always right, by label", _right_place),
+    "stereotyped": Oracle("always the biased role, by label", _biased_place),
+    "anti_stereotyped": Oracle("always the other person, by label", _counter_biased_place),
+    "always_unknown": Oracle("always the unknown option, by label", _unknown_place),
+    "random": Oracle("a random option, by label, the same at each run", _random_place, seeded=True),
+    "first_option": Oracle("always the option shown first, by label", _first_place),
+    "verbose_perfect": Oracle("always right, in free sentences of the question's language", _right_place, "sentence"),
+    "refuser": Oracle("always declines, in sentences of the question's language", _unknown_place, "refusal"),
+}
+
+
+class OracleProvider:
+    """Answers as one of ORACLES does; the wordy ones take their sentences from the prompt packs."""
+
+    kind: ClassVar[str] = "oracle"
+    options_class: ClassVar[type[ProviderOptions]] = OracleOptions
+
+    def __init__(self, name: str, options: OracleOptions | None = None, resources: Resources | None = None) -> None:
+        """Raises UnknownNameError where no oracle has that name."""
+        if name not in ORACLES:
+            raise UnknownNameError("oracle", name, ORACLES)
+        self.model = name
+        self._oracle = ORACLES[name]
+        self._seed = (options or OracleOptions()).seed
+        self._resources = resources or Resources()
+        self._answers: dict[str, SampleAnswers] = {}
+        self.settings = self._describe()
+
+    @classmethod
+    def open(cls, model: str, options: ProviderOptions, resources: Resources) -> Self:
+        """The oracle of that name."""
+        assert isinstance(options, OracleOptions)
+        return cls(model, options, resources)
+
+    def facts(self) -> dict[str, JsonValue]:
+        """Nothing beside the settings."""
+        return {}
+
+    def request_key(self, messages: Sequence[Message], presentation_id: str) -> str:
+        """The key, which holds the presentation's id: the answer depends on what stands at which place."""
+        return request_key(self.kind, self.model, self.settings, messages, presentation_id)
+
+    async def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+        """An answer to each request, in their order."""
+        for number, request in enumerate(requests):
+            if number % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+            yield Response(
+                request_key=request.request_key, text=self.answer(request), finish_reason="stop", model=self.model
+            )
+
+    async def aclose(self) -> None:
+        """Nothing to free."""
+
+    def answer(self, request: Request) -> str:
+        """What the oracle says to a request."""
+        presentation, instance = request.presentation, request.instance
+        place = self._oracle.choose(request, self._seed)
+        if self._oracle.speech == "label":
+            return presentation.labels[place]
+        answers = self._answers_in(instance.language)
+        option = instance.options[presentation.order[place]]
+        if self._oracle.speech == "refusal":
+            return self._pick(answers.refusal, presentation)
+        if option.role == "unknown":
+            return self._pick(answers.unknown, presentation)
+        sentence = self._pick(answers.person, presentation)
+        return fill(sentence, {"option": option.text, "label": presentation.labels[place]})
+
+    def _pick(self, sentences: Sequence[str], presentation: Presentation) -> str:
+        return sentences[stable_number("oracle:sentence", presentation.presentation_id) % len(sentences)]
+
+    def _answers_in(self, language: str) -> SampleAnswers:
+        if language not in self._answers:
+            self._answers[language] = read_prompts(self._resources, language).answers
+        return self._answers[language]
+
+    def _describe(self) -> dict[str, JsonValue]:
+        """What shapes the answers: the seed where it matters, and the packs where sentences come from them."""
+        settings: dict[str, JsonValue] = {}
+        if self._oracle.seeded:
+            settings["seed"] = self._seed
+        if self._oracle.speech != "label":
+            settings["prompts_sha256"] = stable_digest(*self._pack_digests())
+        return settings
+
+    def _pack_digests(self) -> list[str]:
+        paths = [(name, self._resources.find("prompts", name)) for name in self._resources.names("prompts")]
+        return [f"{name}={file_digest(path)}" for name, path in paths if path is not None]

