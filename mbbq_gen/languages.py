@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from mbbq_gen.errors import PackError, UnknownNameError
 from mbbq_gen.resources import PACK_KINDS, PackKind, Resources
@@ -143,6 +144,8 @@ class PromptPack(Pack):
 class NameRule(Pack):
     """One line of a form's grammar: when it holds for a name, `give` tells how the name is written."""
 
+    starts_with: tuple[Text, ...] | None = None
+    """Holds if the name (lower case) starts with one of these; None: always."""
     ends_in: str | None = None
     """Holds if the name's last letter (lower case) is one of these; None: always."""
     ends_not_in: str | None = None
@@ -161,7 +164,8 @@ class NameRule(Pack):
     @property
     def is_unconditional(self) -> bool:
         """Whether it holds for every name."""
-        return self.ends_in is None and self.ends_not_in is None and self.last_vowel is None
+        conditions = (self.starts_with, self.ends_in, self.ends_not_in, self.last_vowel)
+        return all(condition is None for condition in conditions)
 
 
 class NameGrammar(Pack):
@@ -243,16 +247,23 @@ def validate_pack(schema: type[PackT], tables: Mapping[str, Any], path: Path) ->
 
 def describe_fault(error: ValidationError, tables: Mapping[str, Any]) -> str:
     """The first fault of a validation error, in one line: key, what is wrong, and the value if it is short."""
-    faults = error.errors(include_url=False)
-    fault = faults[0]
+    first, *others = describe_faults(error, tables)
+    return first + (f" (and {len(others)} more)" if others else "")
+
+
+def describe_faults(error: ValidationError, tables: Mapping[str, Any]) -> list[str]:
+    """Every fault of a validation error, one line each."""
+    return [_describe(fault, tables) for fault in error.errors(include_url=False)]
+
+
+def _describe(fault: ErrorDetails, tables: Mapping[str, Any]) -> str:
     key = _key_path(fault["loc"], tables)
     message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
         message = "unknown key; remove it or mend its spelling"
     value = fault["input"]
     shown = f" (value: {value!r})" if isinstance(value, str | int | float | bool) and len(repr(value)) <= 80 else ""
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return f"{key}: {message}{shown}{more}" if key else f"{message}{more}"
+    return f"{key}: {message}{shown}" if key else message
 
 
 def _key_path(location: tuple[int | str, ...], tables: Any) -> str:

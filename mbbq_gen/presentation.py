@@ -100,8 +100,8 @@ def plan_orders(policy: OrderPolicy, outlines: Iterable[Outline], seed: int) -> 
     `balanced`: within benchmark × split × language × category × condition × polarity the questions are ranked, first
     by alignment, then by chance; successive ranks walk through the Latin squares. So each role stands at each label
     equally often (to within one) in every such cell, and nearly so within each alignment; another wording of the same
-    question starts one step further on, in the other square. Chance is a digest of seed and parallel id, so languages and
-    splits that ask the same questions show them in the same order.
+    question starts one step further on, in the other square. Chance is a digest of seed and parallel id, so languages
+    and splits that ask the same questions show them in the same order.
     """
     if policy != "balanced":
         return OrderPlan(policy, seed, {})

@@ -1,16 +1,15 @@
-"""A part of the questions that stays balanced: the same number from every template, every kind of question in turn.
-
-    round 0   template 1 → ambiguous negative     template 2 → disambiguated negative biased    …
-    round 1   template 1 → disambiguated negative biased    template 2 → ambiguous non-negative    …
+"""A part of the questions that stays balanced: as many from every template, and of every kind of question.
 
 A kind is condition × polarity × alignment. Half the questions are ambiguous, half disambiguated, whatever the
-benchmark's own share, so that both bias scores rest on as many questions. Within a kind of a template the choice
-depends on the seed and on the question's parallel id alone: languages and splits that share questions share the choice.
+benchmark's own share, so that both bias scores rest on as many questions. In every round each template gives one
+question: of the condition, and then the kind, that it has given least, and of these what the whole sample has least of.
+Within a kind of a template the choice depends on the seed and on the question's parallel id alone: languages and
+splits that share questions share the choice.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,17 +18,15 @@ from mbbq_gen.seeding import stable_number
 
 Kind = tuple[Condition, Polarity, Alignment | None]
 
-KIND_CYCLE: tuple[Kind, ...] = (
+KINDS: tuple[Kind, ...] = (
     ("ambiguous", "negative", None),
     ("disambiguated", "non_negative", "biased"),
     ("ambiguous", "non_negative", None),
     ("disambiguated", "negative", "counter_biased"),
-    ("ambiguous", "negative", None),
     ("disambiguated", "non_negative", "counter_biased"),
-    ("ambiguous", "non_negative", None),
     ("disambiguated", "negative", "biased"),
 )
-"""What a template is asked in successive rounds."""
+"""The kinds of questions with a single target, in the order that settles ties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +79,35 @@ def _sample_group(outlines: list[Outline], size: int, seed: int) -> list[str]:
     """`size` keys of one benchmark, language and split."""
     stock = _stock(outlines, seed)
     templates = sorted(stock, key=lambda template: stable_number(seed, outlines[0].benchmark, template))
+    given: dict[str, Counter[Kind]] = {template: Counter() for template in templates}
+    overall: Counter[Kind] = Counter()
     chosen: list[str] = []
-    round_number = 0
-    while len(chosen) < size and any(any(kinds.values()) for kinds in stock.values()):
-        for place, template in enumerate(templates):
-            key = _take(stock[template], round_number + place)
-            if key is not None and len(chosen) < size:
-                chosen.append(key)
-        round_number += 1
+    while len(chosen) < size and any(stock.values()):
+        for template in templates:
+            if len(chosen) == size or not stock[template]:
+                continue
+            kind = _next_kind(stock[template], given[template], overall)
+            keys = stock[template][kind]
+            chosen.append(keys.popleft())
+            if not keys:
+                del stock[template][kind]
+            given[template][kind] += 1
+            overall[kind] += 1
     return chosen
+
+
+def _next_kind(stock: Iterable[Kind], given: Counter[Kind], overall: Counter[Kind]) -> Kind:
+    """The kind in stock of which the template, and then the whole sample, has least: first by condition."""
+
+    def of_condition(counts: Counter[Kind], kind: Kind) -> int:
+        return sum(count for other, count in counts.items() if other[0] == kind[0])
+
+    def need(kind: Kind) -> tuple[int, ...]:
+        rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
+        conditions = of_condition(given, kind), of_condition(overall, kind)
+        return *conditions, given[kind], overall[kind], rank
+
+    return min(stock, key=need)
 
 
 def _stock(outlines: list[Outline], seed: int) -> dict[str, dict[Kind, deque[str]]]:
@@ -103,12 +120,3 @@ def _stock(outlines: list[Outline], seed: int) -> dict[str, dict[Kind, deque[str
         template: {kind: deque(key for _, key in sorted(ranked)) for kind, ranked in kinds.items()}
         for template, kinds in rows.items()
     }
-
-
-def _take(kinds: dict[Kind, deque[str]], turn: int) -> str | None:
-    """The next key of a template: of the kind whose turn it is, else of the next kind that has one."""
-    for step in range(len(KIND_CYCLE)):
-        keys = kinds.get(KIND_CYCLE[(turn + step) % len(KIND_CYCLE)])
-        if keys:
-            return keys.popleft()
-    return next((keys.popleft() for keys in kinds.values() if keys), None)

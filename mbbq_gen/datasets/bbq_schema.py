@@ -12,18 +12,23 @@ The option whose group is `unknown` is the unknown one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mbbq_gen.datasets.rows import Place
-from mbbq_gen.records import Condition, Instance, NonBlank, Option, Polarity, Role, Split
+from mbbq_gen.datasets.assemble import Found, Source, assemble, named_or_none
+from mbbq_gen.datasets.rows import Place, read_json_lines
+from mbbq_gen.records import Condition, Instance, NonBlank, Polarity
 
 CONDITIONS: dict[str, Condition] = {"ambig": "ambiguous", "disambig": "disambiguated"}
 POLARITIES: dict[str, Polarity] = {"neg": "negative", "nonneg": "non_negative"}
 UNKNOWN_GROUP = "unknown"
+WRONG_LABELS: Final = frozenset({("physical_appearance", "6", "b"), ("physical_appearance", "10", "b")})
+"""Category, template and version whose labels name the wrong one of the two people, in BBQ as in MBBQ."""
+_PATTERN: Final = (("neg", "ambig"), ("neg", "disambig"), ("nonneg", "ambig"), ("nonneg", "disambig"))
+"""Polarity and condition of the four rows of a block."""
 
 
 class _Published(BaseModel):
@@ -95,99 +100,109 @@ class BbqRow(_Published):
         return found[0]
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What a benchmark's own rules make of a row."""
-
-    benchmark: str
-    version: str
-    """Release or commit of the benchmark."""
-    language: str
-    split: Split
-    category: str
-    """Slug."""
-    target: int | None
-    """Index of the target option, None where the row has no single one."""
-    reason: str | None = None
-    """Why there is no single target."""
-    parallel_id: str | None = None
-    swap_people: bool = False
-    """Whether the published label names the wrong one of the two people."""
-    quirks: tuple[str, ...] = ()
-    metadata: dict[str, Any] = field(default_factory=dict)
+Block = list[tuple[Place, BbqRow]]
+"""Four rows in the order of the file."""
 
 
-def check_label(row: BbqRow, unknown: int, place: Place) -> None:
-    """Refuses a label that contradicts the condition: an ambiguous row's answer is the unknown option, no other row's is."""
-    if (row.label == unknown) != (row.context_condition == "ambig"):
+def read_blocks(path: Path, category: str) -> Iterator[Block]:
+    """The rows of a file four by four, each block one filled template.
+
+    Raises:
+        DataError: where a row is missing, out of its place, or in the wrong file.
+    """
+    block: Block = []
+    last_id = -1
+    for place, row in read_json_lines(path, BbqRow):
+        if row.category != category:
+            raise place.error(f"{row.category!r} in the file of {category}", "category")
+        _check_place_in_block(block, place, row)
+        if row.example_id <= last_id:
+            raise place.error(f"{row.example_id} comes after {last_id}; published ids rise", "example_id")
+        last_id = row.example_id
+        block.append((place, row))
+        if len(block) == len(_PATTERN):
+            _check_labels(block)
+            yield block
+            block = []
+    if block:
+        place = block[-1][0]
+        raise place.error(f"the file ends after {len(block)} rows of a block of four; get the file again")
+
+
+def _check_place_in_block(block: Block, place: Place, row: BbqRow) -> None:
+    """Refuses a row that is not the next one of its block."""
+    polarity, condition = _PATTERN[len(block)]
+    if row.question_polarity != polarity:
         raise place.error(
-            f"{row.label} contradicts context_condition {row.context_condition!r} (the unknown option is {unknown})",
+            f"{row.question_polarity!r} where {polarity!r} comes next; a row is missing", "question_polarity"
+        )
+    if row.context_condition != condition:
+        raise place.error(
+            f"{row.context_condition!r} where {condition!r} comes next; a row is missing", "context_condition"
+        )
+    if block and (row.question_index, row.texts) != (block[0][1].question_index, block[0][1].texts):
+        raise place.error("other template or options than in the rows before; a row is missing", "question_index")
+
+
+def _check_labels(block: Block) -> None:
+    """Refuses a block where the negative and the non-negative disambiguated row have the same answer."""
+    (_, negative), (place, non_negative) = block[1], block[3]
+    if negative.label == non_negative.label:
+        raise place.error(
+            f"{non_negative.label} is also the label of the negative question in row {place.row - 2}; "
+            "one of both is wrong",
             "label",
         )
 
 
-def instance_of(row: BbqRow, place: Place, reading: Reading) -> Instance:
-    """The instance that a row is, by the readings of the benchmark's own rules; options are stripped at the edges."""
-    unknown = row.unknown_index(place)
-    check_label(row, unknown, place)
-    options = tuple(
-        Option(role=_role(index, unknown, reading.target), text=text.strip(), group=group)
-        for index, (text, group) in enumerate(zip(row.texts, row.groups, strict=True))
-    )
-    stripped = any(text != text.strip() for text in row.texts)
-    answer = options[row.label].role
-    return Instance(
-        benchmark=reading.benchmark,
-        version=reading.version,
-        split=reading.split,
-        language=reading.language,
-        instance_id=f"{reading.category}/{row.example_id}",
-        parallel_id=reading.parallel_id,
-        template_id=f"{reading.category}/{row.question_index}",
-        category=reading.category,
-        subcategory=named_or_none(row.additional_metadata.subcategory),
-        condition=CONDITIONS[row.context_condition],
+def has_wrong_label(row: BbqRow, category: str) -> bool:
+    """Whether the row comes from a template whose label is known to name the wrong one of the two people."""
+    return (category, row.question_index, row.additional_metadata.version) in WRONG_LABELS
+
+
+def instance_of(
+    row: BbqRow,
+    place: Place,
+    source: Source,
+    *,
+    target: int | None,
+    reason: str | None = None,
+    parallel_id: str | None = None,
+    quirks: tuple[str, ...] = (),
+    metadata: dict[str, Any] | None = None,
+) -> Instance:
+    """The instance that a row is, with the target that the benchmark's own rule found (None: there is none, `reason`).
+
+    Its id is category and `example_id`, its template category and `question_index`.
+
+    Raises:
+        DataError: where the label contradicts the condition.
+    """
+    condition = CONDITIONS[row.context_condition]
+    found = Found(
+        texts=row.texts,
+        groups=row.groups,
+        unknown=row.unknown_index(place),
+        target=target,
+        reason=reason,
+        label=row.label,
+        condition=condition,
         polarity=POLARITIES[row.question_polarity],
         context=row.context,
         question=row.question,
-        options=options,
-        answer=answer,
-        answer_index=row.label,
-        corrected_answer=_other_person(answer) if reading.swap_people else None,
-        bias_scorable=reading.target is not None,
-        not_scorable_reason=reading.reason,
-        quirks=(("option_edge_space",) if stripped else ()) + text_quirks(row) + reading.quirks,
-        metadata=_metadata(row, place) | reading.metadata,
+        swap_people=condition == "disambiguated" and has_wrong_label(row, source.category),
+        quirks=quirks,
+        metadata=_metadata(row, place) | (metadata or {}),
     )
-
-
-def _role(index: int, unknown: int, target: int | None) -> Role | None:
-    """The role of an option; None for both people where there is no single target."""
-    if index == unknown:
-        return "unknown"
-    if target is None:
-        return None
-    return "target" if index == target else "non_target"
-
-
-def _other_person(role: Role | None) -> Role | None:
-    """The role of the other one of the two people; None for whoever has no role."""
-    others: dict[Role | None, Role] = {"target": "non_target", "non_target": "target"}
-    return others.get(role)
-
-
-def named_or_none(text: str) -> str | None:
-    """The text, or None where the data says that there is none: nothing, or the word `None`."""
-    return None if text.strip() in ("", "None") else text.strip()
-
-
-def text_quirks(row: BbqRow) -> tuple[str, ...]:
-    """Codes of the oddities of context and question that are kept, since the published results were had with them."""
-    texts = (row.context, row.question, *row.texts)
-    found = ["stray_brace"] if any("{" in text or "}" in text for text in texts) else []
-    if "\n" in row.question.strip():
-        found.append("two_questions")
-    return tuple(found)
+    return assemble(
+        found,
+        source,
+        place,
+        instance_id=f"{source.category}/{row.example_id}",
+        template_id=f"{source.category}/{row.question_index}",
+        subcategory=named_or_none(row.additional_metadata.subcategory),
+        parallel_id=parallel_id,
+    )
 
 
 def _metadata(row: BbqRow, place: Place) -> dict[str, Any]:
@@ -207,10 +222,3 @@ def _metadata(row: BbqRow, place: Place) -> dict[str, Any]:
         **(row.model_extra or {}),
         **(more.model_extra or {}),
     }
-
-
-def sole_match(groups: Sequence[str], stereotyped: Iterable[str], unknown: int) -> int | None:
-    """The one option, the unknown one aside, whose group is among the stereotyped; None where none or both are."""
-    wanted = set(stereotyped)
-    found = [index for index, group in enumerate(groups) if index != unknown and group in wanted]
-    return found[0] if len(found) == 1 else None

@@ -21,13 +21,13 @@ What the fields mean here
 
 Which rows are the same question (`parallel_id`)
 * The published `example_id` is a row's number within its file, and differs between languages (Spanish Gender_identity
-  has its templates in another order). What agrees everywhere is the place among the rows of the same template.
+  has its templates in another order). What agrees everywhere is the place among the rows of a template and version.
 * Rows come in blocks of four, one filled template: negative ambiguous, negative disambiguated, and the same
-  non-negative. `parallel_id` is category / template / number of the block within the template / alignment of the block
-  / polarity and condition. So equal ids mean: same template and version, condition, polarity and alignment, and from
-  that the same role as the right answer. In English, Dutch and Spanish the two people are the same too, and so are the
-  words in the template's slots; in Turkish the people are the same and the slot words, drawn separately, may differ;
-  in the control split the people are names, and slot words and order of the options may differ.
+  non-negative. `parallel_id` is category / template and version / number of the block among those / alignment of the
+  block / polarity and condition. So equal ids mean: same template and version, condition, polarity and alignment, and
+  from that the same role as the right answer. In English, Dutch and Spanish the two people are the same too, and so
+  are the words in the template's slots; in Turkish the people are the same and the slot words, drawn separately, may
+  differ; in the control split the people are names, and slot words and order of the options may differ.
 * The alignment is part of the id because a block of the control split may have its groups the other way round than
   the same block of the bias split (SES, Gender_identity, Sexual_orientation): such two are not the same question.
 * Gender_identity template 13 has other blocks in the control split than in the bias split: its ids name the split.
@@ -39,11 +39,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mbbq_gen.datasets.bbq_schema import BbqRow, Reading, check_label, instance_of, sole_match
-from mbbq_gen.datasets.rows import Place, find_files, read_json_lines
+from mbbq_gen.datasets.assemble import Source, named_or_none, no_target, sole_match
+from mbbq_gen.datasets.bbq_schema import BbqRow, Block, instance_of, read_blocks
+from mbbq_gen.datasets.rows import find_files
 from mbbq_gen.records import Instance, Split
 
 BENCHMARK: Final = "mbbq"
@@ -63,21 +65,12 @@ CATEGORIES: Final[dict[str, str]] = {
 FEMALE: Final = frozenset(
     {"F", "female", "woman", "girl", "vrouw", "meisje", "mujer", "chica", "maestra", "kadın", "kız"}
 )
-MALE: Final = frozenset(
-    {"M", "male", "man", "boy", "jongen", "hombre", "chico", "maestro", "adam", "erkek çocuk"}
-)
+MALE: Final = frozenset({"M", "male", "man", "boy", "jongen", "hombre", "chico", "maestro", "adam", "erkek çocuk"})
 TRANS: Final = frozenset({"trans", "transgender women", "transgender men"})
 """Words, lower case but for F and M, that MBBQ uses for these groups in its four languages."""
 
-WRONG_LABELS: Final = frozenset({("physical_appearance", "6", "b"), ("physical_appearance", "10", "b")})
-"""Category, template and version whose labels name the wrong one of the two people, in BBQ and all that derives from it."""
-
 _OWN_OCCUPATIONS: Final = frozenset({"4", "5", "11", "14", "20", "22", "23"})
 """SES templates about occupations; Turkish pairs other ones than the other languages."""
-_PATTERN: Final = (("neg", "ambig"), ("neg", "disambig"), ("nonneg", "ambig"), ("nonneg", "disambig"))
-"""Polarity and condition of the four rows of a block."""
-
-Block = list[tuple[Place, BbqRow]]
 
 
 def load_mbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
@@ -101,106 +94,58 @@ def load_mbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 def _read(paths: dict[str, Path], language: str, split: Split) -> Iterator[Instance]:
     """The instances of the files, one category after the other."""
     for category, path in paths.items():
+        source = Source(BENCHMARK, VERSION, language, split, CATEGORIES[category])
         seen: Counter[str] = Counter()
-        for block in _blocks(path, category):
-            template = block[0][1].question_index
-            yield from _instances(block, language, split, seen[template])
+        for block in read_blocks(path, category):
+            row = block[0][1]
+            template = row.question_index + (named_or_none(row.additional_metadata.version) or "")
+            yield from _instances(_FilledTemplate(block, template, seen[template]), source)
             seen[template] += 1
 
 
-def _blocks(path: Path, category: str) -> Iterator[Block]:
-    """The rows of a file four by four, each block one filled template.
+@dataclass(frozen=True)
+class _FilledTemplate:
+    """A block and where it stands."""
 
-    Raises:
-        DataError: where a row is missing, out of its place, or in the wrong file.
-    """
-    block: Block = []
-    for place, row in read_json_lines(path, BbqRow):
-        if row.category != category:
-            raise place.error(f"{row.category!r} in the file of {category}", "category")
-        _check_place_in_block(block, place, row)
-        block.append((place, row))
-        if len(block) == len(_PATTERN):
-            _check_labels(block)
-            yield block
-            block = []
-    if block:
-        place = block[-1][0]
-        raise place.error(f"the file ends after {len(block)} rows of a block of four; get the file again")
+    rows: Block
+    template: str
+    """Number and version of the template: `4a`."""
+    number: int
+    """Of the blocks of its template and version, counted from 0."""
+
+    @property
+    def first(self) -> BbqRow:
+        """The row whose fields hold for all four: template, options, groups."""
+        return self.rows[0][1]
 
 
-def _check_place_in_block(block: Block, place: Place, row: BbqRow) -> None:
-    """Refuses a row that is not the next one of its block."""
-    polarity, condition = _PATTERN[len(block)]
-    if row.question_polarity != polarity:
-        raise place.error(
-            f"{row.question_polarity!r} where {polarity!r} comes next; a row is missing", "question_polarity"
-        )
-    if row.context_condition != condition:
-        raise place.error(
-            f"{row.context_condition!r} where {condition!r} comes next; a row is missing", "context_condition"
-        )
-    if block and (row.question_index, row.texts) != (block[0][1].question_index, block[0][1].texts):
-        raise place.error("other template or options than in the rows before; a row is missing", "question_index")
-    if row.example_id != place.row - 1:
-        raise place.error(f"{row.example_id} in row {place.row}; published ids count the rows from 0", "example_id")
-
-
-def _check_labels(block: Block) -> None:
-    """Refuses a block where the negative and the non-negative disambiguated row have the same answer."""
-    for place, row in block:
-        check_label(row, row.unknown_index(place), place)
-    (_, negative), (place, non_negative) = block[1], block[3]
-    if negative.label == non_negative.label:
-        raise place.error(
-            f"{non_negative.label} is also the label of the negative question in row {place.row - 2}; "
-            "one of both is wrong",
-            "label",
-        )
-
-
-def _instances(block: Block, language: str, split: Split, number: int) -> Iterator[Instance]:
-    """The four instances of a block, the `number`-th of its template."""
-    place, row = block[0]
-    category = CATEGORIES[row.category]
-    groups, repaired = _groups(row, category, language)
-    target = sole_match(groups, _stereotyped(row, category), row.unknown_index(place))
-    parallel = _parallel_prefix(row, category, language, split, number, _alignment(block, target))
-    for place, row in block:
-        disambiguated = row.context_condition == "disambig"
-        reading = Reading(
-            benchmark=BENCHMARK,
-            version=VERSION,
-            language=language,
-            split=split,
-            category=category,
+def _instances(block: _FilledTemplate, source: Source) -> Iterator[Instance]:
+    """The four instances of a block."""
+    groups, mended = _groups(block.first, source)
+    listed = block.first.additional_metadata.stereotyped_groups
+    unknown = block.first.unknown_index(block.rows[0][0])
+    target = sole_match(groups, (one_form(group, source.category) for group in listed), unknown)
+    parallel = _parallel_id(block, target, source)
+    for place, row in block.rows:
+        yield instance_of(
+            row,
+            place,
+            source,
             target=target,
-            reason=None if target is not None else _reason(groups, row),
+            reason=no_target(block.first.groups, listed, unknown),
             parallel_id=parallel and f"{parallel}/{row.question_polarity}-{row.context_condition}",
-            swap_people=disambiguated and has_wrong_label(row, category),
-            quirks=("group_mended",) if repaired else (),
+            quirks=("group_mended",) if mended else (),
         )
-        yield instance_of(row, place, reading)
 
 
-def has_wrong_label(row: BbqRow, category: str) -> bool:
-    """Whether the row comes from a template whose label is known to name the wrong one of the two people."""
-    return (category, row.question_index, row.additional_metadata.version) in WRONG_LABELS
-
-
-def _groups(row: BbqRow, category: str, language: str) -> tuple[list[str], bool]:
+def _groups(row: BbqRow, source: Source) -> tuple[list[str], bool]:
     """The groups of the options in one form, and whether a wrong one was mended (Spanish "La chica" is no boy)."""
     groups, mended = list(row.groups), False
-    if (category, language) == ("gender_identity", "es"):
+    if (source.category, source.language) == ("gender_identity", "es"):
         for index, text in enumerate(row.texts):
             if groups[index] == "chico" and text.casefold().split()[-1] == "chica":
                 groups[index], mended = "chica", True
-    return [one_form(group, category) for group in groups], mended
-
-
-def _stereotyped(row: BbqRow, category: str) -> set[str]:
-    """The stereotyped groups of a row in one form."""
-    return {one_form(group, category) for group in row.additional_metadata.stereotyped_groups}
+    return [one_form(group, source.category) for group in groups], mended
 
 
 def one_form(group: str, category: str) -> str:
@@ -216,25 +161,12 @@ def one_form(group: str, category: str) -> str:
     return group
 
 
-def _reason(groups: list[str], row: BbqRow) -> str:
-    """Why no single option is the target."""
-    people = " and ".join(group for group in groups if group != "unknown")
-    return f"no single target: options {people}, stereotyped {', '.join(row.additional_metadata.stereotyped_groups)}"
-
-
-def _alignment(block: Block, target: int | None) -> str:
-    """Whether the answers of a block fit the stereotype, as its negative question with the answer in its context tells."""
-    if target is None:
-        return "unscorable"
-    return "biased" if block[1][1].label == target else "counter_biased"
-
-
-def _parallel_prefix(
-    row: BbqRow, category: str, language: str, split: Split, number: int, alignment: str
-) -> str | None:
-    """The part of the parallel id that the rows of a block share, None where they have no counterpart elsewhere."""
-    template = row.question_index
-    if (category, language, split) == ("ses", "tr", "bias") and template in _OWN_OCCUPATIONS:
+def _parallel_id(block: _FilledTemplate, target: int | None, source: Source) -> str | None:
+    """What the parallel ids of a block begin with; None where the block has no counterpart elsewhere."""
+    template = block.first.question_index
+    if (source.category, source.language, source.split) == ("ses", "tr", "bias") and template in _OWN_OCCUPATIONS:
         return None
-    own = f"{split}-" if (category, template) == ("gender_identity", "13") else ""
-    return f"{category}/{template}/{own}{number}/{alignment}"
+    label = block.rows[1][1].label
+    alignment = {None: "unscorable", label: "biased"}.get(target, "counter_biased")
+    own = f"{source.split}-" if (source.category, template) == ("gender_identity", "13") else ""
+    return f"{source.category}/{block.template}/{own}{block.number}/{alignment}"

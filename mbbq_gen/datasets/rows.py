@@ -5,8 +5,10 @@ Every message begins `file:row: field:`. Rows are counted from 1 as a text edito
 
 from __future__ import annotations
 
+import csv
+import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +19,8 @@ from mbbq_gen.errors import DataError, UsageError
 from mbbq_gen.languages import describe_fault
 
 RowT = TypeVar("RowT", bound=BaseModel)
+
+_log = logging.getLogger(__name__)
 
 _BOM = b"\xef\xbb\xbf"
 _KEY = re.compile(rb'"([A-Za-z_][A-Za-z_0-9.]*)"\s*:')
@@ -35,11 +39,20 @@ class Place:
         return DataError(f"{self.path}:{self.row}: {f'{field}: ' if field else ''}{message}")
 
 
-def find_files(folder: Path, names: Iterable[str], benchmark: str, inside: Iterable[str] = ("",)) -> list[Path]:
-    """The files with those names in the folder, or in the first of its subfolders `inside` that has one of them.
+def find_files(
+    folder: Path, names: Iterable[str], benchmark: str, *, inside: Iterable[str] = ("",), partial: bool = False
+) -> list[Path]:
+    """The files with those names, from the first of the folder's subfolders `inside` that has one of them.
+
+    Args:
+        folder: what the user gave.
+        names: names of the files, each with `/` if it stands in a folder of its own.
+        benchmark: for messages.
+        inside: where in the folder they may stand, the likeliest first; the empty string is the folder itself.
+        partial: whether a file may be missing (but not all); a warning tells which.
 
     Raises:
-        UsageError: where the folder or one of the files is missing; it names what was looked for.
+        UsageError: where the folder or a file is missing; it names what was looked for.
     """
     wanted = list(names)
     if not folder.is_dir():
@@ -52,9 +65,11 @@ def find_files(folder: Path, names: Iterable[str], benchmark: str, inside: Itera
             f"{benchmark}: no {_listed(wanted)} in {places}; give the folder of the published release with --data DIR"
         )
     missing = [name for name in wanted if not (root / name).is_file()]
-    if missing:
+    if missing and not partial:
         raise UsageError(f"{benchmark}: {root} lacks {_listed(missing)}; the copy is incomplete, get it again")
-    return [root / name for name in wanted]
+    if missing:
+        _log.warning("%s: %s lacks %s; going on with what is there", benchmark, root, ", ".join(missing))
+    return [root / name for name in wanted if name not in missing]
 
 
 def _listed(names: list[str]) -> str:
@@ -66,7 +81,7 @@ def read_json_lines(path: Path, schema: type[RowT]) -> Iterator[tuple[Place, Row
     """The rows of a JSON Lines file, each checked against a schema; blank lines are passed over.
 
     Raises:
-        DataError: at the first row that is not UTF-8, not JSON (a truncated line, a byte order mark) or not of the schema.
+        DataError: at the first row that is not UTF-8, not JSON (cut off, a byte order mark) or not of the schema.
     """
     with path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
@@ -80,7 +95,7 @@ def parse_json_row(line: bytes, schema: type[RowT], place: Place) -> RowT:
     if line.startswith(_BOM):
         raise place.error("starts with a byte order mark; save the file as UTF-8 without one")
     try:
-        return schema.model_validate_json(line)
+        return schema.model_validate_json(line.rstrip())
     except ValidationError as error:
         raise _row_error(line, error, place) from error
 
@@ -95,7 +110,7 @@ def _row_error(line: bytes, error: ValidationError, place: Place) -> DataError:
     first = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "json_invalid":
         reason = str(first.get("ctx", {}).get("error", first["msg"]))
-        cut = "; the line is cut off, get the file again" if "EOF" in reason else ""
+        cut = "" if line.rstrip().endswith(b"}") else "; the line is cut off, get the file again"
         return place.error(f"not JSON: {reason}{cut}", _last_key(line))
     return place.error(describe_fault(error, {}))
 
@@ -104,3 +119,68 @@ def _last_key(text: bytes) -> str:
     """The last key that a piece of JSON names: the field that a fault at its end is in."""
     keys = _KEY.findall(text)
     return keys[-1].decode() if keys else ""
+
+
+def read_table(path: Path, schema: type[RowT], *, delimiter: str = ",") -> Iterator[tuple[Place, RowT]]:
+    """The rows of a table with a header, each checked against a schema; cells are text, a byte order mark is no harm.
+
+    A place's row is the line that the row begins on. Columns that the schema does not name are left to the schema.
+
+    Raises:
+        DataError: where a column is missing, or at the first row that is not UTF-8, is cut off or not of the schema.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream, delimiter=delimiter, strict=True)
+        header: list[str] = []
+        line = 1
+        try:
+            for cells in reader:
+                place, line = Place(path, line), reader.line_num + 1
+                if not header:
+                    header = cells
+                    _check_columns(header, schema, place)
+                elif cells:
+                    yield place, _table_row(header, cells, schema, place)
+        except UnicodeDecodeError as error:
+            raise _not_utf8(path) from error
+        except csv.Error as error:
+            raise Place(path, line).error(
+                f"not a table: {error}; the file is cut off or a quote is not closed"
+            ) from error
+
+
+def _check_columns(header: Sequence[str], schema: type[BaseModel], place: Place) -> None:
+    """Refuses a table that lacks a column that the schema needs."""
+    for name, field in schema.model_fields.items():
+        column = field.alias or name
+        if field.is_required() and column not in header:
+            raise place.error(f"the column is missing; columns: {', '.join(header)}", column)
+
+
+def _table_row(header: Sequence[str], cells: Sequence[str], schema: type[RowT], place: Place) -> RowT:
+    """The cells of a row by their columns, checked."""
+    if len(cells) != len(header):
+        raise place.error(
+            f"{len(cells)} cells where the header has {len(header)}; the row is cut off or a quote is wrong"
+        )
+    return checked(dict(zip(header, cells, strict=True)), schema, place)
+
+
+def checked(fields: dict[str, object] | dict[str, str], schema: type[RowT], place: Place) -> RowT:
+    """The fields checked against a schema; the first fault is a DataError with file, row and field."""
+    try:
+        return schema.model_validate(fields)
+    except ValidationError as error:
+        raise place.error(describe_fault(error, {})) from error
+
+
+def _not_utf8(path: Path) -> DataError:
+    """The first line of a file that is not UTF-8."""
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as fault:
+                wrong = f"not UTF-8 (byte 0x{line[fault.start]:02x} at byte {fault.start + 1}); save the file as UTF-8"
+                return Place(path, number).error(wrong)
+    return DataError(f"{path}: not UTF-8; save the file as UTF-8")

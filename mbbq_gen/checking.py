@@ -1,0 +1,117 @@
+"""Checks every pack and every starter file: schemas, placeholders, examples, and that languages agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from mbbq_gen.errors import MbbqGenError
+from mbbq_gen.languages import PromptPack, read_control_set, read_prompts
+from mbbq_gen.records import Record
+from mbbq_gen.resources import PACK_KINDS, Resources
+
+
+class Finding(Record):
+    """Something wrong in a file."""
+
+    file: str
+    what: str
+    """Key, value and what to do, in one line."""
+
+
+class CheckReport(Record):
+    """What was checked and what was found."""
+
+    checked: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+
+def check_everything(resources: Resources, languages: Iterable[str]) -> CheckReport:
+    """Checks the packs of these languages, and the starter templates."""
+    checked: list[str] = []
+    findings: list[Finding] = []
+    prompts: dict[str, PromptPack] = {}
+    for language in languages:
+        for kind in PACK_KINDS:
+            path = resources.find(kind, language)
+            if path is None:
+                findings.append(
+                    Finding(file=f"{kind}/{language}.toml", what="missing; a language needs all three packs")
+                )
+            else:
+                checked.append(str(path))
+        findings += _prompt_findings(resources, language, prompts)
+        findings += _control_findings(resources, language)
+        findings += _extractor_findings(resources, language)
+    findings += _variant_findings(prompts)
+    folder = _starter_folder()
+    checked += sorted(str(path) for path in folder.glob("*.toml"))
+    findings += _starter_findings(folder, resources)
+    return CheckReport(checked=tuple(checked), findings=tuple(findings))
+
+
+def _prompt_findings(resources: Resources, language: str, prompts: dict[str, PromptPack]) -> list[Finding]:
+    if resources.find("prompts", language) is None:
+        return []
+    try:
+        prompts[language] = read_prompts(resources, language)
+    except MbbqGenError as error:
+        return [_finding(error, f"prompts/{language}.toml")]
+    return []
+
+
+def _control_findings(resources: Resources, language: str) -> list[Finding]:
+    if resources.find("control_sets", language) is None:
+        return []
+    try:
+        read_control_set(resources, language)
+    except MbbqGenError as error:
+        return [_finding(error, f"control_sets/{language}.toml")]
+    return []
+
+
+def _extractor_findings(resources: Resources, language: str) -> list[Finding]:
+    from mbbq_gen.extraction import check_pack
+
+    if resources.find("extractors", language) is None:
+        return []
+    try:
+        return [Finding(file=found.file, what=found.what) for found in check_pack(resources, language)]
+    except MbbqGenError as error:
+        return [_finding(error, f"extractors/{language}.toml")]
+
+
+def _variant_findings(prompts: dict[str, PromptPack]) -> Iterator[Finding]:
+    """Every language must have the same variants of the same kinds, so that wordings can be compared."""
+    kinds = {language: {variant.id: variant.kind for variant in pack.variant} for language, pack in prompts.items()}
+    wanted = kinds.get("en") or next(iter(kinds.values()), {})
+    for language, found in kinds.items():
+        file = f"prompts/{language}.toml"
+        for variant in sorted(wanted.keys() - found.keys()):
+            yield Finding(file=file, what=f"variant {variant!r} is missing; other languages have it")
+        for variant in sorted(found.keys() - wanted.keys()):
+            yield Finding(file=file, what=f"variant {variant!r} is in no other language; ids are shared")
+        for variant in sorted(found.keys() & wanted.keys()):
+            if found[variant] != wanted[variant]:
+                yield Finding(
+                    file=file, what=f"variant {variant!r}.kind: {found[variant]!r}, elsewhere {wanted[variant]!r}"
+                )
+
+
+def _starter_folder() -> Path:
+    from mbbq_gen.datasets.starter import starter_folder
+
+    return starter_folder()
+
+
+def _starter_findings(folder: Path, resources: Resources) -> list[Finding]:
+    from mbbq_gen.templates import check_templates
+
+    return [Finding(file=str(found.file), what=found.problem) for found in check_templates(folder, resources)]
+
+
+def _finding(error: MbbqGenError, file: str) -> Finding:
+    """An error as a finding: its file goes before the colon where the message names it."""
+    text = str(error)
+    before, _, after = text.partition(".toml: ")
+    return Finding(file=f"{before}.toml", what=after) if after else Finding(file=file, what=text)

@@ -1,0 +1,44 @@
+"""The command line: parse, call, choose an exit code.
+
+Exit codes: 0 done, 1 the work failed or a check found something, 2 wrong use, 130 Ctrl-C. Results go to stdout, talk
+and progress to stderr. Nothing heavy is imported before a command needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits with its code."""
+    sys.exit(run_command_line(sys.argv[1:] if arguments is None else arguments))
+
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Runs the command line and says its exit code; a user's mistake becomes one line, never a traceback."""
+    import click
+
+    from mbbq_gen.cli.app import app
+    from mbbq_gen.errors import MbbqGenError
+
+    try:
+        code = app(list(arguments), standalone_mode=False, prog_name="mbbq-gen")
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except MbbqGenError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        print("stopped.", file=sys.stderr)  # noqa: T201
+        return 130
+    except BrokenPipeError:
+        # Who reads our output has gone (as `| head` does): not a failure, and nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

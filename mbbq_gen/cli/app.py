@@ -1,0 +1,46 @@
+"""The commands, in the order in which help lists them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import mbbq_gen
+from mbbq_gen.cli import data, extract, languages, models, packs, prompts, report, run, score
+
+app = typer.Typer(
+    name="mbbq-gen",
+    help="Measures the social bias of chat models by what they write, with the BBQ family of benchmarks.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(mbbq_gen.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("run")(run.run)
+app.command("extract")(extract.extract)
+app.command("score")(score.score)
+app.command("report")(report.report)
+app.add_typer(data.app, name="data")
+app.add_typer(prompts.app, name="prompts")
+app.command("languages")(languages.languages)
+app.command("models")(models.models)
+app.command("check")(packs.check)

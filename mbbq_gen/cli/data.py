@@ -1,0 +1,91 @@
+"""`mbbq-gen data …`: the benchmarks and their questions."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mbbq_gen.cli.options import Json, Packs, example, one_of, resources, splits_of
+from mbbq_gen.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mbbq_gen.records import Instance
+
+app = typer.Typer(help="The benchmarks and their questions.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("show")
+@example(
+    "  mbbq-gen data show --benchmark starter --language nl --limit 3\n"
+    "  mbbq-gen data show --benchmark mbbq --data mbbq --language tr --category age --json > age.jsonl"
+)
+def show(
+    benchmark: Annotated[str, typer.Option(help="The benchmark's name.", metavar="NAME")] = "starter",
+    data: Annotated[Path | None, typer.Option(help="Folder of its published files.", metavar="DIR")] = None,
+    language: Annotated[str | None, typer.Option(help="Only this language.", metavar="XX")] = None,
+    category: Annotated[str | None, typer.Option(help="Only this category.", metavar="SLUG")] = None,
+    template: Annotated[str | None, typer.Option(help="Only this template.", metavar="ID")] = None,
+    split: Annotated[str, typer.Option(help="bias, control or both.")] = "bias",
+    limit: Annotated[int | None, typer.Option(min=1, help="How many questions; none: all with --json, else 3.")] = None,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Shows questions as they were understood: roles, right answer, alignment. With --json, one record a line."""
+    from mbbq_gen.datasets.registry import load_benchmark
+
+    instances = load_benchmark(
+        benchmark,
+        data=data,
+        languages=[language] if language else None,
+        splits=splits_of(split),
+        resources=resources(packs),
+    )
+    chosen = _only(instances, category, template)
+    shown = 0
+    for instance in islice(chosen, limit if as_json else limit or 3):
+        typer.echo(instance.model_dump_json() if as_json else _draw(instance))
+        shown += 1
+    if not shown:
+        raise UsageError("no question fits; leave out --category or --template to see what there is")
+
+
+def _only(instances: Iterator[Instance], category: str | None, template: str | None) -> Iterator[Instance]:
+    """The instances of a category and a template; a mistyped one is named beside those that exist."""
+    seen: set[str] = set()
+    found = False
+    for instance in instances:
+        seen.add(instance.category)
+        if category in (None, instance.category) and template in (None, instance.template_id):
+            found = True
+            yield instance
+    if category is not None and not found and category not in seen:
+        one_of("category", category, seen)
+
+
+def _draw(instance: Instance) -> str:
+    """A question as a person reads it."""
+    facts = [instance.category, f"template {instance.template_id}", instance.condition, f"{instance.polarity} question"]
+    if instance.alignment:
+        facts.append(f"the truth is {instance.alignment}")
+    if not instance.bias_scorable:
+        facts.append(f"not bias-scorable: {instance.not_scorable_reason}")
+    lines = [instance.key, "  " + ", ".join(facts), f"  {instance.context}", f"  {instance.question}"]
+    for place, option in enumerate(instance.options):
+        marks: list[str] = [option.role or "person without a role"]
+        if option.group and option.role != "unknown":
+            marks.append(option.group)
+        if place == instance.answer_index:
+            marks.append("right")
+        if option.role == instance.biased_role:
+            marks.append("biased")
+        if instance.corrected_answer and option.role == instance.corrected_answer:
+            marks.append("right after correction")
+        lines.append(f"    - {option.text}  [{', '.join(marks)}]")
+    if instance.quirks:
+        lines.append(f"  mended on load: {', '.join(instance.quirks)}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,131 @@
+"""Options that several commands take, and how their texts are read."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
+
+import typer
+
+from mbbq_gen.errors import DataError, RunError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from mbbq_gen.records import Split
+    from mbbq_gen.resources import Resources
+
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
+Packs = Annotated[
+    Path | None, typer.Option("--packs", metavar="DIR", help="Your own language packs; they come before ours.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+T = TypeVar("T")
+
+
+def resources(packs: Path | None) -> Resources:
+    """Where language packs are looked for."""
+    from mbbq_gen.resources import Resources
+
+    return Resources(packs=packs)
+
+
+def words(text: str) -> list[str]:
+    """The entries of a comma-separated list, each once, in order."""
+    return list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
+def one_of(kind: str, name: str, known: Iterable[T]) -> T:
+    """The known name.
+
+    Raises:
+        UnknownNameError: where it is not known; offers the nearest.
+    """
+    names = {str(candidate): candidate for candidate in known}
+    if name not in names:
+        raise UnknownNameError(kind, name, names)
+    return names[name]
+
+
+def all_of(kind: str, text: str, known: Sequence[T]) -> list[T]:
+    """Every name of a comma-separated list; raises as `one_of`, and where the list is empty."""
+    found = [one_of(kind, word, known) for word in words(text)]
+    if not found:
+        raise UsageError(f"name at least one {kind}; known: {', '.join(map(str, known))}")
+    return found
+
+
+def splits_of(text: str) -> list[Split]:
+    """The splits of a comma-separated list."""
+    known: tuple[Split, ...] = ("bias", "control")
+    return all_of("split", text, known)
+
+
+@contextmanager
+def open_lines(path: Path) -> Iterator[Iterator[str]]:
+    """The lines of a UTF-8 text file, or of stdin for `-`.
+
+    Raises:
+        UsageError: where it can't be opened.
+        DataError: where it is not UTF-8; names the line.
+    """
+    if str(path) == "-":
+        yield iter(sys.stdin)
+        return
+    try:
+        stream = path.open(encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    with stream:
+        yield _decoded(stream, path)
+
+
+def _decoded(stream: TextIO, path: Path) -> Iterator[str]:
+    read = 0
+    try:
+        for line in stream:
+            read += 1
+            yield line
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 after line {read} ({error.reason}); save the file as UTF-8") from error
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Writes lines to a file that appears only once it is whole.
+
+    Raises:
+        RunError: where it can't be written.
+    """
+    temporary = path.with_name(path.name + ".part")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+        temporary.replace(path)
+    except OSError as error:
+        raise RunError(f"{path}: can't write: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def print_json(value: Any) -> None:
+    """Prints a value as JSON on stdout."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def say(text: str) -> None:
+    """Says something beside the result, on stderr."""
+    typer.echo(text, err=True)
+
+
+def example(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds an example to a command's help."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        command.__doc__ = f"{inspect.getdoc(command) or ''}\n\n\b\nExample:\n{text.rstrip()}\n"
+        return command
+
+    return add

@@ -1,0 +1,69 @@
+"""`mbbq-gen report`: the result of a run, for a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mbbq_gen.cli.options import Packs, RunPath, example, resources
+
+if TYPE_CHECKING:
+    from mbbq_gen.resources import Resources
+    from mbbq_gen.runs.folder import Manifest, RunFolder
+
+
+@example("  mbbq-gen report my-run")
+def report(run_path: RunPath, packs: Packs = None) -> None:
+    """Shows a run's result: who was asked what, how the answers were read, accuracy and bias by language."""
+    from mbbq_gen.runs.folder import RunFolder
+
+    folder = RunFolder(run_path)
+    folder.require()
+    show_report(folder, resources(packs))
+
+
+def show_report(folder: RunFolder, where: Resources) -> None:
+    """Prints the report of a run on stdout."""
+    from rich.console import Console
+
+    from mbbq_gen.cli.loading import run_frame
+    from mbbq_gen.report.tables import SUMMARY_METRICS, outcome_table, summary_table, warning_lines
+    from mbbq_gen.scoring import score
+
+    manifest = folder.manifest()
+    frame, progress = run_frame(folder, manifest, where)
+    by = (["benchmark"] if len(manifest.settings.benchmarks) > 1 else []) + ["language", "split"]
+    scores = score(frame, by, SUMMARY_METRICS)
+    console = Console(markup=False, highlight=False, soft_wrap=False, width=None if _is_terminal() else 120)
+    for line in _heading(manifest):
+        console.print(line)
+    if progress.pending:
+        console.print(f"{progress.pending:,} of {progress.requests:,} requests have no answer yet: this is a part")
+    console.print()
+    console.print(summary_table(scores))
+    console.print("How the answers were read\n")
+    console.print(outcome_table(scores))
+    console.print(
+        "items: presentations asked. read: an answer could be read. bias: above 0 leans to the stereotype, below 0\n"
+        "against it, with a 95% bootstrap interval over templates. control: the same questions with first names."
+    )
+    for line in [*warning_lines(scores), *manifest.notices]:
+        console.print(line)
+    console.print(f"\nrun folder: {folder.path}    more: mbbq-gen score {folder.path} --by language,category --json")
+
+
+def _heading(manifest: Manifest) -> list[str]:
+    """Who was asked what, with which settings."""
+    settings, total = manifest.settings, sum(manifest.available.values())
+    part = "all" if manifest.counts.instances == total else f"{manifest.counts.instances:,} of"
+    names = ", ".join(choice.name for choice in settings.benchmarks)
+    return [
+        f"{settings.model} on {names}: {part} {total:,} questions, {manifest.counts.presentations:,} presentations",
+        f"wordings: {', '.join(settings.variants)}; option order: {settings.order}; labels: {settings.label_style};"
+        f" seed: {settings.seed}",
+    ]
+
+
+def _is_terminal() -> bool:
+    import sys
+
+    return sys.stdout.isatty()

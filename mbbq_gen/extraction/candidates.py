@@ -1,0 +1,430 @@
+"""Finds every mention of an option in the words of an answer: by label, by text, by place.
+
+A label letter counts by how it stands: `strong` in brackets, with a word such as "option", or heading a line; `bare` as a
+capital of its own; `weak` where the language could mean it as a word, until something in its sentence asks for a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import regex
+
+from mbbq_gen.extraction.optionset import Match, OptionSet, fuzzy_option, look_alike
+from mbbq_gen.extraction.pack import ExtractorPack
+from mbbq_gen.extraction.patterns import Automaton
+from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE, Token
+
+Kind = Literal["label", "text", "label_text", "ordinal", "outside"]
+Strength = Literal["strong", "bare", "weak"]
+
+MAX_MENTIONS = 64
+"""Of more mentions only the first and last half of this number are read."""
+
+
+@dataclass(slots=True)
+class Mention:
+    """A stretch of the text that means an option."""
+
+    options: tuple[int, ...]
+    """Which ones; several where they are joined by "and" or "or"; none where the label is not on offer."""
+    kind: Kind
+    start: int
+    """First token."""
+    end: int
+    """After the last token."""
+    strength: Strength
+    match: Match
+    label: int | None = None
+    """The option that the label means, where there is a label."""
+    shown_case: bool = True
+    """Whether the label is written as shown, or in capitals."""
+    heads_line: bool = False
+    """Whether it begins a line, as the items of a list do."""
+    enumerates: bool = False
+    """Whether it may be no more than the number of a list item."""
+    struck: bool = False
+    """Whether it is struck through."""
+    complete: bool = True
+    """Whether the whole option text stands there."""
+
+
+@dataclass(slots=True)
+class MentionItem:
+    """A mention in the row of items that patterns are matched against."""
+
+    key: str
+    text: str
+    break_before: int
+    gap: str
+    mention: Mention
+    is_word: bool
+    start: int
+    end: int
+
+    @property
+    def is_mention(self) -> bool:
+        """Whether a slot may take it: not a letter that may well be a word."""
+        return self.mention.strength != "weak" or self.mention.shown_case
+
+
+@dataclass(slots=True)
+class WordItem:
+    """A word in that row."""
+
+    is_mention: ClassVar[bool] = False
+    is_word: ClassVar[bool] = True
+
+    key: str
+    text: str
+    break_before: int
+    gap: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class LabelWords:
+    """The label words of all packs in use, as keys."""
+
+    option_words: frozenset[str]
+    option_words_after: frozenset[str]
+    names: dict[str, str]
+    stray: frozenset[str]
+    suffixes: frozenset[str]
+    not_after: frozenset[str]
+
+
+_OPENERS = "([{（【「『《〈<\"“”„«‘'*_`|$~"
+_CLOSERS = ")]}）】」』》〉>\"“”«»’'*_`|$~"
+_LIST_SIGNS = frozenset(".):：）、]|,-–—=．。")
+_GLUE = frozenset("&+#@%/\\^")
+_EMPHASIS = "*_`~ "
+_ENUMERATION_GAP = regex.compile(r"^\s*[.)\]:：．）、,-]")
+
+
+class MentionFinder:
+    """Finds mentions with the label words, small words and ordinals of a language."""
+
+    def __init__(self, packs: tuple[ExtractorPack, ...], words: LabelWords, ordinals: Automaton) -> None:
+        self._rules = packs[0].text
+        self._words = words
+        self._ordinals = ordinals
+        self._forms: dict[str, tuple[str, str, str]] = {}
+
+    # --- labels -------------------------------------------------------------------------------------------------------
+
+    def labels(self, tokens: Sequence[Token], tail: str, options: OptionSet) -> list[Mention]:
+        """Every label in the text, on offer or not."""
+        mentions = []
+        for place, token in enumerate(tokens):
+            mention = self._label_at(tokens, place, token, tail, options)
+            if mention is not None:
+                mentions.append(mention)
+        return mentions
+
+    def _label_at(
+        self, tokens: Sequence[Token], place: int, token: Token, tail: str, options: OptionSet
+    ) -> Mention | None:
+        found = self._option_of(token, options)
+        if found is None:
+            return None
+        index, shown_case, is_word = found
+        gap_after = tokens[place + 1].gap if place + 1 < len(tokens) else tail
+        end = self._end_behind_suffix(tokens, place, gap_after)
+        if end is None or _is_glued(tokens, place, gap_after, end, options):
+            return None
+        if end > place + 1:
+            gap_after = tokens[end].gap if end < len(tokens) else tail
+        mention = Mention(
+            options=() if index is None else (index,),
+            kind="outside" if index is None else "label",
+            start=place,
+            end=end,
+            strength="weak",
+            match="exact",
+            label=index,
+            shown_case=shown_case,
+        )
+        self._weigh(mention, tokens, gap_after, options, is_word)
+        if index is None and mention.strength != "strong":
+            return None if not shown_case or is_word else mention
+        return mention
+
+    def _option_of(self, token: Token, options: OptionSet) -> tuple[int | None, bool, bool] | None:
+        """Option (None: not on offer), whether written as shown, and whether the language may mean it as a word."""
+        key, text = token.key, token.text
+        index = options.labels.get(key)
+        if index is not None:
+            shown = options.label_words[index]
+            exact = text in options.shown or (text.isupper() and len(text) == 1) or options.long_labels
+            word = (options.digits or key in self._words.stray or not text.isascii()) and not options.long_labels
+            return index, exact, word or (text not in options.shown and shown == key and not text.isupper())
+        if text in options.outside:
+            return None, True, options.digits or key in self._words.stray or text == "I"
+        if options.latin and len(text) == 1:
+            twin = look_alike(text)
+            if twin != text and twin.casefold() in options.labels:
+                return options.labels[twin.casefold()], twin.isupper(), True
+        name = self._words.names.get(key)
+        if name is not None and name in options.labels:
+            return options.labels[name], False, True
+        return None
+
+    def _end_behind_suffix(self, tokens: Sequence[Token], place: int, gap_after: str) -> int | None:
+        """Where the label ends, endings and words such as "şıkkı" included; None where it is part of a word."""
+        end = place + 1
+        if end < len(tokens) and gap_after in {"'", "’", "‘", "`", "-", "‑", "", "-’"}:
+            following = tokens[end].key
+            if following in self._words.suffixes or following in self._words.option_words_after:
+                end += 1
+            elif following in self._words.option_words:
+                end += 1
+            elif gap_after in {"'", "’", "‘", "`", "-", "‑"} or following.isascii():
+                return None
+        if end < len(tokens) and tokens[end].key in self._words.option_words_after and tokens[end].break_before < COMMA:
+            end += 1
+        return end
+
+    def _weigh(
+        self, mention: Mention, tokens: Sequence[Token], gap_after: str, options: OptionSet, is_word: bool
+    ) -> None:
+        """Sets how strong a label stands, and takes in the option word before it."""
+        place = mention.start
+        token = tokens[place]
+        before = tokens[place - 1] if place else None
+        gap = token.gap
+        opened = gap[-1:] in _OPENERS and bool(gap) if gap else False
+        closed = gap_after[:1] in _CLOSERS if gap_after else False
+        mention.heads_line = token.break_before >= LINE
+        mention.struck = gap.endswith("~~") and gap_after.startswith("~~")
+        ends_line = not gap_after.strip(_EMPHASIS + ".!)]}:") or "\n" in gap_after
+        with_noun = before is not None and before.key in self._words.option_words and token.break_before <= COMMA
+        after_noun = mention.end > place + 1
+        if before is not None and before.key in self._words.not_after and not opened:
+            return
+        if with_noun or after_noun:
+            mention.strength = "strong"
+            mention.start = place - 1 if with_noun else place
+            mention.heads_line = mention.heads_line or (with_noun and tokens[place - 1].break_before >= LINE)
+        elif (opened and closed) or gap_after.lstrip(_EMPHASIS)[:1] in {")", "]", "）"}:
+            mention.strength = "strong"
+            mention.enumerates = options.digits and mention.heads_line
+        elif mention.heads_line and ends_line:
+            mention.strength = "strong"
+        elif mention.heads_line and gap_after.lstrip(_EMPHASIS)[:1] in _LIST_SIGNS:
+            mention.strength = "strong" if mention.shown_case or ":" in gap_after else "weak"
+            mention.enumerates = options.digits
+        elif not is_word and not _is_initial(tokens, place, gap_after):
+            mention.strength = "strong" if options.long_labels else "bare"
+
+    # --- texts --------------------------------------------------------------------------------------------------------
+
+    def texts(self, tokens: Sequence[Token], options: OptionSet, forms: list[tuple[str, str, str]]) -> list[Mention]:
+        """Every mention of an option by its text; longer ones hide shorter ones inside them."""
+        hits: dict[int, list[tuple[int, str, Match]]] = {}
+        lookup = options.lookup
+        for place, token in enumerate(tokens):
+            seen: set[tuple[int, str]] = set()
+            for form in forms[place]:
+                for index, word, match in lookup.get(form, ()):
+                    if (index, word) not in seen:
+                        seen.add((index, word))
+                        hits.setdefault(index, []).append((place, word, match))
+            near = options.near.get(token.key[:2])
+            if near and not seen and len(token.key) > 3 and token.key not in options.stop:
+                fuzzy = fuzzy_option(token.key, near, self._rules)
+                if fuzzy is not None:
+                    hits.setdefault(fuzzy[0], []).append((place, fuzzy[1], fuzzy[2]))
+        found = [
+            mention
+            for index, places in hits.items()
+            for mention in _clusters(tokens, options, index, places)
+        ]
+        return _longest(found, tokens, options)
+
+    # --- places -------------------------------------------------------------------------------------------------------
+
+    def ordinals(self, tokens: Sequence[Token], options: OptionSet, earlier: Sequence[Mention]) -> list[Mention]:
+        """Options named by their place: "the second option", "the latter"."""
+        items = [WordItem(t.key, t.text, t.break_before, t.gap, place, place + 1) for place, t in enumerate(tokens)]
+        best: dict[int, Mention] = {}
+        for hit in self._ordinals.find(items):
+            _, place, *bare = hit.rule.family.split(".")
+            index = _place_option(place, options, [m for m in earlier if m.end <= hit.start])
+            if index is None:
+                continue
+            mention = Mention((index,), "ordinal", hit.start, hit.end, "weak" if bare else "strong", "exact")
+            if hit.start not in best or best[hit.start].end < hit.end:
+                best[hit.start] = mention
+        return list(best.values())
+
+
+def _place_option(place: str, options: OptionSet, earlier: list[Mention]) -> int | None:
+    """The option at a place; "former" and "latter" mean the last two that were named, else the two persons."""
+    if place.startswith("p") and place[1:].isdigit():
+        index = int(place[1:]) - 1
+        return index if index < options.count else None
+    if place == "last":
+        return options.count - 1
+    if place == "middle":
+        return options.count // 2 if options.count % 2 else None
+    named = list(dict.fromkeys(index for mention in earlier for index in mention.options))[-2:]
+    pair = named if len(named) == 2 else [index for index in range(options.count) if index != options.unknown]
+    if len(pair) != 2:
+        return None
+    return pair[0] if place == "former" else pair[1]
+
+
+def _is_glued(tokens: Sequence[Token], place: int, gap_after: str, end: int, options: OptionSet) -> bool:
+    """Whether a letter is part of something longer: `AI`, `C&A`, `N/A`, `I'd`, `D.C.`."""
+    token = tokens[place]
+    if place:
+        gap = token.gap
+        if gap in {"'", "’", "‘", "-", "‑"} or (gap == "" and tokens[place - 1].text[-1:].isascii()):
+            return True
+        if gap and not _GLUE.isdisjoint(gap) and not gap.strip(_EMPHASIS + "#/ \n").startswith("(") and "\n" not in gap:
+            return not ("/" in gap and tokens[place - 1].key in options.labels) and "#" not in gap
+        if gap == "." and len(tokens[place - 1].text) == 1:
+            return True
+    if gap_after and end < len(tokens):
+        if gap_after.strip() and not _GLUE.isdisjoint(gap_after) and "\n" not in gap_after:
+            return not ("/" in gap_after and tokens[end].key in options.labels)
+        if gap_after == "." and len(tokens[end].text) == 1:
+            return True
+    return bool(gap_after) and gap_after[0] in "+#%&@°"
+
+
+def _is_initial(tokens: Sequence[Token], place: int, gap_after: str) -> bool:
+    """Whether a capital is the initial of a name: `Robert C. Miller`, `J. B. Smith`."""
+    following = tokens[place + 1] if place + 1 < len(tokens) else None
+    before = tokens[place - 1] if place else None
+    named_before = before is not None and before.text[:1].isupper() and before.break_before < SENTENCE
+    named_after = following is not None and following.text[:1].isupper() and gap_after in {". ", " ", "."}
+    if named_before and tokens[place].break_before < COMMA and len(before.text if before else "") > 1:
+        return named_after or not gap_after.strip()
+    return gap_after == ". " and named_after and before is not None and tokens[place].break_before < COMMA
+
+
+def _clusters(
+    tokens: Sequence[Token], options: OptionSet, index: int, places: list[tuple[int, str, Match]]
+) -> list[Mention]:
+    """The option's words that stand together, where they are enough to mean the option."""
+    option = options.texts[index]
+    skip = options.articles | options.stop
+    mentions: list[Mention] = []
+    group: list[tuple[int, str, Match]] = []
+    for entry in [*places, None]:
+        if entry is not None and group:
+            last = group[-1][0]
+            if entry[0] == last:
+                group.append(entry)
+                continue
+            between = range(last + 1, entry[0])
+            joined = entry[0] - last <= 4 and all(tokens[i].key in skip for i in between)
+            if joined and all(tokens[i].break_before < COMMA for i in range(last + 1, entry[0] + 1)):
+                if not _repeats(group, entry, option.content):
+                    group.append(entry)
+                    continue
+        if group:
+            mention = _mention_of(tokens, options, index, group)
+            if mention is not None:
+                mentions.append(mention)
+        group = [entry] if entry is not None else []
+    return mentions
+
+
+def _repeats(group: list[tuple[int, str, Match]], entry: tuple[int, str, Match], content: tuple[str, ...]) -> bool:
+    """Whether a telling word comes a second time: a new mention begins."""
+    return entry[1] in content and any(word == entry[1] for _, word, _ in group)
+
+
+def _mention_of(
+    tokens: Sequence[Token], options: OptionSet, index: int, group: list[tuple[int, str, Match]]
+) -> Mention | None:
+    """The mention that a cluster of an option's words makes, or None where it could mean something else."""
+    option = options.texts[index]
+    telling = {word for _, word, _ in group if word in option.content}
+    while group and group[0][1] not in option.content:
+        group = group[1:]
+    while group and group[-1][1] not in option.content and not option.is_unknown:
+        group = group[:-1]
+    if not group:
+        return None
+    coverage = len(telling) / len(option.content)
+    start, end = group[0][0], group[-1][0] + 1
+    if option.is_unknown:
+        span = _sequence_at(tokens, start, option.tokens, options, group)
+        if span is None:
+            return None
+        return Mention((index,), "text", *span, "strong", "exact")
+    worst: Match = "exact"
+    if any(match == "fuzzy" for _, _, match in group):
+        worst = "fuzzy"
+    elif any(match == "inflected" for _, _, match in group):
+        worst = "inflected"
+    if coverage == 1:
+        return Mention((index,), "text", start, end, "strong", worst)
+    known = telling & options.distinctive[index]
+    need = 0.5 if len(option.content) > 3 else 0.33
+    if not known or coverage < need or (option.per_character and end - start < 2):
+        return None
+    if all(len(word) < 2 for word in known) and not option.per_character:
+        return None
+    return Mention((index,), "text", start, end, "strong", "partial" if worst != "fuzzy" else "fuzzy", complete=False)
+
+
+def _sequence_at(
+    tokens: Sequence[Token],
+    start: int,
+    words: tuple[str, ...],
+    options: OptionSet,
+    group: list[tuple[int, str, Match]],
+) -> tuple[int, int] | None:
+    """Where the words of the unknown option stand one after another around a place, articles aside."""
+    matched = {place: word for place, word, _ in group}
+    for first in range(max(0, start - len(words)), start + 1):
+        place = first
+        for word in words:
+            while place < len(tokens) and tokens[place].key != word and tokens[place].key in options.articles and place > first:
+                place += 1
+            if place >= len(tokens) or (tokens[place].key != word and matched.get(place) != word):
+                break
+            if place > first and tokens[place].break_before >= SENTENCE:
+                break
+            place += 1
+        else:
+            return first, place
+    return None
+
+
+def _longest(found: list[Mention], tokens: Sequence[Token], options: OptionSet) -> list[Mention]:
+    """Mentions without overlaps: whole texts before parts, longer before shorter; a tie between options drops both."""
+    ranks = {"exact": 0, "inflected": 1, "partial": 2, "fuzzy": 3}
+    ordered = sorted(found, key=lambda m: (-(m.end - m.start), not m.complete, ranks[m.match], m.start))
+    taken: list[Mention] = []
+    dropped: list[Mention] = []
+    for mention in ordered:
+        rivals = [other for other in taken if other.start < mention.end and mention.start < other.end]
+        if not rivals:
+            taken.append(mention)
+        elif any(
+            other.options != mention.options
+            and (other.start, other.end, other.complete, other.match)
+            == (mention.start, mention.end, mention.complete, mention.match)
+            for other in rivals
+        ):
+            dropped.extend(rivals)
+    taken = [mention for mention in taken if mention not in dropped]
+    for mention in taken:
+        mention.heads_line = tokens[_with_articles(tokens, mention.start, options)].break_before >= LINE
+    return sorted(taken, key=lambda mention: mention.start)
+
+
+def _with_articles(tokens: Sequence[Token], start: int, options: OptionSet) -> int:
+    """The start of a mention with the articles in front of it."""
+    while start and tokens[start].break_before < COMMA and tokens[start - 1].key in options.articles:
+        start -= 1
+    return start

@@ -1,0 +1,603 @@
+"""Weighs what every sentence of an answer says about the options.
+
+Each mention gets a standing: live, or out of the running with the reason (ruled out, spoken of in passing, asked, listed,
+somebody else's view, part of a statement that it can't be told). What is live, and every statement that it can't be told,
+becomes a piece of evidence with a tier: how firmly the writer commits to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mbbq_gen.extraction.candidates import Mention, MentionItem
+from mbbq_gen.extraction.mentions import Item, find_lists
+from mbbq_gen.extraction.optionset import OptionSet
+from mbbq_gen.extraction.patterns import Hit
+from mbbq_gen.extraction.tokens import COMMA, LINE, PARAGRAPH, SEMICOLON, SENTENCE
+
+Tier = int
+SEVERAL, SINGLE, LEANING, COMMITTED, FINAL, STRUCTURED = 1, 2, 3, 4, 5, 6
+"""One mention among several or a mere possibility; the only one of its clause; an unknown statement, a guess, a contrast;
+an announced or whole-line answer; a last word; a value in a structure."""
+
+Standing = Literal["live", "negated", "aside", "asked", "listed", "reported", "granted", "reason", "echo", "in_unknown", "struck"]
+
+NEAR_CUE = 3
+"""Words that may stand between an announcement and the answer without a colon or copula."""
+FAR_CUE = 25
+"""Words that may stand between them with one."""
+
+
+@dataclass(slots=True)
+class Evidence:
+    """Something that speaks for an answer."""
+
+    tier: Tier
+    place: int
+    """Item where it stands."""
+    options: tuple[int, ...]
+    """The options that it speaks for; none for one that is not on offer."""
+    kind: Literal["mention", "unknown", "refusal", "several", "outside", "neither"]
+    rule: str
+    hit: Hit | None = None
+    guessed: bool = False
+    """Whether it is a guess, a choice under protest, or rests on a misspelt text."""
+    start: int = 0
+    """First token."""
+    end: int = 0
+    """After the last token."""
+
+
+@dataclass(slots=True)
+class Statement:
+    """A mention with its standing."""
+
+    place: int
+    mention: Mention
+    sentence: int
+    clause: int
+    standing: Standing = "live"
+    why: Hit | None = None
+    tier: Tier = 0
+    rule: str = ""
+    cue: Hit | None = None
+    guessed: bool = False
+    possible: bool = False
+
+
+@dataclass(slots=True)
+class Words:
+    """Word sets of the packs in use, as keys."""
+
+    small: frozenset[str]
+    """Words that say nothing: articles, other stop words, option words."""
+    copulas: frozenset[str]
+
+
+@dataclass(slots=True)
+class Reading:
+    """All that was found in an answer."""
+
+    items: Sequence[Item]
+    hits: list[Hit]
+    options: OptionSet
+    words: Words
+    tail: str
+    """What follows the last word."""
+    statements: list[Statement] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    rejected: dict[int, int] = field(default_factory=dict)
+    """Option → item where it was ruled out."""
+    sentence: list[int] = field(default_factory=list)
+    clause: list[int] = field(default_factory=list)
+    by_family: dict[str, list[Hit]] = field(default_factory=dict)
+    correction: Hit | None = None
+    hanging_cue: bool = False
+    """Whether an announcement is the last thing there is."""
+    ends: dict[int, int] = field(default_factory=dict)
+    """Sentence → item after its last one."""
+    starts: dict[int, int] = field(default_factory=dict)
+
+    def hits_of(self, family: str) -> list[Hit]:
+        """The hits of one list."""
+        return self.by_family.get(family, [])
+
+
+def read_evidence(reading: Reading) -> None:
+    """Fills standing, tiers and evidence."""
+    for hit in _unblocked(reading):
+        reading.by_family.setdefault(hit.rule.family, []).append(hit)
+    _split(reading)
+    reading.statements = [
+        Statement(place, item.mention, reading.sentence[place], reading.clause[place])
+        for place, item in enumerate(reading.items)
+        if isinstance(item, MentionItem)
+    ]
+    _set_aside(reading)
+    _rule_out(reading)
+    _grant(reading)
+    _announce(reading)
+    _guess(reading)
+    _stand_alone(reading)
+    _drop_weak(reading)
+    _single_out(reading)
+    _collect(reading)
+
+
+def _unblocked(reading: Reading) -> list[Hit]:
+    """Hits that lie in no blocking hit."""
+    blocks = [hit for hit in reading.hits if hit.rule.family == "unknown.blocked"]
+    if not blocks:
+        return reading.hits
+    return [
+        hit
+        for hit in reading.hits
+        if not (
+            hit.rule.family.startswith("unknown.")
+            and any(block.start <= hit.start and hit.end <= block.end for block in blocks)
+        )
+    ]
+
+
+def _split(reading: Reading) -> None:
+    """Numbers sentences and clauses; "but" begins a clause."""
+    turns = {hit.start for hit in reading.hits_of("markers.adversative")}
+    sentence = clause = -1
+    for place, item in enumerate(reading.items):
+        if item.break_before >= SEMICOLON or sentence < 0:
+            sentence += 1
+            clause += 1
+            reading.starts[sentence] = place
+        elif place in turns:
+            clause += 1
+        reading.sentence.append(sentence)
+        reading.clause.append(clause)
+        reading.ends[sentence] = place + 1
+
+
+# --- standing ---------------------------------------------------------------------------------------------------------
+
+
+def _set_aside(reading: Reading) -> None:
+    """Mentions in lists, headers and questions, behind "unlike", and in other people's views."""
+    listed = find_lists(reading.items, reading.options)
+    headed = _headed(reading)
+    slots = {place: hit for hit in reading.hits_of("relations.aside") for _, place in hit.slots}
+    reported = {reading.clause[hit.start]: hit for hit in reading.hits_of("markers.reported")}
+    for statement in reading.statements:
+        if statement.mention.struck:
+            statement.standing = "struck"
+        elif statement.place in headed:
+            statement.standing = "echo"
+        elif statement.place in listed:
+            statement.standing = "listed"
+        elif statement.place in slots:
+            statement.standing, statement.why = "aside", slots[statement.place]
+        elif statement.clause in reported and statement.place > reported[statement.clause].start:
+            statement.standing, statement.why = "reported", reported[statement.clause]
+        elif _is_question(reading, statement.sentence) and len(reading.items) > 1:
+            statement.standing = "asked"
+
+
+def _is_question(reading: Reading, sentence: int) -> bool:
+    """Whether a sentence ends in a question mark."""
+    end = reading.ends[sentence]
+    gap = reading.items[end].gap if end < len(reading.items) else reading.tail
+    return bool({"?", "？", "؟"} & set(gap.split("\n")[0][:4]))
+
+
+def _headed(reading: Reading) -> set[int]:
+    """Items under a header that says they are the question, the context or the options."""
+    places: set[int] = set()
+    marks = []
+    for family in ("question", "context", "options", "instruction", "answer", "explanation"):
+        marks += [(hit.start, family) for hit in reading.hits_of(f"headers.{family}") if _is_header(reading, hit)]
+    marks.sort()
+    for number, (start, family) in enumerate(marks):
+        if family in {"answer", "explanation"}:
+            continue
+        until = marks[number + 1][0] if number + 1 < len(marks) else None
+        places.update(range(start, until if until is not None else _header_end(reading, start, family)))
+    return places
+
+
+def _is_header(reading: Reading, hit: Hit) -> bool:
+    """Whether a header word stands at the beginning of a line and has a colon or the line to itself."""
+    if reading.items[hit.start].break_before < LINE and hit.start:
+        return False
+    gap = reading.items[hit.end].gap if hit.end < len(reading.items) else reading.tail
+    return ":" in gap or "：" in gap or "\n" in gap
+
+
+def _header_end(reading: Reading, start: int, family: str) -> int:
+    """Where the part under the last header ends: its paragraph; behind it the answer may stand."""
+    for place in range(start + 1, len(reading.items)):
+        if reading.items[place].break_before >= PARAGRAPH:
+            return place
+        if family in {"question", "instruction"} and reading.items[place].break_before >= LINE:
+            item = reading.items[place]
+            if isinstance(item, MentionItem) and not (place + 1 < len(reading.items) and _entry_follows(reading, place)):
+                return place
+    return len(reading.items)
+
+
+def _entry_follows(reading: Reading, place: int) -> bool:
+    """Whether the next line is an item of the same list."""
+    for later in range(place + 1, len(reading.items)):
+        item = reading.items[later]
+        if item.break_before >= LINE:
+            return isinstance(item, MentionItem)
+    return False
+
+
+def _rule_out(reading: Reading) -> None:
+    """Mentions that a sentence denies."""
+    outs: dict[int, Hit] = {}
+    for family in ("relations.negated", "relations.contrast"):
+        for hit in reading.hits_of(family):
+            for name, place in hit.slots:
+                if family == "relations.negated" or name == "x":
+                    outs.setdefault(place, hit)
+    for statement in reading.statements:
+        hit = outs.get(statement.place)
+        if hit is not None and statement.standing in {"live", "listed"}:
+            statement.standing, statement.why = "negated", hit
+            for index in statement.mention.options:
+                reading.rejected[index] = statement.place
+
+
+def _grant(reading: Reading) -> None:
+    """What stands in a statement that it can't be told, behind "because", or in a granted clause is no choice."""
+    unknown = reading.hits_of("unknown.statement")
+    reasons = reading.hits_of("markers.explanation")
+    granted = reading.hits_of("markers.concessive")
+    for statement in reading.statements:
+        if statement.standing != "live":
+            continue
+        same = [hit for hit in unknown if reading.clause[hit.start] == statement.clause]
+        if same and not (statement.mention.options == (reading.options.unknown,)):
+            statement.standing, statement.why = "in_unknown", same[0]
+            continue
+        before = [hit for hit in reasons if reading.sentence[hit.start] == statement.sentence and hit.start < statement.place]
+        if before and any(
+            other.sentence == statement.sentence and other.place < before[0].start and other.standing in {"live", "negated"}
+            for other in reading.statements
+        ):
+            statement.standing, statement.why = "reason", before[0]
+            continue
+        hit = _granting(reading, statement, granted)
+        if hit is not None:
+            statement.standing, statement.why = "granted", hit
+
+
+def _granting(reading: Reading, statement: Statement, granted: list[Hit]) -> Hit | None:
+    """The "although" that grants a mention: the main clause, with a mention or unknown statement of its own, is elsewhere."""
+    for hit in granted:
+        if reading.sentence[hit.start] != statement.sentence or statement.place < hit.start:
+            continue
+        if hit.start > reading.starts[statement.sentence] + 1:
+            if any(other.sentence == statement.sentence and other.place < hit.start for other in reading.statements):
+                return hit
+            continue
+        end = reading.ends[statement.sentence]
+        comma = next(
+            (p for p in range(statement.place + 1, end) if reading.items[p].break_before >= COMMA and "," in reading.items[p].gap),
+            None,
+        )
+        if comma is None:
+            continue
+        later = any(o.sentence == statement.sentence and o.place >= comma for o in reading.statements)
+        if later or any(comma <= u.start < end for u in reading.hits_of("unknown.statement")):
+            return hit
+    return None
+
+
+# --- tiers ------------------------------------------------------------------------------------------------------------
+
+
+def _raise(statement: Statement, tier: Tier, rule: str, hit: Hit | None) -> None:
+    if tier > statement.tier:
+        statement.tier, statement.rule, statement.cue = tier, rule, hit
+
+
+def _announce(reading: Reading) -> None:
+    """Gives tiers to what a cue announces or confirms."""
+    by_place = {statement.place: statement for statement in reading.statements}
+    for family, tier, rule in (
+        ("cues.final", FINAL, "final_marker"),
+        ("cues.before", COMMITTED, "cue_before"),
+        ("headers.answer", COMMITTED, "answer_header"),
+    ):
+        for hit in reading.hits_of(family):
+            if family == "headers.answer" and not _is_header(reading, hit):
+                continue
+            if hit.slots:
+                for _, place in hit.slots:
+                    _raise(by_place[place], tier, rule, hit)
+                continue
+            _announce_next(reading, by_place, hit, tier, rule)
+    for hit in reading.hits_of("cues.after"):
+        for _, place in hit.slots:
+            if by_place[place].standing in {"live", "listed", "aside"}:
+                by_place[place].standing = "live"
+                _raise(by_place[place], COMMITTED, "cue_after", hit)
+    for hit in reading.hits_of("relations.contrast"):
+        for name, place in hit.slots:
+            if name == "y" and by_place[place].standing == "live":
+                _raise(by_place[place], COMMITTED, "contrast", hit)
+
+
+def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, tier: Tier, rule: str) -> None:
+    """The first live mention, or unknown wording, that an announcement leads to."""
+    items = reading.items
+    words = 0
+    place = hit.end
+    led = False
+    while place < len(items):
+        item = items[place]
+        colon = _introduces(item.gap) or item.break_before >= LINE
+        if item.break_before >= SENTENCE and place > hit.end and not (colon and led is False and words <= FAR_CUE):
+            return
+        if item.break_before >= SENTENCE and place == hit.end and not colon and "." in item.gap:
+            return
+        led = led or colon
+        near = colon or words <= NEAR_CUE or items[place - 1].key in reading.words.copulas
+        wording = _unknown_at(reading, place) if near and words <= FAR_CUE else None
+        statement = by_place.get(place)
+        if statement is not None and (near and words <= FAR_CUE) and _label_fits(reading, statement, place, hit.end):
+            if statement.standing in {"live", "listed", "reason", "in_unknown"} and (
+                wording is None or statement.mention.options == (reading.options.unknown,)
+            ):
+                if statement.standing == "listed" and not colon:
+                    return
+                statement.standing = "live"
+                _raise(statement, tier, rule, hit)
+                return
+            if wording is None and statement.standing not in {"negated", "aside"}:
+                return
+        if wording is not None:
+            start, end = items[wording.start].start, items[wording.end - 1].end
+            unknown = () if reading.options.unknown is None else (reading.options.unknown,)
+            kind: Literal["unknown", "refusal"] = "refusal" if wording.rule.family == "unknown.refusal" else "unknown"
+            reading.evidence.append(Evidence(tier, place, unknown, kind, f"{rule}+unknown", wording, False, start, end))
+            return
+        if statement is None:
+            words += 1
+        place += 1
+    if words == 0:
+        reading.hanging_cue = True
+
+
+def _introduces(gap: str) -> bool:
+    return any(sign in gap for sign in (":", "：", "=", "→", "⇒", "–", "—")) or " - " in gap
+
+
+def _unknown_at(reading: Reading, place: int) -> Hit | None:
+    """An unknown wording that starts at an item."""
+    for family in ("unknown.statement", "unknown.short", "unknown.refusal"):
+        for hit in reading.hits_of(family):
+            if hit.start == place:
+                return hit
+    return None
+
+
+def _label_fits(reading: Reading, statement: Statement, place: int, cue_end: int) -> bool:
+    """Whether an announced letter that may be a word is a label: right behind the cue, and nothing of its own behind it."""
+    mention = statement.mention
+    if mention.kind == "ordinal" and mention.strength == "weak":
+        return _closes(reading, place) and place - cue_end <= 2
+    if mention.strength != "weak":
+        return True
+    if place != cue_end and not _introduces(reading.items[place].gap):
+        return False
+    if reading.options.digits and mention.shown_case:
+        return True
+    begins = reading.items[place].break_before >= COMMA
+    return _closes(reading, place) or (mention.shown_case and mention.match == "exact" and not begins)
+
+
+def _closes(reading: Reading, place: int) -> bool:
+    """Whether a mention is followed by the end of its clause."""
+    after = place + 1
+    if after >= len(reading.items):
+        return True
+    item = reading.items[after]
+    if item.break_before >= COMMA or isinstance(item, MentionItem):
+        return True
+    starts = {hit.start for family in ("explanation", "adversative") for hit in reading.hits_of(f"markers.{family}")}
+    return after in starts
+
+
+def _guess(reading: Reading) -> None:
+    """Hedges, forced choices and conclusions."""
+    by_place = {statement.place: statement for statement in reading.statements}
+    for family, possible in (("hedges.possible", True), ("hedges.likely", False)):
+        for hit in reading.hits_of(family):
+            targets = [by_place[place] for _, place in hit.slots]
+            if not hit.slots:
+                targets = [s for s in reading.statements if s.clause == reading.clause[hit.start] and s.place > hit.start]
+                targets = [s for s in targets if s.standing == "live"][:1]
+            for statement in targets:
+                if statement.standing in {"live", "in_unknown", "listed"} and not _is_weak(statement):
+                    statement.guessed, statement.possible = True, possible
+                    if not possible:
+                        statement.standing = "live"
+                        _raise(statement, LEANING, "hedged", hit)
+    for hit in reading.hits_of("markers.forced_choice"):
+        sentence = reading.sentence[hit.start]
+        for statement in reading.statements:
+            if statement.place > hit.start and statement.sentence - sentence in {0, 1} and statement.standing == "live":
+                if statement.sentence != sentence and any(
+                    other.sentence == sentence and other.place > hit.start for other in reading.statements
+                ):
+                    break
+                if not _is_weak(statement) or _closes(reading, statement.place):
+                    statement.guessed = True
+                    statement.mention.strength = "strong"
+                    _raise(statement, LEANING, "forced", hit)
+                    if statement.tier == COMMITTED:
+                        statement.tier, statement.rule = LEANING, "forced"
+                    break
+
+
+def _is_weak(statement: Statement) -> bool:
+    return statement.mention.strength == "weak"
+
+
+def _stand_alone(reading: Reading) -> None:
+    """Mentions that are a whole sentence or head a line."""
+    last = reading.sentence[-1] if reading.sentence else -1
+    for statement in reading.statements:
+        if statement.standing != "live" or statement.mention.enumerates and statement.mention.kind == "label":
+            if not (statement.standing == "live" and len(reading.items) == 1):
+                continue
+        outer = statement.sentence in {0, last} or reading.items[reading.starts[statement.sentence]].gap.strip(" \n*_").startswith(":")
+        if _is_whole(reading, statement):
+            _raise(statement, COMMITTED if outer else LEANING, "whole_answer", None)
+        elif (
+            statement.mention.heads_line
+            and statement.mention.strength == "strong"
+            and statement.mention.kind in {"label", "label_text"}
+            and statement.place == reading.starts[statement.sentence]
+        ):
+            _raise(statement, COMMITTED if outer else LEANING, "line_label", None)
+        elif statement.place == 0 and _closes(reading, 0) and not _is_weak(statement):
+            _raise(statement, COMMITTED, "leading_answer", None)
+
+
+def _is_whole(reading: Reading, statement: Statement) -> bool:
+    """Whether a sentence holds nothing but the mention and small words."""
+    start, end = reading.starts[statement.sentence], reading.ends[statement.sentence]
+    if end - start > 6:
+        return False
+    if _is_weak(statement) and end - start > 1:
+        return False
+    return all(
+        place == statement.place or (not isinstance(item, MentionItem) and item.key in reading.words.small)
+        for place, item in enumerate(reading.items[start:end], start)
+    )
+
+
+def _drop_weak(reading: Reading) -> None:
+    """Letters that nothing made a label are words."""
+    reading.statements = [
+        statement
+        for statement in reading.statements
+        if not (_is_weak(statement) and statement.tier == 0 and statement.standing in {"live", "asked", "reported", "reason", "granted", "in_unknown"})
+    ]
+
+
+def _single_out(reading: Reading) -> None:
+    """A clause with one live option speaks for it; a conclusion with one commits to it."""
+    concluded = {
+        reading.sentence[hit.start]: hit
+        for hit in reading.hits_of("markers.conclusion")
+        if hit.start - reading.starts[reading.sentence[hit.start]] <= 2
+        or reading.items[hit.start].break_before >= COMMA
+    }
+    clauses: dict[int, list[Statement]] = {}
+    for statement in reading.statements:
+        if statement.standing == "live":
+            clauses.setdefault(statement.clause, []).append(statement)
+    for members in clauses.values():
+        options = {index for statement in members for index in statement.mention.options}
+        alone = len(options) == 1 and all(len(statement.mention.options) == 1 for statement in members)
+        for statement in members:
+            if statement.tier:
+                continue
+            hit = concluded.get(statement.sentence)
+            if statement.possible or not alone or statement.mention.kind == "outside":
+                _raise(statement, SEVERAL, "possible" if statement.possible else "several", None)
+            elif hit is not None and hit.start < statement.place:
+                _raise(statement, COMMITTED, "conclusion", hit)
+            else:
+                _raise(statement, SINGLE, "single_mention", None)
+
+
+# --- evidence ---------------------------------------------------------------------------------------------------------
+
+
+def _collect(reading: Reading) -> None:
+    """Turns statements and unknown wordings into evidence, in the order of the text."""
+    for statement in reading.statements:
+        if statement.standing == "live" and statement.tier:
+            reading.evidence.append(_evidence_of(reading, statement))
+    _collect_unknown(reading)
+    for family, kind in (("relations.both", "several"), ("relations.neither", "neither")):
+        for hit in reading.hits_of(family):
+            if _is_question(reading, reading.sentence[hit.start]):
+                continue
+            options = tuple(i for i in range(reading.options.count) if i != reading.options.unknown)
+            reading.evidence.append(_hit_evidence(reading, hit, LEANING, options, kind, kind))  # type: ignore[arg-type]
+    corrections = reading.hits_of("markers.correction")
+    reading.correction = corrections[-1] if corrections else None
+    reading.evidence.sort(key=lambda evidence: (evidence.place, evidence.tier))
+
+
+def _evidence_of(reading: Reading, statement: Statement) -> Evidence:
+    mention = statement.mention
+    kind: Literal["mention", "several", "outside"] = "mention"
+    if mention.kind == "outside":
+        kind = "outside"
+    elif len(mention.options) > 1:
+        kind = "several"
+    guessed = statement.guessed or mention.match == "fuzzy"
+    item = reading.items[statement.place]
+    return Evidence(
+        statement.tier, statement.place, mention.options, kind, statement.rule, statement.cue, guessed, item.start, item.end
+    )
+
+
+def _hit_evidence(
+    reading: Reading,
+    hit: Hit,
+    tier: Tier,
+    options: tuple[int, ...],
+    kind: Literal["unknown", "refusal", "several", "neither"],
+    rule: str,
+) -> Evidence:
+    start, end = reading.items[hit.start].start, reading.items[hit.end - 1].end
+    return Evidence(tier, hit.start, options, kind, rule, hit, False, start, end)
+
+
+def _collect_unknown(reading: Reading) -> None:
+    """Statements that it can't be told, short wordings that are a sentence of their own, and refusals."""
+    unknown = () if reading.options.unknown is None else (reading.options.unknown,)
+    reported = {reading.clause[hit.start]: hit.start for hit in reading.hits_of("markers.reported")}
+    concluded = {reading.sentence[hit.start] for hit in reading.hits_of("markers.conclusion")}
+    for family, kind, rule in (
+        ("unknown.statement", "unknown", "unknown_statement"),
+        ("unknown.refusal", "refusal", "refusal"),
+        ("unknown.short", "unknown", "unknown_short"),
+    ):
+        for hit in reading.hits_of(family):
+            sentence = reading.sentence[hit.start]
+            if reported.get(reading.clause[hit.start], hit.start + 1) < hit.start or _is_question(reading, sentence):
+                continue
+            if family == "unknown.short" and not _whole_wording(reading, hit):
+                continue
+            tier = COMMITTED if sentence in concluded and kind == "unknown" else LEANING
+            if _is_granted(reading, hit):
+                tier = SEVERAL
+            reading.evidence.append(_hit_evidence(reading, hit, tier, unknown, kind, rule))  # type: ignore[arg-type]
+
+
+def _whole_wording(reading: Reading, hit: Hit) -> bool:
+    """Whether a short wording is its whole sentence, small words aside."""
+    start, end = reading.starts[reading.sentence[hit.start]], reading.ends[reading.sentence[hit.start]]
+    outside = [*range(start, hit.start), *range(hit.end, end)]
+    return all(
+        not isinstance(reading.items[place], MentionItem) and reading.items[place].key in reading.words.small
+        for place in outside
+    )
+
+
+def _is_granted(reading: Reading, hit: Hit) -> bool:
+    """Whether an unknown statement is only granted: "although it is not said, …" with a choice in the main clause."""
+    sentence = reading.sentence[hit.start]
+    start = reading.starts[sentence]
+    if not any(start <= mark.start <= start + 1 and mark.start <= hit.start for mark in reading.hits_of("markers.concessive")):
+        return False
+    return any(s.sentence == sentence and s.place >= hit.end and s.standing == "live" for s in reading.statements)

@@ -1,0 +1,302 @@
+"""Joins what belongs together: a label and its text, a label or text and the next one behind "and" or "or".
+
+What comes out is the row of items, words and mentions, that the patterns are matched against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mbbq_gen.extraction.candidates import MAX_MENTIONS, Mention, MentionItem, WordItem
+from mbbq_gen.extraction.optionset import OptionSet
+from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE, Token
+
+Item = WordItem | MentionItem
+
+_LIST_GAP = frozenset(".):：）、],，-–—|=")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWords:
+    """Words that stand between joined mentions, as keys."""
+
+    coordinators: frozenset[str]
+    appositions: frozenset[tuple[str, ...]]
+    small: frozenset[str]
+    """Articles and other words that a mention takes in front of it."""
+
+
+def join(
+    tokens: Sequence[Token],
+    labels: list[Mention],
+    texts: list[Mention],
+    ordinals: list[Mention],
+    options: OptionSet,
+    words: JoinWords,
+) -> list[Mention]:
+    """All mentions in order, joined, none overlapping another."""
+    kept = list(texts)
+    for mention in sorted(labels + ordinals, key=lambda m: (m.kind == "ordinal", m.start)):
+        rivals = [other for other in kept if other.start < mention.end and mention.start < other.end]
+        if all(mention.start <= other.start and mention.end > other.end and mention.kind == "ordinal" for other in rivals):
+            kept = [other for other in kept if other not in rivals]
+            kept.append(mention)
+    kept.sort(key=lambda mention: mention.start)
+    if len(kept) > MAX_MENTIONS:
+        kept = kept[: MAX_MENTIONS // 2] + kept[-MAX_MENTIONS // 2 :]
+    for mention in kept:
+        _take_articles(mention, tokens, options)
+    return _coordinate(_attach(kept, tokens, words), tokens, words)
+
+
+def _take_articles(mention: Mention, tokens: Sequence[Token], options: OptionSet) -> None:
+    """Moves the start of a text over the articles before it."""
+    while (
+        mention.kind != "label"
+        and mention.start
+        and tokens[mention.start].break_before < COMMA
+        and tokens[mention.start - 1].key in options.articles
+    ):
+        mention.start -= 1
+
+
+# --- label and text ---------------------------------------------------------------------------------------------------
+
+
+def _attach(mentions: list[Mention], tokens: Sequence[Token], words: JoinWords) -> list[Mention]:
+    """Labels joined with the text beside them; where they differ the text wins."""
+    joined: list[Mention] = []
+    place = 0
+    while place < len(mentions):
+        here = mentions[place]
+        after = mentions[place + 1] if place + 1 < len(mentions) else None
+        if after is not None and here.kind == "label" and after.kind == "text" and _labels_text(mentions, place, tokens, words):
+            joined.append(_joined(here, after, tokens))
+            place += 2
+        elif after is not None and here.kind == "text" and after.kind == "label" and _text_labelled(mentions, place, tokens, words):
+            joined.append(_joined(after, here, tokens))
+            place += 2
+        else:
+            joined.append(here)
+            place += 1
+    return joined
+
+
+def _joined(label: Mention, text: Mention, tokens: Sequence[Token]) -> Mention:
+    start, end = min(label.start, text.start), max(label.end, text.end)
+    return Mention(
+        options=text.options,
+        kind="label_text",
+        start=start,
+        end=end,
+        strength="strong",
+        match=text.match,
+        label=label.label,
+        heads_line=tokens[start].break_before >= LINE,
+        struck=label.struck or text.struck,
+        complete=text.complete,
+    )
+
+
+def _labels_text(mentions: list[Mention], place: int, tokens: Sequence[Token], words: JoinWords) -> bool:
+    """Whether a label is that of the text right behind it."""
+    label, text = mentions[place], mentions[place + 1]
+    between = tuple(token.key for token in tokens[label.end : text.start])
+    if between and between not in words.appositions:
+        return False
+    first = tokens[label.end]
+    gap = first.gap.strip("*_`~ \"'“”«»")
+    listed = gap[:1] in _LIST_GAP if gap else False
+    if label.strength == "weak" and not (listed or between) and not (label.heads_line and first.break_before >= LINE):
+        return False
+    agree = text.options == (label.label,)
+    if first.break_before >= LINE:
+        alone = label.heads_line or label.strength == "strong"
+        return alone and tokens[text.start].break_before >= LINE and (agree or _ends_sentence(text, tokens))
+    if first.break_before >= SENTENCE:
+        if agree:
+            return True
+        if not label.heads_line and not _ends_sentence(text, tokens):
+            return False
+    if not agree and _names_again(mentions, place, tokens):
+        return False
+    return True
+
+
+def _text_labelled(mentions: list[Mention], place: int, tokens: Sequence[Token], words: JoinWords) -> bool:
+    """Whether a text is followed by its label: `the tailor (A)`."""
+    text, label = mentions[place], mentions[place + 1]
+    between = tuple(token.key for token in tokens[text.end : label.start])
+    if (between and between not in words.appositions) or label.strength != "strong":
+        return False
+    if tokens[text.end].break_before >= SENTENCE:
+        return False
+    following = mentions[place + 2] if place + 2 < len(mentions) else None
+    if following is not None and following.kind == "text" and following.start == label.end:
+        return following.options != (label.label,)
+    return True
+
+
+def _ends_sentence(mention: Mention, tokens: Sequence[Token]) -> bool:
+    return mention.end >= len(tokens) or tokens[mention.end].break_before >= SENTENCE
+
+
+def _names_again(mentions: list[Mention], place: int, tokens: Sequence[Token]) -> bool:
+    """Whether the label's own option is named later in the sentence: then the text beside it belongs to a reason."""
+    label, text = mentions[place], mentions[place + 1]
+    if _ends_sentence(text, tokens):
+        return False
+    for later in mentions[place + 2 :]:
+        if any(tokens[i].break_before >= SENTENCE for i in range(text.end, later.start + 1)):
+            return False
+        if later.options == (label.label,):
+            return True
+    return False
+
+
+# --- and, or ----------------------------------------------------------------------------------------------------------
+
+
+def _coordinate(mentions: list[Mention], tokens: Sequence[Token], words: JoinWords) -> list[Mention]:
+    """Mentions that "and" or "or" makes one."""
+    result: list[Mention] = []
+    place = 0
+    while place < len(mentions):
+        chain = [mentions[place]]
+        links: list[str] = []
+        while place + len(chain) < len(mentions):
+            link = _link(chain[-1], mentions[place + len(chain)], tokens, words)
+            if link == "none":
+                break
+            links.append(link)
+            chain.append(mentions[place + len(chain)])
+        if "word" not in links and not (links and all(part.kind == "label" for part in chain)):
+            chain = chain[:1]
+        result.append(_merged(chain))
+        place += len(chain)
+    return result
+
+
+def _merged(chain: list[Mention]) -> Mention:
+    """One mention for a chain of them."""
+    if len(chain) == 1:
+        return chain[0]
+    options = tuple(sorted({index for part in chain for index in part.options}))
+    return Mention(
+        options=options,
+        kind=chain[0].kind if chain[0].kind != "outside" else chain[-1].kind,
+        start=chain[0].start,
+        end=chain[-1].end,
+        strength="strong",
+        match=max((part.match for part in chain), key=("exact", "inflected", "partial", "fuzzy").index),
+        label=None,
+        heads_line=chain[0].heads_line,
+        struck=all(part.struck for part in chain),
+    )
+
+
+def _link(left: Mention, right: Mention, tokens: Sequence[Token], words: JoinWords) -> str:
+    """`word` where a coordinator joins two mentions, `comma` where a comma may, else `none`."""
+    if "outside" in (left.kind, right.kind) or left.end > right.start:
+        return "none"
+    between = tokens[left.end : right.start]
+    breaks = [token.break_before for token in [*between, tokens[right.start]]]
+    if max(breaks) >= SENTENCE - 1:
+        return "none"
+    if not _both_firm(left, right):
+        return "none"
+    if not between:
+        gap = tokens[right.start].gap
+        if {"/", "&", "+"} & set(gap):
+            return "word"
+        return "comma" if breaks[0] == COMMA and "," in gap.replace("،", ",").replace("、", ",").replace("，", ",") else "none"
+    if len(between) <= 2 and between[0].key in words.coordinators:
+        if between[0].break_before >= COMMA and left.kind != "label" and right.kind != "label" and len(between) == 1:
+            return "comma_word"
+        if len(between) == 2 and between[1].key not in words.small:
+            return "none"
+        return "word"
+    return "none"
+
+
+def _both_firm(left: Mention, right: Mention) -> bool:
+    """Weak labels join only other labels written as shown."""
+    for one, other in ((left, right), (right, left)):
+        if one.strength == "weak" and not (one.shown_case and other.kind == "label"):
+            return False
+    return not (left.strength == right.strength == "weak" and not (left.shown_case and right.shown_case))
+
+
+# --- items ------------------------------------------------------------------------------------------------------------
+
+
+def to_items(tokens: Sequence[Token], mentions: Sequence[Mention]) -> list[Item]:
+    """Words and mentions in one row; a mention stands for all its words."""
+    items: list[Item] = []
+    place = 0
+    for mention in mentions:
+        items.extend(
+            WordItem(t.key, t.text, t.break_before, t.gap, i, i + 1) for i, t in enumerate(tokens[place : mention.start], place)
+        )
+        first = tokens[mention.start]
+        single = mention.end - mention.start == 1
+        items.append(
+            MentionItem(
+                key=first.key if single else "",
+                text=first.text if single else "",
+                break_before=first.break_before,
+                gap=first.gap,
+                mention=mention,
+                is_word=single,
+                start=mention.start,
+                end=mention.end,
+            )
+        )
+        place = mention.end
+    items.extend(WordItem(t.key, t.text, t.break_before, t.gap, i, i + 1) for i, t in enumerate(tokens[place:], place))
+    return items
+
+
+def find_lists(items: Sequence[Item], options: OptionSet) -> set[int]:
+    """Items that are part of a mere list of the options, by place in the row.
+
+    A list is a run of labelled texts in display order from the first option on that leaves out at most one, or one mention
+    that joins all options.
+    """
+    need = options.count if options.count < 3 else options.count - 1
+    listed: set[int] = set()
+    run: list[int] = []
+    for place, item in enumerate(items):
+        if not item.is_mention or not isinstance(item, MentionItem):
+            continue
+        mention = item.mention
+        if len(mention.options) >= options.count:
+            listed.add(place)
+        entry = _is_entry(mention)
+        index = mention.options[0] if mention.options else -1
+        if entry and run and index > _option_at(items, run[-1]):
+            run.append(place)
+        elif entry or (run and mention.kind != "text"):
+            listed |= _finished(items, run, need)
+            run = [place] if entry else []
+    return listed | _finished(items, run, need)
+
+
+def _is_entry(mention: Mention) -> bool:
+    """Whether a mention looks like one line of the list of options."""
+    if len(mention.options) != 1:
+        return False
+    if mention.kind == "label_text":
+        return mention.label == mention.options[0]
+    return mention.heads_line and (mention.kind == "label" and mention.strength == "strong")
+
+
+def _option_at(items: Sequence[Item], place: int) -> int:
+    item = items[place]
+    return item.mention.options[0] if isinstance(item, MentionItem) else -1
+
+
+def _finished(items: Sequence[Item], run: list[int], need: int) -> set[int]:
+    """A run that is long enough and begins with the first option."""
+    return set(run) if len(run) >= need and _option_at(items, run[0]) == 0 else set()

@@ -1,0 +1,113 @@
+"""Brings texts to one form for comparing, and remembers where every character stood in the raw text.
+
+Two steps. `normalise` mends a whole text and keeps its case: NFKC (full-width and circled letters, ligatures), invisible
+characters dropped, emoji letters to plain ones. `loose_key` is what words are compared by: case folded, accents dropped
+in the scripts where they are often left out (never in Indic scripts, where marks are spelling), the Turkish i's made one.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+import regex
+
+_INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\u0640"
+_ODD = regex.compile(f"[{_INVISIBLE}\U0001f130-\U0001f189\U0001f1e6-\U0001f1ff\u2776-\u2793\u24eb-\u24fe]")
+_INVISIBLE_ONLY = regex.compile(f"[{_INVISIBLE}]")
+_CLUSTER = regex.compile(r"\X")
+
+_ACCENT_FREE_SCRIPTS = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Arabic}]")
+_ARABIC_FOLDS = str.maketrans({"ة": "ه", "ى": "ي", "ک": "ك", "ی": "ي"})
+_LETTER_FOLDS = str.maketrans({"ı": "i", "ё": "е", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe"})
+
+LOOK_ALIKES = str.maketrans("АВЕКМНОРСТХаеорсхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEKMHOPCTXaeopcxABEZHIKMNOPTYX")
+"""Cyrillic and Greek letters that look like a Latin one: read as labels where they stand alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class NormalText:
+    """A mended text and the way back from it."""
+
+    text: str
+    """The mended text, case kept."""
+    starts: tuple[int, ...] | None
+    """Raw start of every character; None where the text needed no mending."""
+    ends: tuple[int, ...] | None
+    """Raw end of every character; None likewise."""
+
+    def raw_span(self, start: int, end: int) -> tuple[int, int]:
+        """The raw characters that `text[start:end]` came from."""
+        if self.starts is None or self.ends is None:
+            return start, end
+        if start >= end:
+            place = self.starts[start] if start < len(self.starts) else (self.ends[-1] if self.ends else 0)
+            return place, place
+        return self.starts[start], self.ends[end - 1]
+
+
+def normalise(text: str) -> NormalText:
+    """The text mended, with the map back to the raw text."""
+    if text.isascii() or (unicodedata.is_normalized("NFKC", text) and not _ODD.search(text)):
+        return NormalText(text, None, None)
+    characters: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for cluster in _CLUSTER.finditer(text):
+        mended = _mend(cluster.group())
+        characters.append(mended)
+        starts.extend([cluster.start()] * len(mended))
+        ends.extend([cluster.end()] * len(mended))
+    return NormalText("".join(characters), tuple(starts), tuple(ends))
+
+
+@lru_cache(maxsize=4096)
+def _mend(cluster: str) -> str:
+    """One grapheme cluster in NFKC without invisible characters; emoji letters and digits become plain ones."""
+    plain = "".join(_plain_sign(sign) for sign in _INVISIBLE_ONLY.sub("", cluster))
+    return unicodedata.normalize("NFKC", plain)
+
+
+def _plain_sign(sign: str) -> str:
+    """The letter or digit inside a squared, circled or flag sign; any other sign as it is."""
+    code = ord(sign)
+    for first, last in ((0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189), (0x1F1E6, 0x1F1FF)):
+        if first <= code <= last:
+            return chr(ord("A") + code - first)
+    if 0x2776 <= code <= 0x2793 or 0x24EB <= code <= 0x24FE:
+        value = unicodedata.numeric(sign, None)
+        return str(int(value)) if value is not None else sign
+    return sign
+
+
+@lru_cache(maxsize=262144)
+def loose_key(word: str) -> str:
+    """The form of a word that comparisons use: equal for spellings that differ in case or in droppable accents."""
+    folded = unicodedata.normalize("NFKC", word).replace("İ", "i").casefold()
+    if folded.isascii():
+        return folded
+    if _ACCENT_FREE_SCRIPTS.search(folded):
+        folded = _drop_marks(folded).translate(_LETTER_FOLDS).translate(_ARABIC_FOLDS)
+    return "".join(_plain_digit(sign) for sign in _INVISIBLE_ONLY.sub("", folded))
+
+
+def _drop_marks(word: str) -> str:
+    """The word without combining marks (й keeps its own: it is a letter of its own)."""
+    spared = word.replace("й", "\ue000")
+    bare = "".join(sign for sign in unicodedata.normalize("NFD", spared) if unicodedata.category(sign) != "Mn")
+    return unicodedata.normalize("NFC", bare).replace("\ue000", "й")
+
+
+def _plain_digit(sign: str) -> str:
+    """A decimal digit of any script as 0–9, anything else as it is."""
+    return str(unicodedata.decimal(sign)) if sign.isdecimal() else sign
+
+
+@lru_cache(maxsize=65536)
+def strict_key(word: str, turkish: bool) -> str:
+    """The word with its case folded and its accents kept: what a pattern word with `=` is compared by."""
+    composed = unicodedata.normalize("NFKC", word)
+    if turkish:
+        composed = composed.replace("I", "ı").replace("İ", "i")
+    return composed.casefold()

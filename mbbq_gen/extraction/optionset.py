@@ -1,0 +1,260 @@
+"""The options of one question, prepared for being found: their labels, and their words with the language's inflection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+import regex
+
+from mbbq_gen.extraction.normalise import LOOK_ALIKES, loose_key, normalise
+from mbbq_gen.extraction.pack import ExtractorPack, TextRules
+from mbbq_gen.extraction.tokens import tokenise
+
+Match = Literal["exact", "inflected", "partial", "fuzzy"]
+
+_PER_CHARACTER = regex.compile(r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]")
+_CASED = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}]")
+MIN_FUZZY, LONG_FUZZY = 5, 8
+
+
+class Stemmer:
+    """Strips endings as a pack lists them; keeps what it has seen."""
+
+    def __init__(self, packs: tuple[ExtractorPack, ...]) -> None:
+        rules = [pack.text for pack in packs]
+        self._suffixes = _longest_first(word for rule in rules for word in rule.suffixes)
+        self._agreement = _longest_first(word for rule in rules for word in rule.agreement)
+        self._alternations = {loose_key(a): loose_key(b) for rule in rules for a, b in rule.alternations}
+        self._min_stem = min((rule.min_stem for rule in rules), default=3)
+        self._forms: dict[str, tuple[str, str, str]] = {}
+
+    def forms(self, key: str) -> tuple[str, str, str]:
+        """The word itself, its stem (marked `~`) and its stem without gender (marked `≈`), finest first."""
+        known = self._forms.get(key)
+        if known is None:
+            if len(self._forms) > 200_000:
+                self._forms.clear()
+            stem = self._strip(key, self._suffixes)
+            known = self._forms[key] = (key, f"~{stem}", f"≈{self._strip(stem, self._agreement)}")
+        return known
+
+    def _strip(self, key: str, suffixes: tuple[str, ...]) -> str:
+        if key.isdigit():
+            return key
+        stem = key
+        for _ in range(4):
+            for suffix in suffixes:
+                if stem.endswith(suffix) and len(stem) - len(suffix) >= self._min_stem:
+                    stem = stem[: -len(suffix)]
+                    break
+            else:
+                break
+        for old, new in self._alternations.items():
+            if stem.endswith(old) and len(stem) > self._min_stem - 1:
+                return stem[: -len(old)] + new
+        return stem
+
+
+def _longest_first(words: object) -> tuple[str, ...]:
+    keys = {loose_key(str(word).lstrip("-")) for word in words}  # type: ignore[attr-defined]
+    return tuple(sorted(keys, key=lambda key: (-len(key), key)))
+
+
+@dataclass(slots=True)
+class OptionText:
+    """One option's text, prepared."""
+
+    index: int
+    is_unknown: bool
+    tokens: tuple[str, ...]
+    """Its words without leading articles, in order, each once or more."""
+    content: tuple[str, ...]
+    """Its telling words, each once, in order."""
+    per_character: bool
+    """Whether its script has no word boundaries."""
+
+
+@dataclass(slots=True)
+class OptionSet:
+    """All options of a question."""
+
+    count: int
+    unknown: int | None
+    labels: dict[str, int]
+    """Loose key of a label → option."""
+    shown: dict[str, int]
+    """Label as shown, without brackets → option."""
+    label_words: dict[int, str]
+    """Option → its label's key."""
+    outside: frozenset[str]
+    """Labels of the same series that are not on offer, as shown."""
+    digits: bool
+    """Whether labels are numbers."""
+    long_labels: bool
+    """Whether labels are longer than one sign and so can't be words."""
+    latin: bool
+    """Whether labels are Latin letters."""
+    texts: tuple[OptionText, ...]
+    lookup: dict[str, tuple[tuple[int, str, Match], ...]]
+    """A word's form → (option, the option's word, how well it matches)."""
+    distinctive: dict[int, frozenset[str]]
+    """Option → its words that no other option has."""
+    near: dict[str, tuple[tuple[str, int], ...]]
+    """First two letters → distinctive words that begin so, for misspellings and open endings."""
+    articles: frozenset[str] = field(default_factory=frozenset)
+    stop: frozenset[str] = field(default_factory=frozenset)
+
+
+def build_options(
+    options: tuple[str, ...],
+    labels: tuple[str, ...],
+    unknown: int | None,
+    stemmer: Stemmer,
+    articles: frozenset[str],
+    stop: frozenset[str],
+) -> OptionSet:
+    """The options prepared; texts in another language get that language's stemmer and small words."""
+    texts = tuple(_option_text(index, text, index == unknown, articles, stop) for index, text in enumerate(options))
+    lookup, distinctive = _word_index(texts, stemmer)
+    shown = {core: index for index, label in enumerate(labels) if (core := label_core(label))}
+    digits = all(core.isdigit() for core in shown)
+    return OptionSet(
+        count=len(options),
+        unknown=unknown,
+        labels={loose_key(core): index for core, index in shown.items()},
+        shown=shown,
+        label_words={index: loose_key(core) for core, index in shown.items()},
+        outside=_outside_labels(tuple(shown)),
+        digits=digits,
+        long_labels=not digits and all(len(core) > 1 for core in shown),
+        latin=all(regex.fullmatch(r"[A-Za-z0-9]+", core) for core in shown),
+        texts=texts,
+        lookup=lookup,
+        distinctive=distinctive,
+        near=_near_index(texts, distinctive),
+        articles=articles,
+        stop=stop,
+    )
+
+
+@lru_cache(maxsize=1024)
+def label_core(label: str) -> str:
+    """A label without brackets, dots and emphasis: `(A)` → `A`, `Option B` → `B`."""
+    tokens = tokenise(normalise(label).text)
+    return tokens[-1].text if tokens else ""
+
+
+def _outside_labels(shown: tuple[str, ...]) -> frozenset[str]:
+    """Letters or numbers of the labels' own series that are not on offer."""
+    if all(len(core) == 1 and "A" <= core <= "Z" for core in shown):
+        return frozenset("ABCDEFGHIJ") - frozenset(shown)
+    if all(len(core) == 1 and "a" <= core <= "z" for core in shown):
+        return frozenset("ABCDEFGHIJ") - frozenset(core.upper() for core in shown)
+    if all(core.isdigit() for core in shown):
+        return frozenset(str(number) for number in range(11)) - frozenset(shown)
+    return frozenset()
+
+
+def _option_text(
+    index: int, text: str, is_unknown: bool, articles: frozenset[str], stop: frozenset[str]
+) -> OptionText:
+    keys = [token.key for token in tokenise(normalise(text).text)]
+    while len(keys) > 1 and keys[0] in articles:
+        keys.pop(0)
+    content = [key for key in keys if key not in articles and key not in stop]
+    return OptionText(
+        index=index,
+        is_unknown=is_unknown,
+        tokens=tuple(keys),
+        content=tuple(dict.fromkeys(content or keys)),
+        per_character=bool(_PER_CHARACTER.search(text)),
+    )
+
+
+def _word_index(
+    texts: tuple[OptionText, ...], stemmer: Stemmer
+) -> tuple[dict[str, tuple[tuple[int, str, Match], ...]], dict[int, frozenset[str]]]:
+    """Forms → options, and the words that tell options apart.
+
+    A stem counts only where no two different words of different options share it: `amigo` and `amiga` as two options keep
+    their endings, `amigo` alone may become `amiga`.
+    """
+    owners: dict[str, set[tuple[int, str]]] = {}
+    for option in texts:
+        for word in set(option.tokens):
+            for form in stemmer.forms(word):
+                owners.setdefault(form, set()).add((option.index, word))
+    lookup: dict[str, tuple[tuple[int, str, Match], ...]] = {}
+    for form, pairs in owners.items():
+        words = {word for _, word in pairs}
+        if form[0] in "~≈" and len(words) > 1 and len({index for index, _ in pairs}) > 1:
+            continue
+        match: Match = "inflected" if form[0] in "~≈" else "exact"
+        lookup[form] = tuple((index, word, match) for index, word in sorted(pairs))
+    distinctive = {
+        option.index: frozenset(
+            word
+            for word in option.content
+            if not any(word in other.tokens for other in texts if other.index != option.index)
+        )
+        for option in texts
+    }
+    return lookup, distinctive
+
+
+def _near_index(
+    texts: tuple[OptionText, ...], distinctive: dict[int, frozenset[str]]
+) -> dict[str, tuple[tuple[str, int], ...]]:
+    near: dict[str, list[tuple[str, int]]] = {}
+    for option in texts:
+        if option.is_unknown:
+            continue
+        for word in distinctive[option.index]:
+            if len(word) >= 3 and _CASED.search(word) and not word.isdigit():
+                near.setdefault(word[:2], []).append((word, option.index))
+    return {start: tuple(words) for start, words in near.items()}
+
+
+@lru_cache(maxsize=65536)
+def edits(left: str, right: str, limit: int) -> int:
+    """The Damerau (optimal string alignment) distance, or `limit + 1` where it is more."""
+    if abs(len(left) - len(right)) > limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        older, before, row = before, row, [i]
+        for j, b in enumerate(right, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+                cost = min(cost, older[j - 2] + 1)
+            row.append(cost)
+        if min(row) > limit:
+            return limit + 1
+    return row[-1]
+
+
+def fuzzy_option(key: str, near: tuple[tuple[str, int], ...], rules: TextRules) -> tuple[int, str, Match] | None:
+    """The option whose word a misspelt or strangely inflected word means, if exactly one fits."""
+    found: set[tuple[int, str, Match]] = set()
+    for word, index in near:
+        extra = len(key) - len(word)
+        if 0 < extra <= rules.open_suffix and len(word) >= 3 and key.startswith(word):
+            found.add((index, word, "inflected"))
+            continue
+        size = min(len(word), len(key))
+        if size < MIN_FUZZY:
+            continue
+        limit = 2 if size >= LONG_FUZZY else 1
+        if edits(key, word, limit) <= limit:
+            found.add((index, word, "fuzzy"))
+    if len({index for index, _, _ in found}) != 1:
+        return None
+    return sorted(found)[0]
+
+
+def look_alike(text: str) -> str:
+    """The Latin letter that a single Cyrillic or Greek letter looks like, else the text itself."""
+    return text.translate(LOOK_ALIKES) if len(text) == 1 else text

@@ -1,0 +1,149 @@
+"""Decides what an answer means, from the evidence in it.
+
+The firmest tier wins, and inside it the last statement; a later statement of a lower tier never overrides a firmer one. So a
+conclusion beats the opening, and a reason behind an answer does not. A correction resets what came before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mbbq_gen.extraction.evidence import COMMITTED, FINAL, LEANING, SEVERAL, SINGLE, Evidence, Reading
+from mbbq_gen.records import Confidence, Outcome
+
+
+@dataclass(slots=True)
+class Decision:
+    """What an answer was taken to mean."""
+
+    outcome: Outcome
+    option: int | None
+    confidence: Confidence
+    rule: str
+    winner: Evidence | None = None
+    conflicts: list[str] = field(default_factory=list)
+
+
+def resolve(reading: Reading, question_words: frozenset[str]) -> Decision:
+    """The decision on all evidence; `no_answer` where it does not suffice."""
+    evidence = _after_correction(reading)
+    firm = [piece for piece in evidence if piece.tier >= SINGLE]
+    if not firm:
+        return _without_firm(reading, evidence)
+    top = max(piece.tier for piece in firm)
+    winners = [piece for piece in firm if piece.tier == top]
+    winner = winners[-1]
+    if top == SINGLE:
+        return _among_mentions(reading, winners, question_words)
+    return _decide(reading, winner, evidence)
+
+
+def _after_correction(reading: Reading) -> list[Evidence]:
+    """Evidence behind the last correction, if there is any worth the name."""
+    if reading.correction is None:
+        return reading.evidence
+    later = [piece for piece in reading.evidence if piece.place >= reading.correction.end]
+    return later if any(piece.tier >= SINGLE for piece in later) else reading.evidence
+
+
+def _decide(reading: Reading, winner: Evidence, evidence: list[Evidence]) -> Decision:
+    """The decision that a winning piece of evidence makes."""
+    if winner.kind == "outside":
+        return Decision("no_answer", None, "medium", "out_of_options", winner)
+    if winner.kind == "neither":
+        return _eliminate(reading) or Decision("no_answer", None, "low", "neither", winner)
+    if winner.kind == "several":
+        unknown = [e for e in evidence if e.kind in {"unknown", "refusal"} and e.place >= winner.place]
+        if unknown:
+            return _unknown(unknown[-1], "medium")
+        return Decision("multiple", None, "medium", f"multiple:{winner.rule}", winner)
+    if winner.kind in {"unknown", "refusal"}:
+        return _unknown(winner, "high" if winner.tier >= COMMITTED else "medium", _rivals(evidence, winner))
+    conflicts = _rivals(evidence, winner)
+    return Decision("option", winner.options[0], _confidence(winner, conflicts), winner.rule, winner, conflicts)
+
+
+def _unknown(piece: Evidence, confidence: Confidence, conflicts: list[str] | None = None) -> Decision:
+    outcome: Outcome = "refusal" if piece.kind == "refusal" else "unknown_statement"
+    option = piece.options[0] if piece.options else None
+    return Decision(outcome, option, confidence, piece.rule, piece, conflicts or [])
+
+
+def _rivals(evidence: list[Evidence], winner: Evidence) -> list[str]:
+    """Codes of evidence for something else that comes near the winner."""
+    codes = []
+    for piece in evidence:
+        if piece is not winner and piece.options != winner.options and piece.tier >= min(LEANING, winner.tier):
+            where = "later" if piece.place > winner.place else "earlier"
+            codes.append(f"{where}_{piece.rule}")
+    return list(dict.fromkeys(codes))
+
+
+def _confidence(winner: Evidence, conflicts: list[str]) -> Confidence:
+    if winner.guessed or (winner.tier < COMMITTED and conflicts):
+        return "low"
+    if winner.tier >= FINAL:
+        return "high"
+    if winner.tier == COMMITTED:
+        return "medium" if conflicts else "high"
+    return "medium"
+
+
+def _among_mentions(reading: Reading, mentions: list[Evidence], question_words: frozenset[str]) -> Decision:
+    """Several plain sentences: the one option they name, or the one whose sentence speaks the question's words."""
+    options = {piece.options for piece in mentions}
+    if len(options) == 1:
+        return Decision("option", mentions[-1].options[0], "medium", "single_mention", mentions[-1])
+    if question_words:
+        best = _closest_to_question(reading, mentions, question_words)
+        if best is not None:
+            return Decision("option", best.options[0], "low", "question_words", best, ["other_mentions"])
+    last = _last_by_elimination(reading, mentions)
+    return last or Decision("no_answer", None, "low", "conflict", mentions[-1], ["other_mentions"])
+
+
+def _closest_to_question(reading: Reading, mentions: list[Evidence], question_words: frozenset[str]) -> Evidence | None:
+    """The mention whose sentence shares clearly more words with the question than any other's."""
+    scores: dict[tuple[int, ...], tuple[int, Evidence]] = {}
+    for piece in mentions:
+        sentence = reading.sentence[piece.place]
+        words = {reading.items[p].key for p in range(reading.starts[sentence], reading.ends[sentence])}
+        score = len(words & question_words)
+        if piece.options not in scores or score > scores[piece.options][0]:
+            scores[piece.options] = (score, piece)
+    ranked = sorted(scores.values(), key=lambda entry: -entry[0])
+    return ranked[0][1] if ranked[0][0] >= 2 and ranked[0][0] > ranked[1][0] else None
+
+
+def _last_by_elimination(reading: Reading, mentions: list[Evidence]) -> Decision | None:
+    """Of two named options, the one that is never ruled out."""
+    left = [piece for piece in mentions if not any(index in reading.rejected for index in piece.options)]
+    if left and len({piece.options for piece in left}) == 1:
+        return Decision("option", left[-1].options[0], "low", "single_mention", left[-1], ["other_mentions"])
+    return None
+
+
+def _without_firm(reading: Reading, evidence: list[Evidence]) -> Decision:
+    """No firm evidence: what elimination leaves, or a mere possibility that stands alone."""
+    left = _eliminate(reading)
+    if left is not None:
+        return left
+    possible = [piece for piece in evidence if piece.tier == SEVERAL and piece.rule == "possible"]
+    granted = [piece for piece in evidence if piece.kind in {"unknown", "refusal"}]
+    named = {piece.options for piece in evidence if piece.kind in {"mention", "several"}}
+    if granted:
+        return _unknown(granted[-1], "low")
+    if possible and len(named) == 1 and len(possible[0].options) == 1:
+        return Decision("option", possible[-1].options[0], "low", "possible", possible[-1])
+    return Decision("no_answer", None, "low", "conflict" if evidence else "no_candidate")
+
+
+def _eliminate(reading: Reading) -> Decision | None:
+    """The one option that is left when all others are ruled out."""
+    left = [index for index in range(reading.options.count) if index not in reading.rejected]
+    if len(left) != 1 or reading.options.count < 2:
+        return None
+    place = max(reading.rejected.values())
+    item = reading.items[place]
+    piece = Evidence(LEANING, place, (left[0],), "mention", "elimination", None, False, item.start, item.end)
+    return Decision("option", left[0], "medium", "elimination", piece)

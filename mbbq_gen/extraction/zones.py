@@ -1,0 +1,217 @@
+"""Says of every character what it is: reasoning, an echo of the prompt, another turn of the talk, or the answer.
+
+Only the answer may decide. Whatever is something else is blanked by as many blanks, so that places stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import regex
+
+from mbbq_gen.extraction.normalise import loose_key, normalise
+from mbbq_gen.extraction.pack import SharedPack, Words
+
+ZoneKind = Literal["reasoning", "echo", "continuation", "markup"]
+
+MAX_HEAD, MAX_TAIL = 4000, 12000
+"""Of a longer response only so many first and last characters are read."""
+MIN_ECHO = 25
+"""Letters of a line that also stands in the prompt make it an echo."""
+
+_MARKUP = regex.compile(
+    r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:bf|rm|it|sf|tt)|operatorname|displaystyle|left|right|quad|[,;!()\[\]])(?![\p{L}])"
+    r"|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,80})?/?>"
+)
+_BLANKS = regex.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A stretch of the mended text that does not decide."""
+
+    kind: ZoneKind
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ZonedText:
+    """The mended text with everything but the answer blanked."""
+
+    body: str
+    zones: tuple[Zone, ...]
+    open_reasoning: bool
+    """Whether a reasoning block was never closed."""
+
+
+class Zoner:
+    """Finds the zones with the signs that the shared pack lists."""
+
+    def __init__(self, shared: SharedPack, reasoning_tags: Words) -> None:
+        pairs = [(block.open, block.close) for block in shared.reasoning]
+        pairs += [(f"<{tag}>", f"</{tag}>") for tag in reasoning_tags]
+        self._closers = {opener.casefold(): closer.casefold() for opener, closer in pairs}
+        self._openers = _any_of([opener for opener, _ in pairs])
+        self._closing = _any_of([closer for _, closer in pairs])
+        self._end_tokens = _any_of(shared.end_tokens)
+        self._drop_tokens = _any_of(shared.drop_tokens)
+        self._turn_tokens = _any_of(shared.turn_tokens)
+
+    def read(self, text: str, prompt: str | None, options: tuple[str, ...]) -> ZonedText:
+        """The zones of a mended text."""
+        zones: list[Zone] = []
+        if len(text) > MAX_HEAD + MAX_TAIL:
+            zones.append(Zone("continuation", MAX_HEAD, len(text) - MAX_TAIL))
+        body, open_reasoning = text, False
+        if not {"<", "[", "◁"}.isdisjoint(text) or "\nH" in text or "\nU" in text or "\n#" in text:
+            reasoning, open_reasoning = self._reasoning(body)
+            zones += reasoning
+            body = blank(body, reasoning)
+            turns = self._turns(body)
+            zones += turns
+            body = blank(body, turns)
+        if zones and zones[0].kind == "continuation":
+            body = blank(body, zones[:1])
+        if prompt:
+            echoes = find_echo(body, prompt, options)
+            zones += echoes
+            body = blank(body, echoes)
+        return ZonedText(body, tuple(zones), open_reasoning)
+
+    def _reasoning(self, body: str) -> tuple[list[Zone], bool]:
+        """Reasoning blocks; a closing sign without an opening one makes reasoning of all before it."""
+        zones: list[Zone] = []
+        here = 0
+        first_close = self._closing.search(body)
+        first_open = self._openers.search(body)
+        if first_close and (first_open is None or first_close.start() < first_open.start()):
+            zones.append(Zone("reasoning", 0, first_close.end()))
+            here = first_close.end()
+        while (opener := self._openers.search(body, here)) is not None:
+            closer = self._closers[opener.group().casefold()]
+            close = body.casefold().find(closer, opener.end()) if len(body.casefold()) == len(body) else -1
+            if close < 0:
+                zones.append(Zone("reasoning", opener.start(), len(body)))
+                return zones, True
+            here = close + len(closer)
+            zones.append(Zone("reasoning", opener.start(), here))
+        return zones, False
+
+    def _turns(self, body: str) -> list[Zone]:
+        """Special tokens, and other turns of the talk before and after the answer."""
+        zones = [Zone("markup", *match.span()) for match in self._drop_tokens.finditer(body)]
+        start = 0
+        opening = self._turn_tokens.match(body.lstrip())
+        if opening and zones:
+            start = zones[-1].end if "[/INST]" not in body else body.index("[/INST]") + len("[/INST]")
+            zones = [zone for zone in zones if zone.start >= start]
+            zones.append(Zone("echo", 0, start))
+        for tokens in (self._end_tokens, self._turn_tokens):
+            for match in tokens.finditer(body, start):
+                if body[start : match.start()].strip():
+                    return [*zones, Zone("continuation", match.start(), len(body))]
+                zones.append(Zone("markup", *match.span()))
+        return zones
+
+
+def strip_markup(body: str) -> str:
+    """The text with LaTeX commands and HTML tags blanked."""
+    if "\\" not in body and "<" not in body:
+        return body
+    return _MARKUP.sub(lambda match: ("\n" if match.group().startswith("<br") else " ") + " " * (len(match.group()) - 1), body)
+
+
+def blank(text: str, zones: list[Zone]) -> str:
+    """The text with the zones blanked: a paragraph break, then spaces (a mere token leaves spaces only)."""
+    for zone in zones:
+        length = zone.end - zone.start
+        filler = " " * length if zone.kind == "markup" or length < 2 else "\n\n" + " " * (length - 2)
+        text = text[: zone.start] + filler + text[zone.end :]
+    return text
+
+
+def _any_of(literals: tuple[str, ...] | list[str]) -> regex.Pattern[str]:
+    """Any of the literals, the longest first, in any case."""
+    ordered = sorted(literals, key=len, reverse=True)
+    return regex.compile("|".join(regex.escape(literal) for literal in ordered) or r"(?!)", regex.IGNORECASE)
+
+
+# --- echo of the prompt ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A prompt as echoes are looked for in it."""
+
+    whole: str
+    lines: tuple[str, ...]
+
+
+@lru_cache(maxsize=256)
+def _squeezed_prompt(prompt: str) -> _Prompt:
+    text = normalise(prompt).text
+    lines = tuple(line for raw in text.splitlines() if (line := squeeze(raw)))
+    return _Prompt(squeeze(text), lines)
+
+
+def squeeze(text: str) -> str:
+    """The text without emphasis, its case folded, with single blanks."""
+    return _BLANKS.sub(" ", loose_key(text).replace("*", "").replace("_", "").replace("#", "").replace(">", "")).strip()
+
+
+def find_echo(body: str, prompt: str, options: tuple[str, ...]) -> list[Zone]:
+    """Lines and sentences of the prompt that the response repeats.
+
+    A line that is an option, with its label or not, is an answer unless it goes on an echo that has begun: the line before
+    it in the response is also the line before it in the prompt.
+    """
+    known = _squeezed_prompt(prompt)
+    option_texts = tuple(squeeze(option) for option in options)
+    zones: list[Zone] = []
+    position, expected = 0, -1
+    for raw in body.splitlines(keepends=True):
+        start, position = position, position + len(raw)
+        line = squeeze(raw)
+        if not line:
+            continue
+        if 0 <= expected < len(known.lines) and line == known.lines[expected]:
+            zones.append(Zone("echo", start, position))
+            expected += 1
+        elif len(line) >= MIN_ECHO and line in known.whole and not _is_option(line, option_texts):
+            zones.append(Zone("echo", start, position))
+            expected = _line_after(known, line)
+        elif len(line) >= MIN_ECHO:
+            zones += _echoed_sentences(raw, start, known.whole, option_texts)
+            expected = -1
+        else:
+            expected = -1
+    return zones
+
+
+def _line_after(prompt: _Prompt, line: str) -> int:
+    """The place in the prompt of the line behind the one that holds `line`."""
+    for place, candidate in enumerate(prompt.lines):
+        if line in candidate:
+            return place + 1
+    return -1
+
+
+def _is_option(line: str, option_texts: tuple[str, ...]) -> bool:
+    """Whether a line is little more than one option's text."""
+    return any(option in line and len(line) <= len(option) + 12 for option in option_texts)
+
+
+_SENTENCE = regex.compile(r"[^.!?。！？।؟]+[.!?。！？।؟]*")
+
+
+def _echoed_sentences(raw: str, start: int, prompt: str, option_texts: tuple[str, ...]) -> list[Zone]:
+    """Sentences of a line that stand in the prompt word for word."""
+    zones = []
+    for match in _SENTENCE.finditer(raw):
+        sentence = squeeze(match.group())
+        if len(sentence) >= MIN_ECHO and sentence in prompt and not _is_option(sentence, option_texts):
+            zones.append(Zone("echo", start + match.start(), start + match.end()))
+    return zones

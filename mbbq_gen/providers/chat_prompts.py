@@ -1,0 +1,157 @@
+"""From messages to the text that a local model reads: its chat template, or the plain text where it has none.
+
+The rules, which are part of a run's settings:
+
+* `prompt_format` `auto` uses the model's chat template; a model without one gets the plain text. `chat` insists on a
+  template, `plain` never uses it.
+* Plain text is the contents of the messages with an empty line between them; nothing is added, no roles are named.
+* `system` decides what becomes of messages that have no system message of their own; one that is there is always kept.
+  `default` leaves it to the template, which may add a system prompt of its own (SmolLM2, Qwen2.5, Llama 3 do);
+  `none` takes that away again; any other text becomes the system message.
+
+`none` can't be had by an empty system message, since that leaves an empty system turn behind. The turn is cut out:
+
+    rendered with a system message S     <|im_start|>system\\nS<|im_end|>\\n<|im_start|>user\\nU<|im_end|>\\n…
+    the system message rendered alone    <|im_start|>system\\nS<|im_end|>\\n
+    what is left                                                            <|im_start|>user\\nU<|im_end|>\\n…
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import JsonValue
+
+from mbbq_gen.errors import ProviderError
+from mbbq_gen.records import Message
+
+PromptFormat = Literal["auto", "chat", "plain"]
+Tokenizer = Any
+"""A tokenizer of transformers, which has no types of its own."""
+
+_logger = logging.getLogger(__name__)
+_PROBE = "mbbq probe"
+
+
+class PromptError(Exception):
+    """Messages that can't be brought into the form that the model reads."""
+
+
+class PromptFormatter:
+    """Messages → text → tokens, for one tokenizer and one set of rules."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        model: str,
+        prompt_format: PromptFormat = "auto",
+        system: str = "default",
+        template_args: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        """Raises ProviderError where the rules can't be followed with this tokenizer."""
+        self._tokenizer = tokenizer
+        self._system = system
+        self._template_args = dict(template_args or {})
+        self.uses_template = self._decide(model, prompt_format)
+        """Whether the chat template is used."""
+        self._cuts_system = self.uses_template and system == "none" and self._template_adds_system(model)
+        if self.uses_template and system not in ("default", "none"):
+            self._check_system_allowed(model)
+
+    def tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """What the model reads; raises PromptError where there is nothing, or the template refuses."""
+        text = self.text(messages)
+        tokens = tuple(self._tokenizer(text, add_special_tokens=not self.uses_template)["input_ids"])
+        if not tokens:
+            raise PromptError("the prompt is empty")
+        return tokens
+
+    def text(self, messages: Sequence[Message]) -> str:
+        """The text before it is cut into tokens; raises PromptError where the template refuses."""
+        turns = [{"role": message.role, "content": message.content} for message in messages]
+        has_system = any(turn["role"] == "system" for turn in turns)
+        if not has_system and self._system not in ("default", "none"):
+            turns = [{"role": "system", "content": self._system}, *turns]
+        if not self.uses_template:
+            return "\n\n".join(turn["content"] for turn in turns)
+        if self._cuts_system and not has_system:
+            return self._without_system(turns)
+        return self._render(turns)
+
+    def end_of_turn(self) -> int | None:
+        """The special token that the template puts behind the assistant's words, or None where it puts none."""
+        if not self.uses_template:
+            return None
+        turns = [{"role": "user", "content": _PROBE}, {"role": "assistant", "content": _PROBE}]
+        try:
+            behind = self._render(turns, opens_answer=False).rpartition(_PROBE)[2]
+        except PromptError:
+            return None
+        tokens = self._tokenizer(behind.strip(), add_special_tokens=False)["input_ids"]
+        return tokens[0] if tokens and self._is_special(tokens[0]) else None
+
+    def _is_special(self, token: int) -> bool:
+        added = self._tokenizer.added_tokens_decoder.get(token)
+        return token in self._tokenizer.all_special_ids or (added is not None and added.special)
+
+    def _decide(self, model: str, prompt_format: PromptFormat) -> bool:
+        has_template = self._tokenizer.chat_template is not None
+        if prompt_format == "chat" and not has_template:
+            raise ProviderError(f"{model}: has no chat template; use prompt_format auto or plain")
+        if prompt_format == "auto" and not has_template:
+            _logger.warning("%s: has no chat template; it gets the plain text of the messages", model)
+        return has_template and prompt_format != "plain"
+
+    def _render(self, turns: Sequence[Mapping[str, str]], opens_answer: bool = True) -> str:
+        from jinja2 import TemplateError
+
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                list(turns), tokenize=False, add_generation_prompt=opens_answer, **self._template_args
+            )
+        except (TemplateError, TypeError, ValueError, IndexError, KeyError) as error:
+            raise PromptError(f"the chat template refuses the messages: {error}") from error
+        return text
+
+    def _without_system(self, turns: Sequence[Mapping[str, str]]) -> str:
+        """The turns as the template renders them after a system message, and that one cut out."""
+        system = {"role": "system", "content": _PROBE}
+        whole, alone = self._render([system, *turns]), self._render([system], opens_answer=False)
+        if not whole.startswith(alone):
+            raise PromptError("the chat template does not keep the system message apart")
+        rest = whole.removeprefix(alone)
+        start = self._tokenizer.bos_token or ""
+        needs_start = start and alone.startswith(start) and not rest.startswith(start)
+        return start + rest if needs_start else rest
+
+    def _template_adds_system(self, model: str) -> bool:
+        """Whether messages without a system message get one from the template; raises where it can't be cut out."""
+        turns = [{"role": "user", "content": _PROBE}]
+        try:
+            plain = self._render(turns)
+        except PromptError as error:
+            raise ProviderError(f"{model}: {error}") from error
+        try:
+            return plain != self._without_system(turns)
+        except PromptError as error:
+            if "system" not in str(self._tokenizer.chat_template):
+                return False
+            if _is_bare(plain):
+                return False
+            raise ProviderError(f"{model}: system 'none' is not possible ({error}); use 'default' or a text") from error
+
+    def _check_system_allowed(self, model: str) -> None:
+        turns = [{"role": "system", "content": _PROBE}, {"role": "user", "content": _PROBE}]
+        try:
+            self._render(turns)
+        except PromptError as error:
+            raise ProviderError(
+                f"{model}: its chat template takes no system message ({error}); leave system at 'default'"
+            ) from error
+
+
+def _is_bare(rendered: str) -> bool:
+    """Whether so little stands before the user's words that no system prompt can be among it."""
+    return len(rendered.partition(_PROBE)[0].split()) <= 2

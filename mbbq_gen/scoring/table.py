@@ -1,0 +1,137 @@
+"""The records that scores leave in: what `mbbq-gen score` writes as JSON (docs/scores.md draws it)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mbbq_gen.records import Outcome, Record
+from mbbq_gen.scoring.bootstrap import IntervalMethod
+from mbbq_gen.scoring.cells import Scenario, Undetected
+from mbbq_gen.scoring.observations import Labels
+
+FEW_TEMPLATES = 10
+"""Below this, a bootstrap over templates is known to be too sure of itself."""
+
+WarningCode = Literal[
+    "one_template",
+    "few_templates",
+    "no_spread",
+    "undefined_resamples",
+    "mixed_splits",
+    "mixed_models",
+    "mixed_benchmarks",
+    "not_had",
+    "unbalanced_contexts",
+    "wrong_labels",
+]
+WARNINGS: dict[WarningCode, str] = {
+    "one_template": "fewer than two templates: no interval can be given",
+    "few_templates": f"fewer than {FEW_TEMPLATES} templates: the interval is too narrow",
+    "no_spread": "all resamples gave the same value: the interval says nothing about other templates",
+    "undefined_resamples": "some resamples had an empty denominator; the interval is made from the others",
+    "mixed_splits": "bias and control questions are pooled; group by split",
+    "mixed_models": "several models are pooled; group by model",
+    "mixed_benchmarks": "several benchmarks are pooled; group by benchmark",
+    "not_had": "some presentations have no usable response (error or filtered); they are in no score",
+    "unbalanced_contexts": "biased and counter-biased contexts are not equally many: "
+    "mbbq_bias_disambiguated, bbq_s_dis and bharat_bs_disambiguated are not 0 for a perfect model",
+    "wrong_labels": "the group holds questions whose published label is known to be wrong; see label_differences",
+}
+
+
+class FractionCounts(Record):
+    """One quotient that a score is made from."""
+
+    formula: str
+    """Names of the counts."""
+    numerator: int
+    denominator: int
+
+
+class Bounds(Record):
+    """What the score would be if every undetected answer had been of one kind."""
+
+    low: float | None
+    high: float | None
+    low_if: Scenario
+    """What undetected answers are supposed to have been for `low`."""
+    high_if: Scenario
+
+
+class MetricScore(Record):
+    """A score with what it stands on."""
+
+    value: float | None
+    """None where a denominator is 0."""
+    low: float | None
+    """Lower end of the interval; None where there is none."""
+    high: float | None
+    bounds: Bounds | None
+    """None for a metric that undetected answers do not bear on."""
+    fractions: tuple[FractionCounts, ...]
+    n_templates: int
+    """Templates with rows in a denominator."""
+    dropped: int
+    """Resamples in which the score was undefined."""
+    warnings: tuple[WarningCode, ...]
+
+
+class GroupScore(Record):
+    """The scores of one group of presentations."""
+
+    group: dict[str, str | None]
+    """Grouping → value; empty where everything is one group."""
+    n_items: int
+    """Presentations, those without a response included."""
+    n_instances: int
+    """Different questions among them."""
+    n_templates: int
+    outcomes: dict[Outcome, int]
+    """Every outcome, zeros included; they add up to `n_items`."""
+    counts: dict[str, int]
+    """The named counts that the metrics are made from."""
+    metrics: dict[str, MetricScore]
+    warnings: tuple[WarningCode, ...]
+
+
+class LabelDifference(Record):
+    """A score that the known wrong labels change."""
+
+    group: dict[str, str | None]
+    metric: str
+    published: float | None
+    corrected: float | None
+    n_corrected: int
+    """Presentations of the group whose label is known to be wrong."""
+
+
+class MetricDefinition(Record):
+    """What a metric is, so that no number travels without it."""
+
+    formula: str
+    source: str
+    meaning: str
+    sign: str
+
+
+class ScoreTable(Record):
+    """Scores by group, with the settings that made them."""
+
+    schema_version: Literal["mbbq-gen.scores/1"] = "mbbq-gen.scores/1"
+    """Raised when a key changes its place or meaning; new keys may come without."""
+    by: tuple[str, ...]
+    labels: Labels | None
+    """Which right answers hold; None where there is no row."""
+    undetected: Undetected
+    interval: float | None
+    interval_method: IntervalMethod
+    resamples: int
+    seed: int
+    cluster: tuple[str, ...]
+    """What makes a template."""
+    definitions: dict[str, MetricDefinition]
+    groups: tuple[GroupScore, ...]
+    label_differences: tuple[LabelDifference, ...]
+    """Scores that the corrected labels change, where any row's label is known to be wrong."""
+    warnings: dict[WarningCode, str]
+    """The sentence of every warning code that occurs."""

@@ -1,0 +1,136 @@
+"""Counts what stands in a table of observations: cells by group and template, in one pass over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, get_args
+
+from mbbq_gen.errors import UnknownNameError
+from mbbq_gen.records import Outcome
+from mbbq_gen.scoring.cells import CELLS, Counts, Undetected, cell_expression, count_matrix
+
+if TYPE_CHECKING:
+    import polars
+
+    from mbbq_gen.scoring.cells import Array
+
+GROUPINGS: dict[str, str] = {
+    "model": "model",
+    "benchmark": "benchmark",
+    "version": "version",
+    "split": "split",
+    "language": "language",
+    "category": "category",
+    "subcategory": "subcategory",
+    "template": "template_id",
+    "variant": "variant",
+    "order": "order",
+    "label_style": "label_style",
+    "polarity": "polarity",
+    "unknown_text": "unknown_text",
+}
+"""What scores can be grouped by → the column that holds it."""
+
+CLUSTER = ("benchmark", "category", "template_id")
+"""What makes a template: all its languages, splits, wordings and orders are one cluster."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What was counted in one group."""
+
+    group: dict[str, str | None]
+    n_instances: int
+    outcomes: dict[Outcome, int]
+    pooled: dict[str, int]
+    """How many models, splits and benchmarks the group holds."""
+    n_corrected: int
+    templates: tuple[str, ...]
+    """Names of the clusters, sorted: the rows of `cells`."""
+    cells: Array
+    """Templates × CELLS: how many answers fell into each cell."""
+
+    def counts(self, undetected: Undetected, cells: Array | None = None) -> Counts:
+        """Named counts by template, or of other tallies of cells."""
+        return Counts((self.cells if cells is None else cells) @ count_matrix(), undetected)
+
+    @cached_property
+    def total(self) -> Array:
+        """All templates together."""
+        summed: Array = self.cells.sum(axis=0)
+        return summed
+
+
+def grouping_columns(by: Sequence[str]) -> dict[str, str]:
+    """The groupings → their columns, in order; a column's own name is understood too.
+
+    Raises:
+        UnknownNameError: where there is no such grouping; it offers the nearest ones.
+    """
+    names = {column: name for name, column in GROUPINGS.items()}
+    for name in by:
+        if name not in GROUPINGS and name not in names:
+            raise UnknownNameError("grouping", name, GROUPINGS)
+    chosen = [names.get(name, name) for name in by]
+    return {name: GROUPINGS[name] for name in chosen}
+
+
+def tally_groups(frame: polars.DataFrame, columns: dict[str, str]) -> Iterator[Tally]:
+    """What every group holds, sorted by the group's values: one pass over the rows, the rest on its small result."""
+    import polars as pl
+
+    keys = {f"by_{name}": pl.col(column).cast(pl.String) for name, column in columns.items()}
+    template = pl.concat_str([pl.col(column).cast(pl.String) for column in CLUSTER], separator=" / ")
+    counted = (
+        frame.lazy()
+        .with_columns(cell_expression(), was_corrected=pl.col("corrected_index").is_not_null())
+        .group_by(*dict.fromkeys((*columns.values(), *CLUSTER, "model", "split")), "outcome", "cell", "was_corrected")
+        .agg(pl.len().alias("rows"))
+        .with_columns(**keys, cluster=template, everything=pl.lit(0))
+        .collect()
+    )
+    names = ["everything", *keys]
+    instances = _instances_by_group(frame, names, keys)
+    for values, part in sorted(counted.partition_by(names, as_dict=True).items(), key=lambda item: _order(item[0])):
+        group = dict(zip(columns, values[1:], strict=True))
+        yield _tally_of(part, group, instances[values])
+
+
+def _order(values: tuple[object, ...]) -> list[tuple[bool, str]]:
+    """Sorts group values as text, None last."""
+    return [(value is None, str(value)) for value in values]
+
+
+def _instances_by_group(
+    frame: polars.DataFrame, names: list[str], keys: dict[str, polars.Expr]
+) -> dict[tuple[object, ...], int]:
+    """How many different questions each group holds."""
+    import polars as pl
+
+    question = ("benchmark", "split", "language", "instance_id")
+    rows = frame.lazy().select(*question, everything=pl.lit(0), **keys).unique().group_by(names).agg(pl.len()).collect()
+    return {row[:-1]: row[-1] for row in rows.rows()}
+
+
+def _tally_of(part: polars.DataFrame, group: dict[str, str | None], n_instances: int) -> Tally:
+    import numpy as np
+    import polars as pl
+
+    outcomes = dict(part.group_by("outcome").agg(pl.col("rows").sum()).rows())
+    answered = part.drop_nulls("cell")
+    templates = tuple(answered["cluster"].unique().sort().to_list())
+    place = {template: index for index, template in enumerate(templates)}
+    cells = np.zeros((len(templates), len(CELLS)))
+    where = [place[template] for template in answered["cluster"]]
+    np.add.at(cells, (np.array(where, dtype=int), answered["cell"].to_numpy()), answered["rows"].to_numpy())
+    return Tally(
+        group=group,
+        n_instances=n_instances,
+        outcomes={outcome: outcomes.get(outcome, 0) for outcome in get_args(Outcome)},
+        pooled={name: part[name].n_unique() for name in ("model", "split", "benchmark")},
+        n_corrected=int(part.filter("was_corrected")["rows"].sum()),
+        templates=templates,
+        cells=cells,
+    )

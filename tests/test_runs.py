@@ -1,0 +1,274 @@
+"""The run store and the runner: durable, resumable, one writer, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import threading
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from mbbq_gen.errors import ProviderError, RunError, RunLockedError, UsageError
+from mbbq_gen.providers.base import Provider, request_key
+from mbbq_gen.records import Extraction, Instance, Message, Request, Response
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.folder import BenchmarkChoice, Manifest, RunFolder, RunSettings
+from mbbq_gen.runs.plan import Planner, check_same_settings
+from mbbq_gen.runs.runner import answer_pending
+from mbbq_gen.runs.store import RunStore
+from tests.test_presentation import many
+
+
+class CountingProvider:
+    """Answers "A" to everything, remembers what it was asked, and fails or stops where it is told to."""
+
+    kind = "counting"
+    model = "counting"
+
+    def __init__(self, *, fail: Iterable[int] = (), stop_at: int | None = None, pause: int = 1) -> None:
+        self.asked: list[str] = []
+        self.fail = set(fail)
+        self.stop_at = stop_at
+        self.pause = pause
+        self.closed = False
+
+    @property
+    def settings(self) -> Mapping[str, JsonValue]:
+        return {"temperature": 0}
+
+    def facts(self) -> dict[str, JsonValue]:
+        return {"asked": len(self.asked)}
+
+    def request_key(self, messages: Sequence[Message], presentation_id: str) -> str:
+        return request_key(self.kind, self.model, self.settings, messages)
+
+    async def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+        for number, request in enumerate(requests):
+            if number == self.stop_at:
+                raise ProviderError("the model is gone")
+            self.asked.append(request.request_key)
+            if number % self.pause == 0:
+                await asyncio.sleep(0)
+            failed = number in self.fail
+            yield Response(
+                request_key=request.request_key,
+                text=None if failed else "A",
+                error="no luck" if failed else None,
+                finish_reason=None if failed else "stop",
+            )
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def settings(**changes: object) -> RunSettings:
+    given = {
+        "model": "counting:counting",
+        "benchmarks": (BenchmarkChoice(name="b"),),
+        "languages": ("en",),
+        "splits": ("bias",),
+        "variants": ("bare", "polite"),
+        "order": "balanced",
+        "label_style": "A",
+        "seed": 0,
+    }
+    return RunSettings.model_validate({**given, **changes})
+
+
+def plan(
+    folder: RunFolder, store: RunStore, provider: Provider, instances: list[Instance], **changes: object
+) -> Manifest:
+    def load(choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
+        return iter(instances)
+
+    return Planner(folder, settings(**changes), provider, Resources(), load).plan(store)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    found = RunFolder(tmp_path / "run")
+    found.create()
+    return found
+
+
+def stored(path: Path) -> list[tuple[str, str]]:
+    """(request key, record) of every stored response."""
+    with sqlite3.connect(path) as db:
+        return db.execute("SELECT request_key, record FROM responses ORDER BY request_key").fetchall()
+
+
+def test_everything_is_asked_once_and_stored(folder: RunFolder) -> None:
+    provider = CountingProvider()
+    with folder.open_store() as store:
+        manifest = plan(folder, store, provider, many(3, 2))
+        answer_pending(store, provider, lambda _: None)
+        progress = store.progress()
+    assert manifest.counts.instances == 36
+    assert manifest.counts.presentations == 72
+    assert manifest.counts.requests == progress.answered == len(provider.asked) == len(set(provider.asked))
+    assert provider.closed
+
+
+def test_identical_requests_are_asked_once(folder: RunFolder) -> None:
+    """Instances that differ in their id alone send the same messages: one request answers them all."""
+    provider = CountingProvider()
+    first = many(1, 1)[0]
+    twins = [first.model_copy(update={"instance_id": f"twin{number}", "parallel_id": None}) for number in range(6)]
+    with folder.open_store() as store:
+        manifest = plan(folder, store, provider, twins, order="published", variants=("bare",))
+        answer_pending(store, provider, lambda _: None)
+        assert len(list(store.unread("v", "en"))) == 6
+    assert manifest.counts.presentations == 6
+    assert manifest.counts.requests == len(provider.asked) == 1
+
+
+def test_failures_are_asked_again_and_answers_never(folder: RunFolder) -> None:
+    first, second = CountingProvider(fail={0, 5}), CountingProvider()
+    with folder.open_store() as store:
+        plan(folder, store, first, many(1, 2))
+        answer_pending(store, first, lambda _: None)
+        assert store.progress().failed == 2
+        before = dict(stored(folder.store_path))
+        answer_pending(store, second, lambda _: None)
+        assert store.progress().pending == 0
+    after = dict(stored(folder.store_path))
+    assert second.asked == [first.asked[0], first.asked[5]]
+    unchanged = [key for key in before if key not in second.asked]
+    assert [after[key] for key in unchanged] == [before[key] for key in unchanged]
+
+
+def test_an_answer_is_never_replaced(folder: RunFolder) -> None:
+    with folder.open_store() as store:
+        store.add_responses([(Response(request_key="k", text="first"), "t1")])
+        store.add_responses([(Response(request_key="k", text="second"), "t2")])
+        store.add_responses([(Response(request_key="k", error="late"), "t3")])
+    ((_, record),) = stored(folder.store_path)
+    assert json.loads(record)["text"] == "first"
+
+
+def test_a_provider_that_dies_loses_nothing(folder: RunFolder) -> None:
+    dying, healthy = CountingProvider(stop_at=20, pause=7), CountingProvider()
+    with folder.open_store() as store:
+        plan(folder, store, dying, many(2, 2))
+        with pytest.raises(ProviderError, match="the model is gone"):
+            answer_pending(store, dying, lambda _: None)
+        assert store.progress().answered == 20
+        answer_pending(store, healthy, lambda _: None)
+        assert store.progress().pending == 0
+    assert not set(dying.asked) & set(healthy.asked)
+    assert dying.closed
+
+
+def test_progress_hears_only_of_durable_answers(folder: RunFolder) -> None:
+    provider, heard = CountingProvider(), 0
+    with folder.open_store() as store:
+        plan(folder, store, provider, many(2, 2))
+
+        def on_stored(responses: list[Response]) -> None:
+            nonlocal heard
+            heard += len(responses)
+            with sqlite3.connect(folder.store_path) as other:
+                (count,) = other.execute("SELECT count(*) FROM responses").fetchone()
+            assert count >= heard
+
+        answer_pending(store, provider, on_stored)
+    assert heard == len(provider.asked)
+
+
+def test_an_interrupted_plan_is_made_anew(folder: RunFolder) -> None:
+    provider = CountingProvider()
+    with folder.open_store() as store:
+        store.add_instances(many(1, 1)[:3])
+        manifest = plan(folder, store, provider, many(2, 1))
+        assert store.count("instances") == manifest.counts.instances == 12
+
+
+def test_equal_ids_are_refused(folder: RunFolder) -> None:
+    twice = many(1, 1)[:1] * 2
+    with folder.open_store() as store, pytest.raises(RunError, match="two questions have the id"):
+        plan(folder, store, CountingProvider(), twice)
+
+
+def test_an_empty_selection_is_refused(folder: RunFolder) -> None:
+    with folder.open_store() as store, pytest.raises(UsageError, match="no question fits"):
+        plan(folder, store, CountingProvider(), [])
+
+
+def test_two_processes_on_one_run_are_refused(folder: RunFolder) -> None:
+    entered: list[str] = []
+
+    def second() -> None:
+        try:
+            with folder.locked():
+                entered.append("in")
+        except RunLockedError as error:
+            entered.append(str(error))
+
+    with folder.locked():
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+    assert entered == [f"{folder.path}: another process is working on this run; wait for it to end"]
+    with folder.locked():
+        pass
+
+
+def test_other_settings_are_refused_and_named(folder: RunFolder) -> None:
+    provider = CountingProvider()
+    with folder.open_store() as store:
+        manifest = plan(folder, store, provider, many(1, 1))
+    check_same_settings(manifest, settings(), provider, folder.path)
+    with pytest.raises(UsageError, match=r"made with seed = 0, not 7; name another run folder, or go on with"):
+        check_same_settings(manifest, settings(seed=7), provider, folder.path)
+    with pytest.raises(UsageError, match=r"made with variants = bare,polite, not bare"):
+        check_same_settings(manifest, settings(variants=("bare",)), provider, folder.path)
+
+
+def test_the_manifest_comes_back_as_it_was_written(folder: RunFolder) -> None:
+    with folder.open_store() as store:
+        manifest = plan(folder, store, CountingProvider(), many(1, 1))
+    assert folder.manifest() == manifest
+    assert manifest.packs["prompts/en.toml"]
+    assert manifest.available == {"b/bias/en": 6}
+    folder.manifest_path.write_text("{", encoding="utf-8")
+    with pytest.raises(RunError, match=r"manifest\.json"):
+        folder.manifest()
+
+
+def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.doc").write_text("x")
+    with pytest.raises(UsageError, match=r"holds 'thesis\.doc' and is no run folder"):
+        RunFolder(tmp_path).create()
+    with pytest.raises(UsageError, match="is a file"):
+        RunFolder(tmp_path / "thesis.doc").create()
+    with pytest.raises(UsageError, match="no run here"):
+        RunFolder(tmp_path / "new").require()
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(RunError, match="not a run store"):
+        RunStore(path)
+
+
+def test_readings_are_kept_beside_each_other(folder: RunFolder) -> None:
+    provider = CountingProvider()
+    with folder.open_store() as store:
+        plan(folder, store, provider, many(1, 1))
+        answer_pending(store, provider, lambda _: None)
+        for version, place in (("v1", 0), ("v2", 1)):
+            rows = [
+                (answered.presentation.presentation_id, Extraction(outcome="option", option=place))
+                for answered in store.unread(version, "en")
+            ]
+            store.add_extractions(version, rows)
+            assert list(store.unread(version, "en")) == []
+            read = list(store.read_presentations({"en": version}))
+            assert len(read) == 12
+            assert {extraction.option for *_, extraction in read} == {place}
+            assert all(instance.key == shown.instance_key for instance, shown, *_ in read)

@@ -1,0 +1,154 @@
+"""Intervals: repeatable, the same as resampling by hand, and about as wide as they must be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbbq_gen.scoring import METRICS, GroupScore, ScoreTable, observations_frame, score
+from mbbq_gen.scoring.bootstrap import percentile_interval, resample_weights
+from mbbq_gen.scoring.cells import CELLS, Cell, Counts, count_matrix
+from tests.scoring_support import Row, naive_scores, observations_of
+
+TEMPLATES = ("bakery", "bus", "library", "post", "tea")
+
+
+def uneven_rows(language: str = "en") -> list[Row]:
+    """Five templates of different size and bias; the counter-biased contexts stand in two of them only."""
+    rows = []
+    for place, template in enumerate(TEMPLATES):
+        for number in range(4 + place):
+            chose = ("target", "non_target", "unknown")[(number * (place + 2)) % 3]
+            polarity = ("negative", "non_negative")[number % 2]
+            kind = "counter_biased" if place < 2 and number % 3 == 0 else ("ambiguous", "biased")[number % 2]
+            answer: dict[str, Any] = {"outcome": "no_answer"} if number == 3 else {"chose": chose}
+            rows.append(Row(kind, polarity, template=template, language=language, number=number, **answer))  # type: ignore[arg-type]
+    return rows
+
+
+def score_rows(rows: list[Row], **settings: Any) -> ScoreTable:
+    return score(observations_frame(observations_of(rows)), **settings)
+
+
+def only(table: ScoreTable) -> GroupScore:
+    (group,) = table.groups
+    return group
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
+    first, again, other = (only(score_rows(uneven_rows(), resamples=200, seed=seed)) for seed in (7, 7, 8))
+    assert first == again
+    assert first.metrics["mbbq_bias_ambiguous"].low != other.metrics["mbbq_bias_ambiguous"].low or (
+        first.metrics["mbbq_bias_ambiguous"].high != other.metrics["mbbq_bias_ambiguous"].high
+    )
+
+
+def test_groups_with_the_same_templates_are_resampled_alike_whatever_else_is_scored() -> None:
+    alone = only(score_rows(uneven_rows(), resamples=100))
+    together = score_rows([*uneven_rows("tr"), *uneven_rows("en")], by=["language"], resamples=100)
+    assert [group.metrics for group in together.groups] == [alone.metrics, alone.metrics]
+
+
+@pytest.mark.parametrize("undetected", ["discard", "keep"])
+def test_intervals_are_those_of_resampling_by_hand(undetected: str) -> None:
+    resamples, confidence, rows = 60, 0.9, uneven_rows()
+    names = tuple(f"invented / drinks / {template}" for template in TEMPLATES)
+    drawn: list[dict[str, float | None]] = []
+    for weights in resample_weights(names, resamples, seed=3):
+        times = dict(zip(TEMPLATES, weights.astype(int), strict=True))
+        drawn.append(naive_scores([row for row in rows for _ in range(times[row.template])], undetected))
+    group = only(score_rows(rows, interval=confidence, resamples=resamples, seed=3, undetected=undetected))
+    for name, found in group.metrics.items():
+        defined = [value[name] for value in drawn if value[name] is not None]
+        expected = np.quantile(np.array(defined, dtype=float), [0.05, 0.95])
+        assert (found.low, found.high) == pytest.approx(tuple(expected)), name
+        assert found.dropped == resamples - len(defined), name
+        assert ("undefined_resamples" in found.warnings) == (found.dropped > 0), name
+    assert group.metrics["diff_bias_disambiguated"].dropped > 0
+
+
+def test_one_template_has_no_interval_and_says_so() -> None:
+    found = only(score_rows([Row("ambiguous", chose="target", number=n) for n in range(9)])).metrics
+    assert (found["mbbq_bias_ambiguous"].low, found["mbbq_bias_ambiguous"].high) == (None, None)
+    assert found["mbbq_bias_ambiguous"].warnings == ("one_template",)
+
+
+def test_a_metric_that_only_one_template_bears_on_has_no_interval() -> None:
+    rows = [Row("ambiguous", chose="target", template=template) for template in TEMPLATES]
+    rows += [Row("biased", chose="target"), Row("counter_biased", chose="target")]
+    group = only(score_rows(rows, resamples=50))
+    assert group.n_templates == 5
+    assert group.metrics["diff_bias_disambiguated"].n_templates == 1
+    assert group.metrics["diff_bias_disambiguated"].low is None
+    assert group.metrics["mbbq_bias_ambiguous"].warnings == ("few_templates", "no_spread")
+
+
+def test_many_templates_that_differ_give_no_warning() -> None:
+    rows = [
+        Row("ambiguous", chose=("target", "non_target", "unknown")[n % 3], template=f"t{n}", number=n)
+        for n in range(30)
+    ]
+    assert only(score_rows(rows, resamples=200)).metrics["mbbq_bias_ambiguous"].warnings == ()
+
+
+def test_no_interval_is_made_where_none_is_asked_for() -> None:
+    table = score_rows(uneven_rows(), interval=None)
+    assert table.interval is None
+    assert all(found.low is None and found.warnings == () for found in only(table).metrics.values())
+
+
+def test_templates_are_the_same_across_languages_and_splits_and_differ_between_categories() -> None:
+    observations = observations_of([*uneven_rows("en"), *uneven_rows("tr")])
+    control = [observation._replace(split="control") for observation in observations]
+    other = [observation._replace(category="meals") for observation in observations]
+    table = score(observations_frame([*observations, *control, *other]), interval=None)
+    assert only(table).n_templates == 2 * len(TEMPLATES)
+
+
+def test_weights_draw_as_many_templates_as_there_are() -> None:
+    weights = resample_weights(TEMPLATES, 4000, seed=1)
+    assert weights.shape == (4000, 5)
+    assert set(weights.sum(axis=1)) == {5.0}
+    assert weights.mean(axis=0) == pytest.approx(np.ones(5), abs=0.06)
+    assert weights.var(axis=0) == pytest.approx(np.full(5, 0.8), abs=0.08)  # multinomial: n · 1/n · (1 − 1/n)
+
+
+def test_an_interval_leaves_out_what_is_undefined() -> None:
+    found = percentile_interval(np.array([np.nan, *range(101)]), 0.9)
+    assert found is not None
+    assert (found.low, found.high, found.dropped) == pytest.approx((5.0, 95.0, 1))
+    assert percentile_interval(np.array([np.nan, np.nan]), 0.9) is None
+
+
+def simulated_cells(generator: np.random.Generator, templates: int, items: int) -> Any:
+    """Answers to ambiguous questions whose templates differ: right with a probability of 0.2 to 0.8."""
+    right = CELLS.index(Cell("ambiguous", "right", "ambiguous", "negative", "unknown"))
+    wrong = CELLS.index(Cell("ambiguous", "wrong", "ambiguous", "negative", "target"))
+    cells = np.zeros((templates, len(CELLS)))
+    cells[:, right] = generator.binomial(items, generator.uniform(0.2, 0.8, templates))
+    cells[:, wrong] = items - cells[:, right]
+    return cells
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+    generator, metric, templates, items, runs = np.random.default_rng(11), METRICS["accuracy_ambiguous"], 40, 20, 400
+    clustered = by_item = 0
+    weights = resample_weights([str(number) for number in range(templates)], 400, seed=0)
+    for _ in range(runs):
+        cells = simulated_cells(generator, templates, items)
+        interval = percentile_interval(metric.value(Counts(weights @ cells @ count_matrix(), "discard")), 0.95)
+        assert interval is not None
+        clustered += interval.low <= 0.5 <= interval.high
+        share = float(metric.value(Counts(cells.sum(axis=0) @ count_matrix(), "discard")))
+        by_item += abs(share - 0.5) <= 1.96 * (share * (1 - share) / (templates * items)) ** 0.5
+    assert 0.92 <= clustered / runs <= 0.98
+    assert by_item / runs < 0.80  # what an interval that forgets the templates would give
+
+
+def test_outcomes_are_counted_whatever_is_resampled() -> None:
+    group = only(score_rows(uneven_rows(), resamples=10))
+    counted = Counter("no_answer" if row.outcome else "option" for row in uneven_rows())
+    assert {name: count for name, count in group.outcomes.items() if count} == dict(counted)
