@@ -253,7 +253,15 @@ def describe_fault(error: ValidationError, tables: Mapping[str, Any]) -> str:
 
 def describe_faults(error: ValidationError, tables: Mapping[str, Any]) -> list[str]:
     """Every fault of a validation error, one line each."""
-    return [_describe(fault, tables) for fault in error.errors(include_url=False)]
+    faults = error.errors(include_url=False)
+    return [_describe(fault, tables) for fault in faults if not _is_echo(fault, faults)]
+
+
+def _is_echo(fault: ErrorDetails, faults: list[ErrorDetails]) -> bool:
+    """Whether a list counts as too short only because one of its entries is faulty, which is told by its own fault."""
+    place = fault["loc"]
+    inside = (other for other in faults if len(other["loc"]) > len(place) and other["loc"][: len(place)] == place)
+    return fault["type"] == "too_short" and any(inside)
 
 
 def _describe(fault: ErrorDetails, tables: Mapping[str, Any]) -> str:

@@ -111,7 +111,8 @@ class Instance(Record):
         """Fills what the other fields tell: `answer` or `answer_index` from the other one, and `alignment`."""
         if not isinstance(data, dict):
             return data
-        roles = [_role_of(option) for option in data.get("options") or ()]
+        options = data.get("options")
+        roles = [_role_of(option) for option in options] if isinstance(options, list | tuple) else []
         answer, index = data.get("answer"), data.get("answer_index")
         if index is None and answer is not None and roles.count(answer) == 1:
             index = roles.index(answer)

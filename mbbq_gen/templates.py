@@ -361,7 +361,7 @@ def _read_folder(folder: Path) -> tuple[TemplateSet | None, list[TemplateFinding
     index_file = folder / INDEX_FILE
     if not index_file.is_file():
         raise UsageError(f"{folder}: no {INDEX_FILE} in it; name a folder of templates")
-    files = sorted(path for path in folder.glob("*.toml") if path.name != INDEX_FILE)
+    files = sorted(path for path in folder.glob("*.toml") if path.name != INDEX_FILE and path.name[0] != "_")
     index, findings = _read_file(TemplateIndex, index_file)
     if not files:
         findings.append(TemplateFinding(folder, f"no language file beside {INDEX_FILE}; add one such as en.toml"))

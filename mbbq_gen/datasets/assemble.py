@@ -32,7 +32,7 @@ QUIRKS: Final[dict[str, str]] = {
 """Codes that `Instance.quirks` may hold, and what was done about each."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_SLOT: Final = re.compile(r"\{[{\[]\w+\]?\}|\{\w+\}\}|\{\{\w+[\]}]")
+_SLOT: Final = re.compile(r"[{\[]{1,2}\w+[}\]]{1,2}")
 """What is left of a slot `{{NAME1}}`, also where one of its braces is missing or another bracket."""
 
 

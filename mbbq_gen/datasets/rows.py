@@ -5,13 +5,15 @@ Every message begins `file:row: field:`. Rows are counted from 1 as a text edito
 
 from __future__ import annotations
 
+import ast
 import csv
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -172,6 +174,20 @@ def checked(fields: dict[str, object] | dict[str, str], schema: type[RowT], plac
         return schema.model_validate(fields)
     except ValidationError as error:
         raise place.error(describe_fault(error, {})) from error
+
+
+def python_literal(value: Any) -> Any:
+    """What a cell holds as Python writes it (a list, a dictionary), for a schema; other values as they are."""
+    return _python_literal(value) if isinstance(value, str) else value
+
+
+@lru_cache(maxsize=4096)
+def _python_literal(text: str) -> Any:
+    """The same for text; the same cells come again and again."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError) as error:
+        raise ValueError("not written as Python writes a list or dictionary") from error
 
 
 def _not_utf8(path: Path) -> DataError:

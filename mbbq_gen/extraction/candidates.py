@@ -200,7 +200,8 @@ class MentionFinder:
         closed = gap_after[:1] in _CLOSERS if gap_after else False
         mention.heads_line = token.break_before >= LINE
         mention.struck = gap.endswith("~~") and gap_after.startswith("~~")
-        ends_line = not gap_after.strip(_EMPHASIS + ".!)]}:") or "\n" in gap_after
+        is_last = mention.end >= len(tokens)
+        ends_line = "\n" in gap_after or (is_last and not gap_after.strip(_EMPHASIS + ".!?)]}:,;\"'"))
         with_noun = before is not None and before.key in self._words.option_words and token.break_before <= COMMA
         after_noun = mention.end > place + 1
         if before is not None and before.key in self._words.not_after and not opened:

@@ -12,7 +12,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from mbbq_gen.errors import PackError
-from mbbq_gen.extraction.patterns import Rule, unfold
+from mbbq_gen.extraction.patterns import Rule, parse
 from mbbq_gen.languages import Pack, PackMeta, Slug, Text, read_pack, read_toml, validate_pack
 from mbbq_gen.records import Outcome
 from mbbq_gen.resources import Resources
@@ -227,7 +227,7 @@ class ExtractorPack(Pack):
     def _check_phrases(self) -> Self:
         for family, phrase in self.phrases():
             try:
-                unfold(phrase)
+                parse(phrase)
             except PackError as error:
                 raise ValueError(f"{family}: {error}") from error
         return self

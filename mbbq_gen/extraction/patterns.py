@@ -12,7 +12,7 @@ A pattern is a row of words with a few signs, nothing that can explode:
     :           a colon, dash, equals sign or line end before the next word
     ^  $        beginning and end of a sentence
 
-Every pattern is unfolded to the finite set of word rows it stands for, and all rows of all lists share one trie.
+There is no repetition, so every pattern has a longest match. All patterns share one automaton.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from mbbq_gen.errors import PackError
 from mbbq_gen.extraction.normalise import loose_key, strict_key
 from mbbq_gen.extraction.tokens import SEMICOLON, SENTENCE, tokenise
 
-MAX_ROWS = 4096
 MAX_GAP = 6
 _PIECE = regex.compile(r"\{([a-z])\}|…(\d?)|[()|?:^$]|=?[^\s(){}|?:^$…*]+\*?")
 
@@ -80,25 +79,40 @@ class Hit:
 
 @dataclass(slots=True)
 class _Node:
-    """A state of the automaton."""
+    """A state of the automaton: where each kind of step leads."""
 
-    words: dict[str, _Node] = field(default_factory=dict)
-    strict: dict[str, _Node] = field(default_factory=dict)
-    prefixes: dict[int, dict[str, _Node]] = field(default_factory=dict)
-    slots: dict[str, _Node] = field(default_factory=dict)
-    gaps: dict[int, _Node] = field(default_factory=dict)
-    colon: _Node | None = None
-    start: _Node | None = None
-    end: _Node | None = None
+    words: dict[str, list[_Node]] = field(default_factory=dict)
+    strict: dict[str, list[_Node]] = field(default_factory=dict)
+    prefixes: dict[int, dict[str, list[_Node]]] = field(default_factory=dict)
+    slots: list[tuple[str, _Node]] = field(default_factory=list)
+    gaps: list[tuple[int, _Node]] = field(default_factory=list)
+    colon: list[_Node] = field(default_factory=list)
+    start: list[_Node] = field(default_factory=list)
+    end: list[_Node] = field(default_factory=list)
+    free: list[_Node] = field(default_factory=list)
+    """States that no step parts from this one."""
     rules: list[Rule] = field(default_factory=list)
 
 
 _State = tuple[_Node, int, Slots, bool]
 """State, next item, slots so far, and whether the break before that item may be crossed."""
 
+# --- parsing ----------------------------------------------------------------------------------------------------------
 
-def unfold(phrase: str) -> list[tuple[Step, ...]]:
-    """The word rows that a pattern stands for.
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several rows, or nothing if it is optional."""
+
+    rows: tuple[tuple[Step | Choice, ...], ...]
+    optional: bool
+
+
+Row = tuple[Step | Choice, ...]
+
+
+def parse(phrase: str) -> Choice:
+    """The pattern as a choice of rows.
 
     Raises:
         PackError: where the pattern is not well formed; the caller adds file and key.
@@ -106,44 +120,64 @@ def unfold(phrase: str) -> list[tuple[Step, ...]]:
     pieces = [match.group() for match in _PIECE.finditer(phrase)]
     if "".join(pieces).replace(" ", "") != phrase.replace(" ", ""):
         raise PackError(f"pattern {phrase!r}: a sign that patterns don't have")
-    rows, rest = _unfold_choice(pieces, 0, phrase)
+    choice, rest = _parse_choice(pieces, 0, phrase)
     if rest != len(pieces):
         raise PackError(f"pattern {phrase!r}: a bracket without its partner")
-    if any(not row for row in rows):
+    if any(_may_be_empty(row) for row in choice.rows):
         raise PackError(f"pattern {phrase!r}: matches nothing at all; make at least one word necessary")
-    return rows
+    return choice
 
 
-def _unfold_choice(pieces: Sequence[str], place: int, phrase: str) -> tuple[list[tuple[Step, ...]], int]:
+def _parse_choice(pieces: Sequence[str], place: int, phrase: str) -> tuple[Choice, int]:
     """Alternatives parted by `|`, up to a closing bracket or the end."""
-    rows: list[tuple[Step, ...]] = []
-    current: list[tuple[Step, ...]] = [()]
+    rows: list[Row] = []
+    current: list[Step | Choice] = []
     while place < len(pieces) and pieces[place] != ")":
         piece = pieces[place]
         place += 1
         if piece == "|":
-            rows, current = rows + current, [()]
-            continue
-        if piece == "(":
-            inner, place = _unfold_choice(pieces, place, phrase)
+            rows.append(tuple(current))
+            current = []
+        elif piece == "(":
+            inner, place = _parse_choice(pieces, place, phrase)
             if place >= len(pieces):
                 raise PackError(f"pattern {phrase!r}: a bracket without its partner")
             place += 1
             if place < len(pieces) and pieces[place] == "?":
-                inner, place = [*inner, ()], place + 1
-            current = _join(current, inner, phrase)
+                inner, place = Choice(inner.rows, optional=True), place + 1
+            current.append(inner)
         elif piece == "?":
             raise PackError(f"pattern {phrase!r}: `?` stands only after a bracket")
         else:
-            current = _join(current, [_steps(piece, phrase)], phrase)
-    return rows + current, place
+            current.extend(_steps(piece, phrase))
+    return Choice((*rows, tuple(current)), optional=False), place
 
 
-def _join(left: list[tuple[Step, ...]], right: list[tuple[Step, ...]], phrase: str) -> list[tuple[Step, ...]]:
-    """Every left row followed by every right row."""
-    if len(left) * len(right) > MAX_ROWS:
-        raise PackError(f"pattern {phrase!r}: stands for more than {MAX_ROWS} word rows; split it")
-    return [first + second for first in left for second in right]
+def _may_be_empty(row: Row) -> bool:
+    """Whether a row can match without a single word or mention."""
+    for step in row:
+        if isinstance(step, Choice):
+            if not step.optional and not any(_may_be_empty(inner) for inner in step.rows):
+                return False
+        elif step[0] in {"word", "strict", "prefix", "slot"}:
+            return False
+    return True
+
+
+def word_rows(phrase: str) -> list[tuple[str, ...]]:
+    """The word rows that a pattern without gaps and slots stands for."""
+    return [tuple(str(value) for _, value in row) for row in _rows_of(parse(phrase))]
+
+
+def _rows_of(choice: Choice) -> list[tuple[Step, ...]]:
+    rows: list[tuple[Step, ...]] = [()] if choice.optional else []
+    for row in choice.rows:
+        partial: list[tuple[Step, ...]] = [()]
+        for step in row:
+            endings = _rows_of(step) if isinstance(step, Choice) else [(step,)]
+            partial = [first + second for first in partial for second in endings]
+        rows += partial
+    return rows
 
 
 _SIGNS: dict[str, Step] = {":": ("colon", 0), "^": ("start", 0), "$": ("end", 0)}
@@ -171,6 +205,9 @@ def _steps(piece: str, phrase: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+# --- finding ----------------------------------------------------------------------------------------------------------
+
+
 class Automaton:
     """All patterns of a language, found in one pass whose time grows with the text's length only."""
 
@@ -178,15 +215,9 @@ class Automaton:
         self._root = _Node()
         self._turkish = turkish
         for rule in rules:
-            for row in unfold(rule.phrase):
-                self._add(row, rule)
-
-    def _add(self, row: Sequence[Step], rule: Rule) -> None:
-        node = self._root
-        for kind, value in row:
-            node = _successor(node, kind, value)
-        if rule not in node.rules:
-            node.rules.append(rule)
+            end = _Node(rules=[rule])
+            for row in parse(rule.phrase).rows:
+                _connect(row, self._root, end)
 
     def find(self, items: Sequence[Item]) -> list[Hit]:
         """Every place where a rule matches, by where it starts; of one rule at one start only the longest match."""
@@ -198,7 +229,7 @@ class Automaton:
                 or root.strict
                 or item.is_mention
                 or any(item.key[:length] in table for length, table in root.prefixes.items())
-                or (root.start is not None and _begins(item))
+                or (root.start and _begins(item))
             ):
                 continue
             best: dict[Rule, Hit] = {}
@@ -221,19 +252,21 @@ class Automaton:
             node, here, slots, free = pending.pop()
             for rule in node.rules:
                 yield rule, here, slots
-            if node.end is not None and (here == count or items[here].break_before >= SEMICOLON):
-                pending.append((node.end, here, slots, free))
+            for after in node.free:
+                pending.append((after, here, slots, free))
+            if node.end and (here == count or items[here].break_before >= SEMICOLON):
+                pending.extend((after, here, slots, free) for after in node.end)
             if here == count:
                 continue
             item = items[here]
-            if node.start is not None and _begins(item):
-                pending.append((node.start, here, slots, True))
-            if node.colon is not None and _has_colon(item.gap):
-                pending.append((node.colon, here, slots, True))
+            if node.start and _begins(item):
+                pending.extend((after, here, slots, True) for after in node.start)
+            if node.colon and _has_colon(item.gap):
+                pending.extend((after, here, slots, True) for after in node.colon)
             if not free and item.break_before >= SENTENCE:
                 continue
             self._take(node, item, here, slots, pending)
-            for reach, after in node.gaps.items():
+            for reach, after in node.gaps:
                 pending.extend((after, end, slots, False) for end in _gap_ends(items, here, reach))
 
     def _take(
@@ -245,42 +278,54 @@ class Automaton:
         pending: list[_State],
     ) -> None:
         """Adds the states that one more item leads to."""
-        if item.is_mention:
-            pending.extend((after, here + 1, (*slots, (name, here)), False) for name, after in node.slots.items())
+        if node.slots and item.is_mention:
+            pending.extend((after, here + 1, (*slots, (name, here)), False) for name, after in node.slots)
         if not item.is_word:
             return
         key = item.key
-        after = node.words.get(key)
-        if after is not None:
-            pending.append((after, here + 1, slots, False))
+        found = node.words.get(key)
+        if found is not None:
+            pending.extend((after, here + 1, slots, False) for after in found)
         if node.strict:
-            after = node.strict.get(strict_key(item.text, self._turkish))
-            if after is not None:
-                pending.append((after, here + 1, slots, False))
+            found = node.strict.get(strict_key(item.text, self._turkish), ())
+            pending.extend((after, here + 1, slots, False) for after in found)
         for length, table in node.prefixes.items():
-            after = table.get(key[:length])
-            if after is not None:
-                pending.append((after, here + 1, slots, False))
+            found = table.get(key[:length])
+            if found is not None:
+                pending.extend((after, here + 1, slots, False) for after in found)
 
 
-def _successor(node: _Node, kind: str, value: str | int) -> _Node:
-    """The state after a step, made if it is not there."""
-    if kind == "colon":
-        node.colon = node.colon or _Node()
-        return node.colon
-    if kind == "start":
-        node.start = node.start or _Node()
-        return node.start
-    if kind == "end":
-        node.end = node.end or _Node()
-        return node.end
+def _connect(row: Row, start: _Node, end: _Node) -> None:
+    """Lays the steps of a row between two states."""
+    here = start
+    for number, step in enumerate(row, 1):
+        after = end if number == len(row) else _Node()
+        if isinstance(step, Choice):
+            for inner in step.rows:
+                _connect(inner, here, after)
+            if step.optional:
+                here.free.append(after)
+        else:
+            _add_step(here, step, after)
+        here = after
+    if not row:
+        start.free.append(end)
+
+
+def _add_step(node: _Node, step: Step, after: _Node) -> None:
+    """One step from a state to another."""
+    kind, value = step
     if kind == "gap":
-        return node.gaps.setdefault(int(value), _Node())
-    text = str(value)
-    if kind == "prefix":
-        return node.prefixes.setdefault(len(text), {}).setdefault(text, _Node())
-    table = {"word": node.words, "strict": node.strict, "slot": node.slots}[kind]
-    return table.setdefault(text, _Node())
+        node.gaps.append((int(value), after))
+    elif kind == "slot":
+        node.slots.append((str(value), after))
+    elif kind == "prefix":
+        node.prefixes.setdefault(len(str(value)), {}).setdefault(str(value), []).append(after)
+    elif kind in {"word", "strict"}:
+        table = node.words if kind == "word" else node.strict
+        table.setdefault(str(value), []).append(after)
+    else:
+        {"colon": node.colon, "start": node.start, "end": node.end}[kind].append(after)
 
 
 _COLON_SIGNS = frozenset(":：=→⇒–—\n")

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from mbbq_gen.errors import ProviderError
+from mbbq_gen.errors import MbbqGenError, ProviderError
 from mbbq_gen.records import Message
 
 PromptFormat = Literal["auto", "chat", "plain"]
@@ -35,7 +35,7 @@ _logger = logging.getLogger(__name__)
 _PROBE = "mbbq probe"
 
 
-class PromptError(Exception):
+class PromptError(MbbqGenError):
     """Messages that can't be brought into the form that the model reads."""
 
 
@@ -136,8 +136,6 @@ class PromptFormatter:
         try:
             return plain != self._without_system(turns)
         except PromptError as error:
-            if "system" not in str(self._tokenizer.chat_template):
-                return False
             if _is_bare(plain):
                 return False
             raise ProviderError(f"{model}: system 'none' is not possible ({error}); use 'default' or a text") from error

@@ -136,7 +136,8 @@ def _complete(row: _Row, reason: Literal["stop", "length"]) -> Completion:
     return Completion(row.prompt.number, tuple(answer), reason, len(row.written), elapsed)
 
 
-def _fail(prompt: Prompt, error: str) -> Completion:
+def fail(prompt: Prompt, error: str) -> Completion:
+    """A completion that says why there is none."""
     return Completion(prompt.number, (), None, 0, 0.0, error)
 
 
@@ -148,7 +149,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
 
 
-def _release_memory() -> None:
+def release_memory() -> None:
+    """Gives back what torch keeps for later on the device."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     elif torch.backends.mps.is_available():
@@ -221,6 +223,69 @@ def _tree_mask(sheet: _Sheet, dtype: torch.dtype, device: torch.device) -> Tenso
     return mask[None, None].to(device)
 
 
+def _cache_of(layers: Sequence[tuple[Tensor, Tensor]]) -> Any:
+    from transformers import DynamicCache
+
+    cache = DynamicCache()
+    for number, (keys, values) in enumerate(layers):
+        cache.update(keys, values, number)
+    return cache
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What comes of reading some prompts."""
+
+    rows: list[_Row]
+    layers: list[tuple[Tensor, Tensor]]
+    """Keys and values of the rows in each layer, right-aligned."""
+    trail: _Trail
+    """What the next prompts may share."""
+    logits: Tensor
+    """Of the first token of each answer, rows × vocabulary."""
+
+
+def read_prompts(model: Model, prompts: Sequence[Prompt], trail: _Trail) -> _Reading:
+    """Reads prompts that stand in the order of their tokens, in one go."""
+    started = time.perf_counter()
+    sheet = _lay_out(prompts, trail)
+    cache, logits = _read_sheet(model, sheet, trail)
+    width = max(len(path) for path in sheet.paths)
+    places = torch.tensor([[0] * (width - len(path)) + path for path in sheet.paths], device=model.device)
+    last = places[-1:, width - len(sheet.paths[-1]) :]
+    return _Reading(
+        rows=[_Row(prompt, started) for prompt in prompts],
+        layers=[(_gather(layer.keys, places), _gather(layer.values, places)) for layer in cache.layers],
+        trail=_Trail(
+            prompts[-1].tokens,
+            tuple((_gather(layer.keys, last), _gather(layer.values, last)) for layer in cache.layers),
+        ),
+        logits=logits,
+    )
+
+
+def _read_sheet(model: Model, sheet: _Sheet, trail: _Trail) -> tuple[Any, Tensor]:
+    """The cache after a sheet was read behind the kept part of a trail, and the logits after each prompt."""
+    device = model.device
+    cache = _cache_of([(keys[:, :, : sheet.kept], values[:, :, : sheet.kept]) for keys, values in trail.layers])
+    ends = torch.tensor([path[-1] - sheet.kept for path in sheet.paths], device=device)
+    narrow = "logits_to_keep" in inspect.signature(model.forward).parameters
+    output = model(
+        input_ids=torch.tensor([sheet.tokens], device=device),
+        attention_mask=_tree_mask(sheet, model.dtype, device),
+        position_ids=torch.tensor([sheet.positions], device=device),
+        past_key_values=cache,
+        use_cache=True,
+        **({"logits_to_keep": ends} if narrow else {}),
+    )
+    return cache, output.logits[0] if narrow else output.logits[0, ends]
+
+
+def _gather(block: Tensor, places: Tensor) -> Tensor:
+    """From 1 × heads × places × size to rows × heads × width × size."""
+    return block[0][:, places].transpose(0, 1).contiguous()
+
+
 # --- rows that come and go -------------------------------------------------------------------------------------------
 
 
@@ -283,15 +348,6 @@ def _stack(upper: Tensor, lower: Tensor) -> Tensor:
     return torch.cat([pad(block, (0, 0, width - block.shape[2], 0)) for block in (upper, lower)])
 
 
-def _cache_of(layers: Sequence[tuple[Tensor, Tensor]]) -> Any:
-    from transformers import DynamicCache
-
-    cache = DynamicCache()
-    for number, (keys, values) in enumerate(layers):
-        cache.update(keys, values, number)
-    return cache
-
-
 class ContinuousDecoder:
     """Decodes with shared beginnings and rows that come and go; see the module's docstring."""
 
@@ -311,10 +367,10 @@ class ContinuousDecoder:
             try:
                 if waiting and self._has_room(batch):
                     group = self._take(waiting, self.batch_size - len(batch), trail)
-                    rows, layers, trail, logits = self._read(group, trail)
-                    batch.join(rows, layers)
-                    del layers
-                    yield from self._advance(batch, rows, logits)
+                    reading = read_prompts(self._model, group, trail)
+                    batch.join(reading.rows, reading.layers)
+                    group, trail = [], reading.trail
+                    yield from self._advance(batch, reading.rows, reading.logits)
                 else:
                     yield from self._advance(batch, batch.rows, batch.step())
             except Exception as error:
@@ -322,9 +378,9 @@ class ContinuousDecoder:
                     raise
                 interrupted = sorted([*group, *(row.prompt for row in batch.rows)], key=lambda prompt: prompt.tokens)
                 batch, trail = _Batch(self._model), _Trail()
-                _release_memory()
+                release_memory()
                 if self.batch_size == 1 or len(interrupted) == 1:
-                    yield _fail(interrupted[0], f"out of memory with a prompt of {len(interrupted[0].tokens)} tokens")
+                    yield fail(interrupted[0], f"out of memory with a prompt of {len(interrupted[0].tokens)} tokens")
                     del interrupted[0]
                 self.batch_size = max(1, self.batch_size // 2)
                 waiting.extendleft(reversed(interrupted))
@@ -345,60 +401,21 @@ class ContinuousDecoder:
             group.append(waiting.popleft())
         return group
 
-    def _read(
-        self, prompts: Sequence[Prompt], trail: _Trail
-    ) -> tuple[list[_Row], list[tuple[Tensor, Tensor]], _Trail, Tensor]:
-        """Reads prompts: their rows, keys and values, the trail that they leave, and the logits of their first tokens."""
-        started = time.perf_counter()
-        sheet = _lay_out(prompts, trail)
-        cache, logits = read_sheet(self._model, sheet, trail)
-        width = max(len(path) for path in sheet.paths)
-        places = torch.tensor([[0] * (width - len(path)) + path for path in sheet.paths], device=self._model.device)
-        last = places[-1:, width - len(sheet.paths[-1]) :]
-        layers = [(_gather(layer.keys, places), _gather(layer.values, places)) for layer in cache.layers]
-        left = tuple((_gather(layer.keys, last), _gather(layer.values, last)) for layer in cache.layers)
-        rows = [_Row(prompt, started) for prompt in prompts]
-        return rows, layers, _Trail(prompts[-1].tokens, left), logits
-
     def _advance(self, batch: _Batch, rows: Sequence[_Row], logits: Tensor) -> Iterator[Completion]:
         """Writes the next token of some rows, and lets those go that are finished."""
         for row, token in zip(rows, _choose(logits, rows, self._settings), strict=True):
             row.written.append(token)
-        finished = {place: self._reason(row) for place, row in enumerate(batch.rows)}
-        done = [(row, reason) for row, reason in zip(batch.rows, finished.values(), strict=True) if reason]
-        batch.keep([place for place, reason in finished.items() if reason is None])
-        for row, reason in done:
-            yield _complete(row, reason)
-
-    def _reason(self, row: _Row) -> Literal["stop", "length"] | None:
-        return row.finish_reason(self._settings.stop_tokens)
-
-
-def read_sheet(model: Model, sheet: _Sheet, trail: _Trail) -> tuple[Any, Tensor]:
-    """The cache after a sheet was read after the kept part of a trail, and the logits behind each prompt's last token."""
-    device = model.device
-    cache = _cache_of([(keys[:, :, : sheet.kept], values[:, :, : sheet.kept]) for keys, values in trail.layers])
-    ends = torch.tensor([path[-1] - sheet.kept for path in sheet.paths], device=device)
-    narrow = "logits_to_keep" in inspect.signature(model.forward).parameters
-    output = model(
-        input_ids=torch.tensor([sheet.tokens], device=device),
-        attention_mask=_tree_mask(sheet, model.dtype, device),
-        position_ids=torch.tensor([sheet.positions], device=device),
-        past_key_values=cache,
-        use_cache=True,
-        **({"logits_to_keep": ends} if narrow else {}),
-    )
-    return cache, output.logits[0] if narrow else output.logits[0, ends]
-
-
-def _gather(block: Tensor, places: Tensor) -> Tensor:
-    """From 1 × heads × places × size to rows × heads × width × size."""
-    return block[0][:, places].transpose(0, 1).contiguous()
+        reasons = [row.finish_reason(self._settings.stop_tokens) for row in batch.rows]
+        for row, reason in zip(batch.rows, reasons, strict=True):
+            if reason is not None:
+                yield _complete(row, reason)
+        batch.keep([place for place, reason in enumerate(reasons) if reason is None])
 
 
 # --- can this model be read so? --------------------------------------------------------------------------------------
 
 _PROBES = ((5, 6, 7, 8, 9, 10), (5, 6, 7, 11, 12), (5, 13, 14, 15, 16, 17, 18))
+_PROBE_ANSWER = 19
 _TOLERANCES = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 8e-2}
 
 
@@ -414,20 +431,19 @@ def reads_trees(model: Model) -> bool:
 
 
 def _reads_probes(model: Model) -> bool:
-    settings = DecodingSettings(frozenset(), 0, len(_PROBES), sum(map(len, _PROBES)))
-    decoder, batch = ContinuousDecoder(model, settings), _Batch(model)
     prompts = [Prompt(number, tokens, 2, 0) for number, tokens in enumerate(sorted(_PROBES))]
-    rows, layers, trail, first = decoder._read(prompts[:2], _Trail())
-    late_rows, late_layers, _, late_first = decoder._read(prompts[2:], trail)
-    batch.join(rows, layers)
-    batch.join(late_rows, late_layers)
+    early = read_prompts(model, prompts[:2], _Trail())
+    late = read_prompts(model, prompts[2:], early.trail)
+    batch = _Batch(model)
+    for reading in (early, late):
+        batch.join(reading.rows, reading.layers)
     for row in batch.rows:
-        row.written.append(19)
-    found = torch.cat([first, late_first]), batch.step()
+        row.written.append(_PROBE_ANSWER)
+    first, second = torch.cat([early.logits, late.logits]), batch.step()
     return all(
-        _alike(line, _alone(model, [*row.prompt.tokens, *more]))
-        for lines, more in zip(found, ([], [19]), strict=True)
-        for line, row in zip(lines, batch.rows, strict=True)
+        _alike(first[place], _alone(model, prompt.tokens))
+        and _alike(second[place], _alone(model, [*prompt.tokens, _PROBE_ANSWER]))
+        for place, prompt in enumerate(prompts)
     )
 
 
@@ -439,83 +455,3 @@ def _alone(model: Model, tokens: Sequence[int]) -> Tensor:
 def _alike(found: Tensor, expected: Tensor) -> bool:
     difference = (found.float() - expected.float()).abs().max()
     return bool(difference <= _TOLERANCES.get(found.dtype, 8e-2) * expected.float().abs().max())
-
-
-# --- the library's own way -------------------------------------------------------------------------------------------
-
-
-class StaticDecoder:
-    """Decodes with the library's `generate`: batches of similar length, each of which runs until its longest answer."""
-
-    def __init__(self, model: Model, settings: DecodingSettings) -> None:
-        self._model = model
-        self._settings = settings
-        self.batch_size = settings.batch_size if settings.temperature == 0 else 1
-        """Rows at a time; halved for good where memory ran out. Sampled answers are drawn one by one, each by its seed."""
-
-    def decode(self, prompts: Sequence[Prompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """A completion of each prompt, batch by batch; stops after the current step once it is cancelled."""
-        waiting = deque(sorted(prompts, key=lambda prompt: (prompt.limit, -len(prompt.tokens))))
-        while waiting and not is_cancelled():
-            size = min(self.batch_size, len(waiting))
-            group = [waiting[place] for place in range(size) if waiting[place].limit == waiting[0].limit]
-            try:
-                completions = self._generate(group, is_cancelled)
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-                _release_memory()
-                completions = []
-                if len(group) == 1:
-                    completions = [_fail(group[0], f"out of memory with a prompt of {len(group[0].tokens)} tokens")]
-                self.batch_size = max(1, len(group) // 2)
-            if is_cancelled():
-                return
-            for completion in completions:
-                waiting.popleft()
-                yield completion
-
-    @torch.inference_mode()
-    def _generate(self, group: Sequence[Prompt], is_cancelled: Callable[[], bool]) -> list[Completion]:
-        """The completions of a batch, in its order."""
-        started = time.perf_counter()
-        width = max(len(prompt.tokens) for prompt in group)
-        lines = [[self._settings.pad_token] * (width - len(prompt.tokens)) + [*prompt.tokens] for prompt in group]
-        mask = [[0] * (width - len(prompt.tokens)) + [1] * len(prompt.tokens) for prompt in group]
-        with torch.random.fork_rng(enabled=self._settings.temperature > 0):
-            if self._settings.temperature > 0:
-                torch.manual_seed(group[0].seed)
-            output = self._model.generate(
-                input_ids=torch.tensor(lines, device=self._model.device),
-                attention_mask=torch.tensor(mask, device=self._model.device),
-                generation_config=self._configuration(group[0].limit),
-                stopping_criteria=[lambda input_ids, scores, **_: torch.full((len(group),), is_cancelled())],
-            )
-        written = output[:, width:].tolist()
-        return [self._cut(prompt, line, started) for prompt, line in zip(group, written, strict=True)]
-
-    def _configuration(self, limit: int) -> Any:
-        from transformers import GenerationConfig
-
-        sampling: dict[str, Any] = {"do_sample": False}
-        if self._settings.temperature > 0:
-            sampling = {
-                "do_sample": True,
-                "temperature": self._settings.temperature,
-                "top_p": self._settings.top_p,
-                "top_k": 0,
-            }
-        return GenerationConfig(
-            max_new_tokens=limit,
-            eos_token_id=sorted(self._settings.stop_tokens),
-            pad_token_id=self._settings.pad_token,
-            **sampling,
-        )
-
-    def _cut(self, prompt: Prompt, line: Sequence[int], started: float) -> Completion:
-        """What a line of the batch holds up to its stop token."""
-        stop = next((place for place, token in enumerate(line) if token in self._settings.stop_tokens), None)
-        elapsed = time.perf_counter() - started
-        if stop is None:
-            return Completion(prompt.number, tuple(line), "length", len(line), elapsed)
-        return Completion(prompt.number, tuple(line[:stop]), "stop", stop + 1, elapsed)

@@ -1,6 +1,6 @@
 """Scores for answers from anywhere: JSON Lines of questions with what was chosen, or with the response itself.
 
-A line is an instance record (DESIGN.md §4), its keys at the top or under `instance`, and beside it either
+A line is an instance record (`mbbq_gen.records.Instance`), its keys at the top or under `instance`, and with it either
 
     "option"     place among the options as shown, from 0, or null where none was read
     "outcome"    what the answer was; left out: `option` where an option is given, else `no_answer`
@@ -11,9 +11,9 @@ or
 
 and, if it likes: `order` (`order[place]` is the index of the instance's option shown at that place; left out: as in the
 record), `labels` (as shown; left out: A, B, C), `model`, `variant`, `label_style`, `confidence`, `aliases`, `prompt`,
-`finish_reason`. Where both are there, `option` (even null) and `outcome` win over `response`: so what `mbbq-gen extract`
-writes can be scored as it is, its list of shown options under `options` and the instance record under `instance`. Other
-keys are left alone.
+`finish_reason`. Where both are there, `option` (even null) and `outcome` win over `response`. So what `mbbq-gen
+extract` writes can be scored as it is, its list of shown options under `options` and the instance record under
+`instance`. Other keys are left alone.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ def _instance(fields: dict[str, Any]) -> Instance:
     if nested is not None and not isinstance(nested, dict):
         raise DataError("instance: must be an object, an instance record")
     given = {key: fields[key] for key in Instance.model_fields if key in fields} if nested is None else nested
-    if nested is None and any(isinstance(option, str) for option in given.get("options") or ()):
+    options = given.get("options")
+    if nested is None and isinstance(options, list) and any(isinstance(option, str) for option in options):
         raise DataError(
             "options: texts do not tell the roles; give objects with role and text, or the instance record "
             "under 'instance'"
@@ -161,9 +162,9 @@ def _check(instance: Instance, answer: Answer, fields: dict[str, Any]) -> None:
     if answer.option is not None and answer.outcome not in {None, *DETECTED}:
         raise DataError(f"option: {answer.option}, but the outcome {answer.outcome!r} chooses none; give null")
     shown = [instance.options[index].text for index in answer.order]
-    given = fields.get("options") if "instance" in fields else None
-    if given is not None and all(isinstance(text, str) for text in given) and list(given) != shown:
-        raise DataError(f"options: {list(given)} are not the instance's in this order, {shown}; is 'order' missing?")
+    given = fields.get("options") if fields.get("instance") is not None else None
+    if given is not None and given != shown:
+        raise DataError(f"options: {given} are not the instance's in this order, {shown}; is 'order' missing?")
     unknown = answer.order.index(instance.unknown_index)
     if answer.unknown_index not in (None, unknown):
         raise DataError(f"unknown_index: {answer.unknown_index}, but the unknown option is shown at {unknown}")

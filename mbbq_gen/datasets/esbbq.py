@@ -1,0 +1,234 @@
+"""Reads EsBBQ (Spanish) and CaBBQ (Catalan): BBQ adapted to the stereotypes of Spain, ten categories, 323 templates.
+
+Paper:    Ruiz-Fernández, Mina, Falcão, Vasquez-Reina, Sallés, Gonzalez-Agirre, Perez-de-Viñaspre (2025): EsBBQ and
+          CaBBQ: The Spanish and Catalan Bias Benchmarks for Question Answering. https://arxiv.org/abs/2507.11216
+Data:     https://github.com/langtech-bsc/EsBBQ-CaBBQ: `data_es` and `data_ca`, `<Category>.full.csv` or `.full.jsonl`;
+          27,320 Spanish and 27,344 Catalan rows
+Licence:  Apache-2.0
+
+What the fields mean here
+* unknown: always the third option, and always the placeholder `unknown`. One of our wordings of the language takes its
+  place, the same for all rows of a filled template (quirk `unknown_placeholder`); the paper scores nine wordings.
+* target: the one person whose group, the last part of the last entry of `answer_info`, is among `stereotyped_groups`.
+  Not the first option: in 12 Spanish and 36 Catalan rows of PhysicalAppearance that is the other person.
+* alignment: derived from label, polarity and target. `question_type` says the same but for 4 Spanish and 12 Catalan
+  rows of PhysicalAppearance, where it is wrong (quirk `published_alignment_wrong`).
+* template: category and `template_id`. `flipped` tells which sentences name the two people in the other order.
+* The published order is confounded with the role: target first, unknown last. Don't ask in that order.
+* parallel_id: the same row of the same template and version in both languages. None in two templates of
+  PhysicalAppearance: 20b, where Catalan has one word more than Spanish, and 32, where the languages differ in which
+  answer is right in 8 rows. The ids are prefixed, for two benchmarks share them.
+* About twice as many rows are disambiguated as ambiguous, because repeated ambiguous rows were dropped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from mbbq_gen.datasets.assemble import (
+    Found,
+    Source,
+    assemble,
+    draw_unknown_wording,
+    named_or_none,
+    no_target,
+    sole_match,
+)
+from mbbq_gen.datasets.bbq_schema import CONDITIONS, POLARITIES
+from mbbq_gen.datasets.rows import Place, find_files, python_literal, read_json_lines, read_table
+from mbbq_gen.records import Instance, NonBlank, Split
+
+VERSION: Final = "ee2e0f6"
+"""Commit of langtech-bsc/EsBBQ-CaBBQ that this reader was written for."""
+
+CATEGORIES: Final[dict[str, str]] = {
+    "Age": "age",
+    "DisabilityStatus": "disability_status",
+    "Gender": "gender",
+    "LGBTQIA": "lgbtqia",
+    "Nationality": "nationality",
+    "PhysicalAppearance": "physical_appearance",
+    "RaceEthnicity": "race_ethnicity",
+    "Religion": "religion",
+    "SES": "ses",
+    "SpanishRegion": "spanish_region",
+}
+"""Published name → slug."""
+
+UNKNOWN_INDEX: Final = 2
+PLACEHOLDER: Final = "unknown"
+_NOT_PARALLEL: Final = frozenset({"20b", "32a", "32b"})
+"""Templates of PhysicalAppearance that differ between the languages."""
+_ALIGNMENTS: Final = {"pro-stereo": "biased", "anti-stereo": "counter_biased", "n/a": None}
+
+
+Texts = Annotated[list[str], BeforeValidator(python_literal)]
+Info = Annotated[list[str], Field(min_length=2), BeforeValidator(python_literal)]
+
+
+class EsbbqRow(BaseModel):
+    """One published row, from a table (lists as text) or from JSON Lines (`answer_info` as an object)."""
+
+    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
+
+    instance_id: int
+    template_id: NonBlank
+    version: str
+    template_label: Literal["t", "m", "n"]
+    flipped: Literal["original", "ambig", "disambig", "all"]
+    question_polarity: Literal["neg", "nonneg"]
+    context_condition: Literal["ambig", "disambig"]
+    category: NonBlank
+    subcategory: str
+    relevant_social_value: str
+    stereotyped_groups: Texts
+    info0: Info = Field(alias="answer_info.ans0")
+    info1: Info = Field(alias="answer_info.ans1")
+    info2: Info = Field(alias="answer_info.ans2")
+    stated_gender_info: str
+    proper_nouns_only: bool
+    context: NonBlank
+    question: NonBlank
+    ans0: NonBlank
+    ans1: NonBlank
+    ans2: NonBlank
+    question_type: Literal["pro-stereo", "anti-stereo", "n/a"]
+    label: Annotated[int, Field(ge=0, le=2)]
+    source: Texts
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, data: Any) -> Any:
+        """JSON Lines nest what the tables hold in three columns."""
+        if isinstance(data, dict) and isinstance(data.get("answer_info"), dict):
+            return data | {f"answer_info.{key}": value for key, value in data["answer_info"].items()}
+        return data
+
+    @property
+    def groups(self) -> list[str]:
+        """The group of each option: the last comma part of its info."""
+        return [info[-1].split(",")[-1].strip() for info in (self.info0, self.info1, self.info2)]
+
+    @property
+    def template(self) -> str:
+        """Number and version of the template: `20b`."""
+        return self.template_id + self.version
+
+
+def load_esbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of EsBBQ, category by category in file order.
+
+    Args:
+        folder: a checkout of langtech-bsc/EsBBQ-CaBBQ, or its folder `data_es`.
+        language: es.
+        split: bias.
+
+    Raises:
+        UsageError: at once, where a file is missing.
+        DataError: while reading, at the first row that is not as published; file, row and field.
+    """
+    return _load("esbbq", folder, language, split)
+
+
+def load_cabbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of CaBBQ, from `data_ca`; otherwise as `load_esbbq`."""
+    return _load("cabbq", folder, language, split)
+
+
+def _load(benchmark: str, folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of a language, from tables or, where there are none, from JSON Lines."""
+    inside = (f"data_{language}", "")
+    ending = ".full.csv" if any((folder / step / "Age.full.csv").is_file() for step in inside) else ".full.jsonl"
+    paths = find_files(folder, (name + ending for name in CATEGORIES), benchmark, inside=inside)
+    return _read(paths, benchmark, language, split)
+
+
+def _read(paths: list[Path], benchmark: str, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of the files."""
+    for path in paths:
+        name = path.name.split(".")[0]
+        source = Source(benchmark, VERSION, language, split, CATEGORIES[name])
+        seen: Counter[str] = Counter()
+        last_id = -1
+        for place, row in read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow):
+            if row.instance_id <= last_id:
+                raise place.error(f"{row.instance_id} comes after {last_id}; published ids rise", "instance_id")
+            last_id = row.instance_id
+            yield _instance(row, place, source, seen[row.template])
+            seen[row.template] += 1
+
+
+def _instance(row: EsbbqRow, place: Place, source: Source, number: int) -> Instance:
+    """The instance that a row is, the `number`-th of its template and version."""
+    if row.ans2 != PLACEHOLDER or row.groups[UNKNOWN_INDEX] != PLACEHOLDER:
+        raise place.error(f"{row.ans2!r} where the placeholder {PLACEHOLDER!r} is published", "ans2")
+    target = sole_match(row.groups, row.stereotyped_groups, UNKNOWN_INDEX)
+    terms = [row.info0[0], row.info1[0]]
+    unknown = draw_unknown_wording(source.language, source.benchmark, source.category, row.template, *terms)
+    found = Found(
+        texts=(row.ans0, row.ans1, unknown),
+        groups=(row.info0[-1], row.info1[-1], PLACEHOLDER),
+        unknown=UNKNOWN_INDEX,
+        target=target,
+        reason=no_target(row.groups, row.stereotyped_groups, UNKNOWN_INDEX),
+        label=row.label,
+        condition=CONDITIONS[row.context_condition],
+        polarity=POLARITIES[row.question_polarity],
+        context=row.context,
+        question=row.question,
+        quirks=("unknown_placeholder", *_alignment_quirk(row, target)),
+        metadata=_metadata(row, place, terms),
+    )
+    return assemble(
+        found,
+        source,
+        place,
+        instance_id=f"{source.category}/{row.instance_id}",
+        template_id=f"{source.category}/{row.template_id}",
+        subcategory=named_or_none(row.subcategory),
+        parallel_id=_parallel_id(row, source, number),
+    )
+
+
+def _alignment_quirk(row: EsbbqRow, target: int | None) -> tuple[str, ...]:
+    """The quirk of a row whose `question_type` is not what label, polarity and target say."""
+    if target is None or row.context_condition == "ambig":
+        return ()
+    aligned = (row.label == target) == (row.question_polarity == "neg")
+    return () if _ALIGNMENTS[row.question_type] == ("biased" if aligned else "counter_biased") else (
+        "published_alignment_wrong",
+    )  # fmt: skip
+
+
+def _parallel_id(row: EsbbqRow, source: Source, number: int) -> str | None:
+    """The id that the row has in both languages; None where the languages list different words."""
+    if source.category == "physical_appearance" and row.template in _NOT_PARALLEL:
+        return None
+    kind = f"{row.question_polarity}-{row.context_condition}"
+    return f"esbbq-cabbq/{source.category}/{row.template}/{row.flipped}/{number}/{kind}"
+
+
+def _metadata(row: EsbbqRow, place: Place, terms: list[str]) -> dict[str, Any]:
+    """Whatever else the row says, with where it stands."""
+    return {
+        "source_row": {
+            "file": place.path.name,
+            "row": place.row,
+            "category": row.category,
+            "example_id": row.instance_id,
+        },
+        "stereotyped_groups": row.stereotyped_groups,
+        "version": named_or_none(row.version),
+        "source": row.source,
+        "terms": terms,
+        "template_label": row.template_label,
+        "flipped": row.flipped,
+        "social_value": named_or_none(row.relevant_social_value),
+        "stated_gender": named_or_none(row.stated_gender_info),
+        "proper_names": row.proper_nouns_only,
+    }

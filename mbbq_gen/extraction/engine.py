@@ -1,0 +1,393 @@
+"""Response in, extraction out: the stages in order, and the compiled packs that they share.
+
+    raw text ─► normalise ─► zones ─► structures ─► mentions ─► hits of all patterns ─► evidence ─► decision
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mbbq_gen.errors import UsageError
+from mbbq_gen.extraction.candidates import LabelWords, MentionFinder
+from mbbq_gen.extraction.evidence import SINGLE, Reading, Words, read_evidence
+from mbbq_gen.extraction.marks import MarkReader
+from mbbq_gen.extraction.mentions import JoinWords, join, to_items
+from mbbq_gen.extraction.normalise import NormalText, loose_key, normalise
+from mbbq_gen.extraction.optionset import OptionSet, Stemmer, build_options
+from mbbq_gen.extraction.pack import ExtractorPack, SharedPack, read_extractor_pack, read_shared_pack
+from mbbq_gen.extraction.patterns import Automaton, word_rows
+from mbbq_gen.extraction.resolve import Decision, resolve
+from mbbq_gen.extraction.structured import StructureReader, Value
+from mbbq_gen.extraction.tokens import Token, tokenise
+from mbbq_gen.extraction.trace import Explanation
+from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
+from mbbq_gen.records import Extraction
+from mbbq_gen.resources import Resources, file_digest
+
+ENGINE_VERSION = "1"
+"""Raised by every change of the engine that may change an extraction."""
+SECOND_LANGUAGE = "en"
+"""Answers in this language are read whatever the question's language is."""
+
+MAX_CACHED = 8192
+
+
+@dataclass(slots=True)
+class Analysis:
+    """Everything that was found on the way to a decision."""
+
+    normal: NormalText
+    zoned: ZonedText
+    decision: Decision
+    tokens: list[Token]
+    reading: Reading | None
+    value: Value | None = None
+    alias: str | None = None
+
+
+class Extractor:
+    """The compiled packs of a language; cheap to use again and again, for any options.
+
+    Safe to share between threads that only extract; other processes make their own with `load_extractor`.
+    """
+
+    def __init__(self, language: str, packs: tuple[ExtractorPack, ...], shared: SharedPack, version: str) -> None:
+        self.language = language
+        self.version = version
+        self.packs = packs
+        home = packs[0]
+        self._automaton = Automaton(
+            [rule for pack in packs for rule in pack.rules(pack is home)], turkish=home.script.casefold == "turkish"
+        )
+        ordinals = Automaton([rule for pack in packs for rule in pack.ordinal_rules])
+        self._finder = MentionFinder(packs, _label_words(packs), ordinals)
+        self._ordinal_words = _first_words(packs)
+        self._join_words = _join_words(packs)
+        self._words = _words(packs)
+        self._articles = _keys(word for pack in packs for word in pack.text.articles)
+        self._stop = _keys(word for pack in packs for word in pack.text.stop)
+        self._stemmer = Stemmer(packs)
+        structured = [pack.structured for pack in packs] + [shared.structured]
+        self._structures = StructureReader(structured)
+        self._zoner = Zoner(shared, tuple(key for pack in packs for key in pack.structured.reasoning_keys))
+        self._marks = MarkReader(shared)
+        self._option_sets: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], OptionSet] = {}
+
+    def extract(
+        self,
+        response: str,
+        options: Sequence[str],
+        labels: Sequence[str],
+        unknown_index: int | None,
+        aliases: Mapping[str, Sequence[str]] | None = None,
+        prompt: str | None = None,
+        *,
+        finish_reason: str | None = None,
+    ) -> Extraction:
+        """What a response was taken to mean; see `extract`."""
+        analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
+        return to_extraction(analysis)
+
+    def explain(
+        self,
+        response: str,
+        options: Sequence[str],
+        labels: Sequence[str],
+        unknown_index: int | None,
+        aliases: Mapping[str, Sequence[str]] | None = None,
+        prompt: str | None = None,
+        *,
+        finish_reason: str | None = None,
+        resources: Resources | None = None,
+    ) -> Explanation:
+        """The extraction with everything that led to it: candidates, phrases, zones, and why each candidate won or lost."""
+        from mbbq_gen.extraction.explain import explain_analysis
+
+        analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
+        return explain_analysis(self, analysis, response, tuple(options), tuple(labels), resources or Resources())
+
+    def analyse(
+        self,
+        response: str,
+        options: Sequence[str],
+        labels: Sequence[str],
+        unknown_index: int | None,
+        aliases: Mapping[str, Sequence[str]] | None = None,
+        prompt: str | None = None,
+        *,
+        finish_reason: str | None = None,
+    ) -> Analysis:
+        """All stages on one response, with what each of them found."""
+        texts, shown = tuple(options), tuple(labels)
+        _check_question(texts, shown, unknown_index)
+        normal = normalise(response)
+        zoned = self._zoner.read(normal.text, prompt, texts)
+        if not response.strip():
+            return Analysis(normal, zoned, Decision("empty", None, "high", "empty"), [], None)
+        analysis = self._read_all(normal, zoned, self._options(texts, shown, unknown_index), prompt)
+        if analysis.decision.outcome == "no_answer" and aliases:
+            analysis = self._read_aliases(analysis, aliases, texts, shown, unknown_index, prompt)
+        self._check_truncated(analysis, finish_reason)
+        return analysis
+
+    # --- stages -------------------------------------------------------------------------------------------------------
+
+    def _options(self, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None) -> OptionSet:
+        key = (options, labels, unknown)
+        known = self._option_sets.get(key)
+        if known is None:
+            if len(self._option_sets) >= MAX_CACHED:
+                self._option_sets.clear()
+            known = build_options(options, labels, unknown, self._stemmer, self._articles, self._stop)
+            self._option_sets[key] = known
+        return known
+
+    def _read_all(self, normal: NormalText, zoned: ZonedText, options: OptionSet, prompt: str | None) -> Analysis:
+        """Structures first, then the free text."""
+        for value in self._structures.values(zoned.body):
+            inner = strip_markup(zoned.body[value.start : value.end])
+            reading, tokens = self._read(inner, options, value.start)
+            decision = resolve(reading, frozenset())
+            if decision.outcome not in {"no_answer"} or decision.rule == "out_of_options":
+                decision.rule = f"{value.kind}:{decision.rule}"
+                return Analysis(normal, zoned, decision, tokens, reading, value)
+        body = zoned.body
+        for start, end in self._structures.reasons(body):
+            body = body[:start] + " " * (end - start) + body[end:]
+        reading, tokens = self._read(strip_markup(body), options, 0)
+        if _is_degenerate(tokens):
+            return Analysis(normal, zoned, Decision("no_answer", None, "medium", "degenerate"), tokens, reading)
+        return Analysis(normal, zoned, resolve(reading, self._question_words(prompt, options)), tokens, reading)
+
+    def _read(self, body: str, options: OptionSet, offset: int) -> tuple[Reading, list[Token]]:
+        """Mentions, hits and evidence of a text; `offset` is where it begins in the mended response."""
+        tokens = tokenise(body)
+        tail = body[tokens[-1].end :] if tokens else body
+        forms = [self._stemmer.forms(token.key) for token in tokens]
+        texts = self._finder.texts(tokens, options, forms)
+        labels = self._finder.labels(tokens, tail, options)
+        ordinals = []
+        if not self._ordinal_words.isdisjoint([token.key for token in tokens]):
+            ordinals = self._finder.ordinals(tokens, options, texts)
+        mentions = join(tokens, labels, texts, ordinals, options, self._join_words)
+        items = to_items(tokens, mentions)
+        reading = Reading(items, self._automaton.find(items), options, self._words, tail)
+        read_evidence(reading)
+        self._marks.read(reading, body, [token.start for token in tokens])
+        if offset:
+            for token in tokens:
+                token.start += offset
+                token.end += offset
+        return reading, tokens
+
+    def _read_aliases(
+        self,
+        first: Analysis,
+        aliases: Mapping[str, Sequence[str]],
+        options: tuple[str, ...],
+        labels: tuple[str, ...],
+        unknown: int | None,
+        prompt: str | None,
+    ) -> Analysis:
+        """The options' texts in other languages, tried where the question's own language finds nothing."""
+        for language, texts in sorted(aliases.items()):
+            if len(texts) != len(options):
+                raise UsageError(f"aliases.{language}: {len(texts)} texts for {len(options)} options")
+            analysis = self._read_all(first.normal, first.zoned, self._options(tuple(texts), labels, unknown), prompt)
+            if analysis.decision.outcome != "no_answer":
+                analysis.alias = language
+                analysis.decision.rule = f"alias:{analysis.decision.rule}"
+                if analysis.decision.confidence == "high":
+                    analysis.decision.confidence = "medium"
+                return analysis
+        return first
+
+    def _question_words(self, prompt: str | None, options: OptionSet) -> frozenset[str]:
+        """The telling words of the last question in the prompt."""
+        return _question_words(prompt, self._words.small) if prompt else frozenset()
+
+    def _check_truncated(self, analysis: Analysis, finish_reason: str | None) -> None:
+        """Turns an answer that was cut off before it came into `truncated`."""
+        decision = analysis.decision
+        if decision.outcome == "no_answer" and decision.rule in {"no_candidate", "conflict"}:
+            if finish_reason == "length" or analysis.zoned.open_reasoning or self._breaks_off(analysis):
+                analysis.decision = Decision("truncated", None, "medium", "truncated")
+        elif decision.winner is not None and decision.winner.tier <= SINGLE and decision.outcome == "option":
+            if finish_reason == "length" or self._breaks_off(analysis):
+                analysis.decision = Decision("truncated", None, "low", "truncated", None, [decision.rule])
+
+    def _breaks_off(self, analysis: Analysis) -> bool:
+        """Whether the text ends in the middle of a sentence: on a small word or an announcement without its answer."""
+        reading = analysis.reading
+        if reading is None or not reading.items:
+            return False
+        ending = reading.tail.strip(" \n*_`\"'”’»")
+        if ending and ending != ":":
+            return False
+        last = reading.items[-1]
+        return reading.hanging_cue or (not last.is_mention and last.key in self._words.small and len(reading.items) > 3)
+
+
+def to_extraction(analysis: Analysis) -> Extraction:
+    """The record of an analysis, with spans in the raw response."""
+    decision = analysis.decision
+    return Extraction(
+        outcome=decision.outcome,
+        option=decision.option,
+        confidence=decision.confidence,
+        rule=decision.rule,
+        spans=evidence_spans(analysis),
+        conflicts=tuple(decision.conflicts),
+    )
+
+
+def evidence_spans(analysis: Analysis) -> tuple[tuple[int, int], ...]:
+    """Where in the raw response the winning evidence stands: the announcement, if any, and the answer."""
+    winner = analysis.decision.winner
+    if winner is None or analysis.reading is None or not analysis.tokens:
+        return ()
+    spans = set()
+    if winner.end > winner.start:
+        spans.add((analysis.tokens[winner.start].start, analysis.tokens[winner.end - 1].end))
+    if winner.hit is not None:
+        first = analysis.reading.items[winner.hit.start].start
+        last = analysis.reading.items[winner.hit.end - 1].end - 1
+        spans.add((analysis.tokens[first].start, analysis.tokens[last].end))
+    return tuple(sorted(analysis.normal.raw_span(*span) for span in spans))
+
+
+def _check_question(options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None) -> None:
+    if not 2 <= len(options) <= 10:
+        raise UsageError(f"options: {len(options)} of them; 2 to 10 can be read")
+    if len(labels) != len(options):
+        raise UsageError(f"labels: {len(labels)} of them for {len(options)} options; give one label an option")
+    if unknown is not None and not 0 <= unknown < len(options):
+        raise UsageError(f"unknown_index: {unknown} is no index into {len(options)} options")
+
+
+def _is_degenerate(tokens: Sequence[Token]) -> bool:
+    """Whether one word makes most of a text."""
+    if len(tokens) < 8:
+        return False
+    counts: dict[str, int] = {}
+    for token in tokens:
+        counts[token.key] = counts.get(token.key, 0) + 1
+    return max(counts.values()) > 0.6 * len(tokens)
+
+
+@lru_cache(maxsize=4096)
+def _question_words(prompt: str, small: frozenset[str]) -> frozenset[str]:
+    text = normalise(prompt).text
+    end = max(text.rfind(sign) for sign in "?？؟")
+    if end < 0:
+        return frozenset()
+    start = max(text.rfind(sign, 0, end) for sign in ".!?。\n:。！？")
+    return frozenset(token.key for token in tokenise(text[start + 1 : end])) - small
+
+
+# --- compiling packs --------------------------------------------------------------------------------------------------
+
+
+def _keys(words: object) -> frozenset[str]:
+    """The loose keys of words; of one that is written in parts, every part."""
+    return frozenset(token.key for word in words for token in tokenise(str(word)))  # type: ignore[attr-defined]
+
+
+def _label_words(packs: tuple[ExtractorPack, ...]) -> LabelWords:
+    parts = [pack.labels for pack in packs]
+    return LabelWords(
+        option_words=_keys(word for part in parts for word in part.option_words),
+        option_words_after=_keys(word for part in parts for word in part.option_words_after),
+        names={loose_key(word): loose_key(letter) for part in parts for letter, words in part.names.items() for word in words},
+        stray=_keys(word for part in parts for word in part.stray),
+        suffixes=_keys(word.lstrip("-") for part in parts for word in part.suffixes),
+        not_after=_keys(word for part in parts for word in part.not_after),
+    )
+
+
+def _join_words(packs: tuple[ExtractorPack, ...]) -> JoinWords:
+    rows = {row for pack in packs for phrase in pack.relations.appositions for row in word_rows(phrase)}
+    return JoinWords(
+        coordinators=_keys(word for pack in packs for word in pack.relations.coordinators),
+        appositions=frozenset(rows),
+        small=_keys(word for pack in packs for word in (*pack.text.articles, *pack.text.stop)),
+    )
+
+
+def _words(packs: tuple[ExtractorPack, ...]) -> Words:
+    return Words(
+        small=_keys(
+            word for pack in packs for word in (*pack.text.articles, *pack.text.stop, *pack.labels.option_words)
+        ),
+        copulas=_keys(word for pack in packs for word in pack.cues.copulas),
+    )
+
+
+def _first_words(packs: tuple[ExtractorPack, ...]) -> frozenset[str]:
+    """Words without which no ordinal is in a text."""
+    return _keys(
+        word for pack in packs for words in (*pack.ordinals.places.values(), *pack.ordinals.cardinals.values()) for word in words
+    )
+
+
+def load_extractor(language: str, resources: Resources | None = None) -> Extractor:
+    """The extractor of a language, compiled once a process and set of packs.
+
+    Raises:
+        UnknownNameError: where the language has no extractor pack.
+        PackError: where a pack is wrong; file, key, value.
+    """
+    return _load(language, resources or Resources())
+
+
+@lru_cache(maxsize=64)
+def _load(language: str, resources: Resources) -> Extractor:
+    packs = [read_extractor_pack(resources, language)]
+    names = [language]
+    if language != SECOND_LANGUAGE and resources.find("extractors", SECOND_LANGUAGE) is not None:
+        packs.append(read_extractor_pack(resources, SECOND_LANGUAGE))
+        names.append(SECOND_LANGUAGE)
+    shared = read_shared_pack(resources)
+    return Extractor(language, tuple(packs), shared, extractor_version([*names, "_shared"], resources))
+
+
+def extractor_version(names: Sequence[str], resources: Resources) -> str:
+    """Engine version and a digest of the packs: what an extraction is stored under."""
+    digests = [file_digest(path) for name in names if (path := resources.find("extractors", name)) is not None]
+    return f"{ENGINE_VERSION}+{hashlib.sha256(' '.join(digests).encode()).hexdigest()[:12]}"
+
+
+def extract(
+    response: str,
+    options: Sequence[str],
+    labels: Sequence[str],
+    language: str,
+    unknown_index: int | None,
+    aliases: Mapping[str, Sequence[str]] | None = None,
+    prompt: str | None = None,
+    *,
+    finish_reason: str | None = None,
+    resources: Resources | None = None,
+) -> Extraction:
+    """What a response was taken to mean.
+
+    Args:
+        response: The model's words, raw.
+        options: The options' texts as shown, 2 to 10.
+        labels: Their labels as shown, in the same order.
+        language: The question's language.
+        unknown_index: Place of the unknown option, or None where there is none.
+        aliases: Language → the options' texts in it, tried where nothing else is found.
+        prompt: What was sent, so that an echo of it is not taken for an answer.
+        finish_reason: Why the text ends; `length` makes a missing answer `truncated`.
+        resources: Where packs are looked for.
+
+    Returns:
+        Outcome, option and confidence, the rule that decided and where in the response its evidence stands.
+        Pure: the same input gives the same output. Time grows with the length only.
+    """
+    extractor = load_extractor(language, resources)
+    return extractor.extract(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)

@@ -1,0 +1,178 @@
+"""A model in memory, and how it answers: messages → tokens → tokens → text. All of it runs on one thread."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+
+from mbbq_gen.errors import ProviderError
+from mbbq_gen.providers.chat_prompts import PromptError, PromptFormatter
+from mbbq_gen.providers.decoding import (
+    Completion,
+    ContinuousDecoder,
+    Decoder,
+    DecodingSettings,
+    Prompt,
+    reads_trees,
+)
+from mbbq_gen.providers.local_options import Device, TransformersOptions
+from mbbq_gen.providers.local_source import ModelSource, first_line
+from mbbq_gen.providers.static_decoding import StaticDecoder
+from mbbq_gen.records import Request, Response, Usage
+from mbbq_gen.seeding import stable_number
+
+
+@dataclass
+class LocalModel:
+    """A loaded model with all that is needed to ask it."""
+
+    name: str
+    """As responses show it."""
+    tokenizer: Any
+    formatter: PromptFormatter
+    options: TransformersOptions
+    decoding: DecodingSettings
+    static: StaticDecoder
+    continuous: ContinuousDecoder | None
+    """None where the model does not give the same text so, or the user does not want it."""
+    context: int | None
+    """Most tokens of prompt and answer together; None where the model names no limit."""
+    window: int | None
+    """Most tokens that one token looks back at; None where all are seen."""
+
+    def answer(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
+        """The responses as they finish; stops after the current step once it is cancelled."""
+        prompts: dict[int, Prompt] = {}
+        for number, request in enumerate(requests):
+            if is_cancelled():
+                return
+            try:
+                prompts[number] = self._prompt(number, request)
+            except PromptError as error:
+                yield Response(request_key=request.request_key, error=str(error), model=self.name)
+        decoder = self._decoder_for(list(prompts.values()))
+        for completion in decoder.decode(list(prompts.values()), is_cancelled):
+            read = len(prompts[completion.number].tokens)
+            yield self._respond(requests[completion.number], read, completion)
+
+    def facts(self) -> dict[str, Any]:
+        """How the model turned out to be asked, for the manifest."""
+        decoder = self.continuous or self.static
+        return {
+            "prompt_format_used": "chat" if self.formatter.uses_template else "plain",
+            "decoding_used": "continuous" if self.continuous else "static",
+            "batch_size_used": decoder.batch_size,
+            "stop_tokens": sorted(self.decoding.stop_tokens),
+        }
+
+    def _prompt(self, number: int, request: Request) -> Prompt:
+        tokens = self.formatter.tokens(request.messages)
+        limit = self.options.max_new_tokens
+        if self.context is not None:
+            limit = min(limit, self.context - len(tokens))
+        if limit < 1:
+            raise PromptError(f"the prompt has {len(tokens)} tokens, and the model takes {self.context} in all")
+        return Prompt(number, tokens, limit, stable_number(self.options.seed, request.request_key) % 2**63)
+
+    def _decoder_for(self, prompts: Sequence[Prompt]) -> Decoder:
+        """The continuous decoder where it may be used: it keeps no window, so all must fit into the model's."""
+        longest = max((len(prompt.tokens) + prompt.limit for prompt in prompts), default=0)
+        if self.continuous is None or (self.window is not None and longest > self.window):
+            return self.static
+        return self.continuous
+
+    def _respond(self, request: Request, read: int, completion: Completion) -> Response:
+        if completion.error is not None:
+            return Response(request_key=request.request_key, error=completion.error, model=self.name)
+        text = self.tokenizer.decode(completion.tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return Response(
+            request_key=request.request_key,
+            text=text,
+            finish_reason=completion.finish_reason,
+            model=self.name,
+            usage=Usage(input_tokens=read, output_tokens=completion.written),
+            latency_s=round(completion.latency_s, 3),
+        )
+
+
+def load_model(source: ModelSource, device: Device, options: TransformersOptions) -> LocalModel:
+    """The model of a source, on its device, ready to answer.
+
+    Raises:
+        ProviderError: where it can't be loaded, or can't be asked as the options say.
+    """
+    torch.set_num_threads(device.threads)
+    with quiet():
+        tokenizer, model = _load(source, device, options)
+        formatter = PromptFormatter(
+            tokenizer, f"transformers:{source.name}", options.prompt_format, options.system, options.template_args
+        )
+        stop_tokens = _stop_tokens(model, tokenizer, formatter)
+        model.generation_config = transformers.GenerationConfig()  # what is left would leak into the library's generate
+        pad_token = tokenizer.pad_token_id
+        decoding = DecodingSettings(
+            stop_tokens=stop_tokens,
+            pad_token=pad_token if pad_token is not None else min(stop_tokens, default=0),
+            batch_size=device.batch_size,
+            read_tokens=device.read_tokens,
+            temperature=options.temperature,
+            top_p=options.top_p,
+        )
+        goes_on = options.decoding == "continuous" or (options.decoding == "auto" and reads_trees(model))
+    config = model.config.get_text_config()
+    return LocalModel(
+        name=source.name,
+        tokenizer=tokenizer,
+        formatter=formatter,
+        options=options,
+        decoding=decoding,
+        static=StaticDecoder(model, decoding),
+        continuous=ContinuousDecoder(model, decoding) if goes_on else None,
+        context=getattr(config, "max_position_embeddings", None),
+        window=getattr(config, "sliding_window", None),
+    )
+
+
+def _load(source: ModelSource, device: Device, options: TransformersOptions) -> tuple[Any, Any]:
+    """Tokenizer and model."""
+    arguments = {**source.arguments(), "trust_remote_code": options.trust_remote_code}
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source.location, **arguments)
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            source.location, dtype=device.torch_dtype, **arguments
+        ).to(device.name)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        raise ProviderError(f"transformers:{source.name}: can't be loaded: {first_line(error)}") from error
+    return tokenizer, model.eval()
+
+
+def _stop_tokens(model: Any, tokenizer: Any, formatter: PromptFormatter) -> frozenset[int]:
+    """Whatever ends an answer: the generation configuration's tokens, the tokenizer's, the template's end of turn."""
+    named = model.generation_config.eos_token_id
+    configured = named if isinstance(named, list) else [named]
+    return frozenset(
+        token for token in (*configured, tokenizer.eos_token_id, formatter.end_of_turn()) if token is not None
+    )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps transformers from writing to stderr while a model is loaded; what was set before comes back afterwards."""
+    log = transformers.utils.logging
+    verbosity, had_bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.set_verbosity(verbosity)
+        if had_bars:
+            log.enable_progress_bar()

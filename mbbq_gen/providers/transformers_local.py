@@ -1,0 +1,181 @@
+"""Models on this machine, through transformers: a hub id, a folder or a GGUF file.
+
+What is asked goes through the model's chat template (`chat_prompts`), is answered in batches (`decoding`), and comes
+back without special tokens, else untouched. Greedy by default; whatever sampling or penalties the model's own
+generation configuration asks for is not used, only its stop tokens are.
+
+In float32 the text does not depend on the batch, so batch size, threads and device are facts of the run. In the shorter
+types it does, so there they are settings, and the text is the same again only where the same questions are asked
+together on the same kind of machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pydantic import JsonValue
+
+from mbbq_gen.providers.base import ProviderOptions, request_key
+from mbbq_gen.providers.local_options import Device, TransformersOptions, find_device
+from mbbq_gen.providers.local_source import ModelSource, check_installed, check_named, find_source
+from mbbq_gen.records import Message, Request, Response
+from mbbq_gen.resources import Resources
+
+if TYPE_CHECKING:
+    from mbbq_gen.providers.local_model import LocalModel
+
+INSTALL = "pip install 'mbbq-gen[local]'"
+
+_WINDOW = 4096
+"""Requests that are sorted and answered together: enough for prompts to find their like, and bounded in memory."""
+_VERSIONS = ("torch", "transformers", "tokenizers")
+
+
+class TransformersProvider:
+    """Asks a model on this machine; loads it when the first question comes."""
+
+    kind: ClassVar[str] = "transformers"
+    options_class: ClassVar[type[ProviderOptions]] = TransformersOptions
+
+    def __init__(
+        self, model: str, options: TransformersOptions | None = None, source: Callable[[], ModelSource] | None = None
+    ) -> None:
+        """`source` tells where the model is, when that is first needed; by default its name tells."""
+        self.model = model
+        self._options = options or TransformersOptions()
+        self._find_source = source or (lambda: find_source(model, self._options.revision))
+        self._executor: ThreadPoolExecutor | None = None
+        self._loaded: LocalModel | None = None
+
+    @classmethod
+    def open(cls, model: str, options: ProviderOptions, resources: Resources) -> Self:
+        """The provider for a hub id, a folder or a GGUF file; nothing is loaded yet."""
+        assert isinstance(options, TransformersOptions)
+        needs_gguf = ("gguf", "accelerate") if model.endswith(".gguf") else ()
+        check_installed(f"transformers:{model}", ("torch", "transformers", *needs_gguf), INSTALL)
+        check_named(model, ["smollm2"])
+        return cls(model, options)
+
+    @cached_property
+    def source(self) -> ModelSource:
+        """Where the model is."""
+        return self._find_source()
+
+    @cached_property
+    def _device(self) -> Device:
+        return find_device(self._options)
+
+    @cached_property
+    def settings(self) -> dict[str, JsonValue]:
+        """What shapes the text: the model's files, how it is asked and sampled; the batch too where dtype is short."""
+        options = self._options
+        settings: dict[str, JsonValue] = {
+            **self.source.identity,
+            "dtype": self._device.dtype,
+            "max_new_tokens": options.max_new_tokens,
+            "temperature": options.temperature,
+            "system": options.system,
+            "prompt_format": options.prompt_format,
+        }
+        if options.template_args:
+            settings["template_args"] = options.template_args
+        if options.temperature > 0:
+            settings |= {"top_p": options.top_p, "seed": options.seed}
+        if self._device.text_depends_on_batch:
+            settings |= self._batch()
+        return settings
+
+    def facts(self) -> dict[str, JsonValue]:
+        """Device, batch, versions; once the model is loaded, also how it turned out to be asked."""
+        return {
+            **self._batch(),
+            "text_depends_on_batch": self._device.text_depends_on_batch,
+            "versions": {name: _version(name) for name in _VERSIONS},
+            **(self._loaded.facts() if self._loaded is not None else {}),
+        }
+
+    def _batch(self) -> dict[str, JsonValue]:
+        device = self._device
+        return {
+            "device": device.name,
+            "batch_size": device.batch_size,
+            "read_tokens": device.read_tokens,
+            "threads": device.threads,
+            "decoding": self._options.decoding,
+        }
+
+    def request_key(self, messages: Sequence[Message], presentation_id: str) -> str:
+        """The key; the same messages are the same request, whatever presentation they come from."""
+        return request_key(self.kind, self.source.name, self.settings, messages)
+
+    async def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+        """The responses as they finish. Closing the generator stops the work after the current step.
+
+        Raises:
+            ProviderError: where the model can't be loaded or asked as the options say.
+        """
+        remaining = iter(requests)
+        while window := list(islice(remaining, _WINDOW)):
+            async with aclosing(_in_thread(self._threads(), lambda stop: self._answer(window, stop))) as responses:
+                async for response in responses:
+                    yield response
+
+    async def aclose(self) -> None:
+        """Frees the model and its thread."""
+        self._loaded = None
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+            self._executor = None
+
+    def _threads(self) -> ThreadPoolExecutor:
+        """The one thread that the model lives on: torch keeps its thread count a thread."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-model")
+        return self._executor
+
+    def _answer(self, window: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
+        if self._loaded is None:
+            from mbbq_gen.providers.local_model import load_model
+
+            self._loaded = load_model(self.source, self._device, self._options)
+        return self._loaded.answer(window, is_cancelled)
+
+
+async def _in_thread(
+    executor: ThreadPoolExecutor, answer: Callable[[Callable[[], bool]], Iterator[Response]]
+) -> AsyncGenerator[Response, None]:
+    """What an iterator yields on another thread, item by item; `answer` gets a function that says when to stop."""
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Queue[Response | None] = asyncio.Queue()
+    cancelled = threading.Event()
+
+    def work() -> None:
+        try:
+            for response in answer(cancelled.is_set):
+                loop.call_soon_threadsafe(arrived.put_nowait, response)
+        finally:
+            loop.call_soon_threadsafe(arrived.put_nowait, None)
+
+    job = loop.run_in_executor(executor, work)
+    try:
+        while (response := await arrived.get()) is not None:
+            yield response
+        await job
+    finally:
+        cancelled.set()
+        await asyncio.wait([job])
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

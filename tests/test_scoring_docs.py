@@ -1,0 +1,44 @@
+"""docs/scores.md says what the code does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.records import Outcome
+from mbbq_gen.scoring import GROUPINGS, METRICS, Observation
+from mbbq_gen.scoring.metrics import metrics_markdown
+from mbbq_gen.scoring.table import WARNINGS
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return (Path(__file__).parent.parent / "docs" / "scores.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_metrics_is_the_one_in_the_code(page: str) -> None:
+    assert metrics_markdown() in page
+
+
+def test_every_metric_has_its_denominators_explained(page: str) -> None:
+    section = page.partition("## Which rows stand in which denominator")[2].partition("## A worked example")[0]
+    for name in METRICS:
+        assert f"`{name}`" in section or "its `_bound`" in section
+
+
+def test_every_warning_and_grouping_is_explained(page: str) -> None:
+    for code, sentence in WARNINGS.items():
+        assert f"| `{code}` | {sentence} |" in page
+    for name in GROUPINGS:
+        assert f"`{name}`" in page
+
+
+def test_every_outcome_is_placed(page: str) -> None:
+    section = page.partition("## From an answer to a count")[2].partition("## The metrics")[0]
+    for outcome in Outcome.__args__:  # type: ignore[attr-defined]
+        assert f"`{outcome}`" in section
+
+
+def test_every_grouping_is_a_column() -> None:
+    assert set(GROUPINGS.values()) <= set(Observation._fields)

@@ -1,0 +1,322 @@
+"""The starter benchmark: what holds for all of its 6,912 instances."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.datasets.starter import load_starter, starter_facts, starter_folder, starter_templates
+from mbbq_gen.errors import UnknownNameError
+from mbbq_gen.languages import placeholders
+from mbbq_gen.records import Instance, Split
+from mbbq_gen.resources import Resources
+from mbbq_gen.seeding import stable_digest
+from mbbq_gen.templates import check_templates
+
+LANGUAGES = ("en", "nl", "es", "tr")
+SPLITS: tuple[Split, ...] = ("bias", "control")
+CATEGORIES = {"age", "disability_status", "gender_identity", "physical_appearance", "ses", "sexual_orientation"}
+DATA = Path(__file__).parent / "data" / "templates"
+CUES = tomllib.loads((DATA / "cues.toml").read_text(encoding="utf-8"))
+DIGEST_FILE = DATA / "starter_digests.toml"
+INSTANCES: dict[str, list[Instance]] = {
+    language: list(load_starter(language, SPLITS, Resources())) for language in LANGUAGES
+}
+
+
+def of_split(language: str, split: Split) -> list[Instance]:
+    return [instance for instance in INSTANCES[language] if instance.split == split]
+
+
+def people(instance: Instance) -> dict[str, str]:
+    """Option text by role, without the unknown one."""
+    return {str(option.role): option.text for option in instance.options if option.role != "unknown"}
+
+
+def fold(text: str, language: str) -> str:
+    """The text in lower case, by Turkish rules where it is Turkish."""
+    return (text.replace("İ", "i").replace("I", "ı") if language == "tr" else text).casefold()
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether a name stands in the text as a word; a case ending after an apostrophe may follow."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+def digest(language: str) -> str:
+    """The sha256 over everything that a model is shown in a language."""
+    parts = [
+        part
+        for one in INSTANCES[language]
+        for part in (one.split, one.instance_id, one.context, one.question, *(option.text for option in one.options))
+    ]
+    return stable_digest(starter_facts().version, *parts)
+
+
+# --- shape -----------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_clean(resources: Resources) -> None:
+    assert check_templates(starter_folder(), resources) == []
+    assert starter_templates().languages == sorted(LANGUAGES)
+
+
+def test_facts() -> None:
+    facts = starter_facts()
+    assert facts.name == "starter"
+    assert "trying the tool" in facts.notice
+    templates = starter_templates().templates
+    assert Counter(template.category for template in templates) == dict.fromkeys(CATEGORIES, 4)
+    assert all(re.search(r"\(\d{4}\): .{20,}", template.source) for template in templates)
+    assert all(len(template.fillers) >= 3 for template in templates)
+    assert all(len(texts.unknown) >= 4 for texts in starter_templates().texts.values())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("split", SPLITS)
+def test_counts(language: str, split: Split) -> None:
+    instances = of_split(language, split)
+    assert len(instances) == 864
+    assert len({instance.instance_id for instance in instances}) == 864
+    assert Counter(instance.category for instance in instances) == dict.fromkeys(CATEGORIES, 144)
+    assert Counter(instance.alignment for instance in instances) == {None: 288, "biased": 288, "counter_biased": 288}
+    assert Counter(instance.polarity for instance in instances) == {"negative": 432, "non_negative": 432}
+    stories = Counter((instance.template_id, instance.metadata["filler"]) for instance in instances)
+    assert set(stories.values()) == {12}
+    assert len(stories) == 72
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_roles_stand_at_each_place_equally_often(language: str) -> None:
+    """Within template × condition × polarity × alignment, so in every larger group too; the right answer likewise."""
+    counts = Counter(
+        (one.template_id, one.condition, one.polarity, one.alignment, place, option.role)
+        for one in of_split(language, "bias")
+        for place, option in enumerate(one.options)
+    )
+    assert set(counts.values()) == {2}
+
+
+def test_parallel_over_languages_and_splits() -> None:
+    unknown = {language: starter_templates().texts[language].unknown for language in LANGUAGES}
+    seen: dict[str, set[tuple[object, ...]]] = {}
+    for language in LANGUAGES:
+        for one in INSTANCES[language]:
+            wording = unknown[language].index(one.options[one.unknown_index].text)
+            roles = tuple(option.role for option in one.options)
+            groups = tuple(option.group for option in one.options)
+            facts = (one.template_id, one.condition, one.polarity, one.alignment, one.answer, roles, groups, wording)
+            assert one.parallel_id == one.instance_id
+            seen.setdefault(one.instance_id, set()).add(facts)
+    assert len(seen) == 864
+    assert all(len(facts) == 1 for facts in seen.values())
+
+
+def test_all_unknown_wordings_are_drawn() -> None:
+    for language in LANGUAGES:
+        drawn = Counter(one.options[one.unknown_index].text for one in of_split(language, "bias"))
+        assert drawn.keys() == set(starter_templates().texts[language].unknown)
+        assert min(drawn.values()) > 100
+
+
+def test_the_same_again(resources: Resources) -> None:
+    for language in LANGUAGES:
+        assert list(load_starter(language, SPLITS, resources)) == INSTANCES[language]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_same_on_every_machine(language: str) -> None:
+    """A change of texts, names or engine shows here; whoever means it raises the version and runs this file."""
+    digests = tomllib.loads(DIGEST_FILE.read_text(encoding="utf-8"))
+    assert digest(language) == digests[language]
+
+
+def test_unknown_language(resources: Resources) -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown language 'fr'"):
+        load_starter("fr", ["bias"], resources)
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_texts_are_tidy(language: str) -> None:
+    for one in INSTANCES[language]:
+        for text in (one.context, one.question, *(option.text for option in one.options)):
+            assert text == text.strip()
+            assert not re.search(r"[{}|]|\s\s|\s[.,;:?!]|\.\.|[\t\n]", text), text
+            assert text[0].isupper() or text[0] in "¿¡", text
+        for sentence in re.split(r"(?<=[.!?])\s+", one.context):
+            assert sentence[0].isupper(), one.context
+            assert sentence[-1] == "."
+        assert one.question.endswith("?")
+        assert one.question.startswith("¿") == (language == "es")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_options_can_be_told_apart(language: str) -> None:
+    for one in INSTANCES[language]:
+        texts = [fold(option.text, language) for option in one.options]
+        for first in texts:
+            assert sum(first in other for other in texts) == 1, texts
+            assert not re.match(r"\w\b", first), "begins with what looks like a label"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_ambiguous_context_begins_the_disambiguated_one(language: str) -> None:
+    by_id = {(one.split, one.instance_id): one for one in INSTANCES[language]}
+    for one in INSTANCES[language]:
+        if one.condition == "disambiguated":
+            twin_id = one.instance_id.replace(".disambiguated.", ".ambiguous.").removesuffix(f".{one.alignment}")
+            twin = by_id[one.split, twin_id]
+            assert one.context.startswith(f"{twin.context} ")
+            assert one.question == twin.question
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_stories_do_not_name_the_wrong_people(language: str) -> None:
+    """In the control split both names stand once in each part, in order of mention; no group is left behind."""
+    texts = {text.id: text for text in starter_templates().texts[language].template}
+    for one in of_split(language, "control"):
+        names = people(one)
+        order = (
+            ("target", "non_target") if one.metadata["order_of_mention"] == "target_first" else ("non_target", "target")
+        )
+        first, second = (names[role] for role in order)
+        story = one.context.split(". ")[0]
+        assert mentions(story, first)
+        assert mentions(story, second)
+        assert story.index(first) < story.index(second)
+        assert one.context.count(first) == one.context.count(second) == (1 if one.condition == "ambiguous" else 2)
+        for filler in texts[one.template_id].filler:
+            for phrase in (filler.target.forms["def"], filler.non_target.forms["def"]):
+                assert fold(phrase, language) not in fold(one.context, language)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_people_are_named_in_the_bias_split(language: str) -> None:
+    """Each person's phrase, as the option writes it or inflected, stands in the disambiguated context."""
+    for one in of_split(language, "bias"):
+        if one.condition == "disambiguated":
+            context = fold(one.context, language)
+            for text in people(one).values():
+                phrase = fold(text, language)
+                head = re.sub(r"^(el|la) ", "", phrase) if language == "es" else phrase
+                assert head in context, (head, one.context)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_right_answer_is_right(language: str) -> None:
+    """Read from the sentence alone, by cues that were written apart from the templates."""
+    for one in of_split(language, "control"):
+        if one.condition == "ambiguous":
+            assert one.answer == "unknown"
+            continue
+        sentence = one.context.split(". ", 1)[1]
+        parting = next(word for word in CUES["clause"][language] if word in sentence)
+        clauses = sentence.split(parting)
+        cue = CUES["cue"][one.template_id][language]
+        assert sum(cue in clause for clause in clauses) == 1, (cue, sentence)
+        asked_for = next(clause for clause in clauses if (cue in clause) == (one.polarity == "negative"))
+        other = next(clause for clause in clauses if clause is not asked_for)
+        names = people(one)
+        right = {role for role, name in names.items() if mentions(asked_for, name) and not mentions(other, name)}
+        assert right == {one.answer}, (sentence, one.question)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_bias_and_control_have_the_same_answers(language: str) -> None:
+    control = {one.parallel_id: one for one in of_split(language, "control")}
+    for one in of_split(language, "bias"):
+        twin = control[one.parallel_id]
+        assert (one.question, one.answer, one.alignment) == (twin.question, twin.answer, twin.alignment)
+
+
+def test_both_persons_come_first_equally_often() -> None:
+    """Whom the negative question asks for is named first in half of the templates, the same ones in each language."""
+    first: dict[str, set[str]] = {}
+    for texts in starter_templates().texts.values():
+        for text in texts.template:
+            first.setdefault(text.id, set()).add(placeholders(text.disambiguating)[0][0])
+    assert all(len(letters) == 1 for letters in first.values())
+    assert Counter(letter for letters in first.values() for letter in letters) == {"A": 12, "B": 12}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_people_of_a_story_have_one_gender(language: str) -> None:
+    """Save where gender is what the stereotype is about; and never the other way round there."""
+    for text in starter_templates().texts[language].template:
+        for filler in text.filler:
+            if text.id.startswith("gender_identity"):
+                assert language == "tr" or {filler.target.gender, filler.non_target.gender} == {"m", "f"}
+            else:
+                assert filler.target.gender == filler.non_target.gender
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_names_have_one_gender_in_every_language() -> None:
+    genders: dict[tuple[str, str], set[str]] = {}
+    for language in LANGUAGES:
+        for one in of_split(language, "control"):
+            genders.setdefault((one.template_id, one.metadata["filler"]), set()).add(one.metadata["gender"])
+    assert all(len(found) == 1 for found in genders.values())
+    assert Counter(gender for found in genders.values() for gender in found) == {"f": 36, "m": 36}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_names_are_balanced_and_fixed_within_a_story(language: str) -> None:
+    control = of_split(language, "control")
+    for category in CATEGORIES:
+        counted = Counter(one.metadata["gender"] for one in control if one.category == category)
+        assert counted == {"f": 72, "m": 72}
+    stories: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for one in control:
+        names = one.metadata["names"]
+        assert people(one) == names
+        stories.setdefault((one.template_id, one.metadata["filler"]), set()).add((names["target"], names["non_target"]))
+    assert all(len(pairs) == 1 for pairs in stories.values())
+    assert len({name for pairs in stories.values() for pair in pairs for name in pair}) == 60
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_names_are_no_words_of_the_texts(language: str) -> None:
+    """Else "Umut" could be read as hope where the story speaks of hope."""
+    texts = " ".join(
+        f"{one.ambiguous} {one.disambiguating} {one.question_negative} {one.question_non_negative}"
+        for one in starter_templates().texts[language].template
+    )
+    names = {name for one in of_split(language, "control") for name in people(one).values()}
+    assert [name for name in sorted(names) if mentions(fold(texts, language), fold(name, language))] == []
+
+
+# --- what scores must come out ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("split", SPLITS)
+def test_oracles_by_counting(language: str, split: Split) -> None:
+    """A perfect and a stereotyped reader, by plain counting of the instances."""
+    instances = of_split(language, split)
+    ambiguous = [one for one in instances if one.condition == "ambiguous"]
+    disambiguated = [one for one in instances if one.condition == "disambiguated"]
+    assert all(one.answer == "unknown" for one in ambiguous)
+    assert all(one.answer in ("target", "non_target") for one in disambiguated)
+    stereotyped_right = sum(one.answer == one.biased_role for one in disambiguated)
+    assert stereotyped_right == 288
+    always_target_biased = sum(one.biased_role == "target" for one in ambiguous)
+    assert always_target_biased == len(ambiguous) / 2
+    biased = [one for one in disambiguated if one.alignment == "biased"]
+    assert all(one.answer == one.biased_role for one in biased)
+    assert Counter(one.answer for one in disambiguated) == {"target": 288, "non_target": 288}
+
+
+if __name__ == "__main__":
+    lines = ["# Digests of the starter benchmark by language; made by `python -m tests.test_starter`.", ""]
+    lines += [f'{language} = "{digest(language)}"' for language in LANGUAGES]
+    DIGEST_FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
