@@ -8,6 +8,7 @@
     ├── PackError             2   a language pack is wrong: file, key, value, what to do
     ├── RunError              1   a run can't begin or go on
     │   └── RunLockedError    1   another process works on the run folder
+    ├── DownloadError         1   a published release can't be had, or is not what it should be
     └── ProviderError         1   a model can't be had or fails for good
 
 Every message is one sentence that a user can act on. No class derives from KeyError (it prints quotes round its text).
@@ -66,6 +67,10 @@ class RunError(MbbqGenError):
 
 class RunLockedError(RunError):
     """Another process works on the run folder."""
+
+
+class DownloadError(MbbqGenError):
+    """A published release can't be had, or what was had is not the release."""
 
 
 class ProviderError(MbbqGenError):

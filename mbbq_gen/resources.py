@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -60,3 +61,13 @@ def file_digest(path: Path) -> str:
     """The sha256 of a file, in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def cache_directory() -> Path:
+    """Where we keep what can be had again: MBBQ_GEN_CACHE if it is set, else the user's cache directory."""
+    named = os.environ.get("MBBQ_GEN_CACHE")
+    if named:
+        return Path(named).expanduser()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("mbbq-gen", appauthor=False)

@@ -56,7 +56,9 @@ def test_every_command_has_help_an_example_and_is_documented(
     pages = [repository / "README.md", *(repository / "docs").rglob("*.md")]
     documents = "\n".join(path.read_text(encoding="utf-8") for path in pages)
     found = dict(commands())
-    assert {"run", "score", "extract", "report", "data show", "prompts show", "languages", "models", "check"} <= set(found)
+    assert {"run", "score", "extract", "report", "data show", "prompts show", "languages", "models", "check"} <= set(
+        found
+    )
     for name in found:
         code, out, _ = call(capsys, *name.split(), "--help")
         assert code == 0
@@ -182,8 +184,10 @@ MISTAKES = [
     (["score", "--jsonl", "{tmp}/cut.jsonl"], "cut.jsonl:2"),
     (["extract", "--jsonl", "{tmp}/bad.jsonl"], "bad.jsonl:1"),
     (["extract", "--jsonl", "{tmp}/latin.jsonl"], "UTF-8"),
-    (["prompts", "show", "--packs", "{tmp}/packs", "--language", "en"],
-     "variant 'plain'.text: placeholders missing: option_b; unknown: B"),  # fmt: skip
+    (
+        ["prompts", "show", "--packs", "{tmp}/packs", "--language", "en"],
+        "variant 'plain': placeholders missing: option_b; unknown: B",
+    ),  # fmt: skip
     (["prompts", "show", "--variant", "politte"], "did you mean 'polite'"),
     (["languages", "--packs", "{tmp}/nothing"], "--packs"),
     (["data", "show", "--category", "aage"], "did you mean 'age'"),

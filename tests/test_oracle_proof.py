@@ -1,6 +1,6 @@
 """The proof of the instrument: every oracle, through the whole road, scores exactly what arithmetic says.
 
-    instances → presentations → oracle's words → extraction → observations → scores   against   plain counting
+instances → presentations → oracle's words → extraction → observations → scores   against   plain counting
 """
 
 from __future__ import annotations

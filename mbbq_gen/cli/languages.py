@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from mbbq_gen.cli.options import Json, Packs, example, print_json, resources
+from mbbq_gen.cli.options import Json, Packs, example, print_json, resources, result_console
 
 
 @example("  mbbq-gen languages\n  mbbq-gen languages --packs my-packs --json")
@@ -17,7 +17,6 @@ def languages(packs: Packs = None, as_json: Json = False) -> None:
     if as_json:
         print_json([{**asdict(status), "complete": status.is_complete} for status in found])
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -26,4 +25,4 @@ def languages(packs: Packs = None, as_json: Json = False) -> None:
     for status in found:
         marks = ["yes" if kind in status.packs else "missing" for kind in PACK_KINDS]
         table.add_row(status.language, status.name, status.native_name, *marks)
-    Console().print(table, markup=False)
+    result_console().print(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mbbq_gen.cli.options import Json, example, print_json
+from mbbq_gen.cli.options import Json, example, print_json, result_console
 
 
 @example("  mbbq-gen models\n  mbbq-gen models --json")
@@ -14,7 +14,6 @@ def models(as_json: Json = False) -> None:
     if as_json:
         print_json([entry.model_dump() for entry in entries])
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -23,4 +22,4 @@ def models(as_json: Json = False) -> None:
     for entry in entries:
         ready = "yes" if entry.installed else f"no: {entry.install}"
         table.add_row(entry.name, ready, entry.summary)
-    Console(soft_wrap=False).print(table, markup=False)
+    result_console().print(table)

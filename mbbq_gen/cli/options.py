@@ -15,6 +15,8 @@ import typer
 from mbbq_gen.errors import DataError, RunError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from mbbq_gen.records import Split
     from mbbq_gen.resources import Resources
 
@@ -114,6 +116,14 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 def print_json(value: Any) -> None:
     """Prints a value as JSON on stdout."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def result_console() -> Console:
+    """Where tables go: stdout, as wide as the terminal, and wide enough for any table where it is not one."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else 160
+    return Console(markup=False, highlight=False, width=width)
 
 
 def say(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mbbq_gen.cli.options import Packs, RunPath, example, resources
+from mbbq_gen.cli.options import Packs, RunPath, example, resources, result_console
 
 if TYPE_CHECKING:
     from mbbq_gen.resources import Resources
@@ -23,30 +23,29 @@ def report(run_path: RunPath, packs: Packs = None) -> None:
 
 def show_report(folder: RunFolder, where: Resources) -> None:
     """Prints the report of a run on stdout."""
-    from rich.console import Console
-
     from mbbq_gen.cli.loading import run_frame
-    from mbbq_gen.report.tables import SUMMARY_METRICS, outcome_table, summary_table, warning_lines
+    from mbbq_gen.report.tables import SUMMARY_METRICS, Notes, outcome_table, summary_table
     from mbbq_gen.scoring import score
 
     manifest = folder.manifest()
     frame, progress = run_frame(folder, manifest, where)
     by = (["benchmark"] if len(manifest.settings.benchmarks) > 1 else []) + ["language", "split"]
     scores = score(frame, by, SUMMARY_METRICS)
-    console = Console(markup=False, highlight=False, soft_wrap=False, width=None if _is_terminal() else 120)
+    console = result_console()
     for line in _heading(manifest):
         console.print(line)
     if progress.pending:
         console.print(f"{progress.pending:,} of {progress.requests:,} requests have no answer yet: this is a part")
     console.print()
-    console.print(summary_table(scores))
-    console.print("How the answers were read\n")
+    notes = Notes(scores)
+    console.print(summary_table(scores, notes, console.width))
+    console.print("\nHow the answers were read\n")
     console.print(outcome_table(scores))
     console.print(
-        "items: presentations asked. read: an answer could be read. bias: above 0 leans to the stereotype, below 0\n"
+        "\nitems: presentations asked. read: an answer could be read. bias: above 0 leans to the stereotype, below 0 "
         "against it, with a 95% bootstrap interval over templates. control: the same questions with first names."
     )
-    for line in [*warning_lines(scores), *manifest.notices]:
+    for line in [*notes.lines(), *manifest.notices]:
         console.print(line)
     console.print(f"\nrun folder: {folder.path}    more: mbbq-gen score {folder.path} --by language,category --json")
 
@@ -61,9 +60,3 @@ def _heading(manifest: Manifest) -> list[str]:
         f"wordings: {', '.join(settings.variants)}; option order: {settings.order}; labels: {settings.label_style};"
         f" seed: {settings.seed}",
     ]
-
-
-def _is_terminal() -> bool:
-    import sys
-
-    return sys.stdout.isatty()

@@ -215,8 +215,10 @@ class Job:
     def execute(self) -> dict[str, Any]:
         """Does whatever is left to do and says how it ended."""
         from mbbq_gen.providers.registry import open_provider
+        from mbbq_gen.runs.reading import extractor_versions
 
         provider = open_provider(self.settings.model, self.settings.model_options, self.where)
+        extractor_versions(self.settings.languages, self.where)  # a pack that is wrong must not cost a run
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
             manifest = self._plan(store, provider)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, all_of, example, one_of, open_lines, resources, say, words
+from mbbq_gen.cli.options import Json, Packs, all_of, example, one_of, open_lines, resources, result_console, say, words
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -101,11 +101,10 @@ def _write(path: Path, table: ScoreTable) -> None:
 
 
 def _show(table: ScoreTable, names: list[str]) -> None:
-    from rich.console import Console
+    from mbbq_gen.report.tables import Notes, metric_table
 
-    from mbbq_gen.report.tables import metric_table, warning_lines
-
-    console = Console(markup=False, highlight=False, soft_wrap=True)
-    console.print(metric_table(table, names))
-    for line in warning_lines(table):
+    console = result_console()
+    notes = Notes(table)
+    console.print(metric_table(table, names, notes))
+    for line in notes.lines():
         console.print(line)

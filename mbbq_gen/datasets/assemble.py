@@ -26,6 +26,7 @@ QUIRKS: Final[dict[str, str]] = {
     "stray_brace": "a brace of the template stands in the text: kept, as published",
     "unfilled_slot": "a slot of the template was not filled: kept, as published",
     "two_questions": "two forms of the question on two lines: kept, as published",
+    "contradicting_labels": "the two questions about a context have the same answer, one is wrong: kept, as published",
     "published_alignment_wrong": "the data's own alignment contradicts label, polarity and groups: derived instead",
     "equal_options": "two options have the same text: kept, not bias-scorable",
 }

@@ -39,7 +39,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from mbbq_gen.datasets.assemble import Source, no_target
-from mbbq_gen.datasets.bbq_schema import BbqRow, Block, instance_of, read_blocks
+from mbbq_gen.datasets.bbq_schema import BbqRow, Block, has_wrong_label, in_blocks, instance_of, read_rows
 from mbbq_gen.datasets.rows import Place, find_files, read_table
 from mbbq_gen.records import Instance, Split
 
@@ -132,7 +132,7 @@ def _read(paths: list[Path], root: Path, language: str, split: Split) -> Iterato
     for path in paths:
         templates = _read_templates(root / "templates" / f"new_templates - {path.stem}.csv")
         source = Source(BENCHMARK, VERSION, language, split, CATEGORIES[path.stem])
-        for block in read_blocks(path, path.stem):
+        for block in in_blocks(read_rows(path), path.stem):
             yield from _instances(block, source, _Known(templates, published))
 
 
@@ -146,7 +146,15 @@ def _instances(block: Block, source: Source, known: _Known) -> Iterator[Instance
         target, reason = _published_target(block, known.published)
     metadata = {"proper_names": _has_proper_names(row, source.category, template)}
     for place, row in block:
-        yield instance_of(row, place, source, target=target, reason=reason, metadata=metadata)
+        yield instance_of(
+            row,
+            place,
+            source,
+            target=target,
+            reason=reason,
+            swap_people=has_wrong_label(row, source.category),
+            metadata=metadata,
+        )
 
 
 def _has_proper_names(row: BbqRow, category: str, template: _Template) -> bool:

@@ -12,7 +12,7 @@ The option whose group is `unknown` is the unknown one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -20,13 +20,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mbbq_gen.datasets.assemble import Found, Source, assemble, named_or_none
 from mbbq_gen.datasets.rows import Place, read_json_lines
+from mbbq_gen.errors import DataError
 from mbbq_gen.records import Condition, Instance, NonBlank, Polarity
 
 CONDITIONS: dict[str, Condition] = {"ambig": "ambiguous", "disambig": "disambiguated"}
 POLARITIES: dict[str, Polarity] = {"neg": "negative", "nonneg": "non_negative"}
 UNKNOWN_GROUP = "unknown"
 WRONG_LABELS: Final = frozenset({("physical_appearance", "6", "b"), ("physical_appearance", "10", "b")})
-"""Category, template and version whose labels name the wrong one of the two people, in BBQ as in MBBQ."""
+"""Category, template and version whose labels name the wrong one of the two people (`has_wrong_label`)."""
 _PATTERN: Final = (("neg", "ambig"), ("neg", "disambig"), ("nonneg", "ambig"), ("nonneg", "disambig"))
 """Polarity and condition of the four rows of a block."""
 
@@ -104,15 +105,25 @@ Block = list[tuple[Place, BbqRow]]
 """Four rows in the order of the file."""
 
 
-def read_blocks(path: Path, category: str) -> Iterator[Block]:
-    """The rows of a file four by four, each block one filled template.
+def read_rows(path: Path) -> Iterator[tuple[Place, BbqRow]]:
+    """The rows of a file, each with its place."""
+    return read_json_lines(path, BbqRow)
+
+
+def in_blocks(rows: Iterable[tuple[Place, BbqRow]], category: str, *, contradictions: bool = False) -> Iterator[Block]:
+    """The rows four by four, each block one filled template.
+
+    Args:
+        rows: in published order.
+        category: the published name that every row must have.
+        contradictions: whether blocks pass whose two questions have the same answer where the context tells it.
 
     Raises:
         DataError: where a row is missing, out of its place, or in the wrong file.
     """
     block: Block = []
     last_id = -1
-    for place, row in read_json_lines(path, BbqRow):
+    for place, row in rows:
         if row.category != category:
             raise place.error(f"{row.category!r} in the file of {category}", "category")
         _check_place_in_block(block, place, row)
@@ -121,7 +132,8 @@ def read_blocks(path: Path, category: str) -> Iterator[Block]:
         last_id = row.example_id
         block.append((place, row))
         if len(block) == len(_PATTERN):
-            _check_labels(block)
+            if not contradictions and has_contradiction(block):
+                raise _contradiction(block)
             yield block
             block = []
     if block:
@@ -140,24 +152,32 @@ def _check_place_in_block(block: Block, place: Place, row: BbqRow) -> None:
         raise place.error(
             f"{row.context_condition!r} where {condition!r} comes next; a row is missing", "context_condition"
         )
-    if block and (row.question_index, row.texts) != (block[0][1].question_index, block[0][1].texts):
-        raise place.error("other template or options than in the rows before; a row is missing", "question_index")
+    if block and row.question_index != block[0][1].question_index:
+        raise place.error("another template than in the rows before; a row is missing", "question_index")
+    if block and row.answer_info != block[0][1].answer_info:
+        raise place.error("other people than in the rows before; a row is missing", "answer_info")
 
 
-def _check_labels(block: Block) -> None:
-    """Refuses a block where the negative and the non-negative disambiguated row have the same answer."""
-    (_, negative), (place, non_negative) = block[1], block[3]
-    if negative.label == non_negative.label:
-        raise place.error(
-            f"{non_negative.label} is also the label of the negative question in row {place.row - 2}; "
-            "one of both is wrong",
-            "label",
-        )
+def has_contradiction(block: Block) -> bool:
+    """Whether the negative and the non-negative question of a block have the same answer where the context tells it."""
+    return block[1][1].label == block[3][1].label
+
+
+def _contradiction(block: Block) -> DataError:
+    """The error that names such a block."""
+    place, row = block[3]
+    return place.error(
+        f"{row.label} is also the label of the negative question in row {place.row - 2}; one of both is wrong", "label"
+    )
 
 
 def has_wrong_label(row: BbqRow, category: str) -> bool:
-    """Whether the row comes from a template whose label is known to name the wrong one of the two people."""
-    return (category, row.question_index, row.additional_metadata.version) in WRONG_LABELS
+    """Whether the row's label is known to name the wrong one of the two people (BBQ's template file swaps the answers).
+
+    So in BBQ, MBBQ, BasqBBQ and PakBBQ; BharatBBQ and EsBBQ have mended it. None of an ambiguous row.
+    """
+    template = category, row.question_index, row.additional_metadata.version
+    return row.context_condition == "disambig" and template in WRONG_LABELS
 
 
 def instance_of(
@@ -168,12 +188,14 @@ def instance_of(
     target: int | None,
     reason: str | None = None,
     parallel_id: str | None = None,
+    swap_people: bool = False,
     quirks: tuple[str, ...] = (),
     metadata: dict[str, Any] | None = None,
 ) -> Instance:
     """The instance that a row is, with the target that the benchmark's own rule found (None: there is none, `reason`).
 
-    Its id is category and `example_id`, its template category and `question_index`.
+    Its id is category and `example_id`, its template category and `question_index`. `swap_people` says that the label
+    names the wrong one of the two people (`has_wrong_label`).
 
     Raises:
         DataError: where the label contradicts the condition.
@@ -190,7 +212,7 @@ def instance_of(
         polarity=POLARITIES[row.question_polarity],
         context=row.context,
         question=row.question,
-        swap_people=condition == "disambiguated" and has_wrong_label(row, source.category),
+        swap_people=swap_people,
         quirks=quirks,
         metadata=_metadata(row, place) | (metadata or {}),
     )

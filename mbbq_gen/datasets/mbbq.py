@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import Final
 
 from mbbq_gen.datasets.assemble import Source, named_or_none, no_target, sole_match
-from mbbq_gen.datasets.bbq_schema import BbqRow, Block, instance_of, read_blocks
+from mbbq_gen.datasets.bbq_schema import BbqRow, Block, has_wrong_label, in_blocks, instance_of, read_rows
 from mbbq_gen.datasets.rows import find_files
 from mbbq_gen.records import Instance, Split
 
@@ -96,7 +96,7 @@ def _read(paths: dict[str, Path], language: str, split: Split) -> Iterator[Insta
     for category, path in paths.items():
         source = Source(BENCHMARK, VERSION, language, split, CATEGORIES[category])
         seen: Counter[str] = Counter()
-        for block in read_blocks(path, category):
+        for block in in_blocks(read_rows(path), category):
             row = block[0][1]
             template = row.question_index + (named_or_none(row.additional_metadata.version) or "")
             yield from _instances(_FilledTemplate(block, template, seen[template]), source)
@@ -134,6 +134,7 @@ def _instances(block: _FilledTemplate, source: Source) -> Iterator[Instance]:
             target=target,
             reason=no_target(block.first.groups, listed, unknown),
             parallel_id=parallel and f"{parallel}/{row.question_polarity}-{row.context_condition}",
+            swap_people=has_wrong_label(row, source.category),
             quirks=("group_mended",) if mended else (),
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -43,11 +44,23 @@ class BenchmarkInfo:
     """What everyone who reports a result of it should know."""
 
 
+def _starter_languages() -> tuple[str, ...]:
+    """The languages that our own templates are written in: their files, English first."""
+    folder = files("mbbq_gen.datasets").joinpath("starter_data")
+    stems = {entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")}
+    return tuple(sorted(stems - {"templates"}, key=lambda code: (code != "en", code)))
+
+
+_ESBBQ: Final = (
+    "Ruiz-Fernández, Mina, Falcão, Vasquez-Reina, Sallés, Gonzalez-Agirre, Perez-de-Viñaspre (2025): EsBBQ and CaBBQ: "
+    "The Spanish and Catalan Bias Benchmarks for Question Answering. arXiv 2507.11216"
+)
+_KOBBQ: Final = "Jin, Kim, Lee, Yoo, Oh, Lee (2024): KoBBQ: Korean Bias Benchmark for Question Answering. TACL 12"
 _BENCHMARKS: Final = (
     BenchmarkInfo(
         name="starter",
         title="Our own small parallel templates, for trying the tool",
-        languages=("en", "nl", "es", "tr"),
+        languages=_starter_languages(),
         splits=("bias", "control"),
         licence="Apache-2.0",
         citation="The mbbq-gen authors: starter templates",
@@ -67,6 +80,154 @@ _BENCHMARKS: Final = (
         link="https://github.com/Veranep/MBBQ",
         loader="mbbq_gen.datasets.mbbq:load_mbbq",
         notice="62 of the 588 disambiguated Physical_appearance rows of each language and split have a wrong label",
+    ),
+    BenchmarkInfo(
+        name="bbq",
+        title="BBQ, the English original: eleven categories of stereotypes in the United States",
+        languages=("en",),
+        splits=("bias",),
+        licence="CC BY 4.0",
+        citation="Parrish, Chen, Nangia, Padmakumar, Phang, Thompson, Htut, Bowman (2022): BBQ: A Hand-Built Bias "
+        "Benchmark for Question Answering. Findings of ACL",
+        link="https://github.com/nyu-mll/BBQ",
+        loader="mbbq_gen.datasets.bbq:load_bbq",
+        notice="68 of the 788 disambiguated Physical_appearance rows have a wrong label",
+    ),
+    BenchmarkInfo(
+        name="esbbq",
+        title="EsBBQ: ten categories of stereotypes in Spain, in Spanish",
+        languages=("es",),
+        splits=("bias",),
+        licence="Apache-2.0",
+        citation=_ESBBQ,
+        link="https://github.com/langtech-bsc/EsBBQ-CaBBQ",
+        loader="mbbq_gen.datasets.esbbq:load_esbbq",
+        notice="published order is target, other person, unknown: never ask in it; the unknown option is worded by us",
+    ),
+    BenchmarkInfo(
+        name="cabbq",
+        title="CaBBQ: ten categories of stereotypes in Spain, in Catalan",
+        languages=("ca",),
+        splits=("bias",),
+        licence="Apache-2.0",
+        citation=_ESBBQ,
+        link="https://github.com/langtech-bsc/EsBBQ-CaBBQ",
+        loader="mbbq_gen.datasets.esbbq:load_cabbq",
+        notice="published order is target, other person, unknown: never ask in it; the unknown option is worded by us",
+    ),
+    BenchmarkInfo(
+        name="kobbq",
+        title="KoBBQ's test set: twelve categories of stereotypes in Korea, one filling of each template",
+        languages=("ko",),
+        splits=("bias",),
+        licence="MIT",
+        citation=_KOBBQ,
+        link="https://github.com/naver-ai/KoBBQ",
+        loader="mbbq_gen.datasets.kobbq:load_kobbq",
+    ),
+    BenchmarkInfo(
+        name="kobbq_all",
+        title="KoBBQ with all fillings of its templates",
+        languages=("ko",),
+        splits=("bias",),
+        licence="MIT",
+        citation=_KOBBQ,
+        link="https://github.com/naver-ai/KoBBQ",
+        loader="mbbq_gen.datasets.kobbq:load_kobbq_all",
+    ),
+    BenchmarkInfo(
+        name="bharatbbq",
+        title="BharatBBQ: thirteen categories of stereotypes in India, in eight languages",
+        languages=("en", "hi", "mr", "bn", "ta", "te", "or", "as"),
+        splits=("bias",),
+        licence="none stated",
+        citation="Tomar, Sahoo, Bhattacharyya (2025): BharatBBQ: A Multilingual Bias Benchmark for Question Answering in "
+        "the Indian Context. TACL",
+        link="https://github.com/sahoonihar/BharatBBQ",
+        loader="mbbq_gen.datasets.bharatbbq:load_bharatbbq",
+        notice="only the English rows are in its repository",
+    ),
+    BenchmarkInfo(
+        name="gg_bbq",
+        title="GG-BBQ: BBQ's gender category in German, with groups and with proper names",
+        languages=("de",),
+        splits=("bias",),
+        licence="CC BY 4.0",
+        citation="Satheesh, Klug, Beckh, Allende-Cid, Houben, Hassan (2025): GG-BBQ: German Gender Bias Benchmark for "
+        "Question Answering. GeBNLP",
+        link="https://github.com/shalakasatheesh/GG-BBQ",
+        loader="mbbq_gen.datasets.gg_bbq:load_gg_bbq",
+        notice="subset 2 has three times as many counter-biased as biased contexts: read rates, not counts",
+    ),
+    BenchmarkInfo(
+        name="basqbbq",
+        title="BasqBBQ: eight categories of BBQ in Basque",
+        languages=("eu",),
+        splits=("bias",),
+        licence="CC BY-NC-SA 4.0",
+        citation="Saralegi, Zulaika (2025): BasqBBQ: A QA Benchmark for Assessing Social Biases in LLMs for Basque, a "
+        "Low-Resource Language. COLING",
+        link="https://github.com/orai-nlp/BasqBBQ",
+        loader="mbbq_gen.datasets.basqbbq:load_basqbbq",
+        notice="not for commercial use; 58 disambiguated Itxura_fisikoa rows have a wrong label",
+    ),
+    BenchmarkInfo(
+        name="cbbq",
+        title="CBBQ: fourteen categories of bias in China, in Chinese",
+        languages=("zh",),
+        splits=("bias",),
+        licence="CC BY-SA 4.0",
+        citation="Huang, Xiong (2024): CBBQ: A Chinese Bias Benchmark Dataset Curated with Human-AI Collaboration for "
+        "Large Language Models. LREC-COLING",
+        link="https://github.com/YFHuangxxxx/CBBQ",
+        loader="mbbq_gen.datasets.cbbq:load_cbbq",
+        notice="groups are not published, targets are concluded from the labels; all disambiguated contexts are "
+        "counter-biased",
+    ),
+    BenchmarkInfo(
+        name="pakbbq",
+        title="PakBBQ: eight categories of stereotypes in Pakistan, in English and Urdu",
+        languages=("en", "ur"),
+        splits=("bias",),
+        licence="none stated",
+        citation="Hashmat, Mirza, Raza (2025): PakBBQ: A Culturally Adapted Bias Benchmark for QA. EMNLP",
+        link="https://github.com/Hashmat02/PakBBQ-Bias-Benchmarking-QA-Dataset",
+        loader="mbbq_gen.datasets.pakbbq:load_pakbbq",
+        notice="groups are inconsistent: some rows have no single target, and some labels contradict each other",
+    ),
+    BenchmarkInfo(
+        name="jbbq",
+        title="JBBQ: five categories of BBQ in Japanese",
+        languages=("ja",),
+        splits=("bias",),
+        licence="CC BY 4.0, redistribution prohibited",
+        citation="Yanaka, Han, Kumon, Lu, Takeshita, Sekizawa, Kato, Arai (2025): JBBQ: Japanese Bias Benchmark for "
+        "Analyzing Social Biases in Large Language Models. GeBNLP",
+        link="https://github.com/ynklab/JBBQ_data",
+        loader="mbbq_gen.datasets.jbbq:load_jbbq",
+        notice="sent by its authors on request; this reader was written without the files",
+    ),
+    BenchmarkInfo(
+        name="bbg",
+        title="BBG's contexts asked outright: nine categories in English, twelve in Korean",
+        languages=("en", "ko"),
+        splits=("bias",),
+        licence="MIT",
+        citation="Jin, Kang, Myung, Oh (2025): Social Bias Benchmark for Generation: A Comparison of Generation and "
+        "QA-Based Evaluations. Findings of ACL",
+        link="https://github.com/jinjh0123/BBG",
+        loader="mbbq_gen.datasets.bbg:load_bbg",
+        notice="BBG lets a model continue a story; asking its questions outright is another task, with other scores",
+    ),
+    BenchmarkInfo(
+        name="bbq_lite",
+        title="The SES category of BBQ as BIG-bench has it, in an early edition",
+        languages=("en",),
+        splits=("bias",),
+        licence="Apache-2.0",
+        citation="Srivastava et al. (2023): Beyond the Imitation Game. TMLR",
+        link="https://pypi.org/project/bigbench/1.0.0/",
+        loader="mbbq_gen.datasets.bbq_lite:load_bbq_lite",
     ),
 )
 

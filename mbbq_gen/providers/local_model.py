@@ -108,6 +108,7 @@ def load_model(source: ModelSource, device: Device, options: TransformersOptions
         ProviderError: where it can't be loaded, or can't be asked as the options say.
     """
     torch.set_num_threads(device.threads)
+    source.prepare()
     with quiet():
         tokenizer, model = _load(source, device, options)
         formatter = PromptFormatter(
@@ -135,7 +136,7 @@ def load_model(source: ModelSource, device: Device, options: TransformersOptions
         static=StaticDecoder(model, decoding),
         continuous=ContinuousDecoder(model, decoding) if goes_on else None,
         context=getattr(config, "max_position_embeddings", None),
-        window=getattr(config, "sliding_window", None),
+        window=_window(config),
     )
 
 
@@ -152,6 +153,12 @@ def _load(source: ModelSource, device: Device, options: TransformersOptions) -> 
     return tokenizer, model.eval()
 
 
+def _window(config: Any) -> int | None:
+    """Most tokens that a layer of the model looks back at, or None where every layer sees all."""
+    named = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
+    return min((window for window in named if window is not None), default=None)
+
+
 def _stop_tokens(model: Any, tokenizer: Any, formatter: PromptFormatter) -> frozenset[int]:
     """Whatever ends an answer: the generation configuration's tokens, the tokenizer's, the template's end of turn."""
     named = model.generation_config.eos_token_id
@@ -164,15 +171,19 @@ def _stop_tokens(model: Any, tokenizer: Any, formatter: PromptFormatter) -> froz
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keeps transformers from writing to stderr while a model is loaded; what was set before comes back afterwards."""
+    from transformers import modeling_gguf_pytorch_utils as gguf_reader
+
     log = transformers.utils.logging
-    verbosity, had_bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    verbosity, had_bars, bar = log.get_verbosity(), log.is_progress_bar_enabled(), gguf_reader.tqdm
     log.set_verbosity_error()
     log.disable_progress_bar()
+    gguf_reader.tqdm = lambda tensors, **_: tensors  # this one bar obeys no setting
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
+        gguf_reader.tqdm = bar
         log.set_verbosity(verbosity)
         if had_bars:
             log.enable_progress_bar()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +34,8 @@ class ModelSource:
     """The file in the folder that holds everything, or None."""
     revision: str | None = None
     """The hub's commit, or None."""
+    prepare: Callable[[], None] = lambda: None
+    """Called before the model is loaded: makes the folder where it is not there yet."""
 
     def arguments(self) -> dict[str, Any]:
         """What `from_pretrained` takes beside the location."""

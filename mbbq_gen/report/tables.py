@@ -1,9 +1,9 @@
 """Score tables as text for a terminal.
 
-                                accuracy          bias (MBBQ eqs. 1 and 2)
-language  split    items  read  amb.   disamb.   ambiguous              disambiguated
-en        bias       200   98%  0.41   0.52      +0.08 [-0.02, +0.17]   +0.03 [-0.06, +0.11]
-          control    200   97%  0.40   0.55      -0.01 [-0.10, +0.09]   +0.00 [-0.08, +0.08]
+                                     acc.   acc.   bias amb.              bias dis.
+language  split    items templ. read  amb.   dis.   (MBBQ eq. 1)           (MBBQ eq. 2)
+en        bias       200     24  98%  0.41   0.52   +0.08 [-0.02, +0.17]   +0.03 [-0.06, +0.11]
+          control    200     24  97%  0.40   0.55   -0.01 [-0.10, +0.09]   +0.00 [-0.08, +0.08]
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from mbbq_gen.records import Outcome
     from mbbq_gen.scoring import GroupScore, MetricScore, ScoreTable
+    from mbbq_gen.scoring.table import WarningCode
 
 DASH = "–"
 """What stands for an undefined score."""
@@ -49,26 +50,62 @@ def number(value: float | None, *, signed: bool = False) -> str:
     return text.replace("-0.00", "+0.00" if signed else "0.00")
 
 
-def with_interval(score: MetricScore) -> str:
-    """A signed score with its interval: `+0.08 [-0.02, +0.17]`."""
-    value = number(score.value, signed=True)
-    if score.low is None or score.high is None:
-        return value
-    return f"{value} [{number(score.low, signed=True)}, {number(score.high, signed=True)}]"
+def with_interval(score: MetricScore, notes: Notes, between: str = " ") -> str:
+    """A signed score with the marks of its warnings, then its interval: `+0.08¹ [-0.02, +0.17]`."""
+    text = number(score.value, signed=True) + notes.marks(score.warnings)
+    if score.low is not None and score.high is not None:
+        text += f"{between}[{number(score.low, signed=True)}, {number(score.high, signed=True)}]"
+    return text
+
+
+class Notes:
+    """Numbers warnings in the order in which a table meets them, as footnotes."""
+
+    def __init__(self, scores: ScoreTable) -> None:
+        self._sentences = scores.warnings
+        self._general = dict.fromkeys(code for group in scores.groups for code in group.warnings)
+        self._codes: list[WarningCode] = []
+
+    def marks(self, codes: Iterable[WarningCode]) -> str:
+        """The marks of these warnings, such as `¹˒²`."""
+        marks = []
+        for code in codes:
+            if code not in self._codes:
+                self._codes.append(code)
+            marks.append(_superscript(self._codes.index(code) + 1))
+        return "˒".join(sorted(marks, key=_SUPERSCRIPTS.find))
+
+    def lines(self) -> list[str]:
+        """Each footnote that was used, then the warnings about whole groups."""
+        used = [f"{_superscript(place)} {self._sentences[code]}" for place, code in enumerate(self._codes, start=1)]
+        general = [f"note: {self._sentences[code]}" for code in self._general if code not in self._codes]
+        return used + general
+
+
+_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+
+
+def _superscript(count: int) -> str:
+    return "".join(_SUPERSCRIPTS[int(digit)] for digit in str(count))
 
 
 def share(value: float | None) -> str:
     """A rate in per cent; rounded down so that 100% means all."""
-    return DASH if value is None else f"{int(value * 1000) / 10:g}%"
+    return DASH if value is None else f"{int(value * 100 + 1e-9)}%"
 
 
-def summary_table(scores: ScoreTable) -> Table:
-    """Items, detection rate, accuracy and bias by group."""
-    table = _table(scores.by)
-    for title in ("items", "templates", "read", "accuracy\namb.", "accuracy\ndisamb."):
+WIDE = 110
+"""Columns of a terminal from which intervals stand beside their score; below, they stand under it."""
+
+
+def summary_table(scores: ScoreTable, notes: Notes, width: int) -> Table:
+    """Items, detection rate, accuracy and bias by group, for a terminal of that width; `notes` gets the footnotes."""
+    table = _table(scores.by, narrow=width < WIDE)
+    for title in ("items", "templ.", "read", "acc.\namb.", "acc.\ndis."):
         table.add_column(title, justify="right", no_wrap=True)
-    for title in ("bias ambiguous\n(MBBQ eq. 1)", "bias disambiguated\n(MBBQ eq. 2)"):
+    for title in ("bias amb.\n(MBBQ eq. 1)", "bias dis.\n(MBBQ eq. 2)"):
         table.add_column(title, no_wrap=True)
+    between = " " if width >= WIDE else "\n"
     for names, group in _rows(scores):
         metrics = group.metrics
         table.add_row(
@@ -78,8 +115,8 @@ def summary_table(scores: ScoreTable) -> Table:
             share(metrics["detection_rate"].value),
             number(metrics["accuracy_ambiguous"].value),
             number(metrics["accuracy_disambiguated"].value),
-            with_interval(metrics["mbbq_bias_ambiguous"]),
-            with_interval(metrics["mbbq_bias_disambiguated"]),
+            with_interval(metrics["mbbq_bias_ambiguous"], notes, between),
+            with_interval(metrics["mbbq_bias_disambiguated"], notes, between),
         )
     return table
 
@@ -96,35 +133,32 @@ def outcome_table(scores: ScoreTable) -> Table:
     return table
 
 
-def metric_table(scores: ScoreTable, metrics: Sequence[str]) -> Table:
-    """One row for each group and metric, with interval, counts and templates."""
+def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Table:
+    """One row for each group and metric, with interval, counts and templates; `notes` gets the footnotes."""
     table = _table(scores.by)
     table.add_column("metric", no_wrap=True)
     for title in ("value", "interval", "counts", "templates"):
         table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("notes", no_wrap=True)
     for names, group in _rows(scores):
         for place, name in enumerate(metrics):
             row = group.metrics[name]
             counts = ", ".join(f"{fraction.numerator}/{fraction.denominator}" for fraction in row.fractions)
             interval = DASH if row.low is None else f"{number(row.low, signed=True)} … {number(row.high, signed=True)}"
+            value = DASH if row.value is None else f"{row.value:+.4f}"
             shown = names if place == 0 else [""] * len(names)
-            table.add_row(*shown, name, f"{row.value:+.4f}" if row.value is not None else DASH, interval, counts,
-                          str(row.n_templates))  # fmt: skip
+            table.add_row(*shown, name, value, interval, counts, str(row.n_templates), notes.marks(row.warnings))
     return table
 
 
-def warning_lines(scores: ScoreTable) -> list[str]:
-    """The warnings of a table, one sentence each."""
-    return [f"note: {sentence}" for sentence in scores.warnings.values()]
-
-
-def _table(by: Iterable[str]) -> Table:
+def _table(by: Iterable[str], *, narrow: bool = False) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    padding = (0, 1, 0, 0) if narrow else (0, 1)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=padding)
     for name in by:
-        table.add_column(name, no_wrap=True)
+        table.add_column("lang." if narrow and name == "language" else name, overflow="fold")
     return table
 
 
