@@ -12,13 +12,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 from mbbq_gen.errors import PackError
-from mbbq_gen.languages import ControlSet, NameGrammar, NameRule, fill
+from mbbq_gen.languages import ControlSet, NameGender, NameGrammar, NameRule, fill
 from mbbq_gen.seeding import stable_number
 
-NameGender = Literal["f", "m"]
 _GENDERS: tuple[NameGender, NameGender] = ("f", "m")
 
 
@@ -101,19 +99,41 @@ def write_name(control_set: ControlSet, name: str, form: str) -> str:
     exception = grammar.exceptions.get(form, {}).get(name)
     if exception is not None:
         return exception
-    rule = next(rule for rule in grammar.forms[form] if _holds(rule, _lower(name, grammar), grammar.vowels))
-    return fill(rule.give, {"name": name})
+    lower, gender = _lower(name, grammar), _gender_of(control_set, name)
+    rule = next(rule for rule in grammar.forms[form] if _holds(rule, lower, gender, grammar.vowels))
+    return fill(rule.give, {"name": name[: len(name) - rule.drop]})
 
 
-def _holds(rule: NameRule, name: str, vowels: str) -> bool:
+def _gender_of(control_set: ControlSet, name: str) -> NameGender | None:
+    """The list that the name stands in; None where it stands in both or in neither."""
+    is_female, is_male = name in control_set.names.female, name in control_set.names.male
+    if is_female == is_male:
+        return None
+    return "f" if is_female else "m"
+
+
+def _holds(rule: NameRule, name: str, gender: NameGender | None, vowels: str) -> bool:
     """Whether every condition of the rule fits the name, which is in lower case."""
     last_vowel = next((letter for letter in reversed(name) if letter in vowels), "")
     return (
-        (rule.starts_with is None or name.startswith(rule.starts_with))
+        (rule.gender is None or rule.gender == gender)
+        and (rule.starts_with is None or name.startswith(rule.starts_with))
+        and (rule.ends_with is None or name.endswith(rule.ends_with))
         and (rule.ends_in is None or name[-1] in rule.ends_in)
         and (rule.ends_not_in is None or name[-1] not in rule.ends_not_in)
         and (rule.last_vowel is None or (last_vowel != "" and last_vowel in rule.last_vowel))
+        and (rule.final_consonant is None or rule.final_consonant == _has_final_consonant(name))
     )
+
+
+def _has_final_consonant(name: str) -> bool | None:
+    """Whether the last syllable, written in Hangul, ends in a consonant; None where it is no Hangul syllable.
+
+    The Unicode standard (section 3.12) numbers the syllables so that each 28th, from the first on, has none.
+    """
+    if not "가" <= name[-1] <= "힣":
+        return None
+    return (ord(name[-1]) - ord("가")) % 28 != 0
 
 
 def _lower(name: str, grammar: NameGrammar) -> str:

@@ -23,6 +23,8 @@ LanguageCode = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
 
+NameGender = Literal["f", "m"]
+
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
@@ -142,16 +144,27 @@ class PromptPack(Pack):
 
 
 class NameRule(Pack):
-    """One line of a form's grammar: when it holds for a name, `give` tells how the name is written."""
+    """One line of a form's grammar: when it holds for a name, `give` tells how the name is written.
 
+    It holds where all of its conditions do; a condition that is None always does.
+    """
+
+    gender: NameGender | None = None
+    """Holds if the name stands in that list of names alone: `f` the female, `m` the male."""
     starts_with: tuple[Text, ...] | None = None
-    """Holds if the name (lower case) starts with one of these; None: always."""
+    """Holds if the name (lower case) starts with one of these."""
+    ends_with: tuple[Text, ...] | None = None
+    """Holds if the name (lower case) ends with one of these."""
     ends_in: str | None = None
-    """Holds if the name's last letter (lower case) is one of these; None: always."""
+    """Holds if the name's last letter (lower case) is one of these."""
     ends_not_in: str | None = None
-    """Holds if the name's last letter is none of these; None: always."""
+    """Holds if the name's last letter (lower case) is none of these."""
     last_vowel: str | None = None
-    """Holds if the last vowel of the name is one of these; None: always."""
+    """Holds if the last vowel of the name is one of these."""
+    final_consonant: bool | None = None
+    """Holds if the name's last syllable, written in Hangul, has a final consonant (true) or has none (false)."""
+    drop: int = Field(default=0, ge=0, le=3)
+    """How many letters (code points) the name loses at its end in this form: Russian Анна, Анны drops one."""
     give: Text
     """The written form, with `{name}` in it."""
 
@@ -164,27 +177,49 @@ class NameRule(Pack):
     @property
     def is_unconditional(self) -> bool:
         """Whether it holds for every name."""
-        conditions = (self.starts_with, self.ends_in, self.ends_not_in, self.last_vowel)
-        return all(condition is None for condition in conditions)
+        return not (self.model_fields_set - {"give", "drop"})
 
 
 class NameGrammar(Pack):
     """How a first name is written in each form that templates ask for (`def`, `indef`, `gen`…)."""
 
-    vowels: Text
-    """The language's vowels, lower case."""
+    vowels: str = ""
+    """The language's vowels, lower case; needed where a rule asks for `last_vowel`."""
     lower: dict[str, str] = {}
     """Capitals whose lower case differs from Unicode's default (Turkish I and İ)."""
     exceptions: dict[str, dict[str, str]] = {}
     """Form → name → written form, for names that the rules would get wrong."""
     forms: dict[Slug, tuple[NameRule, ...]]
-    """Form → rules in order; the first that holds decides, the last one holds always."""
+    """Form → rules in order; the first that holds decides, the last one holds always.
+
+    In the file a form may also be another form's name, `indef_gen = "gen"`: a name is written alike in both.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _copy_forms(cls, data: Any) -> Any:
+        """Puts the rules and exceptions of the other form where a form is given by another's name."""
+        if not isinstance(data, dict) or not isinstance(data.get("forms"), dict):
+            return data
+        forms, exceptions = dict(data["forms"]), dict(data.get("exceptions", {}))
+        for form, same in data["forms"].items():
+            if not isinstance(same, str):
+                continue
+            if not isinstance(data["forms"].get(same), list | tuple):
+                raise ValueError(f"forms.{form}: {same!r} is no form with rules of its own")
+            forms[form] = data["forms"][same]
+            if same in exceptions:
+                exceptions.setdefault(form, exceptions[same])
+        return {**data, "forms": forms, "exceptions": exceptions}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         for form, rules in self.forms.items():
             if not rules or not rules[-1].is_unconditional:
                 raise ValueError(f"forms.{form}: the last rule must hold for every name")
+            asked = "".join(rule.last_vowel or "" for rule in rules)
+            if set(asked) - set(self.vowels):
+                raise ValueError(f"forms.{form}: last_vowel asks for letters that are not in grammar.vowels")
         for form in self.exceptions:
             if form not in self.forms:
                 raise ValueError(f"exceptions.{form}: no such form in [grammar.forms]")

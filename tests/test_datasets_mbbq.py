@@ -87,7 +87,7 @@ def test_option_edges_are_stripped_and_other_text_is_kept(own: Path) -> None:
     assert by_id(own)["age/4"].options[2].text == "The pensioner"
     assert "option_edge_space" in by_id(own)["age/4"].quirks
     concert = by_id(own)["sexual_orientation/0"]
-    assert concert.context.endswith("{late}.")
+    assert concert.context.endswith("late}.")
     assert concert.quirks == ("stray_brace",)
     assert by_id(own, "es")["age/0"].quirks == ("two_questions",)
 
@@ -165,7 +165,7 @@ def _info(*third: str) -> dict[str, list[str]]:
         (3, _changed(category="Old"), r":3: category: 'Old' in the file of Age"),
         (3, _changed(example_id=7), r":4: example_id: 3 comes after 7; published ids rise"),
         (3, _changed(answer_info=_info("c")), r":3: answer_info\.ans2: List should have at least 2 items"),
-        (3, _changed(answer_info=_info("c", "?")), r":3: answer_info: 0 options have the group 'unknown'"),
+        (3, _changed(answer_info=_info("c", "unknown")), r":3: answer_info: other people than in the rows before"),
         (3, lambda line: b"", r"en\.jsonl:3: context_condition: 'disambig' where 'ambig' comes next; a row is missing"),
         (8, lambda line: b"", r"Age_en\.jsonl:7: the file ends after 3 rows of a block of four"),
     ],
@@ -181,6 +181,14 @@ def test_broken_rows_are_named(
     with pytest.raises(DataError, match=message) as caught:
         list(load_mbbq(tmp_path / "copy", "en", "bias"))
     assert "\n" not in str(caught.value)
+
+
+def test_missing_unknown_option_is_named(own: Path, tmp_path: Path) -> None:
+    shutil.copytree(own, tmp_path / "copy")
+    path = tmp_path / "copy" / "data" / "Age_en.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace('"unknown"', '"none"'), encoding="utf-8")
+    with pytest.raises(DataError, match=r"Age_en\.jsonl:1: answer_info: 0 options have the group 'unknown', one must"):
+        list(load_mbbq(tmp_path / "copy", "en", "bias"))
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ def say(name: str, request: Request) -> str:
     ],
 )
 def test_terse_oracles_name_the_role_they_stand_for(
+    *,
     labels: tuple[str, ...],
     order: tuple[int, ...],
     condition: Condition,

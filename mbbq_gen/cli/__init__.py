@@ -18,11 +18,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run_command_line(arguments: Sequence[str]) -> int:
     """Runs the command line and says its exit code; a user's mistake becomes one line, never a traceback."""
-    import click
+    import typer
 
     from mbbq_gen.cli.app import app
     from mbbq_gen.errors import MbbqGenError
 
+    # Typer carries click inside itself or beside itself, by version: the base of its own mistakes is what counts.
+    wrong_use: type[BaseException] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
     try:
         code = app(list(arguments), standalone_mode=False, prog_name="mbbq-gen")
         sys.stdout.flush()
@@ -30,15 +32,24 @@ def run_command_line(arguments: Sequence[str]) -> int:
     except MbbqGenError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return error.exit_code
-    except click.exceptions.Exit as leave:
+    except typer.Exit as leave:
         return leave.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         print("stopped.", file=sys.stderr)  # noqa: T201
         return 130
+    except wrong_use as error:
+        print(_wrong_use(error), file=sys.stderr)  # noqa: T201
+        return 2
     except BrokenPipeError:
         # Who reads our output has gone (as `| head` does): not a failure, and nothing more can be said.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _wrong_use(error: BaseException) -> str:
+    """What was typed wrong, and where help is, in one line; the help itself where no command was named."""
+    message = str(error.format_message() if hasattr(error, "format_message") else error)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return message
+    command = getattr(getattr(error, "ctx", None), "command_path", "mbbq-gen")
+    return f"error: {' '.join(message.split()).rstrip('.')}; see: {command} --help"

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from mbbq_gen.datasets.releases import Catalogue, Release, shipped_catalogue
+from mbbq_gen.datasets.releases import Catalogue, PinnedFile, Release, shipped_catalogue
 from mbbq_gen.datasets.releases.archives import Limits, Unpacking, unpack
 from mbbq_gen.datasets.releases.collecting import Collected, Copy, collect, is_wanted, read_folder
 from mbbq_gen.errors import DownloadError, UnknownNameError, UsageError
@@ -92,7 +92,7 @@ class Tools:
     catalogue: Catalogue = field(default_factory=shipped_catalogue)
     client: httpx.Client | None = None
     """None: one of its own."""
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     sleep: Callable[[float], None] = time.sleep
     progress: Progress = lambda _stage, _done, _total: None
 
@@ -142,32 +142,26 @@ def pull(benchmark: str, source: str | None = None, root: Path | None = None, to
     release = tools.catalogue.find(benchmark)
     origin = source or tools.catalogue.archive_url(release)
     _check_origin(origin)
+    if root is not None and root.exists() and not root.is_dir():
+        raise UsageError(f"--to {root}: not a folder")
     folder = _place(release, root)
+    damaged: list[str] = []
+    outcome: Outcome = "already_there"
     with _told(folder):
         record = _read_record(folder)
-        damaged = _damaged(folder, record, release) if record else []
-        if record and not damaged and (not _missing(release, record) or record.source == _shown(origin)):
-            return _pulled(benchmark, "already_there", folder, record, release)
-        with _locked(folder):
-            record = _install(release, origin, folder, tools)
-    return _pulled(benchmark, "installed", folder, record, release, damaged)
-
-
-def _pulled(
-    benchmark: str,
-    outcome: Outcome,
-    folder: Path,
-    record: PullRecord,
-    release: Release,
-    damaged: list[str] | None = None,
-) -> Pulled:
+        if record is not None:
+            damaged = _damaged(folder, record, release)
+        if record is None or damaged or (_missing(release, record) and record.source != _shown(origin)):
+            outcome = "installed"
+            with _locked(folder):
+                record = _install(release, origin, folder, tools)
     return Pulled(
         benchmark=benchmark,
         outcome=outcome,
         folder=str(folder),
         record=record,
         missing=tuple(_missing(release, record)),
-        damaged=tuple(damaged or ()),
+        damaged=tuple(damaged),
     )
 
 
@@ -253,7 +247,7 @@ def _install(release: Release, origin: str, folder: Path, tools: Tools) -> PullR
     raw.mkdir()
     try:
         with _copy(release, origin, folder, raw, tools) as copy:
-            files = [_put(one, tree, copy.label, move=raw in one.source.parents) for one in collect(copy, release)]
+            files = [_put(one, tree, copy.label) for one in collect(copy, release)]
         files += _carried_over(folder, tree, release, {file.path for file in files})
         record = _record(release, _shown(origin), files)
         (tree / RECORD_NAME).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -272,7 +266,7 @@ def _beside(folder: Path, ending: str) -> Path:
 
 @contextmanager
 def _copy(release: Release, origin: str, folder: Path, raw: Path, tools: Tools) -> Iterator[Copy]:
-    """The source's copy of the release; a download is removed at the end, if it arrived, whether it was right or not."""
+    """The source's copy of the release; a download that arrived is removed at the end, whether it was right or not."""
     path = Path(origin).expanduser()
     if not _is_address(origin):
         yield read_folder(path) if path.is_dir() else _unpacked(path, str(path), release, raw, tools)
@@ -307,7 +301,7 @@ def _unpacked(archive: Path, label: str, release: Release, raw: Path, tools: Too
     )
 
 
-def _put(one: Collected, tree: Path, label: str, *, move: bool) -> PulledFile:
+def _put(one: Collected, tree: Path, label: str) -> PulledFile:
     """Puts a file where it belongs and verifies what stands there then.
 
     Raises:
@@ -315,17 +309,17 @@ def _put(one: Collected, tree: Path, label: str, *, move: bool) -> PulledFile:
     """
     path = tree / one.path
     path.parent.mkdir(parents=True, exist_ok=True)
-    if move:
-        one.source.rename(path)
-    else:
-        shutil.copyfile(one.source, path)
+    shutil.copyfile(one.source, path)
     file = PulledFile(path=one.path, size=path.stat().st_size, sha256=file_digest(path), pinned=one.pin is not None)
-    if one.pin is not None and file.sha256 != one.pin.sha256:
-        found, wanted = (f"{size:,} bytes, sha256 {digest[:12]}…" for size, digest in (
-            (file.size, file.sha256), (one.pin.size, one.pin.sha256)
-        ))  # fmt: skip
-        raise DownloadError(f"{label}: {one.place} is not the release's ({found}, not {wanted}); get an unchanged copy")
+    if one.pin is not None and (file.size, file.sha256) != (one.pin.size, one.pin.sha256):
+        contents = f"{_content(file)}, not {_content(one.pin)}"
+        raise DownloadError(f"{label}: {one.place} is not the release's ({contents}); get an unchanged copy")
     return file
+
+
+def _content(file: PulledFile | PinnedFile) -> str:
+    """What a file holds, in short."""
+    return f"{file.size:,} bytes, sha256 {file.sha256[:12]}…"
 
 
 def _carried_over(folder: Path, tree: Path, release: Release, there: set[str]) -> list[PulledFile]:

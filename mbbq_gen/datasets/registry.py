@@ -141,8 +141,8 @@ _BENCHMARKS: Final = (
         languages=("en", "hi", "mr", "bn", "ta", "te", "or", "as"),
         splits=("bias",),
         licence="none stated",
-        citation="Tomar, Sahoo, Bhattacharyya (2025): BharatBBQ: A Multilingual Bias Benchmark for Question Answering in "
-        "the Indian Context. TACL",
+        citation="Tomar, Sahoo, Bhattacharyya (2025): BharatBBQ: A Multilingual Bias Benchmark for Question Answering "
+        "in the Indian Context. TACL",
         link="https://github.com/sahoonihar/BharatBBQ",
         loader="mbbq_gen.datasets.bharatbbq:load_bharatbbq",
         notice="only the English rows are in its repository",

@@ -1,6 +1,6 @@
 """Makes sentences of filled templates: capitals where a sentence begins, and the repairs of `grammar.toml`.
 
-    "el {{NAME1}} de el {{NAME2}}." ─► "El enfermero del taller."
+"el {{NAME1}} de el {{NAME2}}." ─► "El enfermero del taller."
 """
 
 from __future__ import annotations

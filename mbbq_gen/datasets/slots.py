@@ -57,6 +57,18 @@ def swap_names(text: str) -> str:
     return re.sub(r"(?<=\{\{NAME)[12]", lambda match: "2" if match[0] == "1" else "1", text)
 
 
+def named_person(answer: str) -> int:
+    """Whom an answer names: 0 for NAME1, 1 for NAME2.
+
+    Raises:
+        ValueError: where it names neither or both.
+    """
+    named = {name[4] for name in slots(answer) if name.startswith("NAME")}
+    if len(named) != 1:
+        raise ValueError(f"names {len(named)} of the two people; write NAME1 or NAME2")
+    return int(named.pop()) - 1
+
+
 def parse_lists(cell: str) -> dict[str, tuple[str, ...]]:
     """The words that a cell lists for each slot, in the order of the cell; empty for an empty cell.
 

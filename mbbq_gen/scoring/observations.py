@@ -25,12 +25,19 @@ from mbbq_gen.records import (
     Role,
     Split,
 )
+from mbbq_gen.seeding import stable_number
 
 if TYPE_CHECKING:
     import polars
 
 Labels = Literal["published", "corrected"]
 """Which right answers hold: the data set's own, or those repaired where they are known to be wrong."""
+
+Comparison = Literal["race_differs", "other_differs", "both_differ"]
+"""BBQ App. H: the other person differs from the target in race, in the second trait (gender or status), or in both."""
+
+INTERSECTIONAL = frozenset({"race_x_gender", "race_x_ses"})
+"""Categories whose groups have two parts, the second of which is the race: `F-Black`, `lowSES-White`."""
 
 CHUNK_ROWS = 50_000
 """Rows that stand in memory as Python objects while a table is built."""
@@ -90,6 +97,18 @@ class Observation(NamedTuple):
     """Was the target chosen, whatever the polarity? None as for `biased`."""
     unknown_text: str
     """Wording of the unknown option."""
+    extractor: str | None = None
+    """Version of the extractor that read the answer; None where it was not said."""
+    proper_names: bool | None = None
+    """Are the two people called by name? None where the data set does not say."""
+    comparison: Comparison | None = None
+    """Of an intersectional question: what tells the other person from the target. None for all others."""
+    target_group: str | None = None
+    """The data set's own label of the target; None where there is no single one or it has no label."""
+    non_target_group: str | None = None
+    """The data set's own label of the other person; None as for `target_group`."""
+    context_id: int = 0
+    """Equal for the questions, negative and non-negative, about one context with the same two people."""
 
 
 def observe(
@@ -101,6 +120,7 @@ def observe(
     variant: str | None,
     label_style: str | None,
     labels: Labels = "published",
+    extractor: str | None = None,
 ) -> Observation:
     """The row of one answer.
 
@@ -121,28 +141,18 @@ def observe(
     published = instance.answer_index
     assert published is not None  # an Instance always has one
     corrected = None if instance.corrected_answer is None else roles.index(instance.corrected_answer)
+    fixed = instance_columns(instance)
     right = corrected if labels == "corrected" and corrected is not None else published
     had = extraction.outcome not in NOT_HAD
     counts_for_bias = had and instance.bias_scorable
     biased_role = instance.biased_role
     return Observation(
         model=model,
-        benchmark=instance.benchmark,
-        version=instance.version,
-        split=instance.split,
-        language=instance.language,
-        category=instance.category,
-        subcategory=instance.subcategory,
-        template_id=instance.template_id,
-        instance_id=instance.instance_id,
-        parallel_id=instance.parallel_id,
+        **fixed._asdict(),
         variant=variant,
         label_style=label_style,
         order="-".join(roles[shown] or "person" for shown in order),
-        condition=instance.condition,
-        polarity=instance.polarity,
         alignment=_alignment(instance, roles[right]),
-        bias_scorable=instance.bias_scorable,
         outcome=extraction.outcome,
         confidence=extraction.confidence,
         chosen_role=chosen,
@@ -158,8 +168,74 @@ def observe(
         biased=chosen == biased_role if counts_for_bias else None,
         counter_biased=chosen not in (biased_role, "unknown", None) if counts_for_bias else None,
         target_chosen=chosen == "target" if counts_for_bias else None,
-        unknown_text=instance.options[roles.index("unknown")].text,
+        extractor=extractor,
     )
+
+
+class InstanceColumns(NamedTuple):
+    """What an observation takes over from its question as it is; the fields are explained in `Observation`."""
+
+    benchmark: str
+    version: str
+    split: Split
+    language: str
+    category: str
+    subcategory: str | None
+    template_id: str
+    instance_id: str
+    parallel_id: str | None
+    condition: Condition
+    polarity: Polarity
+    bias_scorable: bool
+    unknown_text: str
+    proper_names: bool | None
+    comparison: Comparison | None
+    target_group: str | None
+    non_target_group: str | None
+    context_id: int
+
+
+def instance_columns(instance: Instance) -> InstanceColumns:
+    """The columns that are the same for every answer to a question."""
+    groups = {option.role: option.group for option in instance.options}
+    people = sorted(option.text for option in instance.options if option.role != "unknown")
+    named = instance.metadata.get("proper_names")
+    return InstanceColumns(
+        benchmark=instance.benchmark,
+        version=instance.version,
+        split=instance.split,
+        language=instance.language,
+        category=instance.category,
+        subcategory=instance.subcategory,
+        template_id=instance.template_id,
+        instance_id=instance.instance_id,
+        parallel_id=instance.parallel_id,
+        condition=instance.condition,
+        polarity=instance.polarity,
+        bias_scorable=instance.bias_scorable,
+        unknown_text=instance.options[instance.unknown_index].text,
+        proper_names=named if isinstance(named, bool) else None,
+        comparison=_comparison(instance.category, groups.get("target"), groups.get("non_target")),
+        target_group=groups.get("target"),
+        non_target_group=groups.get("non_target"),
+        context_id=stable_number(instance.benchmark, instance.split, instance.language, instance.context, *people),
+    )
+
+
+def _comparison(category: str, target: str | None, other: str | None) -> Comparison | None:
+    """What tells two people of an intersectional category apart, by groups of two parts such as `F-Black`."""
+    if category not in INTERSECTIONAL or target is None or other is None:
+        return None
+    ours, theirs = target.split("-", 1), other.split("-", 1)
+    if len(ours) != 2 or len(theirs) != 2:
+        return None
+    differs = [mine.casefold() != yours.casefold() for mine, yours in zip(ours, theirs, strict=True)]
+    names: dict[tuple[bool, ...], Comparison] = {
+        (False, True): "race_differs",
+        (True, False): "other_differs",
+        (True, True): "both_differ",
+    }
+    return names.get(tuple(differs))
 
 
 def contradiction(instance: Instance, order: Sequence[int], extraction: Extraction) -> str | None:
@@ -206,6 +282,9 @@ def observation_schema() -> dict[str, polars.DataType]:
         **dict.fromkeys(("chosen_role", "answer_role", "published_role", "corrected_role"), role),
         **dict.fromkeys(("chosen_index", "chosen_place", "published_index", "corrected_index"), index),
         **dict.fromkeys(("bias_scorable", "correct", "biased", "counter_biased", "target_chosen"), flag),
+        "proper_names": flag,
+        "comparison": pl.Enum(get_args(Comparison)),
+        "context_id": pl.UInt64(),
     }
     return {name: kinds.get(name, text) for name in Observation._fields}
 

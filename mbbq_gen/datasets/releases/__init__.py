@@ -3,8 +3,8 @@
     releases.toml ─► Release ─► download ─► unpack ─► collect ─► pull: verified, and put in its place
 
 What is known stands in `mbbq_gen/datasets/releases.toml`; `mbbq_gen.datasets.pull` does the work with the parts here:
-`download` fetches an archive and goes on where it was cut off, `archives` takes files out of archives that may be hostile,
-`collecting` tells which file of a copy is which file of the release.
+`download` fetches an archive and goes on where it was cut off, `archives` takes files out of archives that may be
+hostile, `collecting` tells which file of a copy is which file of the release.
 """
 
 from __future__ import annotations
@@ -75,8 +75,10 @@ class Release(Pack):
     """The benchmarks that are read from it; none named: the one that has its name."""
     repository: Text
     """Where it is published."""
-    commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")] | None = None
-    """The commit that the checksums are of; None for a release that is had on request alone."""
+    commit: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40}|\d+(\.\d+)+)$")] | None = None
+    """The commit, or the version of a package, that the checksums are of; None if it is had on request alone."""
+    archive: Text | None = None
+    """Where its archive is, or None: where the archives of all others are."""
     on_request: Text | None = None
     """Why there is no download, or None."""
     licence: Text
@@ -135,7 +137,7 @@ class Catalogue(Pack):
     """The whole of releases.toml."""
 
     archive: Text
-    """Where the archive of a commit is, with `{repository}` and `{commit}` in it."""
+    """Where the archive of a commit is, with `{repository}` and `{commit}` in it; a release may say otherwise."""
     release: tuple[Release, ...]
 
     @model_validator(mode="after")
@@ -168,7 +170,7 @@ class Catalogue(Pack):
                 f"{release.name}: no download: {release.on_request} ({release.repository}); "
                 f"then: mbbq-gen data pull {release.name} --from FOLDER_OR_ARCHIVE"
             )
-        return self.archive.format(repository=release.repository, commit=release.commit)
+        return (release.archive or self.archive).format(repository=release.repository, commit=release.commit)
 
 
 def fits(path: str, pattern: str) -> bool:

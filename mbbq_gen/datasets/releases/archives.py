@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, cast
 
 from mbbq_gen.datasets.releases import is_inside
 from mbbq_gen.errors import DownloadError
@@ -161,7 +161,7 @@ def _decompressed(stream: IO[bytes]) -> IO[bytes]:
     start = stream.read(6)
     stream.seek(0)
     if start.startswith(b"\x1f\x8b"):
-        return gzip.open(stream)
+        return cast(IO[bytes], gzip.open(stream))
     if start.startswith(b"\xfd7zXZ\x00"):
         return lzma.open(stream)
     if start.startswith(b"BZh"):
@@ -188,7 +188,9 @@ def _tar_members(stream: IO[bytes], size: int, how: Unpacking) -> Iterator[tuple
                 content = tar.extractfile(member)
                 assert content is not None
                 yield path, content
-            tar.members.clear()  # type: ignore[attr-defined]  # else a long archive stays in memory
+            tar.members.clear()  # else a long archive stays in memory
+    while bounded.read(_CHUNK):
+        pass  # the checksum of what was compressed stands at its end
 
 
 # --- zip -------------------------------------------------------------------------------------------------------------

@@ -88,14 +88,14 @@ def collect(copy: Copy, release: Release) -> list[Collected]:
     by_name = defaultdict(list)
     for place in copy.files:
         by_name[_name(place)].append(place)
-    found = _pinned(copy, release, root, by_name) | _unpinned(copy, release, root, by_name)
+    found = _pinned(copy, release, root, by_name)
+    used = {one.place for one in found.values()}
+    found |= {one.path: one for one in _unpinned(copy, release, root, by_name) if one.place not in used}
     missing = [path for path in release.pins if release.requires(path) and path not in found]
     missing += [pattern for pattern in release.required if not any(fits(path, pattern) for path in found)]
     if missing:
-        others = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
-        raise DownloadError(
-            f"{copy.label}: lacks {', '.join(missing[:_SHOWN])}{others} of {release.name}; give a whole copy with --from"
-        )
+        names = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+        raise DownloadError(f"{copy.label}: lacks {names} of {release.name}; give a whole copy with --from")
     return [found[path] for path in sorted(found)]
 
 
@@ -140,18 +140,17 @@ def _same_content(copy: Copy, pin: PinnedFile, places: list[str], *, only_one: b
     return places[0] if only_one and len(places) == 1 and "/" in pin.path else None
 
 
-def _unpinned(copy: Copy, release: Release, root: str, by_name: _ByName) -> dict[str, Collected]:
-    """The files that nothing is known of but their path; where no path is as released, a name that is unique will do."""
-    found = {}
+def _unpinned(copy: Copy, release: Release, root: str, by_name: _ByName) -> Iterable[Collected]:
+    """The files that nothing is known of but their path; where no path is as released, a name that is unique does."""
     if not any(root + path in copy.files for path in release.pins):
-        places = {path: by_name.get(_name(path), []) for path in release.unpinned}
-        sole = {path: standing[0] for path, standing in places.items() if len(standing) == 1}
-        found = {path: Collected(path, copy.files[place], place, None) for path, place in sole.items()}
+        for path in release.unpinned:
+            places = by_name.get(_name(path), [])
+            if len(places) == 1:
+                yield Collected(path, copy.files[places[0]], places[0], None)
     for place, source in copy.files.items():
         path = place.removeprefix(root)
         if place.startswith(root) and path not in release.pins and release.takes(path):
-            found[path] = Collected(path, source, place, None)
-    return found
+            yield Collected(path, source, place, None)
 
 
 def _name(path: str) -> str:

@@ -21,7 +21,14 @@ from typing import Final
 
 import httpx
 from pydantic import ValidationError
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_exponential,
+    wait_random,
+)
 
 from mbbq_gen.errors import DownloadError
 from mbbq_gen.records import Record
@@ -33,7 +40,7 @@ ATTEMPTS: Final = 5
 LONGEST_WAIT: Final = 120.0
 """Seconds. A server that asks for a longer pause gets the user's patience, not ours."""
 _MAY_PASS: Final = frozenset({408, 429, 500, 502, 503, 504})
-_PAUSES: Final = wait_exponential_jitter(initial=0.5, max=20.0)
+_PAUSES: Final = wait_exponential(multiplier=0.5, max=20.0) + wait_random(0.0, 0.5)
 _RANGE: Final = re.compile(r"bytes (?:(?P<start>\d+)-\d+|\*)/(?P<total>\d+|\*)")
 
 
@@ -211,7 +218,8 @@ def _mark(response: httpx.Response) -> str | None:
     etag: str = response.headers.get("ETag", "")
     if etag.startswith('"'):
         return etag
-    return response.headers.get("Last-Modified")
+    date: str | None = response.headers.get("Last-Modified")
+    return date
 
 
 def _range(response: httpx.Response) -> tuple[int | None, int | None]:

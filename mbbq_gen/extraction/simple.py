@@ -1,0 +1,137 @@
+"""Simple readers, to show how much of a score the reader alone makes.
+
+All have the signature of `extract`. None of them is recommended; each does what many evaluations do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import regex
+
+from mbbq_gen.extraction.normalise import loose_key
+from mbbq_gen.extraction.optionset import label_core
+from mbbq_gen.extraction.tokens import tokenise
+from mbbq_gen.records import Extraction
+from mbbq_gen.resources import Resources
+
+
+def strict_letter(
+    response: str,
+    options: Sequence[str],
+    labels: Sequence[str],
+    language: str,
+    unknown_index: int | None,
+    aliases: Mapping[str, Sequence[str]] | None = None,
+    prompt: str | None = None,
+    *,
+    finish_reason: str | None = None,
+    resources: Resources | None = None,
+) -> Extraction:
+    """An option only if the whole response is its label, brackets, dots and emphasis aside."""
+    if not response.strip():
+        return Extraction(outcome="empty", rule="empty")
+    bare = response.strip(" \t\r\n()[]{}*_`\"'.:,;!#")
+    for index, label in enumerate(labels):
+        if bare == label_core(label):
+            return _option(index, "strict_letter", response.find(bare), bare)
+    return Extraction(outcome="no_answer", rule="strict_letter")
+
+
+def first_letter(
+    response: str,
+    options: Sequence[str],
+    labels: Sequence[str],
+    language: str,
+    unknown_index: int | None,
+    aliases: Mapping[str, Sequence[str]] | None = None,
+    prompt: str | None = None,
+    *,
+    finish_reason: str | None = None,
+    resources: Resources | None = None,
+) -> Extraction:
+    """The first label that stands as a word of its own, wherever and whatever it means there."""
+    if not response.strip():
+        return Extraction(outcome="empty", rule="empty")
+    cores = {label_core(label): index for index, label in enumerate(labels)}
+    pattern = "|".join(regex.escape(core) for core in sorted(cores, key=len, reverse=True))
+    match = regex.search(rf"\b(?:{pattern})\b", response)
+    if match is None:
+        return Extraction(outcome="no_answer", rule="first_letter")
+    return _option(cores[match.group()], "first_letter", match.start(), match.group())
+
+
+def mbbq_like(
+    response: str,
+    options: Sequence[str],
+    labels: Sequence[str],
+    language: str,
+    unknown_index: int | None,
+    aliases: Mapping[str, Sequence[str]] | None = None,
+    prompt: str | None = None,
+    *,
+    finish_reason: str | None = None,
+    resources: Resources | None = None,
+) -> Extraction:
+    """Our retelling of the stages of MBBQ's released reader, with its known flaws, none of its code or lists.
+
+    In this order: an option text at the beginning; the label behind a few words such as "answer" or before them; a wording
+    of not knowing anywhere; exactly one option text anywhere; a label at the beginning; then, the flaw that makes half of
+    its wrong choices, the very first or last character of the response if it is a label; at last exactly one label anywhere.
+    """
+    if not response.strip():
+        return Extraction(outcome="empty", rule="empty")
+    low = response.lower().strip()
+    texts = [option.lower().strip() for option in options]
+    cores = [label_core(label).lower() for label in labels]
+    for index, text in enumerate(texts):
+        if low.startswith(text):
+            return _option(index, "mbbq_like:starts_with_text", 0, text)
+    found = _beside_cue(low, cores)
+    if found is not None:
+        return _option(found, "mbbq_like:cue", 0, "")
+    if unknown_index is not None and any(wording in low for wording in _UNKNOWN_WORDINGS):
+        return _option(unknown_index, "mbbq_like:unknown", 0, "")
+    inside = [index for index, text in enumerate(texts) if text in low]
+    if len(inside) == 1:
+        return _option(inside[0], "mbbq_like:only_text", low.find(texts[inside[0]]), texts[inside[0]])
+    letters = low.strip("([{*\"' \n")
+    for rule, character in (("first", letters[:1]), ("last", low.rstrip(".!?)*\"' \n")[-1:])):
+        if character in cores:
+            return _option(cores.index(character), f"mbbq_like:{rule}_character", 0, "")
+    words = {token.key for token in tokenise(low)}
+    alone = [index for index, core in enumerate(cores) if loose_key(core) in words]
+    if len(alone) == 1:
+        return _option(alone[0], "mbbq_like:only_label", 0, "")
+    return Extraction(outcome="multiple" if len(alone) > 1 else "no_answer", rule="mbbq_like")
+
+
+_CUES = ("answer", "antwoord", "respuesta", "cevap", "option", "optie", "opción", "seçenek")
+_UNKNOWN_WORDINGS = ("unknown", "cannot be determined", "onbekend", "niet bekend", "no se sabe", "desconocid", "bilinmiyor", "belirsiz")
+
+
+def _beside_cue(low: str, cores: Sequence[str]) -> int | None:
+    """The label in the two words behind a cue word, or right in front of it."""
+    words = [token.key for token in tokenise(low)]
+    for place, word in enumerate(words):
+        if not any(cue in word for cue in _CUES):
+            continue
+        for neighbour in (*words[place + 1 : place + 3], *words[max(0, place - 1) : place]):
+            if neighbour in cores:
+                return cores.index(neighbour)
+    return None
+
+
+def _option(index: int, rule: str, start: int, text: str) -> Extraction:
+    spans = ((start, start + len(text)),) if text and start >= 0 else ()
+    return Extraction(outcome="option", option=index, confidence="low", rule=rule, spans=spans)
+
+
+SimpleExtractor = Callable[..., Extraction]
+
+SIMPLE_EXTRACTORS: dict[str, SimpleExtractor] = {
+    "strict-letter": strict_letter,
+    "first-letter": first_letter,
+    "mbbq-like": mbbq_like,
+}
+"""The simple readers by the name that the command line knows them by."""

@@ -1,0 +1,164 @@
+"""A table of observations built by columns: for runs of a million answers, where one Python object each is too slow.
+
+Questions are few beside the answers to them, and what an answer means depends on little: on which role each option
+has, on which is right, on what was chosen. So every question is flattened once, every distinct (question signature,
+order, outcome, option) is observed once, by `observe` itself, and the rest is a join. The result is the very table that
+`observe` and `observations_frame` make row by row; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mbbq_gen.errors import DataError
+from mbbq_gen.records import Extraction, Instance, Outcome
+from mbbq_gen.scoring.observations import (
+    InstanceColumns,
+    Labels,
+    Observation,
+    instance_columns,
+    observation_schema,
+    observe,
+)
+
+if TYPE_CHECKING:
+    import polars
+
+ANSWER_COLUMNS = (
+    "instance_key",
+    "model",
+    "variant",
+    "label_style",
+    "order",
+    "outcome",
+    "option",
+    "confidence",
+    "extractor",
+)
+"""What a table of answers holds, one row a presentation: `Instance.key` of its question, `order` as a JSON list
+(`[2,0,1]`: index in `Instance.options` by place), `option` as a place or null, and texts as in `Observation`."""
+
+_SHARED = ("model", "variant", "label_style", "confidence", "extractor")
+_DERIVED = tuple(name for name in Observation._fields if name not in {*InstanceColumns._fields, *_SHARED, "outcome"})
+"""What only question and answer together tell."""
+_MEANING = ("signature", "shown", "outcome", "option")
+"""What the derived columns depend on."""
+
+
+@dataclass(frozen=True)
+class _Questions:
+    """The questions, flattened."""
+
+    frame: polars.DataFrame
+    """`instance_key`, `signature` and the columns of `InstanceColumns`."""
+    examples: list[Instance]
+    """One question for each signature."""
+
+
+def observations_from_columns(
+    instances: Iterable[Instance], answers: polars.DataFrame, labels: Labels = "published"
+) -> polars.DataFrame:
+    """The observations of a table of answers (`ANSWER_COLUMNS`), in its order.
+
+    Raises:
+        DataError: where an answer belongs to no question, or contradicts itself (as `observe` says).
+    """
+    import polars as pl
+
+    schema = observation_schema()
+    questions = _flatten(instances)
+    given = answers.lazy().with_columns(
+        *(pl.col(name).cast(schema[name]) for name in (*_SHARED, "outcome")),
+        pl.col("order").cast(pl.Categorical).alias("shown"),
+        pl.col("option").cast(pl.Int8),
+        pl.col("instance_key").cast(pl.Categorical),
+    )
+    joined = (
+        given.drop("order").join(questions.frame.lazy(), on="instance_key", how="left", maintain_order="left").collect()
+    )
+    _check_known(joined)
+    meanings = _meanings(joined.select(_MEANING).unique(), questions.examples, labels)
+    return (
+        joined.lazy()
+        .join(meanings.lazy(), on=_MEANING, how="left", nulls_equal=True, maintain_order="left")
+        .select(list(schema))
+        .collect()
+    )
+
+
+def _flatten(instances: Iterable[Instance]) -> _Questions:
+    """The questions as a table; questions that mean the same for every answer share a signature."""
+    import polars as pl
+
+    numbers: dict[tuple[object, ...], int] = {}
+    examples: list[Instance] = []
+    keys: list[str] = []
+    signatures: list[int] = []
+    rows: list[InstanceColumns] = []
+    for instance in instances:
+        signature = _signature(instance)
+        if signature not in numbers:
+            numbers[signature] = len(numbers)
+            examples.append(instance)
+        keys.append(instance.key)
+        signatures.append(numbers[signature])
+        rows.append(instance_columns(instance))
+    schema = observation_schema()
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(InstanceColumns._fields)
+    frame = pl.DataFrame(
+        [
+            pl.Series("instance_key", keys, pl.Categorical),
+            pl.Series("signature", signatures, pl.Int32),
+            *(
+                pl.Series(name, values, schema[name])
+                for name, values in zip(InstanceColumns._fields, columns, strict=True)
+            ),
+        ]
+    )
+    return _Questions(frame, examples)
+
+
+def _signature(instance: Instance) -> tuple[object, ...]:
+    """Everything about a question that the meaning of an answer depends on."""
+    return (
+        *(option.role for option in instance.options),
+        instance.answer_index,
+        instance.corrected_answer,
+        instance.bias_scorable,
+        instance.condition,
+        instance.polarity,
+    )
+
+
+def _check_known(joined: polars.DataFrame) -> None:
+    lost = joined.filter(joined["signature"].is_null())
+    if lost.height:
+        raise DataError(f"{lost['instance_key'][0]}: an answer to a question that is not among the questions")
+
+
+def _meanings(distinct: polars.DataFrame, examples: Sequence[Instance], labels: Labels) -> polars.DataFrame:
+    """The derived columns of every distinct question signature and answer."""
+    import polars as pl
+
+    schema = observation_schema()
+    rows = [_meaning(row, examples, labels) for row in distinct.iter_rows(named=True)]
+    derived = [pl.Series(name, [row[name] for row in rows], schema[name]) for name in _DERIVED]
+    return distinct.with_columns(derived)
+
+
+def _meaning(row: Mapping[str, Any], examples: Sequence[Instance], labels: Labels) -> dict[str, Any]:
+    """One distinct answer, observed on the example of its signature."""
+    outcome: Outcome = row["outcome"]
+    observation = observe(
+        examples[row["signature"]],
+        json.loads(row["shown"]),
+        Extraction(outcome=outcome, option=row["option"]),
+        model=None,
+        variant=None,
+        label_style=None,
+        labels=labels,
+    )
+    return observation._asdict()

