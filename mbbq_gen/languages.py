@@ -177,7 +177,7 @@ class NameRule(Pack):
     @property
     def is_unconditional(self) -> bool:
         """Whether it holds for every name."""
-        return not (self.model_fields_set - {"give", "drop"})
+        return not self.model_dump(exclude={"drop", "give"}, exclude_none=True)
 
 
 class NameGrammar(Pack):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mbbq_gen.scoring import METRICS, GroupScore, ScoreTable, observations_frame, score
-from mbbq_gen.scoring.bootstrap import percentile_interval, resample_weights
+from mbbq_gen.scoring.bootstrap import expanded_intervals, expanded_tail, resample_weights, t_quantile
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, count_matrix
 from tests.scoring_support import Row, naive_scores, observations_of
 
@@ -63,7 +63,8 @@ def test_intervals_are_those_of_resampling_by_hand(undetected: str) -> None:
     group = only(score_rows(rows, interval=confidence, resamples=resamples, seed=3, undetected=undetected))
     for name, found in group.metrics.items():
         defined = [value[name] for value in drawn if value[name] is not None]
-        expected = np.quantile(np.array(defined, dtype=float), [0.05, 0.95])
+        tail = float(expanded_tail(confidence, np.array(found.effective_templates)))
+        expected = np.quantile(np.array(defined, dtype=float), [tail, 1 - tail])
         assert (found.low, found.high) == pytest.approx(tuple(expected)), name
         assert found.dropped == resamples - len(defined), name
         assert ("undefined_resamples" in found.warnings) == (found.dropped > 0), name
@@ -117,10 +118,19 @@ def test_weights_draw_as_many_templates_as_there_are() -> None:
 
 
 def test_an_interval_leaves_out_what_is_undefined() -> None:
-    found = percentile_interval(np.array([np.nan, *range(101)]), 0.9)
-    assert found is not None
-    assert (found.low, found.high, found.dropped) == pytest.approx((5.0, 95.0, 1))
-    assert percentile_interval(np.array([np.nan, np.nan]), 0.9) is None
+    values = np.array([[np.nan, *range(101)], [np.nan] * 102, [np.nan, *range(101)]])
+    found = expanded_intervals(values, 0.9, np.array([1e9, 1e9, 1.0]))
+    assert found.low == pytest.approx(np.array([5.0, np.nan, np.nan]), nan_ok=True)
+    assert found.high == pytest.approx(np.array([95.0, np.nan, np.nan]), nan_ok=True)
+    assert list(found.dropped) == [1, 102, 1]
+
+
+def test_tails_are_hesterbergs() -> None:
+    """Hesterberg 2015, §5.3: for 5, 10, 20, 40, 100 and many observations of a 95 % interval."""
+    tails = expanded_tail(0.95, np.array([5, 10, 20, 40, 100, 1e9]))
+    assert tails == pytest.approx([0.00096, 0.0086, 0.0159, 0.0203, 0.0230, 0.0250], abs=1e-4)
+    assert np.isnan(expanded_tail(0.95, np.array([1.0, np.nan]))).all()
+    assert t_quantile(0.95, np.array([11.0])) == pytest.approx([2.228], abs=1e-3)
 
 
 def simulated_cells(generator: np.random.Generator, templates: int, items: int) -> Any:
@@ -133,15 +143,16 @@ def simulated_cells(generator: np.random.Generator, templates: int, items: int) 
     return cells
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
-    generator, metric, templates, items, runs = np.random.default_rng(11), METRICS["accuracy_ambiguous"], 40, 20, 400
+@pytest.mark.parametrize("templates", [8, 40])
+def test_intervals_cover_the_truth_about_as_often_as_they_say(templates: int) -> None:
+    generator, metric, items, runs = np.random.default_rng(11), METRICS["accuracy_ambiguous"], 20, 400
     clustered = by_item = 0
     weights = resample_weights([str(number) for number in range(templates)], 400, seed=0)
     for _ in range(runs):
         cells = simulated_cells(generator, templates, items)
-        interval = percentile_interval(metric.value(Counts(weights @ cells @ count_matrix(), "discard")), 0.95)
-        assert interval is not None
-        clustered += interval.low <= 0.5 <= interval.high
+        values = metric.value(Counts(weights @ cells @ count_matrix(), "discard"))
+        interval = expanded_intervals(values, 0.95, np.array(templates))
+        clustered += bool(interval.low <= 0.5 <= interval.high)
         share = float(metric.value(Counts(cells.sum(axis=0) @ count_matrix(), "discard")))
         by_item += abs(share - 0.5) <= 1.96 * (share * (1 - share) / (templates * items)) ** 0.5
     assert 0.92 <= clustered / runs <= 0.98

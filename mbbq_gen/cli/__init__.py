@@ -24,7 +24,9 @@ def run_command_line(arguments: Sequence[str]) -> int:
     from mbbq_gen.errors import MbbqGenError
 
     # Typer carries click inside itself or beside itself, by version: the base of its own mistakes is what counts.
-    wrong_use: type[BaseException] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+    wrong_use: type[BaseException] = next(
+        base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
+    )
     try:
         code = app(list(arguments), standalone_mode=False, prog_name="mbbq-gen")
         sys.stdout.flush()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, example, one_of, resources, splits_of
+from mbbq_gen.cli.options import Json, Packs, data_folder, example, one_of, print_json, resources, splits_of
+from mbbq_gen.cli.pull import pull
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,6 +19,37 @@ if TYPE_CHECKING:
     from mbbq_gen.records import Instance
 
 app = typer.Typer(help="The benchmarks and their questions.", no_args_is_help=True, rich_markup_mode=None)
+app.command("pull")(pull)
+
+
+@app.command("list")
+@example("  mbbq-gen data list\n  mbbq-gen data list --json")
+def list_benchmarks(as_json: Json = False) -> None:
+    """Lists the benchmarks: languages, licence, citation, and what is on this machine."""
+    from mbbq_gen.datasets.pull import installed_folder
+    from mbbq_gen.datasets.registry import BENCHMARKS
+
+    folders = {name: installed_folder(name) if info.needs_data else None for name, info in BENCHMARKS.items()}
+    if as_json:
+        print_json(
+            [
+                {**asdict(info), "installed": str(folders[name]) if folders[name] else None}
+                for name, info in BENCHMARKS.items()
+            ]
+        )
+        return
+    for name, info in BENCHMARKS.items():
+        where = (
+            "ships with mbbq-gen" if not info.needs_data else folders[name] or f"not here: mbbq-gen data pull {name}"
+        )
+        lines = [
+            f"{name}  {info.title}",
+            f"  {', '.join(info.languages)}; {', '.join(info.splits)}; licence: {info.licence}",
+            f"  {info.citation}",
+            f"  {info.link}",
+            f"  on this machine: {folders[name] or missing}",
+        ]
+        typer.echo("\n".join(lines + [f"  mind: {info.notice}"] * bool(info.notice)) + "\n")
 
 
 @app.command("show")
@@ -40,7 +73,7 @@ def show(
 
     instances = load_benchmark(
         benchmark,
-        data=data,
+        data=data_folder(benchmark, data),
         languages=[language] if language else None,
         splits=splits_of(split),
         resources=resources(packs),

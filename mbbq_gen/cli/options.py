@@ -67,6 +67,14 @@ def splits_of(text: str) -> list[Split]:
     return all_of("split", text, known)
 
 
+def data_folder(benchmark: str, data: Path | None) -> Path | None:
+    """The folder of a benchmark's files: what the user gave, else the release that `data pull` put on this machine."""
+    from mbbq_gen.datasets.pull import installed_folder
+    from mbbq_gen.datasets.registry import find_benchmark
+
+    return data if data is not None or not find_benchmark(benchmark).needs_data else installed_folder(benchmark)
+
+
 @contextmanager
 def open_lines(path: Path) -> Iterator[Iterator[str]]:
     """The lines of a UTF-8 text file, or of stdin for `-`.

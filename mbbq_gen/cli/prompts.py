@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, example, one_of, print_json, resources
+from mbbq_gen.cli.options import Json, Packs, data_folder, example, one_of, print_json, resources
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ def show(
     pack = read_prompts(where, language)
     wording = pack.by_id(variant)
     policy = one_of("option order", order, ORDER_POLICIES)
-    questions = list(
-        load_benchmark(benchmark, data=data, languages=[language], splits=splits_of(split), resources=where)
-    )
+    folder = data_folder(benchmark, data)
+    chosen = splits_of(split)
+    questions = list(load_benchmark(benchmark, data=folder, languages=[language], splits=chosen, resources=where))
     question = _find(questions, instance)
     number = [candidate.id for candidate in pack.variant].index(variant)
     orders = plan_orders(policy, (Outline.of(each) for each in questions), seed).orders(question, number)

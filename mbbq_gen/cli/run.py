@@ -13,6 +13,7 @@ from mbbq_gen.cli.options import (
     Packs,
     RunPath,
     all_of,
+    data_folder,
     example,
     one_of,
     print_json,
@@ -130,7 +131,7 @@ def _choices(benchmark: str | None, data: Path | None, instances: Path | None) -
         return [("instances", instances)]
     if benchmark is None:
         raise UsageError("name what to ask: --benchmark NAME (see `mbbq-gen data list`) or --instances FILE")
-    return [(name, data) for name in words(benchmark)]
+    return [(name, data_folder(name, data)) for name in words(benchmark)]
 
 
 def _provider_options(given: dict[str, Any], pairs: list[str]) -> dict[str, Any]:

@@ -252,7 +252,7 @@ def _fill(template: Template, pair: Pair, turn: int) -> Filled:
         ambiguous=texts["Ambiguous_Context"],
         disambiguated=f"{texts['Ambiguous_Context']} {texts['Disambiguating_Context']}",
         questions=(texts["Question_negative_stereotype"], texts["Question_non_negative"]),
-        options=(*(answers[template.answering.index(person)] for person in (0, 1)), unknown),
+        options=(answers[template.answering.index(0)], answers[template.answering.index(1)], unknown),
         infos=(
             [pair.first.words, pair.first.group],
             [pair.second.words, pair.second.group],

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from mbbq_gen.datasets.releases import Catalogue, PinnedFile, Release, shipped_catalogue
+from mbbq_gen.datasets.releases import Catalogue, PinnedFile, Release, RepositoryPath, shipped_catalogue
 from mbbq_gen.datasets.releases.archives import Limits, Unpacking, unpack
 from mbbq_gen.datasets.releases.collecting import Collected, Copy, collect, is_wanted, read_folder
 from mbbq_gen.errors import DownloadError, UnknownNameError, UsageError
@@ -49,7 +49,7 @@ _LARGEST_ARCHIVE: Final = 1 << 32
 class PulledFile(Record):
     """A file that was put in its place."""
 
-    path: str
+    path: RepositoryPath
     """In the release, with `/` between its steps."""
     size: int
     """Bytes."""
@@ -140,8 +140,8 @@ def pull(benchmark: str, source: str | None = None, root: Path | None = None, to
     """
     tools = tools or Tools()
     release = tools.catalogue.find(benchmark)
-    origin = source or tools.catalogue.archive_url(release)
-    _check_origin(origin)
+    if source is not None:
+        _check_origin(source)
     if root is not None and root.exists() and not root.is_dir():
         raise UsageError(f"--to {root}: not a folder")
     folder = _place(release, root)
@@ -151,10 +151,12 @@ def pull(benchmark: str, source: str | None = None, root: Path | None = None, to
         record = _read_record(folder)
         if record is not None:
             damaged = _damaged(folder, record, release)
-        if record is None or damaged or (_missing(release, record) and record.source != _shown(origin)):
-            outcome = "installed"
-            with _locked(folder):
-                record = _install(release, origin, folder, tools)
+        if record is None or damaged or _missing(release, record):
+            origin = source or tools.catalogue.archive_url(release)
+            if record is None or damaged or record.source != _shown(origin):
+                outcome = "installed"
+                with _locked(folder):
+                    record = _install(release, origin, folder, tools)
     return Pulled(
         benchmark=benchmark,
         outcome=outcome,

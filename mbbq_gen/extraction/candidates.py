@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 
 import regex
 
+from mbbq_gen.extraction.normalise import loose_key
 from mbbq_gen.extraction.optionset import Match, OptionSet, fuzzy_option, look_alike
 from mbbq_gen.extraction.pack import ExtractorPack
 from mbbq_gen.extraction.patterns import Automaton
@@ -112,7 +113,7 @@ class MentionFinder:
         self._rules = packs[0].text
         self._words = words
         self._ordinals = ordinals
-        self._forms: dict[str, tuple[str, str, str]] = {}
+        self._coordinators = frozenset(loose_key(word) for pack in packs for word in pack.relations.coordinators)
 
     # --- labels -------------------------------------------------------------------------------------------------------
 
@@ -134,7 +135,7 @@ class MentionFinder:
         index, shown_case, is_word = found
         gap_after = tokens[place + 1].gap if place + 1 < len(tokens) else tail
         end = self._end_behind_suffix(tokens, place, gap_after)
-        if end is None or _is_glued(tokens, place, gap_after, end, options):
+        if end is None or _is_glued(tokens, place, gap_after, end, options, self._words.option_words):
             return None
         if end > place + 1:
             gap_after = tokens[end].gap if end < len(tokens) else tail
@@ -242,7 +243,7 @@ class MentionFinder:
         found = [
             mention
             for index, places in hits.items()
-            for mention in _clusters(tokens, options, index, places)
+            for mention in _clusters(tokens, options, index, places, self._coordinators)
         ]
         return _longest(found, tokens, options)
 
@@ -279,11 +280,15 @@ def _place_option(place: str, options: OptionSet, earlier: list[Mention]) -> int
     return pair[0] if place == "former" else pair[1]
 
 
-def _is_glued(tokens: Sequence[Token], place: int, gap_after: str, end: int, options: OptionSet) -> bool:
+def _is_glued(
+    tokens: Sequence[Token], place: int, gap_after: str, end: int, options: OptionSet, option_words: frozenset[str]
+) -> bool:
     """Whether a letter is part of something longer: `AI`, `C&A`, `N/A`, `I'd`, `D.C.`."""
     token = tokens[place]
     if place:
         gap = token.gap
+        if gap in {"-", "‑"} and tokens[place - 1].key in option_words:
+            return False
         if gap in {"'", "’", "‘", "-", "‑"} or (gap == "" and tokens[place - 1].text[-1:].isascii()):
             return True
         if gap and not _GLUE.isdisjoint(gap) and not gap.strip(_EMPHASIS + "#/ \n").startswith("(") and "\n" not in gap:
@@ -310,11 +315,15 @@ def _is_initial(tokens: Sequence[Token], place: int, gap_after: str) -> bool:
 
 
 def _clusters(
-    tokens: Sequence[Token], options: OptionSet, index: int, places: list[tuple[int, str, Match]]
+    tokens: Sequence[Token],
+    options: OptionSet,
+    index: int,
+    places: list[tuple[int, str, Match]],
+    coordinators: frozenset[str],
 ) -> list[Mention]:
     """The option's words that stand together, where they are enough to mean the option."""
     option = options.texts[index]
-    skip = options.articles | options.stop
+    skip = (options.articles | options.stop) - coordinators
     mentions: list[Mention] = []
     group: list[tuple[int, str, Match]] = []
     for entry in [*places, None]:
@@ -350,13 +359,13 @@ def _mention_of(
     telling = {word for _, word, _ in group if word in option.content}
     while group and group[0][1] not in option.content:
         group = group[1:]
-    while group and group[-1][1] not in option.content and not option.is_unknown:
+    while group and group[-1][1] not in option.content and not option.needs_sequence:
         group = group[:-1]
     if not group:
         return None
     coverage = len(telling) / len(option.content)
     start, end = group[0][0], group[-1][0] + 1
-    if option.is_unknown:
+    if option.needs_sequence:
         span = _sequence_at(tokens, start, option.tokens, options, group)
         if span is None:
             return None
@@ -366,6 +375,7 @@ def _mention_of(
         worst = "fuzzy"
     elif any(match == "inflected" for _, _, match in group):
         worst = "inflected"
+    start, end = _widen(tokens, start, end, option.tokens, group)
     if coverage == 1:
         return Mention((index,), "text", start, end, "strong", worst)
     known = telling & options.distinctive[index]
@@ -375,6 +385,21 @@ def _mention_of(
     if all(len(word) < 2 for word in known) and not option.per_character:
         return None
     return Mention((index,), "text", start, end, "strong", "partial" if worst != "fuzzy" else "fuzzy", complete=False)
+
+
+def _widen(
+    tokens: Sequence[Token], start: int, end: int, words: tuple[str, ...], group: list[tuple[int, str, Match]]
+) -> tuple[int, int]:
+    """The span with the option's small words around it: `the person who` before the telling words."""
+    here = words.index(group[0][1])
+    while here and start and tokens[start].break_before < COMMA and tokens[start - 1].key == words[here - 1]:
+        start, here = start - 1, here - 1
+    here = len(words) - 1 - words[::-1].index(group[-1][1])
+    while here + 1 < len(words) and end < len(tokens) and tokens[end].break_before < COMMA:
+        if tokens[end].key != words[here + 1]:
+            break
+        end, here = end + 1, here + 1
+    return start, end
 
 
 def _sequence_at(
@@ -420,7 +445,10 @@ def _longest(found: list[Mention], tokens: Sequence[Token], options: OptionSet) 
             dropped.extend(rivals)
     taken = [mention for mention in taken if mention not in dropped]
     for mention in taken:
-        mention.heads_line = tokens[_with_articles(tokens, mention.start, options)].break_before >= LINE
+        first = _with_articles(tokens, mention.start, options)
+        mention.heads_line = tokens[first].break_before >= LINE
+        after = tokens[mention.end].gap if mention.end < len(tokens) else "~~"
+        mention.struck = "~~" in tokens[first].gap[-2:] and after.startswith("~~")
     return sorted(taken, key=lambda mention: mention.start)
 
 

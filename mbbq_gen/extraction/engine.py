@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.extraction.candidates import LabelWords, MentionFinder
-from mbbq_gen.extraction.evidence import SINGLE, Reading, Words, read_evidence
+from mbbq_gen.extraction.evidence import SINGLE, Reading, Words, continuation_start, read_evidence
 from mbbq_gen.extraction.marks import MarkReader
 from mbbq_gen.extraction.mentions import JoinWords, join, to_items
 from mbbq_gen.extraction.normalise import NormalText, loose_key, normalise
@@ -174,8 +174,14 @@ class Extractor:
             ordinals = self._finder.ordinals(tokens, options, texts)
         mentions = join(tokens, labels, texts, ordinals, options, self._join_words)
         items = to_items(tokens, mentions)
-        reading = Reading(items, self._automaton.find(items), options, self._words, tail)
+        hits = self._automaton.find(items)
+        reading = Reading(items, hits, options, self._words, tail)
         read_evidence(reading)
+        cut = continuation_start(reading)
+        if cut is not None:
+            items, hits = items[:cut], [hit for hit in hits if hit.end <= cut]
+            reading = Reading(items, hits, options, self._words, "\n")
+            read_evidence(reading)
         self._marks.read(reading, body, [token.start for token in tokens])
         if offset:
             for token in tokens:

@@ -26,6 +26,8 @@ Standing = Literal["live", "negated", "aside", "asked", "listed", "reported", "g
 
 NEAR_CUE = 3
 """Words that may stand between an announcement and the answer without a colon or copula."""
+MAX_REST = 4
+"""Words that may follow a short unknown wording in its sentence: "not stated in the text"."""
 FAR_CUE = 25
 """Words that may stand between them with one."""
 
@@ -162,7 +164,7 @@ def _split(reading: Reading) -> None:
 
 def _set_aside(reading: Reading) -> None:
     """Mentions in lists, headers and questions, behind "unlike", and in other people's views."""
-    listed = find_lists(reading.items, reading.options)
+    listed = find_lists(reading.items, reading.options, reading.words.small)
     headed = _headed(reading)
     slots = {place: hit for hit in reading.hits_of("relations.aside") for _, place in hit.slots}
     reported = {reading.clause[hit.start]: hit for hit in reading.hits_of("markers.reported")}
@@ -250,7 +252,7 @@ def _rule_out(reading: Reading) -> None:
 
 def _grant(reading: Reading) -> None:
     """What stands in a statement that it can't be told, behind "because", or in a granted clause is no choice."""
-    unknown = reading.hits_of("unknown.statement")
+    unknown = reading.hits_of("unknown.statement") + reading.hits_of("unknown.refusal")
     reasons = reading.hits_of("markers.explanation")
     granted = reading.hits_of("markers.concessive")
     for statement in reading.statements:
@@ -361,7 +363,7 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
             start, end = items[wording.start].start, items[wording.end - 1].end
             unknown = () if reading.options.unknown is None else (reading.options.unknown,)
             kind: Literal["unknown", "refusal"] = "refusal" if wording.rule.family == "unknown.refusal" else "unknown"
-            reading.evidence.append(Evidence(tier, place, unknown, kind, f"{rule}+unknown", wording, False, start, end))
+            reading.evidence.append(Evidence(tier, wording.start, unknown, kind, f"{rule}+unknown", wording, False, start, end))
             return
         if statement is None:
             words += 1
@@ -390,7 +392,8 @@ def _label_fits(reading: Reading, statement: Statement, place: int, cue_end: int
         return _closes(reading, place) and place - cue_end <= 2
     if mention.strength != "weak":
         return True
-    if place != cue_end and not _introduces(reading.items[place].gap):
+    between = reading.items[cue_end:place]
+    if not _introduces(reading.items[place].gap) and not all(item.key in reading.words.small for item in between):
         return False
     if reading.options.digits and mention.shown_case:
         return True
@@ -473,7 +476,9 @@ def _is_whole(reading: Reading, statement: Statement) -> bool:
     if end - start > 6:
         return False
     if _is_weak(statement) and end - start > 1:
-        return False
+        firm = statement.mention.shown_case and statement.place > start and statement.place == end - 1
+        if not firm or reading.items[statement.place].break_before >= COMMA:
+            return False
     return all(
         place == statement.place or (not isinstance(item, MentionItem) and item.key in reading.words.small)
         for place, item in enumerate(reading.items[start:end], start)
@@ -489,14 +494,18 @@ def _drop_weak(reading: Reading) -> None:
     ]
 
 
+def _concluded(reading: Reading) -> dict[int, Hit]:
+    """Sentences that begin as a conclusion."""
+    return {
+        reading.sentence[hit.start]: hit
+        for hit in reversed(reading.hits_of("markers.conclusion"))
+        if hit.start - reading.starts[reading.sentence[hit.start]] <= 2
+    }
+
+
 def _single_out(reading: Reading) -> None:
     """A clause with one live option speaks for it; a conclusion with one commits to it."""
-    concluded = {
-        reading.sentence[hit.start]: hit
-        for hit in reading.hits_of("markers.conclusion")
-        if hit.start - reading.starts[reading.sentence[hit.start]] <= 2
-        or reading.items[hit.start].break_before >= COMMA
-    }
+    concluded = _concluded(reading)
     clauses: dict[int, list[Statement]] = {}
     for statement in reading.statements:
         if statement.standing == "live":
@@ -530,7 +539,8 @@ def _collect(reading: Reading) -> None:
             if _is_question(reading, reading.sentence[hit.start]):
                 continue
             options = tuple(i for i in range(reading.options.count) if i != reading.options.unknown)
-            reading.evidence.append(_hit_evidence(reading, hit, LEANING, options, kind, kind))  # type: ignore[arg-type]
+            tier = SEVERAL if hit.slots else LEANING
+            reading.evidence.append(_hit_evidence(reading, hit, tier, options, kind, kind))  # type: ignore[arg-type]
     corrections = reading.hits_of("markers.correction")
     reading.correction = corrections[-1] if corrections else None
     reading.evidence.sort(key=lambda evidence: (evidence.place, evidence.tier))
@@ -566,7 +576,8 @@ def _collect_unknown(reading: Reading) -> None:
     """Statements that it can't be told, short wordings that are a sentence of their own, and refusals."""
     unknown = () if reading.options.unknown is None else (reading.options.unknown,)
     reported = {reading.clause[hit.start]: hit.start for hit in reading.hits_of("markers.reported")}
-    concluded = {reading.sentence[hit.start] for hit in reading.hits_of("markers.conclusion")}
+    concluded = _concluded(reading)
+    consumed = {piece.place for piece in reading.evidence if piece.kind in {"unknown", "refusal"}}
     for family, kind, rule in (
         ("unknown.statement", "unknown", "unknown_statement"),
         ("unknown.refusal", "refusal", "refusal"),
@@ -576,7 +587,7 @@ def _collect_unknown(reading: Reading) -> None:
             sentence = reading.sentence[hit.start]
             if reported.get(reading.clause[hit.start], hit.start + 1) < hit.start or _is_question(reading, sentence):
                 continue
-            if family == "unknown.short" and not _whole_wording(reading, hit):
+            if hit.start in consumed or (family == "unknown.short" and not _whole_wording(reading, hit)):
                 continue
             tier = COMMITTED if sentence in concluded and kind == "unknown" else LEANING
             if _is_granted(reading, hit):
@@ -588,10 +599,11 @@ def _whole_wording(reading: Reading, hit: Hit) -> bool:
     """Whether a short wording is its whole sentence, small words aside."""
     start, end = reading.starts[reading.sentence[hit.start]], reading.ends[reading.sentence[hit.start]]
     outside = [*range(start, hit.start), *range(hit.end, end)]
-    return all(
-        not isinstance(reading.items[place], MentionItem) and reading.items[place].key in reading.words.small
-        for place in outside
-    )
+    if any(isinstance(reading.items[place], MentionItem) for place in outside):
+        return False
+    if hit.start == start and hit.end < end and end - hit.end <= MAX_REST:
+        return reading.items[hit.end].key in reading.words.small
+    return all(reading.items[place].key in reading.words.small for place in outside)
 
 
 def _is_granted(reading: Reading, hit: Hit) -> bool:
@@ -601,3 +613,15 @@ def _is_granted(reading: Reading, hit: Hit) -> bool:
     if not any(start <= mark.start <= start + 1 and mark.start <= hit.start for mark in reading.hits_of("markers.concessive")):
         return False
     return any(s.sentence == sentence and s.place >= hit.end and s.standing == "live" for s in reading.statements)
+
+
+def continuation_start(reading: Reading) -> int | None:
+    """The item at which the model goes on with another question, once it has committed to an answer."""
+    committed = min((piece.place for piece in reading.evidence if piece.tier >= COMMITTED), default=None)
+    if committed is None:
+        return None
+    for family in ("headers.question", "headers.context", "headers.instruction"):
+        for hit in reading.hits_of(family):
+            if hit.start > committed and _is_header(reading, hit):
+                return hit.start
+    return None

@@ -24,8 +24,8 @@ class MarkReader:
         """Adds the evidence of the marks; `starts` tells where every token begins in the body."""
         if not self._any.isdisjoint(body):
             self._read_lines(reading, body, starts)
-        if "%" in body or "％" in body:
-            _read_shares(reading)
+        if "%" in body or "％" in body or "{" in body:
+            _read_shares(reading, in_object="{" in body)
 
     def _read_lines(self, reading: Reading, body: str, starts: list[int]) -> None:
         lines = [(match.start(), match.end()) for match in regex.finditer(r"[^\n]+", body)]
@@ -64,7 +64,7 @@ def _add_marks(reading: Reading, ticked: dict[int, int], crossed: dict[int, int]
         reading.evidence.sort(key=lambda piece: (piece.place, piece.tier))
 
 
-def _read_shares(reading: Reading) -> None:
+def _read_shares(reading: Reading, *, in_object: bool) -> None:
     """The option with the greatest share where at least two have one."""
     shares: dict[int, tuple[float, int]] = {}
     items = reading.items
@@ -76,7 +76,8 @@ def _read_shares(reading: Reading) -> None:
             if isinstance(following, MentionItem) or following.break_before >= LINE:
                 break
             gap = items[later + 1].gap if later + 1 < len(items) else reading.tail
-            if following.key[:1].isdigit() and _SHARE.match(gap):
+            field = in_object and ":" in following.gap and later == place + 1
+            if following.key[:1].isdigit() and (_SHARE.match(gap) or field):
                 shares[item.mention.options[0]] = (float(following.key.replace(",", ".").replace("..", ".")), place)
                 break
     if len(shares) < 2:

@@ -53,7 +53,7 @@ def join(
 def _take_articles(mention: Mention, tokens: Sequence[Token], options: OptionSet) -> None:
     """Moves the start of a text over the articles before it."""
     while (
-        mention.kind != "label"
+        (mention.kind != "label" or mention.shown_case)
         and mention.start
         and tokens[mention.start].break_before < COMMA
         and tokens[mention.start - 1].key in options.articles
@@ -258,38 +258,57 @@ def to_items(tokens: Sequence[Token], mentions: Sequence[Mention]) -> list[Item]
     return items
 
 
-def find_lists(items: Sequence[Item], options: OptionSet) -> set[int]:
+def find_lists(items: Sequence[Item], options: OptionSet, small: frozenset[str]) -> set[int]:
     """Items that are part of a mere list of the options, by place in the row.
 
-    A list is a run of labelled texts in display order from the first option on that leaves out at most one, or one mention
-    that joins all options.
+    A list is a run of labelled texts in display order from the first option on that leaves out at most one, a run of lines
+    that are all the texts in order, or one mention that joins all options. Inside a line only small words part the entries.
     """
     need = options.count if options.count < 3 else options.count - 1
-    listed: set[int] = set()
-    run: list[int] = []
-    for place, item in enumerate(items):
-        if not item.is_mention or not isinstance(item, MentionItem):
-            continue
-        mention = item.mention
-        if len(mention.options) >= options.count:
-            listed.add(place)
-        entry = _is_entry(mention)
-        index = mention.options[0] if mention.options else -1
-        if entry and run and index > _option_at(items, run[-1]):
-            run.append(place)
-        elif entry or (run and mention.kind != "text"):
-            listed |= _finished(items, run, need)
-            run = [place] if entry else []
-    return listed | _finished(items, run, need)
+    listed = {
+        place
+        for place, item in enumerate(items)
+        if isinstance(item, MentionItem) and len(item.mention.options) >= options.count
+    }
+    for entry, length in ((_is_labelled, need), (_is_line, options.count)):
+        run: list[int] = []
+        for place, item in enumerate(items):
+            if not isinstance(item, MentionItem) or not item.is_mention:
+                continue
+            fits = entry(items, place)
+            if fits and run and _goes_on(items, run[-1], place, small):
+                run.append(place)
+            elif fits or item.mention.kind != "text" or entry is _is_line:
+                listed |= _finished(items, run, length)
+                run = [place] if fits else []
+        listed |= _finished(items, run, length)
+    return listed
 
 
-def _is_entry(mention: Mention) -> bool:
-    """Whether a mention looks like one line of the list of options."""
-    if len(mention.options) != 1:
+def _is_labelled(items: Sequence[Item], place: int) -> bool:
+    """Whether a mention looks like one line of the labelled list of options."""
+    item = items[place]
+    if not isinstance(item, MentionItem) or len(item.mention.options) != 1:
         return False
+    mention = item.mention
     if mention.kind == "label_text":
         return mention.label == mention.options[0]
-    return mention.heads_line and (mention.kind == "label" and mention.strength == "strong")
+    return mention.heads_line and mention.kind == "label" and mention.strength == "strong"
+
+
+def _is_line(items: Sequence[Item], place: int) -> bool:
+    """Whether a text is a line of its own."""
+    item = items[place]
+    if not isinstance(item, MentionItem) or len(item.mention.options) != 1 or item.mention.kind == "label":
+        return False
+    return item.break_before >= LINE and (place + 1 == len(items) or items[place + 1].break_before >= LINE)
+
+
+def _goes_on(items: Sequence[Item], last: int, place: int, small: frozenset[str]) -> bool:
+    """Whether an entry is the next one of a run."""
+    if _option_at(items, place) <= _option_at(items, last):
+        return False
+    return items[place].break_before >= LINE or all(item.key in small for item in items[last + 1 : place])
 
 
 def _option_at(items: Sequence[Item], place: int) -> int:

@@ -74,6 +74,10 @@ class OptionText:
     """Its telling words, each once, in order."""
     per_character: bool
     """Whether its script has no word boundaries."""
+    repeats: bool
+    """Whether a telling word comes twice."""
+    needs_sequence: bool = False
+    """Whether only all its words in order mean it: unknown options, and texts made of the same words as another's."""
 
 
 @dataclass(slots=True)
@@ -117,6 +121,10 @@ def build_options(
 ) -> OptionSet:
     """The options prepared; texts in another language get that language's stemmer and small words."""
     texts = tuple(_option_text(index, text, index == unknown, articles, stop) for index, text in enumerate(options))
+    for text in texts:
+        text.needs_sequence = text.is_unknown or text.repeats or any(
+            set(text.content) == set(other.content) for other in texts if other is not text
+        )
     lookup, distinctive = _word_index(texts, stemmer)
     shown = {core: index for index, label in enumerate(labels) if (core := label_core(label))}
     digits = all(core.isdigit() for core in shown)
@@ -170,6 +178,7 @@ def _option_text(
         tokens=tuple(keys),
         content=tuple(dict.fromkeys(content or keys)),
         per_character=bool(_PER_CHARACTER.search(text)),
+        repeats=len(set(content)) < len(content) and not _PER_CHARACTER.search(text),
     )
 
 

@@ -10,6 +10,7 @@ A pattern is a row of words with a few signs, nothing that can explode:
     …           up to six words (`…3`: up to three), within the sentence
     {x} {y}     a mention of an option (which slot means what, the list tells)
     :           a colon, dash, equals sign or line end before the next word
+    ,           a comma or the like before the next word; without it only what follows a slot or gap may come behind one
     ^  $        beginning and end of a sentence
 
 There is no repetition, so every pattern has a longest match. All patterns share one automaton.
@@ -25,15 +26,15 @@ import regex
 
 from mbbq_gen.errors import PackError
 from mbbq_gen.extraction.normalise import loose_key, strict_key
-from mbbq_gen.extraction.tokens import SEMICOLON, SENTENCE, tokenise
+from mbbq_gen.extraction.tokens import COMMA, SEMICOLON, SENTENCE, tokenise
 
 MAX_GAP = 6
-_PIECE = regex.compile(r"\{([a-z])\}|…(\d?)|[()|?:^$]|=?[^\s(){}|?:^$…*]+\*?")
+_PIECE = regex.compile(r"\{([a-z])\}|…(\d?)|[()|?:^$,]|=?[^\s(){}|?:^$…*,]+\*?")
 
 Slots = tuple[tuple[str, int], ...]
 """Slot name and the item that it took, in order."""
 Step = tuple[str, str | int]
-"""Kind (`word`, `strict`, `prefix`, `slot`, `gap`, `colon`, `start`, `end`) and its value."""
+"""Kind (`word`, `strict`, `prefix`, `slot`, `gap`, `colon`, `comma`, `start`, `end`) and its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class _Node:
     slots: list[tuple[str, _Node]] = field(default_factory=list)
     gaps: list[tuple[int, _Node]] = field(default_factory=list)
     colon: list[_Node] = field(default_factory=list)
+    comma: list[_Node] = field(default_factory=list)
     start: list[_Node] = field(default_factory=list)
     end: list[_Node] = field(default_factory=list)
     free: list[_Node] = field(default_factory=list)
@@ -94,8 +96,10 @@ class _Node:
     rules: list[Rule] = field(default_factory=list)
 
 
-_State = tuple[_Node, int, Slots, bool]
-"""State, next item, slots so far, and whether the break before that item may be crossed."""
+_BOUND, _PAST_COMMA, _FREE = range(3)
+"""What may stand before the next item: no comma and no sentence end; no sentence end; anything."""
+_State = tuple[_Node, int, Slots, int]
+"""State, next item, slots so far, and what may stand before that item."""
 
 # --- parsing ----------------------------------------------------------------------------------------------------------
 
@@ -180,7 +184,7 @@ def _rows_of(choice: Choice) -> list[tuple[Step, ...]]:
     return rows
 
 
-_SIGNS: dict[str, Step] = {":": ("colon", 0), "^": ("start", 0), "$": ("end", 0)}
+_SIGNS: dict[str, Step] = {":": ("colon", 0), ",": ("comma", 0), "^": ("start", 0), "$": ("end", 0)}
 
 
 def _steps(piece: str, phrase: str) -> tuple[Step, ...]:
@@ -243,10 +247,10 @@ class Automaton:
     def _walk(self, items: Sequence[Item], place: int) -> Iterator[tuple[Rule, int, Slots]]:
         """Every rule that matches from an item on, with where it ends and what its slots took.
 
-        A state knows whether the break before its item is free: at the pattern's start and right after a `:` it is,
-        everywhere else a pattern stays within its sentence.
+        A state knows what may stand before its item: anything at the pattern's start and right after a `:`, a comma after a
+        slot, a gap or a `,`, and else nothing that parts words.
         """
-        pending: list[_State] = [(self._root, place, (), True)]
+        pending: list[_State] = [(self._root, place, (), _FREE)]
         count = len(items)
         while pending:
             node, here, slots, free = pending.pop()
@@ -260,14 +264,18 @@ class Automaton:
                 continue
             item = items[here]
             if node.start and _begins(item):
-                pending.extend((after, here, slots, True) for after in node.start)
+                pending.extend((after, here, slots, _FREE) for after in node.start)
             if node.colon and _has_colon(item.gap):
-                pending.extend((after, here, slots, True) for after in node.colon)
-            if not free and item.break_before >= SENTENCE:
+                pending.extend((after, here, slots, _FREE) for after in node.colon)
+            if free < _FREE and item.break_before >= SENTENCE:
+                continue
+            for reach, after in node.gaps:
+                pending.extend((after, end, slots, _PAST_COMMA) for end in _gap_ends(items, here, reach))
+            if node.comma and item.break_before >= COMMA:
+                pending.extend((after, here, slots, _PAST_COMMA) for after in node.comma)
+            if free == _BOUND and not _COMMAS.isdisjoint(item.gap):
                 continue
             self._take(node, item, here, slots, pending)
-            for reach, after in node.gaps:
-                pending.extend((after, end, slots, False) for end in _gap_ends(items, here, reach))
 
     def _take(
         self,
@@ -279,20 +287,20 @@ class Automaton:
     ) -> None:
         """Adds the states that one more item leads to."""
         if node.slots and item.is_mention:
-            pending.extend((after, here + 1, (*slots, (name, here)), False) for name, after in node.slots)
+            pending.extend((after, here + 1, (*slots, (name, here)), _PAST_COMMA) for name, after in node.slots)
         if not item.is_word:
             return
         key = item.key
         found = node.words.get(key)
         if found is not None:
-            pending.extend((after, here + 1, slots, False) for after in found)
+            pending.extend((after, here + 1, slots, _BOUND) for after in found)
         if node.strict:
             found = node.strict.get(strict_key(item.text, self._turkish), ())
-            pending.extend((after, here + 1, slots, False) for after in found)
+            pending.extend((after, here + 1, slots, _BOUND) for after in found)
         for length, table in node.prefixes.items():
             found = table.get(key[:length])
             if found is not None:
-                pending.extend((after, here + 1, slots, False) for after in found)
+                pending.extend((after, here + 1, slots, _BOUND) for after in found)
 
 
 def _connect(row: Row, start: _Node, end: _Node) -> None:
@@ -325,9 +333,10 @@ def _add_step(node: _Node, step: Step, after: _Node) -> None:
         table = node.words if kind == "word" else node.strict
         table.setdefault(str(value), []).append(after)
     else:
-        {"colon": node.colon, "start": node.start, "end": node.end}[kind].append(after)
+        {"colon": node.colon, "comma": node.comma, "start": node.start, "end": node.end}[kind].append(after)
 
 
+_COMMAS = frozenset(",،、，")
 _COLON_SIGNS = frozenset(":：=→⇒–—\n")
 
 

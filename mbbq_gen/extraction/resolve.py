@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mbbq_gen.extraction.candidates import MentionItem
 from mbbq_gen.extraction.evidence import COMMITTED, FINAL, LEANING, SEVERAL, SINGLE, Evidence, Reading
 from mbbq_gen.records import Confidence, Outcome
 
@@ -26,6 +27,10 @@ class Decision:
 
 def resolve(reading: Reading, question_words: frozenset[str]) -> Decision:
     """The decision on all evidence; `no_answer` where it does not suffice."""
+    labels = [item.mention for item in reading.items if isinstance(item, MentionItem)]
+    if len(labels) == len(reading.items) > 1 and all(mention.kind == "label" for mention in labels):
+        if len({mention.options for mention in labels}) > 1:
+            return Decision("multiple", None, "medium", "multiple:labels_only")
     evidence = _after_correction(reading)
     firm = [piece for piece in evidence if piece.tier >= SINGLE]
     if not firm:
@@ -135,6 +140,8 @@ def _without_firm(reading: Reading, evidence: list[Evidence]) -> Decision:
         return _unknown(granted[-1], "low")
     if possible and len(named) == 1 and len(possible[0].options) == 1:
         return Decision("option", possible[-1].options[0], "low", "possible", possible[-1])
+    if any(piece.kind == "several" and piece.rule == "several" for piece in evidence):
+        return Decision("multiple", None, "low", "multiple:several")
     return Decision("no_answer", None, "low", "conflict" if evidence else "no_candidate")
 
 

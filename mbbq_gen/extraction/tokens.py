@@ -14,12 +14,12 @@ from mbbq_gen.extraction.normalise import loose_key
 
 _TOKEN = regex.compile(
     r"\p{Nd}+(?:[.,]\p{Nd}+)*"
-    r"|\p{Latin}[\p{Latin}\p{Mn}\p{Nd}_]*"
+    r"|\p{Latin}[\p{Latin}\p{Mn}\p{Nd}]*"
     r"|[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}ー]"
     r"|[[\p{L}\p{M}]--[\p{Latin}\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]]+",
     regex.V1,
 )
-_ASCII_TOKEN = regex.compile(r"[0-9]+(?:[.,][0-9]+)*|[A-Za-z][A-Za-z0-9_]*")
+_ASCII_TOKEN = regex.compile(r"[0-9]+(?:[.,][0-9]+)*|[A-Za-z][A-Za-z0-9]*")
 
 NO_BREAK, QUOTE, COMMA, SEMICOLON, SENTENCE, LINE, PARAGRAPH = range(7)
 """How strongly a gap parts two words; from SENTENCE on, a new sentence begins."""
@@ -82,6 +82,8 @@ def gap_strength(gap: str, word_after: str, word_before: str) -> int:
 def _stop_strength(gap: str, word_after: str, word_before: str) -> int:
     """A full stop inside an abbreviation, or a question mark inside a quotation that goes on, ends no sentence."""
     lower_after = word_after[:1].islower()
+    if lower_after and gap.strip() in {"...", "…", ".."}:
+        return COMMA
     if gap == "." or (gap == ". " and lower_after and len(word_before) <= 2):
         return COMMA
     if lower_after and gap.strip() not in {".", "!", "?", "...", "…"} and not _QUOTES.isdisjoint(gap):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, get_args
 
 from mbbq_gen.errors import UnknownNameError, UsageError
 from mbbq_gen.records import NOT_HAD
-from mbbq_gen.scoring.bootstrap import Interval, percentile_interval, resample_weights
-from mbbq_gen.scoring.cells import COUNT_NAMES, Counts, Undetected, scenario_matrix
+from mbbq_gen.scoring.bootstrap import Intervals, expanded_intervals, resample_weights, t_quantile
+from mbbq_gen.scoring.cells import COUNT_NAMES, Counts, Undetected, count_matrix, scenario_matrix
+from mbbq_gen.scoring.influence import effective_templates, influence, standard_error
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.observations import Labels, relabel
 from mbbq_gen.scoring.table import (
@@ -77,7 +78,7 @@ def score(
         labels=_labels_of(frame),
         undetected=undetected,
         interval=interval,
-        interval_method="percentile",
+        interval_method="expanded_percentile",
         resamples=resamples,
         seed=seed,
         cluster=CLUSTER,
@@ -109,84 +110,178 @@ def _labels_of(frame: polars.DataFrame) -> Labels | None:
     return found[0] if found else None
 
 
-def _score_groups(tallies: Sequence[Tally], settings: Settings) -> tuple[GroupScore, ...]:
-    """The scores in the tallies' order; groups with the same templates share their draws."""
-    scored: dict[int, GroupScore] = {}
-    drawn: tuple[tuple[str, ...], Array] | None = None
-    for number in sorted(range(len(tallies)), key=lambda number: tallies[number].templates):
-        tally, weights = tallies[number], None
-        if settings.interval is not None and len(tally.templates) > 1:
-            if drawn is None or drawn[0] != tally.templates:
-                drawn = (tally.templates, resample_weights(tally.templates, settings.resamples, settings.seed))
-            weights = drawn[1]
-        scored[number] = _score_group(tally, weights, settings)
-    return tuple(scored[number] for number in range(len(tallies)))
+BATCH_GROUPS = 64
+"""Groups that are resampled together: enough to be fast, few enough to stay small in memory."""
 
 
 @dataclass(frozen=True)
-class GroupCounts:
-    """The named counts of one group: by template, altogether, and in every resample (None: no interval is made)."""
+class Batch:
+    """The named counts of groups over the same templates."""
 
-    tally: Tally
+    tallies: list[Tally]
     by_template: Counts
+    """Groups × templates."""
     total: Counts
+    """Groups."""
     resampled: Counts | None
+    """Groups × resamples; None where no interval is made."""
 
 
-def _score_group(tally: Tally, weights: Array | None, settings: Settings) -> GroupScore:
-    counts = GroupCounts(
-        tally=tally,
-        by_template=tally.counts(settings.undetected),
-        total=tally.counts(settings.undetected, tally.total),
-        resampled=None if weights is None else tally.counts(settings.undetected, weights @ tally.cells),
+def _score_groups(tallies: Sequence[Tally], settings: Settings) -> tuple[GroupScore, ...]:
+    """The scores in the tallies' order; groups with the same templates share their draws."""
+    scored: dict[int, GroupScore] = {}
+    same: dict[tuple[str, ...], list[int]] = {}
+    for number, tally in enumerate(tallies):
+        same.setdefault(tally.templates, []).append(number)
+    for templates, numbers in same.items():
+        weights = None
+        if settings.interval is not None and len(templates) > 1:
+            weights = resample_weights(templates, settings.resamples, settings.seed)
+        for start in range(0, len(numbers), BATCH_GROUPS):
+            part = numbers[start : start + BATCH_GROUPS]
+            found = _score_batch(_batch([tallies[number] for number in part], weights, settings), settings)
+            scored.update(zip(part, found, strict=True))
+    return tuple(scored[number] for number in range(len(tallies)))
+
+
+def _batch(tallies: list[Tally], weights: Array | None, settings: Settings) -> Batch:
+    """Counts groups of the same templates, altogether and in every resample."""
+    import numpy as np
+
+    cells = np.stack([tally.cells for tally in tallies])
+    by_template = tallies[0].counts(settings.undetected, cells)
+    resampled = None
+    if weights is not None:
+        resampled = resample_counts(by_template, weights)
+    return Batch(tallies, by_template, Counts(by_template.values.sum(axis=1), settings.undetected), resampled)
+
+
+def resample_counts(by_template: Counts, weights: Array) -> Counts:
+    """The counts of groups × templates in every resample: groups × resamples."""
+    groups, templates, names = by_template.values.shape
+    flat = by_template.values.transpose(2, 0, 1).reshape(-1, templates)  # by count first: fast to multiply and to read
+    drawn = (flat @ weights.T).reshape(names, groups, -1)
+    return Counts(drawn.transpose(1, 2, 0), by_template.undetected)
+
+
+def _score_batch(batch: Batch, settings: Settings) -> list[GroupScore]:
+    measured: dict[str, list[MetricScore]] = {}
+    made: dict[tuple[object, ...], Measured] = {}
+    for metric in settings.metrics:
+        what = (metric.fractions, metric.combine)  # several names can stand for one formula
+        if what not in made:
+            made[what] = measure(metric, batch, settings)
+        measured[metric.name] = _metric_scores(metric, batch, made[what], settings)
+    return [
+        GroupScore(
+            group=tally.group,
+            n_items=sum(tally.outcomes.values()),
+            n_instances=tally.n_instances,
+            n_templates=len(tally.templates),
+            outcomes=tally.outcomes,
+            counts={name: int(batch.total[name][place]) for name in COUNT_NAMES},
+            metrics={name: scores[place] for name, scores in measured.items()},
+            warnings=tuple(_group_warnings(tally, batch.total, place)),
+        )
+        for place, tally in enumerate(batch.tallies)
+    ]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric of every group of a batch; NaN where undefined."""
+
+    value: Array
+    n_templates: Array
+    effective: Array
+    error: Array
+    intervals: Intervals | None
+
+
+def measure(metric: Metric, batch: Batch, settings: Settings) -> Measured:
+    """A metric over all groups of a batch at once: value, standard error, interval."""
+    import numpy as np
+
+    value = metric.value(batch.total)
+    effective = effective_templates(metric, batch.by_template)
+    intervals = None
+    if batch.resampled is not None and settings.interval is not None:
+        wanted = np.where(np.isnan(value), np.nan, effective)
+        intervals = expanded_intervals(metric.value(batch.resampled), settings.interval, wanted)
+    return Measured(
+        value=value,
+        n_templates=metric.has_rows(batch.by_template).sum(axis=-1),
+        effective=effective,
+        error=standard_error(influence(metric, batch.by_template, batch.total), effective),
+        intervals=intervals,
     )
-    return GroupScore(
-        group=tally.group,
-        n_items=sum(tally.outcomes.values()),
-        n_instances=tally.n_instances,
-        n_templates=len(tally.templates),
-        outcomes=tally.outcomes,
-        counts={name: int(counts.total[name]) for name in COUNT_NAMES},
-        metrics={metric.name: _score_metric(metric, counts, settings) for metric in settings.metrics},
-        warnings=tuple(_group_warnings(tally, counts.total)),
-    )
 
 
-def _score_metric(metric: Metric, counts: GroupCounts, settings: Settings) -> MetricScore:
-    value = _number(metric.value(counts.total))
-    n_templates = int(metric.has_rows(counts.by_template).sum())
-    interval = None
-    if counts.resampled is not None and settings.interval is not None and value is not None and n_templates > 1:
-        interval = percentile_interval(metric.value(counts.resampled), settings.interval)
+def _metric_scores(metric: Metric, batch: Batch, found: Measured, settings: Settings) -> list[MetricScore]:
+    """The records of one metric, in the order of the batch."""
+    bounds = _bounds(metric, batch)
+    fractions = [
+        (fraction.formula(settings.undetected), fraction.numerator(batch.total), fraction.denominator(batch.total))
+        for fraction in metric.fractions
+    ]
+    reach = None if settings.interval is None else t_quantile(settings.interval, found.effective)
+    return [
+        _metric_score(place, found=found, reach=reach, bounds=bounds[place], fractions=fractions, settings=settings)
+        for place in range(len(batch.tallies))
+    ]
+
+
+def _metric_score(
+    place: int,
+    *,
+    found: Measured,
+    reach: Array | None,
+    bounds: Bounds | None,
+    fractions: list[tuple[str, Array, Array]],
+    settings: Settings,
+) -> MetricScore:
+    n_templates, intervals = int(found.n_templates[place]), found.intervals
+    has_interval = intervals is not None and n_templates > 1
+    low = _number(intervals.low[place]) if has_interval and intervals else None
+    high = _number(intervals.high[place]) if has_interval and intervals else None
+    dropped = int(intervals.dropped[place]) if low is not None and intervals else 0
+    value, error = _number(found.value[place]), _number(found.error[place]) if n_templates > 1 else None
+    margin = None if reach is None or error is None else error * float(reach[place])
     return MetricScore(
         value=value,
-        low=interval and _number(interval.low),
-        high=interval and _number(interval.high),
-        bounds=_bounds(metric, counts.tally),
+        low=low,
+        high=high,
+        standard_error=error,
+        analytic_low=None if margin is None or value is None else _number(value - margin),
+        analytic_high=None if margin is None or value is None else _number(value + margin),
+        bounds=bounds,
         fractions=tuple(
-            FractionCounts(
-                formula=fraction.formula(settings.undetected),
-                numerator=int(fraction.numerator(counts.total)),
-                denominator=int(fraction.denominator(counts.total)),
-            )
-            for fraction in metric.fractions
+            FractionCounts(formula=formula, numerator=int(above[place]), denominator=int(below[place]))
+            for formula, above, below in fractions
         ),
         n_templates=n_templates,
-        dropped=interval.dropped if interval else 0,
-        warnings=tuple(_metric_warnings(interval, n_templates, settings)),
+        effective_templates=_number(found.effective[place]),
+        dropped=dropped,
+        warnings=tuple(_metric_warnings(low, high, dropped, n_templates, settings)),
     )
 
 
-def _bounds(metric: Metric, tally: Tally) -> Bounds | None:
+def _bounds(metric: Metric, batch: Batch) -> list[Bounds | None]:
     """The score with all undetected answers moved to either extreme; then there is nothing to discard or keep."""
+    import numpy as np
+
     if metric.extremes is None:
-        return None
+        return [None] * len(batch.tallies)
     low_if, high_if = metric.extremes
+    totals = np.stack([tally.total for tally in batch.tallies])
     low, high = (
-        _number(metric.value(tally.counts("keep", tally.total @ scenario_matrix(scenario))))
+        metric.value(Counts(totals @ scenario_matrix(scenario) @ count_matrix(), "keep"))
         for scenario in metric.extremes
     )
-    return Bounds(low=low, high=high, low_if=low_if, high_if=high_if)
+    return [
+        Bounds(low=_number(low[place]), high=_number(high[place]), low_if=low_if, high_if=high_if)
+        for place in range(len(batch.tallies))
+    ]
 
 
 def _number(value: Array | float) -> float | None:
@@ -195,20 +290,22 @@ def _number(value: Array | float) -> float | None:
     return None if math.isnan(number) else number + 0.0
 
 
-def _metric_warnings(interval: Interval | None, n_templates: int, settings: Settings) -> Iterator[WarningCode]:
+def _metric_warnings(
+    low: float | None, high: float | None, dropped: int, n_templates: int, settings: Settings
+) -> Iterator[WarningCode]:
     if settings.interval is None:
         return
     if n_templates < 2:
         yield "one_template"
     elif n_templates < FEW_TEMPLATES:
         yield "few_templates"
-    if interval and interval.low == interval.high:
+    if low is not None and low == high:
         yield "no_spread"
-    if interval and interval.dropped:
+    if dropped:
         yield "undefined_resamples"
 
 
-def _group_warnings(tally: Tally, total: Counts) -> Iterator[WarningCode]:
+def _group_warnings(tally: Tally, total: Counts, place: int) -> Iterator[WarningCode]:
     pooled: dict[str, WarningCode] = {
         "split": "mixed_splits",
         "model": "mixed_models",
@@ -219,7 +316,7 @@ def _group_warnings(tally: Tally, total: Counts) -> Iterator[WarningCode]:
             yield code
     if any(tally.outcomes[outcome] for outcome in NOT_HAD):
         yield "not_had"
-    if total["biased_contexts"] != total["counter_biased_contexts"]:
+    if total["biased_contexts"][place] != total["counter_biased_contexts"][place]:
         yield "unbalanced_contexts"
     if tally.n_corrected:
         yield "wrong_labels"

@@ -10,7 +10,7 @@ from mbbq_gen.scoring.cells import Scenario, Undetected
 from mbbq_gen.scoring.observations import Labels
 
 FEW_TEMPLATES = 10
-"""Below this, a bootstrap over templates is known to be too sure of itself."""
+"""Below this, an interval over templates is wide and only roughly as sure as it says (docs/statistics.md)."""
 
 WarningCode = Literal[
     "one_template",
@@ -26,7 +26,7 @@ WarningCode = Literal[
 ]
 WARNINGS: dict[WarningCode, str] = {
     "one_template": "fewer than two templates: no interval can be given",
-    "few_templates": f"fewer than {FEW_TEMPLATES} templates: the interval is too narrow",
+    "few_templates": f"fewer than {FEW_TEMPLATES} templates: the interval is a rough one",
     "no_spread": "all resamples gave the same value: the interval says nothing about other templates",
     "undefined_resamples": "some resamples had an empty denominator; the interval is made from the others",
     "mixed_splits": "bias and control questions are pooled; group by split",
@@ -66,11 +66,18 @@ class MetricScore(Record):
     low: float | None
     """Lower end of the interval; None where there is none."""
     high: float | None
+    standard_error: float | None
+    """Cluster-robust, by the templates' influences; None where there are fewer than two templates."""
+    analytic_low: float | None
+    """Value minus t times the standard error: a check on the bootstrap; None where no interval was asked for."""
+    analytic_high: float | None
     bounds: Bounds | None
     """None for a metric that undetected answers do not bear on."""
     fractions: tuple[FractionCounts, ...]
     n_templates: int
     """Templates with rows in a denominator."""
+    effective_templates: float | None
+    """How many templates of equal size would count as much; None where a denominator is 0."""
     dropped: int
     """Resamples in which the score was undefined."""
     warnings: tuple[WarningCode, ...]

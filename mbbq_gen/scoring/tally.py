@@ -93,9 +93,13 @@ def tally_groups(frame: polars.DataFrame, columns: dict[str, str]) -> Iterator[T
     )
     names = ["everything", *keys]
     instances = _instances_by_group(frame, names, keys)
-    for values, part in sorted(counted.partition_by(names, as_dict=True).items(), key=lambda item: _order(item[0])):
+    clusters = counted["cluster"].unique().sort()
+    coded = counted.with_columns(
+        template=pl.col("cluster").replace_strict(clusters, range(len(clusters)), return_dtype=pl.Int32)
+    )
+    for values, part in sorted(coded.partition_by(names, as_dict=True).items(), key=lambda item: _order(item[0])):
         group = dict(zip(columns, values[1:], strict=True))
-        yield _tally_of(part, group, instances[values])
+        yield _tally_of(part, group, instances[values], clusters.to_list())
 
 
 def _order(values: tuple[object, ...]) -> list[tuple[bool, str]]:
@@ -114,23 +118,22 @@ def _instances_by_group(
     return {row[:-1]: row[-1] for row in rows.rows()}
 
 
-def _tally_of(part: polars.DataFrame, group: dict[str, str | None], n_instances: int) -> Tally:
+def _tally_of(part: polars.DataFrame, group: dict[str, str | None], n_instances: int, clusters: list[str]) -> Tally:
+    """What one group holds; `template` in `part` is a place in `clusters`, which is sorted."""
     import numpy as np
-    import polars as pl
 
-    outcomes = dict(part.group_by("outcome").agg(pl.col("rows").sum()).rows())
-    answered = part.drop_nulls("cell")
-    templates = tuple(answered["cluster"].unique().sort().to_list())
-    place = {template: index for index, template in enumerate(templates)}
-    cells = np.zeros((len(templates), len(CELLS)))
-    where = [place[template] for template in answered["cluster"]]
-    np.add.at(cells, (np.array(where, dtype=int), answered["cell"].to_numpy()), answered["rows"].to_numpy())
+    rows = part["rows"].to_numpy()
+    outcomes = np.bincount(part["outcome"].to_physical().to_numpy(), rows, len(get_args(Outcome)))
+    answered = part["cell"].is_not_null().to_numpy()
+    numbers, where = np.unique(part["template"].to_numpy()[answered], return_inverse=True)
+    cells = np.zeros((len(numbers), len(CELLS)))
+    np.add.at(cells, (where, part["cell"].fill_null(0).to_numpy()[answered]), rows[answered])
     return Tally(
         group=group,
         n_instances=n_instances,
-        outcomes={outcome: outcomes.get(outcome, 0) for outcome in get_args(Outcome)},
+        outcomes={outcome: int(count) for outcome, count in zip(get_args(Outcome), outcomes, strict=True)},
         pooled={name: part[name].n_unique() for name in ("model", "split", "benchmark")},
-        n_corrected=int(part.filter("was_corrected")["rows"].sum()),
-        templates=templates,
+        n_corrected=int(rows[part["was_corrected"].to_numpy()].sum()),
+        templates=tuple(clusters[number] for number in numbers),
         cells=cells,
     )

@@ -130,7 +130,9 @@ class Release(Pack):
 
     def takes(self, path: str) -> bool:
         """Whether a file that stands there is taken along."""
-        return path in self.pins or path in self.unpinned or any(fits(path, pattern) for pattern in self.take)
+        if path in self.pins or path in self.unpinned:
+            return True
+        return "\\" not in path and any(fits(path, pattern) for pattern in self.take)
 
 
 class Catalogue(Pack):

@@ -92,7 +92,7 @@ def collect(copy: Copy, release: Release) -> list[Collected]:
     used = {one.place for one in found.values()}
     found |= {one.path: one for one in _unpinned(copy, release, root, by_name) if one.place not in used}
     missing = [path for path in release.pins if release.requires(path) and path not in found]
-    missing += [pattern for pattern in release.required if not any(fits(path, pattern) for path in found)]
+    missing += [pattern for pattern in release.required if not any(fits(path, pattern) for path in (*found, *missing))]
     if missing:
         names = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
         raise DownloadError(f"{copy.label}: lacks {names} of {release.name}; give a whole copy with --from")

@@ -1,0 +1,93 @@
+"""`mbbq-gen data instantiate`: questions from a folder of templates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mbbq_gen.cli.options import (
+    Json,
+    Packs,
+    example,
+    one_of,
+    print_json,
+    resources,
+    say,
+    splits_of,
+    words,
+    write_lines,
+)
+from mbbq_gen.cli.progress import Bar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mbbq_gen.records import Instance
+
+
+@example(
+    "  mbbq-gen data instantiate BBQ/templates -o bbq.jsonl\n"
+    "  mbbq-gen data instantiate EsBBQ-CaBBQ --language es -o esbbq.jsonl\n"
+    "  mbbq-gen data instantiate my-templates --split bias,control -o mine.jsonl"
+)
+def instantiate(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Templates, or a checkout that holds them.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the questions go.", metavar="FILE")],
+    language: Annotated[
+        str | None, typer.Option(help="Only these languages, comma-separated; none: all.", metavar="XX")
+    ] = None,
+    form: Annotated[
+        str | None, typer.Option(help="starter, bbq or esbbq; none: found out from the folder.", metavar="FORM")
+    ] = None,
+    split: Annotated[str, typer.Option(help="bias, control or both; control only for the form starter.")] = "bias",
+    seed: Annotated[int, typer.Option(help="Seed of what the form bbq draws.")] = 0,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Fills templates and writes the questions as JSON Lines, for `run --instances`; the same ones every time.
+
+    Three forms are known: ours (templates.toml and a TOML file a language), BBQ's (CSV tables with a vocabulary) and
+    EsBBQ's (workbooks with a vocabulary). Says how many questions came of it, by language, split and category.
+    """
+    from mbbq_gen.datasets.template_folders import FORMS, load_template_folder
+    from mbbq_gen.records import to_jsonl
+
+    instances = load_template_folder(
+        folder,
+        form=one_of("form", form, FORMS) if form else None,
+        languages=words(language) if language else None,
+        splits=splits_of(split),
+        seed=seed,
+        resources=resources(packs),
+    )
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    with Bar("filling", None, "questions", delay=1.0) as bar:
+        write_lines(output, to_jsonl(_counted(instances, counts, bar)))
+    if as_json:
+        print_json(_summary(output, counts))
+    else:
+        _tell(output, counts)
+
+
+def _counted(instances: Iterable[Instance], counts: Counter[tuple[str, str, str, str]], bar: Bar) -> Iterator[Instance]:
+    """The instances, counted as they pass."""
+    for instance in instances:
+        counts[instance.benchmark, instance.language, instance.split, instance.category] += 1
+        bar.advance()
+        yield instance
+
+
+def _summary(output: Path, counts: Counter[tuple[str, str, str, str]]) -> dict[str, Any]:
+    keys = ("benchmark", "language", "split", "category")
+    rows = [dict(zip(keys, about, strict=True)) | {"questions": count} for about, count in counts.items()]
+    return {"output": str(output), "questions": counts.total(), "counts": rows}
+
+
+def _tell(output: Path, counts: Counter[tuple[str, str, str, str]]) -> None:
+    """Prints how many questions there are, by category, and says where they are."""
+    for (benchmark, language, split, category), count in counts.items():
+        typer.echo(f"{benchmark}  {language}  {split}  {category:<24}{count:>8,}")
+    say(f"{counts.total():,} questions written to {output}")

@@ -1,0 +1,72 @@
+"""How much each template pulls a score: the linear part of a score, by template.
+
+For a fraction F = Σ a / Σ b over templates, the influence of template t is (a_t − F · b_t) / Σ b; for a metric that
+combines fractions, the chain rule. The influences of a score add up to 0, and their sum of squares is the variance of
+the score over samples of templates, but for a factor that mends small numbers (Cameron & Miller 2015, "A
+Practitioner's Guide to Cluster-Robust Inference", §II; Davison & Hinkley 1997, §2.7). Everything analytic stands on
+them: standard errors, intervals, tests, and sums and differences of scores over the same templates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mbbq_gen.scoring.cells import Array, Counts
+    from mbbq_gen.scoring.metrics import Metric
+
+_STEP = 1e-6
+"""Of the numeric slope; the metrics are products and sums of fractions, so a central difference is exact but for it."""
+
+
+def influence(metric: Metric, by_template: Counts, total: Counts) -> Array:
+    """The influence of every template: shape (…, templates); NaN where the score is undefined.
+
+    `by_template` has one axis more than `total`, templates, at its end.
+    """
+    import numpy as np
+
+    values = [fraction.value(total) for fraction in metric.fractions]
+    pulls = np.zeros(by_template.values.shape[:-1])
+    for place, fraction in enumerate(metric.fractions):
+        slope = np.nan_to_num(_slope(metric, values, place))[..., None]
+        value = np.nan_to_num(values[place])[..., None]
+        base = np.maximum(fraction.denominator(total), 1.0)[..., None]
+        pulls += slope * (fraction.numerator(by_template) - value * fraction.denominator(by_template)) / base
+    undefined = np.isnan(metric.value(total))[..., None]
+    found: Array = np.where(undefined, np.nan, pulls)
+    return found
+
+
+def _slope(metric: Metric, values: list[Array], place: int) -> Array:
+    """How the metric changes with one of its fractions."""
+    above = [value + (_STEP if number == place else 0) for number, value in enumerate(values)]
+    below = [value - (_STEP if number == place else 0) for number, value in enumerate(values)]
+    slope: Array = (metric.combine(*above) - metric.combine(*below)) / (2 * _STEP)
+    return slope
+
+
+def effective_templates(metric: Metric, by_template: Counts) -> Array:
+    """How many templates of equal size would count as much as these: (Σ n)² / Σ n², the least over the denominators.
+
+    NaN where no row stands in a denominator (Kish 1965, "Survey Sampling", §8.2).
+    """
+    import numpy as np
+
+    found = []
+    for fraction in metric.fractions:
+        sizes = fraction.denominator(by_template)
+        squares = (sizes**2).sum(axis=-1)
+        empty = np.full(squares.shape, np.inf)
+        found.append(np.divide(sizes.sum(axis=-1) ** 2, squares, out=empty, where=squares > 0))
+    least: Array = np.min(found, axis=0)
+    return np.where(np.isinf(least), np.nan, least)
+
+
+def standard_error(pulls: Array, effective: Array) -> Array:
+    """The standard error that influences tell; NaN for fewer than two (effective) templates."""
+    import numpy as np
+
+    mended = np.divide(effective, effective - 1, out=np.full(np.shape(effective), np.nan), where=effective > 1)
+    error: Array = np.sqrt(mended * (pulls**2).sum(axis=-1))
+    return error
