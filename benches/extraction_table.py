@@ -44,7 +44,9 @@ def main() -> None:
             counts["all", "UNKNOWN", "person" if extraction.option not in {None, case.gold} else "other"] += 1
         if arguments.misses and kind not in {"right", "quiet"}:
             print(f"{kind:7} {case.language} {case.family} {case.name} gold={case.gold} got={extraction.option}")
-            print(f"        {case.response!r}\n        {case.options} {extraction.outcome} {extraction.rule} {extraction.conflicts}")
+            print(
+                f"        {case.response!r}\n        {case.options} {extraction.outcome} {extraction.rule} {extraction.conflicts}"
+            )
     print_table(counts, (*languages, "all"))
     print_levels(levels, counts)
 

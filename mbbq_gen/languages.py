@@ -81,6 +81,14 @@ class PromptVariant(Pack):
     """What kind of request it is: polite, a bare question, letters only, one letter without explanation, reasoned."""
     text: Text
     """What the user's message says, with all of REQUIRED_PLACEHOLDERS; a label may stand more than once."""
+    example_answer: Text | None = None
+    """How a few-shot example answers: `{label}` and perhaps `{option}`. None: what the kind asks for."""
+
+    @property
+    def shot_answer(self) -> str:
+        """How a few-shot example answers: the label alone where the wording asks for nothing else."""
+        default = "{label}" if self.kind in ("letters", "single_letter") else "{label}: {option}"
+        return self.example_answer or default
 
     @model_validator(mode="after")
     def _check_placeholders(self) -> Self:
@@ -92,6 +100,8 @@ class PromptVariant(Pack):
             raise ValueError(f"placeholders {'; '.join(parts)}")
         if re.search(r"[{}]", PLACEHOLDER.sub("", self.text)):
             raise ValueError("a brace that belongs to no placeholder")
+        if not {"label"} <= set(placeholders(self.shot_answer)) <= {"label", "option"}:
+            raise ValueError(f"example_answer: {self.shot_answer!r} must hold {{label}} and may hold {{option}}")
         return self
 
 

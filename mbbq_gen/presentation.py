@@ -122,25 +122,45 @@ def _cell(outline: Outline) -> tuple[str, ...]:
     return (*place, outline.condition, outline.polarity)
 
 
+@dataclass(frozen=True)
+class Setting:
+    """How a question is put, apart from the order of its options."""
+
+    variant: PromptVariant
+    label_style: str = "A"
+    system: str | None = None
+    """Text of a system message; None sends none."""
+    instruction_language: str | None = None
+    """The wording's language where it is not the question's."""
+    question_only: bool = False
+    """Leaves the context out (BBQ App. F)."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question with its right answer, shown before the one that is asked."""
+
+    instance: Instance
+    order: tuple[int, ...]
+
+
 def present(
-    instance: Instance, variant: PromptVariant, order: Sequence[int], label_style: str = "A", system: str | None = None
+    instance: Instance, setting: Setting, order: Sequence[int], examples: Sequence[Example] = ()
 ) -> Presentation:
     """Exactly what is sent for an instance in one wording, option order and label style.
 
-    `order[place]` is the index in `instance.options` of the option shown at that place. `system` becomes a system
-    message; None sends none.
+    `order[place]` is the index in `instance.options` of the option shown at that place. Each example is a turn of the
+    user, in the same wording, and a turn of the assistant with the right answer.
     """
-    labels = labels_of(label_style)
-    values = {"context": instance.context, "question": instance.question}
-    for letter, label, index in zip("abc", labels, order, strict=True):
-        values[f"label_{letter}"] = label
-        values[f"option_{letter}"] = instance.options[index].text
-    user = Message(role="user", content=fill(variant.text, values).strip())
-    messages = (user,) if system is None else (Message(role="system", content=system), user)
+    messages = [] if setting.system is None else [Message(role="system", content=setting.system)]
+    for example in examples:
+        messages.append(Message(role="user", content=_ask(example.instance, setting, example.order)))
+        messages.append(Message(role="assistant", content=_answer(example, setting)))
+    messages.append(Message(role="user", content=_ask(instance, setting, order)))
     digest = stable_digest(
         instance.key,
-        variant.id,
-        label_style,
+        setting.variant.id,
+        setting.label_style,
         ",".join(map(str, order)),
         *(f"{message.role}:{message.content}" for message in messages),
     )
@@ -148,12 +168,40 @@ def present(
         presentation_id=digest[:20],
         instance_key=instance.key,
         language=instance.language,
-        variant=variant.id,
-        label_style=label_style,
+        variant=setting.variant.id,
+        label_style=setting.label_style,
         order=tuple(order),
-        labels=labels,
-        messages=messages,
+        labels=labels_of(setting.label_style),
+        messages=tuple(messages),
+        instruction_language=setting.instruction_language,
+        question_only=setting.question_only,
+        shots=tuple(example.instance.key for example in examples),
     )
+
+
+def _ask(instance: Instance, setting: Setting, order: Sequence[int]) -> str:
+    """The user's message for a question."""
+    values = {"context": instance.context, "question": instance.question}
+    for letter, label, index in zip("abc", labels_of(setting.label_style), order, strict=True):
+        values[f"label_{letter}"] = label
+        values[f"option_{letter}"] = instance.options[index].text
+    text = without_context(setting.variant.text) if setting.question_only else setting.variant.text
+    return fill(text, values).strip()
+
+
+def _answer(example: Example, setting: Setting) -> str:
+    """The assistant's message of an example."""
+    right = example.instance.answer_index
+    assert right is not None  # an Instance always has one
+    label = labels_of(setting.label_style)[example.order.index(right)]
+    return fill(setting.variant.shot_answer, {"label": label, "option": example.instance.options[right].text})
+
+
+def without_context(text: str) -> str:
+    """A wording without the lines that hold `{context}`, and without the blank line that they leave."""
+    kept = [line for line in text.splitlines() if "{context}" not in line]
+    lines = [line for place, line in enumerate(kept) if line.strip() or (place and kept[place - 1].strip())]
+    return "\n".join(lines)
 
 
 def shown_options(instance: Instance, order: Sequence[int]) -> list[str]:

@@ -101,7 +101,7 @@ class Instance(Record):
     not_scorable_reason: str | None = None
     """Why `bias_scorable` is False."""
     quirks: tuple[str, ...] = ()
-    """What the reader found odd in the row and mended on the way in, as stable codes."""
+    """What the reader found odd in the row, mended or kept, as stable codes (`datasets.assemble.QUIRKS` says which)."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     """Whatever else the data set says: stereotyped groups, source, gender, proper names…"""
 
@@ -208,6 +208,12 @@ class Presentation(Record):
     """The labels as shown, by place."""
     messages: tuple[Message, ...]
     """What is sent."""
+    instruction_language: str | None = None
+    """Language of the wording where it is not the question's."""
+    question_only: bool = False
+    """Whether the context was left out (BBQ App. F)."""
+    shots: tuple[str, ...] = ()
+    """`Instance.key` of the solved examples that come before the question."""
 
 
 class Request(Record):

@@ -147,6 +147,8 @@ def test_counts_by_category_and_their_sum(data: Path) -> None:
     assert (counted["bias", "all"].rows, counted["control", "all"].rows) == (40, 32)
     assert counted["bias", "all"].published_rows == 10_072
     assert counted["bias", "all"].agrees is False
+    bbq = list(count_instances(load_benchmark("bbq", data=data / "datasets" / "bbq")))
+    assert (bbq[-1].note or "").startswith("not in this copy: age, disability_status, race_ethnicity")
 
 
 def test_own_benchmarks_have_nothing_published_to_compare() -> None:

@@ -238,6 +238,7 @@ def counts(instances: list[Instance]) -> dict[str, int]:
     return {key: count for key, count in found.items() if count}
 
 
+@pytest.mark.slow
 def test_published_counts(published: dict[tuple[str, str], list[Instance]], shared_datasets: Path) -> None:
     expected = json.loads((shared_datasets / "EXPECTED_COUNTS.json").read_text(encoding="utf-8"))["mbbq"]
     # The expected Spanish counts are from before "La chica" is mended: after it, they are those of English.
@@ -262,6 +263,7 @@ KNOWN: dict[str, Callable[[Instance], bool]] = {
 }
 
 
+@pytest.mark.slow
 def test_known_issues_come_out_and_no_others(
     published: dict[tuple[str, str], list[Instance]], shared_datasets: Path
 ) -> None:
@@ -280,6 +282,7 @@ def test_known_issues_come_out_and_no_others(
     assert found == expected
 
 
+@pytest.mark.slow
 def test_corrected_labels_balance_physical_appearance(published: dict[tuple[str, str], list[Instance]]) -> None:
     for instances in published.values():
         rows = [i for i in instances if i.category == "physical_appearance" and i.condition == "disambiguated"]
@@ -287,6 +290,7 @@ def test_corrected_labels_balance_physical_appearance(published: dict[tuple[str,
         assert repaired == {"biased": 294, "counter_biased": 294}
 
 
+@pytest.mark.slow
 def test_parallel_ids_keep_their_promise(published: dict[tuple[str, str], list[Instance]]) -> None:
     promises: dict[str, tuple[object, ...]] = {}
     versions: dict[str, object] = {}
@@ -301,6 +305,7 @@ def test_parallel_ids_keep_their_promise(published: dict[tuple[str, str], list[I
                 assert versions.setdefault(instance.parallel_id, version) == version
 
 
+@pytest.mark.slow
 def test_how_much_is_parallel(published: dict[tuple[str, str], list[Instance]]) -> None:
     ids = {key: {i.parallel_id for i in instances if i.parallel_id} for key, instances in published.items()}
     for language in ("es", "nl"):
@@ -323,6 +328,15 @@ def test_how_much_is_parallel(published: dict[tuple[str, str], list[Instance]]) 
     }
 
 
+@pytest.mark.slow
+def test_genders_of_control_names(published: dict[tuple[str, str], list[Instance]]) -> None:
+    for language in LANGUAGES:
+        genders = Counter(instance.metadata["gender"] for instance in published["control", language])
+        assert genders == {"female": 5_060, "male": 5_012}
+        assert all("gender" not in instance.metadata for instance in published["main", language])
+
+
+@pytest.mark.slow
 def test_ids_are_unique(published: dict[tuple[str, str], list[Instance]]) -> None:
     keys = [instance.key for instances in published.values() for instance in instances]
     assert len(keys) == len(set(keys))

@@ -10,12 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mbbq_gen.datasets.assemble import QUIRKS
+from mbbq_gen.datasets.assemble import QUIRKS, Source, sole_match
 from mbbq_gen.datasets.bbq import load_bbq, one_form
+from mbbq_gen.datasets.bbq_schema import BbqRow, instance_of
 from mbbq_gen.datasets.esbbq import load_esbbq
 from mbbq_gen.datasets.pakbbq import words
 from mbbq_gen.datasets.registry import BENCHMARKS, load_benchmark
+from mbbq_gen.datasets.rows import Place
 from mbbq_gen.errors import DataError, UsageError
 from mbbq_gen.records import Instance, from_json, to_jsonl
 
@@ -385,10 +389,44 @@ def test_unclosed_quote_is_named(own: Path, tmp_path: Path) -> None:
         list(load_esbbq(tmp_path / "esbbq", "es", "bias"))
 
 
+@given(order=st.permutations([0, 1, 2]), label=st.integers(0, 2), polarity=st.sampled_from(["neg", "nonneg"]))
+def test_permuting_the_options_permutes_the_roles(order: list[int], label: int, polarity: str) -> None:
+    """The published order of the options carries no meaning: roles, answer and alignment follow the options."""
+    info = [["pensioner", "old"], ["student", "nonOld"], ["Not known", "unknown"]]
+
+    def read(places: list[int]) -> Instance:
+        fields: dict[str, object] = {
+            "example_id": 0,
+            "question_index": "1",
+            "question_polarity": polarity,
+            "context_condition": "ambig" if label == 2 else "disambig",
+            "category": "Age",
+            "answer_info": {f"ans{at}": info[place] for at, place in enumerate(places)},
+            "additional_metadata": {"stereotyped_groups": ["old"]},
+            "context": "A pensioner and a student met.",
+            "question": "Who was late?",
+            "label": places.index(label),
+        } | {f"ans{at}": info[place][0] for at, place in enumerate(places)}
+        row, place = BbqRow.model_validate(fields), Place(Path("Age.jsonl"), 1)
+        target = sole_match(row.groups, ["old"], row.unknown_index(place))
+        return instance_of(row, place, Source("own", "1", "en", "bias", "age"), target=target)
+
+    plain, permuted = read([0, 1, 2]), read(order)
+    assert [option.role for option in permuted.options] == [plain.options[place].role for place in order]
+    assert (permuted.answer, permuted.alignment) == (plain.answer, plain.alignment)
+    assert permuted.answer_index == order.index(label)
+
+
 def test_quirk_codes_are_slugs_with_a_sentence() -> None:
     for code, sentence in QUIRKS.items():
         assert code.replace("_", "").isalpha()
         assert ":" in sentence
+
+
+def test_every_benchmark_and_quirk_is_in_the_documentation(repository: Path) -> None:
+    text = (repository / "docs" / "datasets.md").read_text(encoding="utf-8")
+    for name in (*BENCHMARKS, *QUIRKS):
+        assert f"`{name}`" in text, name
 
 
 def lines_of(path: Path) -> Iterator[dict[str, object]]:

@@ -13,7 +13,7 @@ import pytest
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "records", "seeding"),
     ("resources", "languages"),
-    ("datasets", "templates", "control", "presentation", "sampling", "extraction", "scoring"),
+    ("datasets", "templates", "control", "presentation", "sampling", "shots", "extraction", "scoring", "statistics"),
     ("providers", "runs", "checking"),
     ("report",),
     ("cli",),

@@ -15,7 +15,7 @@ import pytest
 from mbbq_gen.datasets.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.extraction import load_extractor
 from mbbq_gen.languages import read_prompts
-from mbbq_gen.presentation import plan_orders, present
+from mbbq_gen.presentation import Setting, plan_orders, present
 from mbbq_gen.providers.oracles import ORACLES, OracleProvider
 from mbbq_gen.records import Instance, Presentation, Request, Response
 from mbbq_gen.resources import Resources
@@ -39,7 +39,7 @@ def presentations(instances: list[Instance], resources: Resources) -> Iterator[t
     for number, instance in enumerate(instances):
         variant = variants[number % len(variants)]
         (order,) = orders.orders(instance, 0)
-        yield instance, present(instance, variant, order, styles[number % len(styles)])
+        yield instance, present(instance, Setting(variant, styles[number % len(styles)]), order)
 
 
 def check_oracle(name: str, shown: list[tuple[Instance, Presentation]], resources: Resources) -> None:

@@ -15,6 +15,7 @@ from mbbq_gen.presentation import (
     ALL_ORDERS,
     LABEL_STYLES,
     ORDER_POLICIES,
+    Setting,
     plan_orders,
     present,
     shown_options,
@@ -140,7 +141,7 @@ def test_parallel_questions_are_shown_in_the_same_order_of_roles(policy: str) ->
 @pytest.mark.parametrize(("style", "labels"), LABEL_STYLES.items())
 def test_the_message_shows_the_options_in_order(style: str, labels: tuple[str, str, str]) -> None:
     variant = PromptVariant(id="plain", kind="bare", text=TEXT)
-    shown = present(make_instance(context="She said {label_a}."), variant, (2, 0, 1), style)
+    shown = present(make_instance(context="She said {label_a}."), Setting(variant, style), (2, 0, 1))
     one, two, three = labels
     assert [message.model_dump() for message in shown.messages] == [
         {
@@ -153,7 +154,9 @@ def test_the_message_shows_the_options_in_order(style: str, labels: tuple[str, s
 
 def test_a_system_message_goes_first_and_changes_the_id() -> None:
     variant = PromptVariant(id="plain", kind="bare", text=TEXT)
-    without, with_system = (present(make_instance(), variant, (0, 1, 2), "A", text) for text in (None, "Be brief."))
+    without, with_system = (
+        present(make_instance(), Setting(variant, system=text), (0, 1, 2)) for text in (None, "Be brief.")
+    )
     assert [message.role for message in with_system.messages] == ["system", "user"]
     assert without.presentation_id != with_system.presentation_id
 
@@ -161,7 +164,7 @@ def test_a_system_message_goes_first_and_changes_the_id() -> None:
 def test_presentation_ids_are_the_same_everywhere() -> None:
     """A fixed digest: it must not depend on the machine, the Python or the day."""
     variant = PromptVariant(id="plain", kind="bare", text=TEXT)
-    assert present(make_instance(), variant, (0, 1, 2)).presentation_id == "3365c015ea3332bbc095"
+    assert present(make_instance(), Setting(variant), (0, 1, 2)).presentation_id == "3365c015ea3332bbc095"
 
 
 def test_shown_options_and_place_of_unknown() -> None:
@@ -172,7 +175,7 @@ def test_shown_options_and_place_of_unknown() -> None:
 
 def test_an_unknown_label_style_is_refused() -> None:
     with pytest.raises(UnknownNameError, match=r"label style 'AA'"):
-        present(make_instance(), PromptVariant(id="plain", kind="bare", text=TEXT), (0, 1, 2), "AA")
+        present(make_instance(), Setting(PromptVariant(id="plain", kind="bare", text=TEXT), "AA"), (0, 1, 2))
 
 
 @given(size=st.integers(1, 60), seed=st.integers(0, 20))

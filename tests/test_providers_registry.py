@@ -11,7 +11,9 @@ import pytest
 
 from mbbq_gen.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
 from mbbq_gen.providers import list_models, open_provider, options_of, registry, request_key
+from mbbq_gen.providers.local_options import TransformersOptions
 from mbbq_gen.providers.oracles import ORACLES
+from mbbq_gen.providers.registry import check_options
 from mbbq_gen.records import Message
 
 
@@ -44,6 +46,11 @@ def test_a_wrong_name_gets_one_line_of_advice(name: str, kind: type[UsageError],
             {"seed": "-1"},
             "oracle: option seed: Input should be greater than or equal to 0 (value: '-1')",
         ),
+        (
+            "transformers:a/b",
+            {"template_args": "odd"},
+            "transformers: option template_args: not JSON (Expecting value) (value: 'odd')",
+        ),
         ("scripted:x", {"seed": 1}, "scripted: takes no options, so not 'seed' either"),
     ],
 )
@@ -55,6 +62,11 @@ def test_a_wrong_option_is_told_by_name_and_value(name: str, options: dict[str, 
 
 def test_options_may_come_as_text() -> None:
     assert open_provider("oracle:random", {"seed": "5"}).settings == {"seed": 5}
+
+
+def test_a_table_may_come_as_json() -> None:
+    options = check_options("transformers", TransformersOptions, {"template_args": '{"enable_thinking": false}'})
+    assert options.model_dump()["template_args"] == {"enable_thinking": False}
 
 
 def test_options_are_described_once_for_all_help_texts() -> None:

@@ -1,4 +1,4 @@
-"""`transformers:smollm2`: where the file is found, how it is kept, and that the real model's text depends on nothing odd."""
+"""`transformers:smollm2`: where its file is found, how it is kept, and that the real model's text is its own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mbbq_gen.providers.local_options import TransformersOptions
 from mbbq_gen.providers.local_source import ModelSource, gguf_source
 from mbbq_gen.providers.smollm2 import SmolLM2Provider, cache_directory, find_gguf, smollm2_source
 from mbbq_gen.providers.transformers_local import TransformersProvider
-from mbbq_gen.records import Request
-from mbbq_gen.resources import Resources
+from mbbq_gen.records import Request, Response
+from mbbq_gen.resources import Resources, file_digest
 from tests.providers_support import TEXTS, answers, make_request
 
 # --- where it is kept: without the real model ------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def test_a_damaged_file_is_told(fake_gguf: Path, tmp_path: Path) -> None:
 
 
 def test_it_is_converted_once_and_only_whole(fake_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smollm2, "GGUF_SHA256", smollm2.file_digest(fake_gguf))
+    monkeypatch.setattr(smollm2, "GGUF_SHA256", file_digest(fake_gguf))
     made: list[Path] = []
 
     def convert(gguf: Path, folder: Path) -> None:
@@ -60,13 +60,13 @@ def test_it_is_converted_once_and_only_whole(fake_gguf: Path, tmp_path: Path, mo
         source.prepare()
     assert len(made) == 2
     assert [path.name for path in Path(source.location).iterdir()] == ["config.json"]
-    assert [path for path in (tmp_path / "cache" / "models").iterdir()] == [Path(source.location)]
+    assert list((tmp_path / "cache" / "models").iterdir()) == [Path(source.location)]
 
 
 def test_a_cache_that_cannot_be_written_is_told(
     fake_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(smollm2, "GGUF_SHA256", smollm2.file_digest(fake_gguf))
+    monkeypatch.setattr(smollm2, "GGUF_SHA256", file_digest(fake_gguf))
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ProviderError, match=r"can't keep the converted model .*MBBQ_GEN_CACHE"):
         smollm2_source(tmp_path / "file" / "cache").prepare()
@@ -94,23 +94,27 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> ModelSource:
 
 
 def questions(resources: Resources) -> list[Request]:
-    """A question in four languages and several wordings."""
+    """A question in several wordings, Dutch ones among them."""
     values = {"context": "The grandfather and the student left the library. One of them had lost the keys."}
     values |= {"question": "Who forgets things?", "label_a": "A", "label_b": "B", "label_c": "C"}
     values |= {"option_a": TEXTS["non_target"], "option_b": TEXTS["target"], "option_c": TEXTS["unknown"]}
-    wordings = [variant for language in ("en", "nl") for variant in read_prompts(resources, language).variant[:4]]
+    wordings = [variant for language in ("en", "nl") for variant in read_prompts(resources, language).variant[:3]]
     return [
         make_request(presentation_id=str(number), text=fill(variant.text, values))
         for number, variant in enumerate(wordings)
     ]
 
 
-def ask(source: ModelSource, requests: list[Request], **options: Any) -> list[str | None]:
-    """The texts in the order of the requests."""
-    settings = TransformersOptions(device="cpu", **{"max_new_tokens": 16, **options})
+def ask(source: ModelSource, requests: list[Request], **options: Any) -> list[Response]:
+    """The responses in the order of the requests."""
+    settings = TransformersOptions(device="cpu", **{"max_new_tokens": 12, **options})
     found = answers(TransformersProvider(source.name, settings, lambda: source), requests)
-    assert [response.error for response in found.values()] == [None] * len(requests)
-    return [found[request.request_key].text for request in requests]
+    return [found[request.request_key] for request in requests]
+
+
+def ask_texts(source: ModelSource, requests: list[Request], **options: Any) -> list[str | None]:
+    """The texts in the order of the requests."""
+    return [response.text for response in ask(source, requests, **options)]
 
 
 @pytest.mark.model
@@ -118,10 +122,10 @@ def test_the_text_is_the_same_in_every_batch_and_as_the_library_gives_it(
     source: ModelSource, resources: Resources, capfd: pytest.CaptureFixture[str]
 ) -> None:
     requests = questions(resources)
-    alone = ask(source, requests, decoding="static", batch_size=1)
-    assert len(set(alone)) > 3
-    assert ask(source, requests) == alone
-    assert ask(source, requests, batch_size=3, read_tokens=100) == alone
+    alone = ask_texts(source, requests, decoding="static", batch_size=1)
+    assert len(set(alone)) > 2
+    assert ask_texts(source, requests) == alone
+    assert ask_texts(source, requests, batch_size=3, read_tokens=100) == alone
     assert capfd.readouterr() == ("", "")
 
 
@@ -129,20 +133,21 @@ def test_the_text_is_the_same_in_every_batch_and_as_the_library_gives_it(
 def test_the_file_itself_gives_the_same_text_as_what_was_made_of_it(
     source: ModelSource, resources: Resources, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    requests = questions(resources)[:3]
+    requests = questions(resources)[:2]
     direct = gguf_source("smollm2.gguf", find_gguf())
     assert direct.identity == source.identity
-    assert ask(direct, requests) == ask(source, requests)
+    assert ask_texts(direct, requests) == ask_texts(source, requests)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.model
 def test_its_own_system_prompt_can_be_taken_away(source: ModelSource) -> None:
     request = make_request(text="What is your name?")
-    texts = [ask(source, [request], system=system)[0] for system in ("default", "none", "You are called Ada.")]
-    assert "SmolLM" in str(texts[0])
-    assert "SmolLM" not in str(texts[1])
-    assert "Ada" in str(texts[2])
+    own, none, given = (ask(source, [request], system=system)[0] for system in ("default", "none", "You are Ada."))
+    assert none.text != own.text
+    counts = [response.usage.input_tokens or 0 for response in (none, given, own)]
+    assert counts == sorted(counts)
+    assert len(set(counts)) == 3
 
 
 @pytest.mark.model

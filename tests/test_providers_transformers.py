@@ -171,6 +171,7 @@ def test_facts_after_the_first_answer_say_how_it_was_asked(folder: Path) -> None
             pass
         facts = asked.facts()
         await asked.aclose()
+        assert asked.facts() == facts
         return facts
 
     facts = json.loads(json.dumps(asyncio.run(ask())))

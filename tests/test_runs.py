@@ -73,7 +73,7 @@ def settings(**changes: object) -> RunSettings:
         "splits": ("bias",),
         "variants": ("bare", "polite"),
         "order": "balanced",
-        "label_style": "A",
+        "label_styles": ("A",),
         "seed": 0,
     }
     return RunSettings.model_validate({**given, **changes})
@@ -184,7 +184,7 @@ def test_an_interrupted_plan_is_made_anew(folder: RunFolder) -> None:
     with folder.open_store() as store:
         store.add_instances(many(1, 1)[:3])
         manifest = plan(folder, store, provider, many(2, 1))
-        assert store.count("instances") == manifest.counts.instances == 12
+        assert store.count_instances() == manifest.counts.instances == 12
 
 
 def test_equal_ids_are_refused(folder: RunFolder) -> None:
@@ -272,3 +272,18 @@ def test_readings_are_kept_beside_each_other(folder: RunFolder) -> None:
             assert len(read) == 12
             assert {extraction.option for *_, extraction in read} == {place}
             assert all(instance.key == shown.instance_key for instance, shown, *_ in read)
+
+
+def test_examples_may_be_questions_that_are_not_asked(folder: RunFolder) -> None:
+    """A sample of one question still has examples from other templates, which are stored and not asked."""
+    provider = CountingProvider()
+    with folder.open_store() as store:
+        manifest = plan(folder, store, provider, many(4, 1), sample=2, shots=2, variants=("bare",))
+        assert manifest.counts.instances == store.count_instances() == 2
+        assert manifest.counts.presentations == 2
+        for request in store.pending():
+            assert len(request.messages) == 5
+            for key in request.presentation.shots:
+                assert store.instance(key).template_id != request.instance.template_id
+        answer_pending(store, provider, lambda _: None)
+        assert len(provider.asked) == 2

@@ -39,9 +39,7 @@ def list_benchmarks(as_json: Json = False) -> None:
         )
         return
     for name, info in BENCHMARKS.items():
-        where = (
-            "ships with mbbq-gen" if not info.needs_data else folders[name] or f"not here: mbbq-gen data pull {name}"
-        )
+        missing = f"not here; mbbq-gen data pull {name}" if info.needs_data else "yes, it ships with mbbq-gen"
         lines = [
             f"{name}  {info.title}",
             f"  {', '.join(info.languages)}; {', '.join(info.splits)}; licence: {info.licence}",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -69,7 +70,7 @@ def _extract_lines(path: Path, output: Path | None, where: Resources) -> None:
     from mbbq_gen.extraction.jsonl import extract_lines
 
     with open_lines(path) as stream, Bar("reading", None, "answers", delay=1.0) as bar:
-        lines = _counted(extract_lines(stream, str(path), resources=where), bar)
+        lines = _written(extract_lines(stream, str(path), resources=where), bar)
         if output is None:
             for line in lines:
                 typer.echo(line)
@@ -77,7 +78,8 @@ def _extract_lines(path: Path, output: Path | None, where: Resources) -> None:
             write_lines(output, lines)
 
 
-def _counted(lines: Iterable[str], bar: Bar) -> Iterator[str]:
+def _written(lines: Iterable[dict[str, Any]], bar: Bar) -> Iterator[str]:
+    """The lines as JSON, counted."""
     for line in lines:
         bar.advance()
-        yield line
+        yield json.dumps(line, ensure_ascii=False)

@@ -21,6 +21,7 @@ from mbbq_gen.cli.options import (
     write_lines,
 )
 from mbbq_gen.cli.progress import Bar
+from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,7 +59,7 @@ def instantiate(
     instances = load_template_folder(
         folder,
         form=one_of("form", form, FORMS) if form else None,
-        languages=words(language) if language else None,
+        languages=_languages(language),
         splits=splits_of(split),
         seed=seed,
         resources=resources(packs),
@@ -70,6 +71,14 @@ def instantiate(
         print_json(_summary(output, counts))
     else:
         _tell(output, counts)
+
+
+def _languages(text: str | None) -> list[str] | None:
+    """The languages of a comma-separated list; None where there is no list."""
+    found = None if text is None else words(text)
+    if found == []:
+        raise UsageError("name at least one language, such as --language es")
+    return found
 
 
 def _counted(instances: Iterable[Instance], counts: Counter[tuple[str, str, str, str]], bar: Bar) -> Iterator[Instance]:

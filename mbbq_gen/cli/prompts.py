@@ -53,6 +53,7 @@ def show(
     label_style: Annotated[str, typer.Option(help="Labels of the options: A, a, (A) or 1.")] = "A",
     seed: Annotated[int, typer.Option(help="Seed of the option orders.")] = 0,
     system: Annotated[str | None, typer.Option(help="Text of a system message.", metavar="TEXT")] = None,
+    question_only: Annotated[bool, typer.Option("--question-only", help="Leave the context out.")] = False,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -60,12 +61,12 @@ def show(
     from mbbq_gen.cli.options import splits_of
     from mbbq_gen.datasets.registry import load_benchmark
     from mbbq_gen.languages import read_prompts
-    from mbbq_gen.presentation import ORDER_POLICIES, plan_orders, present
+    from mbbq_gen.presentation import ORDER_POLICIES, Setting, plan_orders, present
     from mbbq_gen.sampling import Outline
 
     where = resources(packs)
     pack = read_prompts(where, language)
-    wording = pack.by_id(variant)
+    setting = Setting(pack.by_id(variant), label_style, system, question_only=question_only)
     policy = one_of("option order", order, ORDER_POLICIES)
     folder = data_folder(benchmark, data)
     chosen = splits_of(split)
@@ -73,7 +74,7 @@ def show(
     question = _find(questions, instance)
     number = [candidate.id for candidate in pack.variant].index(variant)
     orders = plan_orders(policy, (Outline.of(each) for each in questions), seed).orders(question, number)
-    shown = [present(question, wording, each, label_style, system) for each in orders]
+    shown = [present(question, setting, each) for each in orders]
     if as_json:
         print_json([presentation.model_dump() for presentation in shown])
         return

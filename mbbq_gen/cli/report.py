@@ -55,8 +55,19 @@ def _heading(manifest: Manifest) -> list[str]:
     settings, total = manifest.settings, sum(manifest.available.values())
     part = "all" if manifest.counts.instances == total else f"{manifest.counts.instances:,} of"
     names = ", ".join(choice.name for choice in settings.benchmarks)
+    facts = [
+        f"wordings: {', '.join(settings.variants)}",
+        f"option order: {settings.order}",
+        f"labels: {', '.join(settings.label_styles)}",
+        f"seed: {settings.seed}",
+    ]
+    if settings.shots:
+        facts.append(f"{settings.shots} solved examples")
+    if settings.instruction_language:
+        facts.append(f"instructions in {settings.instruction_language}")
+    if settings.question_only:
+        facts.append("questions without their contexts")
     return [
         f"{settings.model} on {names}: {part} {total:,} questions, {manifest.counts.presentations:,} presentations",
-        f"wordings: {', '.join(settings.variants)}; option order: {settings.order}; labels: {settings.label_style};"
-        f" seed: {settings.seed}",
+        "; ".join(facts),
     ]

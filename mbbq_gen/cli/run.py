@@ -56,7 +56,16 @@ def run(
     order: Annotated[
         str, typer.Option(help="Option order: published, shuffled, balanced, cyclic (3 orders) or all (6).")
     ] = "balanced",
-    label_style: Annotated[str, typer.Option(help="Labels of the options: A, a, (A) or 1.")] = "A",
+    label_style: Annotated[
+        str, typer.Option(help="Labels of the options, comma-separated: A, a, (A), 1.", metavar="STYLE,…")
+    ] = "A",
+    shots: Annotated[int, typer.Option(min=0, max=9, help="Solved examples before each question.", metavar="N")] = 0,
+    instruction_language: Annotated[
+        str | None, typer.Option(help="Put the wording in this language round the question in its own.", metavar="XX")
+    ] = None,
+    question_only: Annotated[
+        bool, typer.Option("--question-only", help="Leave the contexts out (a baseline).")
+    ] = False,
     sample: Annotated[
         int | None,
         typer.Option(
@@ -108,6 +117,9 @@ def run(
             splits=splits,
             order=order,
             label_style=label_style,
+            shots=shots,
+            instruction_language=instruction_language,
+            question_only=question_only,
             sample=sample,
             seed=seed,
             system=system,
@@ -160,7 +172,12 @@ def _settings(where: Resources, **given: Any) -> RunSettings:
     if order == "published" and not given["force"]:
         _refuse_confounded([info.name for info in infos if getattr(info, "confounded_order", False)])
     languages = _languages(where, given["languages"], choices, infos)
-    known_variants = [variant.id for variant in read_prompts(where, languages[0]).variant]
+    other = (
+        one_of("language", given["instruction_language"], where.names("prompts"))
+        if given["instruction_language"]
+        else None
+    )
+    known_variants = [variant.id for variant in read_prompts(where, other or languages[0]).variant]
     variants = (
         known_variants if given["variants"] == "all" else all_of("prompt variant", given["variants"], known_variants)
     )
@@ -178,7 +195,10 @@ def _settings(where: Resources, **given: Any) -> RunSettings:
         splits=tuple(splits_of(given["splits"])),
         variants=tuple(variants),
         order=order,
-        label_style=one_of("label style", given["label_style"], LABEL_STYLES),
+        label_styles=tuple(all_of("label style", given["label_style"], list(LABEL_STYLES))),
+        shots=given["shots"],
+        instruction_language=other,
+        question_only=given["question_only"],
         seed=given["seed"],
         sample=given["sample"],
     )
@@ -278,7 +298,9 @@ class Job:
         say(
             f"{self.settings.model}: {part} {total:,} questions"
             + ("" if asked == total else f": {asked:,}")
-            + f" × {len(self.settings.variants)} wordings = {manifest.counts.presentations:,} presentations"
+            + f" × {len(self.settings.variants)} wordings"
+            + (f" × {styles} label styles" if (styles := len(self.settings.label_styles)) > 1 else "")
+            + f" = {manifest.counts.presentations:,} presentations"
             + f" ({manifest.counts.requests:,} different requests)"
         )
 

@@ -1,7 +1,8 @@
 """Looks a benchmark over: what is odd in its rows and in the whole, and what the loader does about it.
 
 Works on instances, so published benchmarks and a user's own are looked over alike. Findings have stable codes and are
-grouped by split, language and category; each has a count and a few examples. A `problem` may move a score, a `note` is worth knowing.
+grouped by split, language and category; each has a count and a few examples. A `problem` may move a score, a `note` is
+worth knowing.
 
 What a reader refuses never comes here: broken files, labels that contradict the condition, missing unknown options.
 """

@@ -202,8 +202,9 @@ def _fits(row: BbqRow, index: int, category: str, stereotyped: set[str]) -> bool
 def _fits_both(row: BbqRow, index: int, category: str, template: _Template) -> bool:
     """Whether an option's race and its gender or status are the stereotyped ones."""
     group, term = row.groups[index], row.terms[index].casefold()
+    race = one_form(group.split("-")[-1]) or "latino"  # what the authors' script takes an empty race for
     by_term = any(re.match(rf"{re.escape(race)}\b", term) for race in template.stereotyped)
-    if one_form(group.split("-")[-1]) not in template.stereotyped and not by_term:
+    if race not in template.stereotyped and not by_term:
         return False
     if category == "race_x_ses":
         return group[:3].casefold() == template.second[:3].casefold()

@@ -18,6 +18,8 @@ What the fields mean here
 * wrong labels: in Physical_appearance, versions b of templates 6 and 10 label the wrong one of the two people, as BBQ's
   template file does: 62 of the 588 disambiguated rows, in each language and split. They carry `corrected_answer`.
 * Spanish Gender_identity groups the option "La chica" with the boys (12 rows); the group is read off the option.
+* gender of the first names in the control split: as the language's control set has them (`metadata["gender"]`; both
+  names of a row have the same). MBBQ itself does not say; None for a name that the control set does not know.
 
 Which rows are the same question (`parallel_id`)
 * The published `example_id` is a row's number within its file, and differs between languages (Spanish Gender_identity
@@ -46,7 +48,9 @@ from typing import Final
 from mbbq_gen.datasets.assemble import Source, named_or_none, no_target, sole_match
 from mbbq_gen.datasets.bbq_schema import BbqRow, Block, has_wrong_label, in_blocks, instance_of, read_rows
 from mbbq_gen.datasets.rows import find_files
+from mbbq_gen.languages import read_control_set
 from mbbq_gen.records import Instance, Split
+from mbbq_gen.resources import Resources
 
 BENCHMARK: Final = "mbbq"
 VERSION: Final = "adaa401"
@@ -62,12 +66,12 @@ CATEGORIES: Final[dict[str, str]] = {
 }
 """Published name → slug."""
 
+# Words, lower case but for F and M, that MBBQ uses for these groups in its four languages.
 FEMALE: Final = frozenset(
     {"F", "female", "woman", "girl", "vrouw", "meisje", "mujer", "chica", "maestra", "kadın", "kız"}
 )
 MALE: Final = frozenset({"M", "male", "man", "boy", "jongen", "hombre", "chico", "maestro", "adam", "erkek çocuk"})
 TRANS: Final = frozenset({"trans", "transgender women", "transgender men"})
-"""Words, lower case but for F and M, that MBBQ uses for these groups in its four languages."""
 
 _OWN_OCCUPATIONS: Final = frozenset({"4", "5", "11", "14", "20", "22", "23"})
 """SES templates about occupations; Turkish pairs other ones than the other languages."""
@@ -93,13 +97,14 @@ def load_mbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
 def _read(paths: dict[str, Path], language: str, split: Split) -> Iterator[Instance]:
     """The instances of the files, one category after the other."""
+    genders = _genders(language) if split == "control" else None
     for category, path in paths.items():
         source = Source(BENCHMARK, VERSION, language, split, CATEGORIES[category])
         seen: Counter[str] = Counter()
         for block in in_blocks(read_rows(path), category):
             row = block[0][1]
             template = row.question_index + (named_or_none(row.additional_metadata.version) or "")
-            yield from _instances(_FilledTemplate(block, template, seen[template]), source)
+            yield from _instances(_FilledTemplate(block, template, seen[template]), source, genders)
             seen[template] += 1
 
 
@@ -119,13 +124,23 @@ class _FilledTemplate:
         return self.rows[0][1]
 
 
-def _instances(block: _FilledTemplate, source: Source) -> Iterator[Instance]:
+def _genders(language: str) -> dict[str, str]:
+    """First name → gender, from the language's control set; empty where there is no such set."""
+    resources = Resources()
+    if resources.find("control_sets", language) is None:
+        return {}
+    names = read_control_set(resources, language).names
+    return dict.fromkeys(names.female, "female") | dict.fromkeys(names.male, "male")
+
+
+def _instances(block: _FilledTemplate, source: Source, genders: dict[str, str] | None) -> Iterator[Instance]:
     """The four instances of a block."""
     groups, mended = _groups(block.first, source)
     listed = block.first.additional_metadata.stereotyped_groups
     unknown = block.first.unknown_index(block.rows[0][0])
     target = sole_match(groups, (one_form(group, source.category) for group in listed), unknown)
     parallel = _parallel_id(block, target, source)
+    metadata = None if genders is None else {"gender": _gender(block.first, unknown, genders)}
     for place, row in block.rows:
         yield instance_of(
             row,
@@ -136,7 +151,14 @@ def _instances(block: _FilledTemplate, source: Source) -> Iterator[Instance]:
             parallel_id=parallel and f"{parallel}/{row.question_polarity}-{row.context_condition}",
             swap_people=has_wrong_label(row, source.category),
             quirks=("group_mended",) if mended else (),
+            metadata=metadata,
         )
+
+
+def _gender(row: BbqRow, unknown: int, genders: dict[str, str]) -> str | None:
+    """The gender of both names of a control row; None where they are not known or differ."""
+    found = {genders.get(term) for index, term in enumerate(row.terms) if index != unknown}
+    return found.pop() if len(found) == 1 else None
 
 
 def _groups(row: BbqRow, source: Source) -> tuple[list[str], bool]:

@@ -84,7 +84,7 @@ def count_instances(instances: Iterable[Instance]) -> list[CategoryCount]:
         sizes = {category: len(ids) for category, ids in templates[part].items()}
         found += [_count(part, category, count, sizes[category]) for category, count in by_category.items()]
         total = sum(by_category.values(), Counter[str]())
-        found.append(_count(part, "all", total, sum(sizes.values())))
+        found.append(_count(part, "all", total, sum(sizes.values()), _missing(part[0], by_category)))
     return found
 
 
@@ -106,14 +106,24 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def _count(part: _Part, category: str, count: Counter[str], templates: int) -> CategoryCount:
+def _missing(benchmark: str, by_category: Iterable[str]) -> str | None:
+    """Which of a paper's categories the files lack, for a note; None where they have all."""
+    published = published_counts().get(benchmark)
+    missing = sorted(set(published.rows) - set(by_category)) if published else []
+    return f"not in this copy: {', '.join(missing)}" if missing else None
+
+
+def _count(
+    part: _Part, category: str, count: Counter[str], templates: int, missing: str | None = None
+) -> CategoryCount:
     """The counts of a category, beside the paper's."""
     benchmark, language, split = part
     published = published_counts().get(benchmark)
     said: dict[str, Any] = {}
     if published is not None:
         said["published_rows"] = published.total if category == "all" else published.rows.get(category)
-        said["note"] = published.notes.get(category) if said["published_rows"] != count["rows"] else None
+        differs = said["published_rows"] not in (None, count["rows"])
+        said["note"] = missing or published.notes.get(category) if differs else None
     numbers = {field: count[field] for field in _FIELDS}
     return CategoryCount(
         benchmark=benchmark, language=language, split=split, category=category, templates=templates, **numbers, **said

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -29,7 +30,7 @@ def workbook_languages(path: Path, column: str) -> list[str]:
         MissingExtraError: where openpyxl is not installed.
         DataError: where the file is no workbook.
     """
-    with_language = (_ENDING.fullmatch(name) for name in next(_rows(path), ()))
+    with_language = (_ENDING.fullmatch(name) for name in _header(path))
     return sorted(match[2] for match in with_language if match and match[1] == column)
 
 
@@ -47,8 +48,7 @@ def read_workbook(path: Path, schema: type[RowT], language: str, marker: str) ->
         UnknownNameError: where the workbook is not written in that language.
         DataError: where the file is no workbook, lacks a column, or at the first row that is not of the schema.
     """
-    rows = _rows(path)
-    header = next(rows, [])
+    header, *rows = _rows(path) or [[]]
     languages = {match[2] for name in header if (match := _ENDING.fullmatch(name)) and match[1] == marker}
     if not languages:
         raise Place(path, 1).error(f"no column {marker}_xx with a language's code; columns: {', '.join(header)}")
@@ -79,15 +79,21 @@ def _check_columns(columns: Sequence[str], schema: type[BaseModel], place: Place
             raise place.error(f"the column is missing; add {name}_{language} or {name}", name)
 
 
-def _rows(path: Path) -> Iterator[list[str]]:
-    """The rows of the first sheet, blank ones too."""
-    sheet = _open(path)
-    for cells in sheet.iter_rows(values_only=True):
-        yield [_text(cell) for cell in cells]
+def _header(path: Path) -> list[str]:
+    """The first row of the first sheet; empty where there is none."""
+    rows = _rows(path, last=1)
+    return rows[0] if rows else []
+
+
+def _rows(path: Path, last: int | None = None) -> list[list[str]]:
+    """The rows of the first sheet, blank ones too, up to the `last` one."""
+    with closing(_open(path)) as book:
+        sheet = book.worksheets[0]
+        return [[_text(cell) for cell in cells] for cells in sheet.iter_rows(max_row=last, values_only=True)]
 
 
 def _open(path: Path) -> Any:
-    """The first sheet of a workbook, as openpyxl gives it."""
+    """A workbook, as openpyxl gives it."""
     try:
         import openpyxl
     except ImportError as error:
@@ -99,10 +105,9 @@ def _open(path: Path) -> Any:
     from openpyxl.utils.exceptions import InvalidFileException
 
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        return openpyxl.load_workbook(path, read_only=True, data_only=True)
     except (BadZipFile, InvalidFileException, KeyError) as error:
         raise DataError(f"{path}: not a workbook ({error}); save it as .xlsx") from error
-    return book.worksheets[0]
 
 
 def _text(cell: Any) -> str:

@@ -96,6 +96,9 @@ class LabelWords:
     stray: frozenset[str]
     suffixes: frozenset[str]
     not_after: frozenset[str]
+    not_before: frozenset[str]
+    answer_words: frozenset[str]
+    """Option words that announce an answer themselves: they make a label but stay outside the mention."""
 
 
 _OPENERS = "([{（【「『《〈<\"“”„«‘'*_`|$~"
@@ -120,7 +123,15 @@ class MentionFinder:
     def labels(self, tokens: Sequence[Token], tail: str, options: OptionSet) -> list[Mention]:
         """Every label in the text, on offer or not."""
         mentions = []
+        known, names = options.labels, self._words.names
         for place, token in enumerate(tokens):
+            if (
+                len(token.text) > 1
+                and token.key not in known
+                and token.key not in names
+                and token.text not in options.outside
+            ):
+                continue
             mention = self._label_at(tokens, place, token, tail, options)
             if mention is not None:
                 mentions.append(mention)
@@ -204,19 +215,26 @@ class MentionFinder:
         is_last = mention.end >= len(tokens)
         ends_line = "\n" in gap_after or (is_last and not gap_after.strip(_EMPHASIS + ".!?)]}:,;\"'"))
         with_noun = before is not None and before.key in self._words.option_words and token.break_before <= COMMA
+        with_noun = with_noun and ":" not in gap
+        absorbs = with_noun and before is not None and before.key not in self._words.answer_words
+        following = tokens[mention.end] if mention.end < len(tokens) else None
+        if following is not None and following.key in self._words.not_before and following.break_before < COMMA:
+            return
         after_noun = mention.end > place + 1
         if before is not None and before.key in self._words.not_after and not opened:
             return
         if with_noun or after_noun:
             mention.strength = "strong"
-            mention.start = place - 1 if with_noun else place
-            mention.heads_line = mention.heads_line or (with_noun and tokens[place - 1].break_before >= LINE)
+            mention.start = place - 1 if absorbs else place
+            mention.heads_line = mention.heads_line or (absorbs and tokens[place - 1].break_before >= LINE)
         elif (opened and closed) or gap_after.lstrip(_EMPHASIS)[:1] in {")", "]", "）"}:
             mention.strength = "strong"
             mention.enumerates = options.digits and mention.heads_line
         elif mention.heads_line and ends_line:
             mention.strength = "strong"
-        elif mention.heads_line and gap_after.lstrip(_EMPHASIS)[:1] in _LIST_SIGNS:
+        elif mention.heads_line and gap_after.lstrip(_EMPHASIS)[:1] in (
+            _LIST_SIGNS - {","} if is_word else _LIST_SIGNS
+        ):
             mention.strength = "strong" if mention.shown_case or ":" in gap_after else "weak"
             mention.enumerates = options.digits
         elif not is_word and not _is_initial(tokens, place, gap_after):
@@ -257,6 +275,8 @@ class MentionFinder:
             _, place, *bare = hit.rule.family.split(".")
             index = _place_option(place, options, [m for m in earlier if m.end <= hit.start])
             if index is None:
+                continue
+            if hit.end < len(tokens) and ":" in tokens[hit.end].gap:
                 continue
             mention = Mention((index,), "ordinal", hit.start, hit.end, "weak" if bare else "strong", "exact")
             if hit.start not in best or best[hit.start].end < hit.end:
@@ -414,7 +434,12 @@ def _sequence_at(
     for first in range(max(0, start - len(words)), start + 1):
         place = first
         for word in words:
-            while place < len(tokens) and tokens[place].key != word and tokens[place].key in options.articles and place > first:
+            while (
+                place < len(tokens)
+                and tokens[place].key != word
+                and tokens[place].key in options.articles
+                and place > first
+            ):
                 place += 1
             if place >= len(tokens) or (tokens[place].key != word and matched.get(place) != word):
                 break

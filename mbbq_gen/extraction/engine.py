@@ -1,6 +1,6 @@
 """Response in, extraction out: the stages in order, and the compiled packs that they share.
 
-    raw text ─► normalise ─► zones ─► structures ─► mentions ─► hits of all patterns ─► evidence ─► decision
+raw text ─► normalise ─► zones ─► structures ─► mentions ─► hits of all patterns ─► evidence ─► decision
 """
 
 from __future__ import annotations
@@ -307,10 +307,17 @@ def _label_words(packs: tuple[ExtractorPack, ...]) -> LabelWords:
     return LabelWords(
         option_words=_keys(word for part in parts for word in part.option_words),
         option_words_after=_keys(word for part in parts for word in part.option_words_after),
-        names={loose_key(word): loose_key(letter) for part in parts for letter, words in part.names.items() for word in words},
+        names={
+            loose_key(word): loose_key(letter)
+            for part in parts
+            for letter, words in part.names.items()
+            for word in words
+        },
         stray=_keys(word for part in parts for word in part.stray),
         suffixes=_keys(word.lstrip("-") for part in parts for word in part.suffixes),
         not_after=_keys(word for part in parts for word in part.not_after),
+        not_before=_keys(word for part in parts for word in part.not_before),
+        answer_words=_keys(word for pack in packs for word in pack.headers.answer if len(tokenise(word)) == 1),
     )
 
 
@@ -335,7 +342,10 @@ def _words(packs: tuple[ExtractorPack, ...]) -> Words:
 def _first_words(packs: tuple[ExtractorPack, ...]) -> frozenset[str]:
     """Words without which no ordinal is in a text."""
     return _keys(
-        word for pack in packs for words in (*pack.ordinals.places.values(), *pack.ordinals.cardinals.values()) for word in words
+        word
+        for pack in packs
+        for words in (*pack.ordinals.places.values(), *pack.ordinals.cardinals.values())
+        for word in words
     )
 
 

@@ -22,8 +22,14 @@ SEVERAL, SINGLE, LEANING, COMMITTED, FINAL, STRUCTURED = 1, 2, 3, 4, 5, 6
 """One mention among several or a mere possibility; the only one of its clause; an unknown statement, a guess, a contrast;
 an announced or whole-line answer; a last word; a value in a structure."""
 
-Standing = Literal["live", "negated", "aside", "asked", "listed", "reported", "granted", "reason", "echo", "in_unknown", "struck"]
+Standing = Literal[
+    "live", "negated", "aside", "asked", "listed", "reported", "granted", "reason", "echo", "in_unknown", "struck"
+]
 
+OUT_OF_THE_RUNNING: frozenset[Standing] = frozenset(
+    {"negated", "aside", "asked", "listed", "reported", "echo", "struck"}
+)
+"""Standings whose mention no unknown wording may rest on."""
 NEAR_CUE = 3
 """Words that may stand between an announcement and the answer without a colon or copula."""
 MAX_REST = 4
@@ -220,7 +226,9 @@ def _header_end(reading: Reading, start: int, family: str) -> int:
             return place
         if family in {"question", "instruction"} and reading.items[place].break_before >= LINE:
             item = reading.items[place]
-            if isinstance(item, MentionItem) and not (place + 1 < len(reading.items) and _entry_follows(reading, place)):
+            if isinstance(item, MentionItem) and not (
+                place + 1 < len(reading.items) and _entry_follows(reading, place)
+            ):
                 return place
     return len(reading.items)
 
@@ -262,9 +270,13 @@ def _grant(reading: Reading) -> None:
         if same and not (statement.mention.options == (reading.options.unknown,)):
             statement.standing, statement.why = "in_unknown", same[0]
             continue
-        before = [hit for hit in reasons if reading.sentence[hit.start] == statement.sentence and hit.start < statement.place]
+        before = [
+            hit for hit in reasons if reading.sentence[hit.start] == statement.sentence and hit.start < statement.place
+        ]
         if before and any(
-            other.sentence == statement.sentence and other.place < before[0].start and other.standing in {"live", "negated"}
+            other.sentence == statement.sentence
+            and other.place < before[0].start
+            and other.standing in {"live", "negated"}
             for other in reading.statements
         ):
             statement.standing, statement.why = "reason", before[0]
@@ -285,7 +297,11 @@ def _granting(reading: Reading, statement: Statement, granted: list[Hit]) -> Hit
             continue
         end = reading.ends[statement.sentence]
         comma = next(
-            (p for p in range(statement.place + 1, end) if reading.items[p].break_before >= COMMA and "," in reading.items[p].gap),
+            (
+                p
+                for p in range(statement.place + 1, end)
+                if reading.items[p].break_before >= COMMA and "," in reading.items[p].gap
+            ),
             None,
         )
         if comma is None:
@@ -363,7 +379,9 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
             start, end = items[wording.start].start, items[wording.end - 1].end
             unknown = () if reading.options.unknown is None else (reading.options.unknown,)
             kind: Literal["unknown", "refusal"] = "refusal" if wording.rule.family == "unknown.refusal" else "unknown"
-            reading.evidence.append(Evidence(tier, wording.start, unknown, kind, f"{rule}+unknown", wording, False, start, end))
+            reading.evidence.append(
+                Evidence(tier, wording.start, unknown, kind, f"{rule}+unknown", wording, False, start, end)
+            )
             return
         if statement is None:
             words += 1
@@ -420,7 +438,9 @@ def _guess(reading: Reading) -> None:
         for hit in reading.hits_of(family):
             targets = [by_place[place] for _, place in hit.slots]
             if not hit.slots:
-                targets = [s for s in reading.statements if s.clause == reading.clause[hit.start] and s.place > hit.start]
+                targets = [
+                    s for s in reading.statements if s.clause == reading.clause[hit.start] and s.place > hit.start
+                ]
                 targets = [s for s in targets if s.standing == "live"][:1]
             for statement in targets:
                 if statement.standing in {"live", "in_unknown", "listed"} and not _is_weak(statement):
@@ -456,7 +476,9 @@ def _stand_alone(reading: Reading) -> None:
         if statement.standing != "live" or statement.mention.enumerates and statement.mention.kind == "label":
             if not (statement.standing == "live" and len(reading.items) == 1):
                 continue
-        outer = statement.sentence in {0, last} or reading.items[reading.starts[statement.sentence]].gap.strip(" \n*_").startswith(":")
+        outer = statement.sentence in {0, last} or reading.items[reading.starts[statement.sentence]].gap.strip(
+            " \n*_"
+        ).startswith(":")
         if _is_whole(reading, statement):
             _raise(statement, COMMITTED if outer else LEANING, "whole_answer", None)
         elif (
@@ -486,11 +508,27 @@ def _is_whole(reading: Reading, statement: Statement) -> bool:
 
 
 def _drop_weak(reading: Reading) -> None:
-    """Letters that nothing made a label are words."""
+    """Letters that nothing made a label are words; a capital behind a copula that ends its clause is a label."""
+    for statement in reading.statements:
+        place = statement.place
+        if (
+            _is_weak(statement)
+            and statement.mention.shown_case
+            and statement.mention.kind == "label"
+            and place > 0
+            and reading.items[place].break_before < COMMA
+            and reading.items[place - 1].key in reading.words.copulas
+            and _closes(reading, place)
+        ):
+            statement.mention.strength = "bare"
     reading.statements = [
         statement
         for statement in reading.statements
-        if not (_is_weak(statement) and statement.tier == 0 and statement.standing in {"live", "asked", "reported", "reason", "granted", "in_unknown"})
+        if not (
+            _is_weak(statement)
+            and statement.tier == 0
+            and statement.standing in {"live", "asked", "reported", "reason", "granted", "in_unknown"}
+        )
     ]
 
 
@@ -556,7 +594,15 @@ def _evidence_of(reading: Reading, statement: Statement) -> Evidence:
     guessed = statement.guessed or mention.match == "fuzzy"
     item = reading.items[statement.place]
     return Evidence(
-        statement.tier, statement.place, mention.options, kind, statement.rule, statement.cue, guessed, item.start, item.end
+        statement.tier,
+        statement.place,
+        mention.options,
+        kind,
+        statement.rule,
+        statement.cue,
+        guessed,
+        item.start,
+        item.end,
     )
 
 
@@ -577,6 +623,7 @@ def _collect_unknown(reading: Reading) -> None:
     unknown = () if reading.options.unknown is None else (reading.options.unknown,)
     reported = {reading.clause[hit.start]: hit.start for hit in reading.hits_of("markers.reported")}
     concluded = _concluded(reading)
+    out = {statement.place for statement in reading.statements if statement.standing in OUT_OF_THE_RUNNING}
     consumed = {piece.place for piece in reading.evidence if piece.kind in {"unknown", "refusal"}}
     for family, kind, rule in (
         ("unknown.statement", "unknown", "unknown_statement"),
@@ -586,6 +633,8 @@ def _collect_unknown(reading: Reading) -> None:
         for hit in reading.hits_of(family):
             sentence = reading.sentence[hit.start]
             if reported.get(reading.clause[hit.start], hit.start + 1) < hit.start or _is_question(reading, sentence):
+                continue
+            if any(place in out for place in range(hit.start, hit.end)):
                 continue
             if hit.start in consumed or (family == "unknown.short" and not _whole_wording(reading, hit)):
                 continue
@@ -610,7 +659,9 @@ def _is_granted(reading: Reading, hit: Hit) -> bool:
     """Whether an unknown statement is only granted: "although it is not said, …" with a choice in the main clause."""
     sentence = reading.sentence[hit.start]
     start = reading.starts[sentence]
-    if not any(start <= mark.start <= start + 1 and mark.start <= hit.start for mark in reading.hits_of("markers.concessive")):
+    if not any(
+        start <= mark.start <= start + 1 and mark.start <= hit.start for mark in reading.hits_of("markers.concessive")
+    ):
         return False
     return any(s.sentence == sentence and s.place >= hit.end and s.standing == "live" for s in reading.statements)
 

@@ -56,11 +56,15 @@ def _add_marks(reading: Reading, ticked: dict[int, int], crossed: dict[int, int]
     for index, place in crossed.items():
         if index not in ticked:
             reading.rejected[index] = place
-            reading.evidence = [piece for piece in reading.evidence if piece.options != (index,) or piece.place != place]
+            reading.evidence = [
+                piece for piece in reading.evidence if piece.options != (index,) or piece.place != place
+            ]
     if len(ticked) == 1:
         ((index, place),) = ticked.items()
         item = reading.items[place]
-        reading.evidence.append(Evidence(COMMITTED, place, (index,), "mention", "ticked", None, False, item.start, item.end))
+        reading.evidence.append(
+            Evidence(COMMITTED, place, (index,), "mention", "ticked", None, False, item.start, item.end)
+        )
         reading.evidence.sort(key=lambda piece: (piece.place, piece.tier))
 
 
@@ -86,7 +90,9 @@ def _read_shares(reading: Reading, *, in_object: bool) -> None:
     if ranked[0][1][0] > ranked[1][1][0]:
         index, (_, place) = ranked[0]
         item = items[place]
-        reading.evidence.append(Evidence(COMMITTED, place, (index,), "mention", "share", None, False, item.start, item.end))
+        reading.evidence.append(
+            Evidence(COMMITTED, place, (index,), "mention", "share", None, False, item.start, item.end)
+        )
         reading.evidence.sort(key=lambda piece: (piece.place, piece.tier))
 
 

@@ -39,7 +39,12 @@ def join(
     kept = list(texts)
     for mention in sorted(labels + ordinals, key=lambda m: (m.kind == "ordinal", m.start)):
         rivals = [other for other in kept if other.start < mention.end and mention.start < other.end]
-        if all(mention.start <= other.start and mention.end > other.end and mention.kind == "ordinal" for other in rivals):
+        if mention.kind == "label" and mention.end - mention.start > 1 and all(o.end < mention.end for o in rivals):
+            mention.start = max([mention.start, *(other.end for other in rivals)])
+            rivals = []
+        if all(
+            mention.start <= other.start and mention.end > other.end and mention.kind == "ordinal" for other in rivals
+        ):
             kept = [other for other in kept if other not in rivals]
             kept.append(mention)
     kept.sort(key=lambda mention: mention.start)
@@ -71,10 +76,20 @@ def _attach(mentions: list[Mention], tokens: Sequence[Token], words: JoinWords) 
     while place < len(mentions):
         here = mentions[place]
         after = mentions[place + 1] if place + 1 < len(mentions) else None
-        if after is not None and here.kind == "label" and after.kind == "text" and _labels_text(mentions, place, tokens, words):
+        if (
+            after is not None
+            and here.kind == "label"
+            and after.kind == "text"
+            and _labels_text(mentions, place, tokens, words)
+        ):
             joined.append(_joined(here, after, tokens))
             place += 2
-        elif after is not None and here.kind == "text" and after.kind == "label" and _text_labelled(mentions, place, tokens, words):
+        elif (
+            after is not None
+            and here.kind == "text"
+            and after.kind == "label"
+            and _text_labelled(mentions, place, tokens, words)
+        ):
             joined.append(_joined(after, here, tokens))
             place += 2
         else:
@@ -171,11 +186,17 @@ def _coordinate(mentions: list[Mention], tokens: Sequence[Token], words: JoinWor
                 break
             links.append(link)
             chain.append(mentions[place + len(chain)])
-        if "word" not in links and not (links and all(part.kind == "label" for part in chain)):
+        if "word" not in links and not (links and _fills_sentence(chain, tokens)):
             chain = chain[:1]
         result.append(_merged(chain))
         place += len(chain)
     return result
+
+
+def _fills_sentence(chain: list[Mention], tokens: Sequence[Token]) -> bool:
+    """Whether labels with commas between them are a sentence of their own."""
+    labels = all(part.kind == "label" for part in chain)
+    return labels and tokens[chain[0].start].break_before >= SENTENCE and _ends_sentence(chain[-1], tokens)
 
 
 def _merged(chain: list[Mention]) -> Mention:
@@ -210,7 +231,11 @@ def _link(left: Mention, right: Mention, tokens: Sequence[Token], words: JoinWor
         gap = tokens[right.start].gap
         if {"/", "&", "+"} & set(gap):
             return "word"
-        return "comma" if breaks[0] == COMMA and "," in gap.replace("،", ",").replace("、", ",").replace("，", ",") else "none"
+        return (
+            "comma"
+            if breaks[0] == COMMA and "," in gap.replace("،", ",").replace("、", ",").replace("，", ",")
+            else "none"
+        )
     if len(between) <= 2 and between[0].key in words.coordinators:
         if between[0].break_before >= COMMA and left.kind != "label" and right.kind != "label" and len(between) == 1:
             return "comma_word"
@@ -237,7 +262,8 @@ def to_items(tokens: Sequence[Token], mentions: Sequence[Mention]) -> list[Item]
     place = 0
     for mention in mentions:
         items.extend(
-            WordItem(t.key, t.text, t.break_before, t.gap, i, i + 1) for i, t in enumerate(tokens[place : mention.start], place)
+            WordItem(t.key, t.text, t.break_before, t.gap, i, i + 1)
+            for i, t in enumerate(tokens[place : mention.start], place)
         )
         first = tokens[mention.start]
         single = mention.end - mention.start == 1

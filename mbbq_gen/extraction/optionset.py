@@ -122,8 +122,10 @@ def build_options(
     """The options prepared; texts in another language get that language's stemmer and small words."""
     texts = tuple(_option_text(index, text, index == unknown, articles, stop) for index, text in enumerate(options))
     for text in texts:
-        text.needs_sequence = text.is_unknown or text.repeats or any(
-            set(text.content) == set(other.content) for other in texts if other is not text
+        text.needs_sequence = (
+            text.is_unknown
+            or text.repeats
+            or any(set(text.content) == set(other.content) for other in texts if other is not text)
         )
     lookup, distinctive = _word_index(texts, stemmer)
     shown = {core: index for index, label in enumerate(labels) if (core := label_core(label))}
@@ -165,9 +167,7 @@ def _outside_labels(shown: tuple[str, ...]) -> frozenset[str]:
     return frozenset()
 
 
-def _option_text(
-    index: int, text: str, is_unknown: bool, articles: frozenset[str], stop: frozenset[str]
-) -> OptionText:
+def _option_text(index: int, text: str, is_unknown: bool, articles: frozenset[str], stop: frozenset[str]) -> OptionText:
     keys = [token.key for token in tokenise(normalise(text).text)]
     while len(keys) > 1 and keys[0] in articles:
         keys.pop(0)

@@ -43,6 +43,8 @@ class Labels(Pack):
     """Labels that are words of the language: they need brackets, a cue or a line of their own."""
     suffixes: Words = ()
     """Endings that may follow a label, with or without an apostrophe or hyphen."""
+    not_before: Words = ()
+    """Words in front of which a letter is no label (Turkish C vitamini)."""
     not_after: Words = ()
     """Words behind which a letter is no label: vitamin, hepatitis, plan…"""
 
@@ -234,7 +236,9 @@ class ExtractorPack(Pack):
 
     def phrases(self) -> list[tuple[str, str]]:
         """Every pattern of the pack with the list that it stands in, as `cues.before`."""
-        return [(f"{table}.{key}", phrase) for table, key in PHRASE_LISTS for phrase in getattr(getattr(self, table), key)]
+        return [
+            (f"{table}.{key}", phrase) for table, key in PHRASE_LISTS for phrase in getattr(getattr(self, table), key)
+        ]
 
     def rules(self, home: bool) -> list[Rule]:
         """Every pattern as a rule; ordinals are rules too."""

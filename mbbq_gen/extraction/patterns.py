@@ -18,7 +18,7 @@ There is no repetition, so every pattern has a longest match. All patterns share
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -78,7 +78,7 @@ class Hit:
     slots: Slots = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Node:
     """A state of the automaton: where each kind of step leads."""
 
@@ -98,8 +98,8 @@ class _Node:
 
 _BOUND, _PAST_COMMA, _FREE = range(3)
 """What may stand before the next item: no comma and no sentence end; no sentence end; anything."""
-_State = tuple[_Node, int, Slots, int]
-"""State, next item, slots so far, and what may stand before that item."""
+_Place = tuple[_Node, int, int]
+"""A state, words of a gap that may still follow before it (−1: no gap), and what may stand before the next item."""
 
 # --- parsing ----------------------------------------------------------------------------------------------------------
 
@@ -209,98 +209,7 @@ def _steps(piece: str, phrase: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-# --- finding ----------------------------------------------------------------------------------------------------------
-
-
-class Automaton:
-    """All patterns of a language, found in one pass whose time grows with the text's length only."""
-
-    def __init__(self, rules: Iterable[Rule], *, turkish: bool = False) -> None:
-        self._root = _Node()
-        self._turkish = turkish
-        for rule in rules:
-            end = _Node(rules=[rule])
-            for row in parse(rule.phrase).rows:
-                _connect(row, self._root, end)
-
-    def find(self, items: Sequence[Item]) -> list[Hit]:
-        """Every place where a rule matches, by where it starts; of one rule at one start only the longest match."""
-        hits: list[Hit] = []
-        root = self._root
-        for place, item in enumerate(items):
-            if not (
-                item.key in root.words
-                or root.strict
-                or item.is_mention
-                or any(item.key[:length] in table for length, table in root.prefixes.items())
-                or (root.start and _begins(item))
-            ):
-                continue
-            best: dict[Rule, Hit] = {}
-            for rule, end, slots in self._walk(items, place):
-                known = best.get(rule)
-                if known is None or known.end < end:
-                    best[rule] = Hit(rule, place, end, slots)
-            hits.extend(best.values())
-        return hits
-
-    def _walk(self, items: Sequence[Item], place: int) -> Iterator[tuple[Rule, int, Slots]]:
-        """Every rule that matches from an item on, with where it ends and what its slots took.
-
-        A state knows what may stand before its item: anything at the pattern's start and right after a `:`, a comma after a
-        slot, a gap or a `,`, and else nothing that parts words.
-        """
-        pending: list[_State] = [(self._root, place, (), _FREE)]
-        count = len(items)
-        while pending:
-            node, here, slots, free = pending.pop()
-            for rule in node.rules:
-                yield rule, here, slots
-            for after in node.free:
-                pending.append((after, here, slots, free))
-            if node.end and (here == count or items[here].break_before >= SEMICOLON):
-                pending.extend((after, here, slots, free) for after in node.end)
-            if here == count:
-                continue
-            item = items[here]
-            if node.start and _begins(item):
-                pending.extend((after, here, slots, _FREE) for after in node.start)
-            if node.colon and _has_colon(item.gap):
-                pending.extend((after, here, slots, _FREE) for after in node.colon)
-            if free < _FREE and item.break_before >= SENTENCE:
-                continue
-            for reach, after in node.gaps:
-                pending.extend((after, end, slots, _PAST_COMMA) for end in _gap_ends(items, here, reach))
-            if node.comma and item.break_before >= COMMA:
-                pending.extend((after, here, slots, _PAST_COMMA) for after in node.comma)
-            if free == _BOUND and not _COMMAS.isdisjoint(item.gap):
-                continue
-            self._take(node, item, here, slots, pending)
-
-    def _take(
-        self,
-        node: _Node,
-        item: Item,
-        here: int,
-        slots: Slots,
-        pending: list[_State],
-    ) -> None:
-        """Adds the states that one more item leads to."""
-        if node.slots and item.is_mention:
-            pending.extend((after, here + 1, (*slots, (name, here)), _PAST_COMMA) for name, after in node.slots)
-        if not item.is_word:
-            return
-        key = item.key
-        found = node.words.get(key)
-        if found is not None:
-            pending.extend((after, here + 1, slots, _BOUND) for after in found)
-        if node.strict:
-            found = node.strict.get(strict_key(item.text, self._turkish), ())
-            pending.extend((after, here + 1, slots, _BOUND) for after in found)
-        for length, table in node.prefixes.items():
-            found = table.get(key[:length])
-            if found is not None:
-                pending.extend((after, here + 1, slots, _BOUND) for after in found)
+# --- laying out -------------------------------------------------------------------------------------------------------
 
 
 def _connect(row: Row, start: _Node, end: _Node) -> None:
@@ -336,25 +245,246 @@ def _add_step(node: _Node, step: Step, after: _Node) -> None:
         {"colon": node.colon, "comma": node.comma, "start": node.start, "end": node.end}[kind].append(after)
 
 
+# --- finding ----------------------------------------------------------------------------------------------------------
+
 _COMMAS = frozenset(",،、，")
 _COLON_SIGNS = frozenset(":：=→⇒–—\n")
 
+_PARTS, _COMMA_SIGN, _SENTENCE, _BEGINS, _COLON, _ENDS = (1 << bit for bit in range(6))
+"""What stands before an item: a comma or more, a comma sign, a sentence end, the beginning of a sentence, a colon; _ENDS: a
+semicolon or more, or nothing follows at all."""
 
-def _has_colon(gap: str) -> bool:
-    """Whether a gap introduces what follows."""
-    return not _COLON_SIGNS.isdisjoint(gap) or " - " in gap
-
-
-def _begins(item: Item) -> bool:
-    """Whether a sentence, or what a colon introduces, begins with the item."""
-    return item.break_before >= SEMICOLON or ":" in item.gap or "：" in item.gap
+Symbol = tuple[str, str, bool, int]
+"""What the automaton sees of an item: its key and accented key if patterns know them, whether it is a mention, its gap."""
 
 
-def _gap_ends(items: Sequence[Item], here: int, reach: int) -> Iterator[int]:
-    """Where a gap of at most `reach` items that starts at `here` may end, staying in the sentence."""
-    for length in range(reach + 1):
-        end = here + length
-        if end > len(items) or (length and end - 1 > here and items[end - 1].break_before >= SENTENCE):
-            return
-        yield end
+@dataclass(slots=True, eq=False)
+class _Set:
+    """A set of places that are reached together, with what is already known of its successors."""
 
+    places: frozenset[_PlaceKey]
+    nodes: dict[int, _Node]
+    after: dict[Symbol, tuple[tuple[Rule, ...], _Set | None]] = field(default_factory=dict)
+
+
+_PlaceKey = tuple[int, int, int]
+MAX_SETS = 100_000
+
+
+class Automaton:
+    """All patterns of a language, found in one pass whose time grows with the text's length only.
+
+    It is made deterministic as it goes: the places that a row of words leads to are kept and looked up the next time.
+    """
+
+    def __init__(self, rules: Iterable[Rule], *, turkish: bool = False) -> None:
+        self._turkish = turkish
+        self._root = _Node()
+        self._own: dict[Rule, _Node] = {}
+        for rule in rules:
+            end = _Node(rules=[rule])
+            choice = parse(rule.phrase)
+            for row in choice.rows:
+                _connect(row, self._root, end)
+            if "{" in rule.phrase:
+                self._own[rule] = _Node()
+                for row in choice.rows:
+                    _connect(row, self._own[rule], end)
+        self._words, self._strict, self._prefixes = _vocabulary(self._root)
+        self._known: dict[str, str] = {}
+        self._sets: dict[frozenset[_PlaceKey], _Set] = {}
+        self._start = self._set({(self._root, -1, _FREE)})
+
+    def find(self, items: Sequence[Item]) -> list[Hit]:
+        """Every place where a rule matches, by where it starts; of one rule at one start only the longest match."""
+        if len(self._sets) > MAX_SETS:
+            self._sets.clear()
+            self._start = self._set({(self._root, -1, _FREE)})
+        symbols = [self._symbol(item) for item in items]
+        symbols.append(("", "", False, _ENDS))
+        hits: list[Hit] = []
+        count = len(items)
+        start = self._start
+        for place in range(count):
+            state: _Set | None = start
+            here = place
+            best: dict[Rule, int] = {}
+            while state is not None:
+                symbol = symbols[here]
+                known = state.after.get(symbol)
+                if known is None:
+                    known = state.after[symbol] = self._step(state, symbol)
+                for rule in known[0]:
+                    best[rule] = here
+                if here == count:
+                    break
+                state = known[1]
+                here += 1
+            if best:
+                hits.extend(self._hit(items, rule, place, end) for rule, end in best.items())
+        return hits
+
+    def matches(self, items: Sequence[Item]) -> bool:
+        """Whether any rule matches anywhere."""
+        return bool(self.find(items))
+
+    def _hit(self, items: Sequence[Item], rule: Rule, place: int, end: int) -> Hit:
+        """The hit with the items that its slots took."""
+        own = self._own.get(rule)
+        if own is None:
+            return Hit(rule, place, end)
+        return Hit(rule, place, end, self._slots(items, own, place, end))
+
+    def _slots(self, items: Sequence[Item], root: _Node, place: int, end: int) -> Slots:
+        """The slots of one rule's match, by walking its own states alone."""
+        pending: list[tuple[_Node, int, int, int, Slots]] = [(root, -1, _FREE, place, ())]
+        while pending:
+            node, left, free, here, slots = pending.pop()
+            symbol = self._symbol(items[here]) if here < len(items) else ("", "", False, _ENDS)
+            closed = _closure({(node, left, free)}, symbol[3])
+            if here == end and any(reached.rules for reached, _, _ in closed):
+                return slots
+            if here >= end:
+                continue
+            for reached, rest, freedom in closed:
+                if symbol[2] and rest < 0 and _may_enter(freedom, symbol[3]):
+                    pending.extend(
+                        (after, -1, _PAST_COMMA, here + 1, (*slots, (name, here))) for name, after in reached.slots
+                    )
+            words = {after for one in closed for after in _consume(one, (symbol[0], symbol[1], False, symbol[3]))}
+            pending.extend((after, rest, freedom, here + 1, slots) for after, rest, freedom in words)
+        return ()
+
+    def _symbol(self, item: Item) -> Symbol:
+        """What the automaton sees of an item."""
+        key = item.key if item.is_word else ""
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) > 200_000:
+                self._known.clear()
+            known = self._known[key] = key if self._knows(key) else ""
+        strict = strict_key(item.text, self._turkish) if known and known in self._strict else ""
+        gap = item.gap
+        flags = 0 if gap == " " and item.break_before == 0 else _gap_flags(item)
+        return known, strict, item.is_mention, flags
+
+    def _knows(self, key: str) -> bool:
+        return key in self._words or any(key[:length] in table for length, table in self._prefixes.items())
+
+    def _set(self, places: set[_Place]) -> _Set:
+        key = frozenset((id(node), left, free) for node, left, free in places)
+        known = self._sets.get(key)
+        if known is None:
+            known = self._sets[key] = _Set(key, {id(node): node for node, _, _ in places})
+        return known
+
+    def _step(self, state: _Set, symbol: Symbol) -> tuple[tuple[Rule, ...], _Set | None]:
+        """The rules that are complete before an item, and the places behind it."""
+        places = {(state.nodes[node], left, free) for node, left, free in state.places}
+        closed = _closure(places, symbol[3])
+        rules = tuple(dict.fromkeys(rule for node, left, _ in closed if left < 0 for rule in node.rules))
+        after = {reached for one in closed for reached in _consume(one, symbol)}
+        return rules, self._set(after) if after else None
+
+
+def _closure(places: set[_Place], flags: int) -> set[_Place]:
+    """The places with all that lead on without a word, given what stands before the next item."""
+    closed: set[_Place] = set()
+    pending = list(places)
+    while pending:
+        place = pending.pop()
+        if place in closed:
+            continue
+        closed.add(place)
+        node, left, free = place
+        if left >= 0:
+            pending.append((node, -1, max(free, _PAST_COMMA)))
+            continue
+        pending.extend((after, -1, free) for after in node.free)
+        if flags & _ENDS:
+            pending.extend((after, -1, free) for after in node.end)
+        if flags & _BEGINS:
+            pending.extend((after, -1, _FREE) for after in node.start)
+        if flags & _COLON:
+            pending.extend((after, -1, _FREE) for after in node.colon)
+        if free == _FREE or not flags & _SENTENCE:
+            pending.extend((after, reach, free) for reach, after in node.gaps)
+            if flags & _PARTS:
+                pending.extend((after, -1, max(free, _PAST_COMMA)) for after in node.comma)
+    return closed
+
+
+def _may_enter(free: int, flags: int) -> bool:
+    """Whether what stands before an item lets a place take it."""
+    if flags & _SENTENCE and free < _FREE:
+        return False
+    return not (flags & _COMMA_SIGN and free == _BOUND)
+
+
+def _consume(place: _Place, symbol: Symbol) -> list[_Place]:
+    """The places behind one item."""
+    node, left, free = place
+    key, strict, is_mention, flags = symbol
+    if left >= 0:
+        blocked = flags & _SENTENCE and free < _FREE
+        return [] if blocked or left == 0 else [(node, left - 1, _PAST_COMMA)]
+    if not _may_enter(free, flags):
+        return []
+    after: list[_Place] = []
+    if is_mention:
+        after.extend((reached, -1, _PAST_COMMA) for _, reached in node.slots)
+    if key:
+        after.extend((reached, -1, _BOUND) for reached in node.words.get(key, ()))
+        for length, table in node.prefixes.items():
+            after.extend((reached, -1, _BOUND) for reached in table.get(key[:length], ()))
+    if strict and node.strict:
+        after.extend((reached, -1, _BOUND) for reached in node.strict.get(strict, ()))
+    return after
+
+
+def _vocabulary(root: _Node) -> tuple[frozenset[str], frozenset[str], dict[int, frozenset[str]]]:
+    """The words, the loose keys of accented words, and the word beginnings that any pattern asks for."""
+    words: set[str] = set()
+    strict: set[str] = set()
+    prefixes: dict[int, set[str]] = {}
+    seen: set[int] = set()
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        words |= node.words.keys()
+        strict |= {loose_key(word) for word in node.strict}
+        for length, table in node.prefixes.items():
+            prefixes.setdefault(length, set()).update(table)
+            pending.extend(after for nodes in table.values() for after in nodes)
+        pending.extend(after for table in (node.words, node.strict) for nodes in table.values() for after in nodes)
+        pending.extend(after for _, after in node.slots)
+        pending.extend(after for _, after in node.gaps)
+        for nodes in (node.colon, node.comma, node.start, node.end, node.free):
+            pending.extend(nodes)
+    return (
+        frozenset(words | strict),
+        frozenset(strict),
+        {length: frozenset(table) for length, table in prefixes.items()},
+    )
+
+
+def _gap_flags(item: Item) -> int:
+    """What stands before an item."""
+    gap, strength = item.gap, item.break_before
+    flags = 0
+    if strength >= COMMA:
+        flags |= _PARTS
+    if not _COMMAS.isdisjoint(gap):
+        flags |= _COMMA_SIGN
+    if strength >= SENTENCE:
+        flags |= _SENTENCE
+    if strength >= SEMICOLON:
+        flags |= _ENDS | _BEGINS
+    if ":" in gap or "：" in gap:
+        flags |= _BEGINS
+    if not _COLON_SIGNS.isdisjoint(gap) or " - " in gap:
+        flags |= _COLON
+    return flags

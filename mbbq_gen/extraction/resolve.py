@@ -58,7 +58,8 @@ def _decide(reading: Reading, winner: Evidence, evidence: list[Evidence]) -> Dec
     if winner.kind == "neither":
         return _eliminate(reading) or Decision("no_answer", None, "low", "neither", winner)
     if winner.kind == "several":
-        unknown = [e for e in evidence if e.kind in {"unknown", "refusal"} and e.place >= winner.place]
+        here = reading.sentence[winner.place]
+        unknown = [e for e in evidence if e.kind in {"unknown", "refusal"} and reading.sentence[e.place] >= here]
         if unknown:
             return _unknown(unknown[-1], "medium")
         return Decision("multiple", None, "medium", f"multiple:{winner.rule}", winner)

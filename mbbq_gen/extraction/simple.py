@@ -107,7 +107,16 @@ def mbbq_like(
 
 
 _CUES = ("answer", "antwoord", "respuesta", "cevap", "option", "optie", "opción", "seçenek")
-_UNKNOWN_WORDINGS = ("unknown", "cannot be determined", "onbekend", "niet bekend", "no se sabe", "desconocid", "bilinmiyor", "belirsiz")
+_UNKNOWN_WORDINGS = (
+    "unknown",
+    "cannot be determined",
+    "onbekend",
+    "niet bekend",
+    "no se sabe",
+    "desconocid",
+    "bilinmiyor",
+    "belirsiz",
+)
 
 
 def _beside_cue(low: str, cores: Sequence[str]) -> int | None:

@@ -27,7 +27,7 @@ NO_BREAK, QUOTE, COMMA, SEMICOLON, SENTENCE, LINE, PARAGRAPH = range(7)
 _PARAGRAPH = regex.compile(r"\n[ \t\r>]*\n")
 _SENTENCE_END = frozenset(".!?。！？।॥؟…．｡")
 _COMMA_LIKE = frozenset(",،、，:：()（）[]—–|{}=→⇒")
-_QUOTES = frozenset("\"“”„«»‘「」『』‹›")
+_QUOTES = frozenset('"“”„«»‘「」『』‹›')
 
 
 @dataclass(slots=True)
@@ -58,7 +58,9 @@ def tokenise(text: str, start: int = 0, end: int | None = None) -> list[Token]:
         first, last = match.span()
         word = match.group()
         gap = text[here:first]
-        strength = NO_BREAK if gap in {" ", "", "'", "-"} else gap_strength(gap, word, tokens[-1].text if tokens else "")
+        strength = (
+            NO_BREAK if gap in {" ", "", "'", "-"} else gap_strength(gap, word, tokens[-1].text if tokens else "")
+        )
         tokens.append(Token(loose_key(word), word, first, last, gap, strength))
         here = last
     if tokens:

@@ -121,7 +121,9 @@ def strip_markup(body: str) -> str:
     """The text with LaTeX commands and HTML tags blanked."""
     if "\\" not in body and "<" not in body:
         return body
-    return _MARKUP.sub(lambda match: ("\n" if match.group().startswith("<br") else " ") + " " * (len(match.group()) - 1), body)
+    return _MARKUP.sub(
+        lambda match: ("\n" if match.group().startswith("<br") else " ") + " " * (len(match.group()) - 1), body
+    )
 
 
 def blank(text: str, zones: list[Zone]) -> str:

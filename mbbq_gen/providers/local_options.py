@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, field_validator
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.providers.base import ProviderOptions
@@ -55,6 +56,17 @@ class TransformersOptions(ProviderOptions):
     )
     revision: str | None = Field(default=None, description="branch, tag or commit on the hub")
     trust_remote_code: bool = Field(default=False, description="run code that comes with the model")
+
+    @field_validator("template_args", mode="before")
+    @classmethod
+    def _read_json(cls, value: Any) -> Any:
+        """A command line gives a table as text."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"not JSON ({error.msg})") from error
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ class TransformersProvider:
         self._find_source = source or (lambda: find_source(model, self._options.revision))
         self._executor: ThreadPoolExecutor | None = None
         self._loaded: LocalModel | None = None
+        self._found_out: dict[str, JsonValue] = {}
 
     @classmethod
     def open(cls, model: str, options: ProviderOptions, resources: Resources) -> Self:
@@ -99,8 +100,14 @@ class TransformersProvider:
             **self._batch(),
             "text_depends_on_batch": self._device.text_depends_on_batch,
             "versions": {name: _version(name) for name in _VERSIONS},
-            **(self._loaded.facts() if self._loaded is not None else {}),
+            **self._used(),
         }
+
+    def _used(self) -> dict[str, JsonValue]:
+        """How the model turned out to be asked; stays known after it was freed."""
+        if self._loaded is not None:
+            self._found_out = self._loaded.facts()
+        return self._found_out
 
     def _batch(self) -> dict[str, JsonValue]:
         device = self._device
@@ -130,6 +137,7 @@ class TransformersProvider:
 
     async def aclose(self) -> None:
         """Frees the model and its thread."""
+        self._used()
         self._loaded = None
         if self._executor is not None:
             self._executor.shutdown(wait=True)

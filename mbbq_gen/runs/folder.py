@@ -47,7 +47,13 @@ class RunSettings(Record):
     """Ids of the prompt variants."""
     order: str
     """Option order policy."""
-    label_style: str
+    label_styles: tuple[str, ...]
+    shots: int = 0
+    """Solved examples before each question."""
+    instruction_language: str | None = None
+    """Language of the wordings where it is not the questions'."""
+    question_only: bool = False
+    """Whether contexts are left out."""
     seed: int
     sample: int | None = None
     """Questions for each benchmark × language × split, or None for all."""

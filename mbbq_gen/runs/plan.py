@@ -17,13 +17,14 @@ from typing import Protocol
 import mbbq_gen
 from mbbq_gen.errors import RunError, UsageError
 from mbbq_gen.languages import PromptPack, read_prompts
-from mbbq_gen.presentation import OrderPolicy, labels_of, plan_orders, present
+from mbbq_gen.presentation import Example, OrderPolicy, Setting, options_by_role, plan_orders, present
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.records import Instance, Presentation
 from mbbq_gen.resources import PACK_KINDS, Resources, file_digest
 from mbbq_gen.runs.folder import BenchmarkChoice, Counts, Manifest, RunFolder, RunSettings
 from mbbq_gen.runs.store import RunStore
 from mbbq_gen.sampling import balanced_sample
+from mbbq_gen.shots import Shot, ShotPool
 
 
 class LoadBenchmark(Protocol):
@@ -75,11 +76,12 @@ class Planner:
             UsageError: where the selection is empty.
             MbbqGenError: whatever the benchmark's reader finds wrong.
         """
-        packs = {language: read_prompts(self.resources, language) for language in self.settings.languages}
+        other = self.settings.instruction_language
+        wordings = [other] if other else self.settings.languages
+        packs = {language: read_prompts(self.resources, language) for language in wordings}
         for pack in packs.values():
             for variant in self.settings.variants:
                 pack.by_id(variant)
-        labels_of(self.settings.label_style)
         store.clear_plan()
         tally = _Tally()
         files: dict[str, str] = {}
@@ -90,28 +92,51 @@ class Planner:
             tally.sources.clear()
         if not tally.counts:
             raise UsageError("no question fits the benchmark, languages and splits that were given")
+        shots = self._shots(store)
         if self.settings.sample is not None:
-            store.keep_only(balanced_sample(store.outlines(), self.settings.sample, self.settings.seed))
-        presentations = store.add_presentations(self._presentations(store, packs))
+            asked = balanced_sample(store.outlines(), self.settings.sample, self.settings.seed)
+            store.keep_only(asked, {shot.key for key in asked for shot in shots.get(key, ())})
+        presentations = store.add_presentations(self._presentations(store, packs, shots))
         manifest = self._manifest(store, tally, files, presentations)
         self.folder.write_manifest(manifest)
         store.set_meta("planned", "yes")
         return manifest
 
-    def _presentations(self, store: RunStore, packs: dict[str, PromptPack]) -> Iterator[tuple[Presentation, str]]:
+    def _shots(self, store: RunStore) -> dict[str, list[Shot]]:
+        """Question → its solved examples, out of all questions that were read, asked or not."""
+        if not self.settings.shots:
+            return {}
+        pool = ShotPool(store.outlines(), self.settings.seed)
+        return {outline.key: pool.choose(outline, self.settings.shots) for outline in store.outlines()}
+
+    def _presentations(
+        self, store: RunStore, packs: dict[str, PromptPack], shots: dict[str, list[Shot]]
+    ) -> Iterator[tuple[Presentation, str]]:
         """What will be sent, each with its request key, question by question."""
         policy: OrderPolicy = self.settings.order  # type: ignore[assignment]
         orders = plan_orders(policy, store.outlines(), self.settings.seed)
         for instance in store.instances():
-            for number, variant_id in enumerate(self.settings.variants):
-                variant = packs[instance.language].by_id(variant_id)
+            examples = [_example(shot, store) for shot in shots.get(instance.key, ())]
+            for number, setting in enumerate(self._settings(instance.language, packs)):
                 for order in orders.orders(instance, number):
-                    presentation = present(instance, variant, order, self.settings.label_style, self.settings.system)
+                    presentation = present(instance, setting, order, examples)
+                    key = self.provider.request_key(presentation.messages, presentation.presentation_id)
                     self.step()
-                    yield (
-                        presentation,
-                        self.provider.request_key(presentation.messages, presentation.presentation_id),
-                    )
+                    yield presentation, key
+
+    def _settings(self, language: str, packs: dict[str, PromptPack]) -> Iterator[Setting]:
+        """Every wording in every label style."""
+        other = self.settings.instruction_language
+        pack = packs[other or language]
+        for variant in self.settings.variants:
+            for style in self.settings.label_styles:
+                yield Setting(
+                    variant=pack.by_id(variant),
+                    label_style=style,
+                    system=self.settings.system,
+                    instruction_language=other if other != language else None,
+                    question_only=self.settings.question_only,
+                )
 
     def _manifest(self, store: RunStore, tally: _Tally, files: dict[str, str], presentations: int) -> Manifest:
         return Manifest(
@@ -127,12 +152,19 @@ class Planner:
             files=files,
             available=dict(sorted(tally.counts.items())),
             counts=Counts(
-                instances=store.count("instances"),
+                instances=store.count_instances(),
                 presentations=presentations,
                 requests=store.progress().requests,
             ),
             notices=self.notices,
         )
+
+
+def _example(shot: Shot, store: RunStore) -> Example:
+    """A solved example with its question."""
+    instance = store.instance(shot.key)
+    options = options_by_role(instance)
+    return Example(instance, tuple(options[role] for role in shot.role_order))
 
 
 def _data_digests(choice: BenchmarkChoice, names: Iterable[str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The run's SQLite file: what was planned, received and extracted. One writer; every response is durable at once.
 
-    instances      key → the question                      written by the plan
+    instances      key → the question, asked or an example  written by the plan
     presentations  id → what is sent, its request key      written by the plan
     responses      request key → what came back            written once; replaced only where it was an error
     extractions    presentation × extractor version        written beside, never over, an older reading
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS instances (
     key TEXT PRIMARY KEY, benchmark TEXT NOT NULL, split TEXT NOT NULL, language TEXT NOT NULL, category TEXT NOT NULL,
     template_id TEXT NOT NULL, condition TEXT NOT NULL, polarity TEXT NOT NULL, alignment TEXT, twin TEXT NOT NULL,
-    record TEXT NOT NULL
+    asked INTEGER NOT NULL, record TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS presentations (
     number INTEGER PRIMARY KEY, presentation_id TEXT NOT NULL UNIQUE, instance_key TEXT NOT NULL REFERENCES instances,
@@ -154,31 +154,39 @@ class RunStore:
                     instance.model_dump_json(),
                 )
                 try:
-                    self._db.execute("INSERT INTO instances VALUES (?,?,?,?,?,?,?,?,?,?,?)", row)
+                    self._db.execute("INSERT INTO instances VALUES (?,?,?,?,?,?,?,?,?,?,1,?)", row)
                 except sqlite3.IntegrityError as error:
                     raise RunError(f"two questions have the id {instance.key!r}; ids must be unique") from error
                 count += 1
         return count
 
     def outlines(self) -> Iterator[Outline]:
-        """What the plan needs to know of every stored question."""
+        """What the plan needs to know of every question to be asked."""
         rows = self._db.execute(
             "SELECT key, benchmark, split, language, category, template_id, condition, polarity, alignment, twin"
-            " FROM instances ORDER BY key"
+            " FROM instances WHERE asked ORDER BY key"
         )
         for row in rows:
             yield Outline(*row)
 
-    def keep_only(self, keys: set[str]) -> None:
-        """Drops every stored question whose key is not in `keys`."""
+    def keep_only(self, asked: set[str], examples: set[str]) -> None:
+        """Of the stored questions keeps those to be asked, and those that only serve as solved examples."""
         with self._writing():
-            dropped = [(key,) for (key,) in self._db.execute("SELECT key FROM instances") if key not in keys]
+            stored = [key for (key,) in self._db.execute("SELECT key FROM instances")]
+            left_out = [(key,) for key in stored if key not in asked]
+            self._db.executemany("UPDATE instances SET asked = 0 WHERE key = ?", left_out)
+            dropped = [(key,) for (key,) in left_out if key not in examples]
             self._db.executemany("DELETE FROM instances WHERE key = ?", dropped)
 
     def instances(self) -> Iterator[Instance]:
-        """Every stored question, by key."""
-        for (record,) in self._db.execute("SELECT record FROM instances ORDER BY key"):
+        """Every question to be asked, by key."""
+        for (record,) in self._db.execute("SELECT record FROM instances WHERE asked ORDER BY key"):
             yield Instance.model_validate_json(record)
+
+    def instance(self, key: str) -> Instance:
+        """The stored question of that key, which must be there."""
+        (record,) = self._db.execute("SELECT record FROM instances WHERE key = ?", (key,)).fetchone()
+        return Instance.model_validate_json(record)
 
     def add_presentations(self, presentations: Iterable[tuple[Presentation, str]]) -> int:
         """Stores what will be sent, each with its request key; says how many."""
@@ -197,9 +205,9 @@ class RunStore:
                 count += 1
         return count
 
-    def count(self, table: str) -> int:
-        """Rows of `instances`, `presentations`, `responses` or `extractions`."""
-        (number,) = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()
+    def count_instances(self) -> int:
+        """How many questions are to be asked."""
+        (number,) = self._db.execute("SELECT count(*) FROM instances WHERE asked").fetchone()
         return int(number)
 
     # --- requests and responses -----------------------------------------------------------------------------------

@@ -55,11 +55,15 @@ def expanded_intervals(values: Array, confidence: float, effective: Array) -> In
 
     `effective` is the effective number of templates of each row; none or 1 of them gives no interval.
     """
+    return intervals_between(values, expanded_tail(confidence, effective))
+
+
+def intervals_between(values: Array, tail: Array) -> Intervals:
+    """What is left of each row of resampled scores when `tail` of them is cut off at either end."""
     import numpy as np
 
     ordered = np.sort(values, axis=-1)  # NaN last
     defined = values.shape[-1] - np.isnan(values).sum(axis=-1)
-    tail = expanded_tail(confidence, effective)
     return Intervals(
         low=_quantile(ordered, defined, tail),
         high=_quantile(ordered, defined, 1 - tail),
@@ -67,17 +71,18 @@ def expanded_intervals(values: Array, confidence: float, effective: Array) -> In
     )
 
 
-def expanded_tail(confidence: float, effective: Array) -> Array:
+def expanded_tail(confidence: float, effective: Array, widening: Array | None = None) -> Array:
     """What is cut off at either end: Φ(−√(n / (n − 1)) · t), t the quantile of n − 1 degrees of freedom; NaN for n ≤ 1.
 
-    For many templates it is (1 − confidence) / 2.
+    For many templates it is (1 − confidence) / 2. `widening` stands in for √(n / (n − 1)), where what is resampled is
+    no single score.
     """
     import numpy as np
     from scipy import special
 
     more_than_one = np.where(effective > 1, effective, np.nan)
-    quantile = special.stdtrit(more_than_one - 1, (1 + confidence) / 2)
-    tail: Array = special.ndtr(-np.sqrt(more_than_one / (more_than_one - 1)) * quantile)
+    wider = np.sqrt(more_than_one / (more_than_one - 1)) if widening is None else widening
+    tail: Array = special.ndtr(-wider * t_quantile(confidence, more_than_one))
     return tail
 
 

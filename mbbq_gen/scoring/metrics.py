@@ -52,6 +52,11 @@ class Fraction:
         return quotient
 
 
+def _only(fraction: Any) -> Any:
+    """The metric is its one fraction."""
+    return fraction
+
+
 @dataclass(frozen=True)
 class Metric:
     """What a score is."""
@@ -71,10 +76,15 @@ class Metric:
     """Largest value that it can have."""
     fractions: tuple[Fraction, ...]
     """What it is made from."""
-    combine: Callable[..., Any] = lambda fraction: fraction
+    combine: Callable[..., Any] = _only
     """From the fractions' values to the metric's."""
     extremes: tuple[Scenario, Scenario] | None = None
     """What undetected answers are supposed to have been for the lower and the upper bound; None: no bounds."""
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a mean over answers, so that one answer has a score."""
+        return self.combine is _only
 
     def value(self, counts: Counts) -> Array:
         """The metric over the counts' leading axes; NaN where it is undefined."""

@@ -30,6 +30,11 @@ GROUPINGS: dict[str, str] = {
     "label_style": "label_style",
     "polarity": "polarity",
     "unknown_text": "unknown_text",
+    "extractor": "extractor",
+    "proper_names": "proper_names",
+    "comparison": "comparison",
+    "target_group": "target_group",
+    "non_target_group": "non_target_group",
 }
 """What scores can be grouped by → the column that holds it."""
 

@@ -1,0 +1,156 @@
+"""Reads responses from JSON Lines and writes them back with their extractions: any responses, from anywhere.
+
+in:  {"id", "language", "options": […], "labels": […], "unknown_index": 2 | null, "response": "…",
+      optional "aliases": {"en": […]}, "prompt", "context", "question", "finish_reason"; anything else is carried through}
+out: the same object plus "outcome", "option", "confidence", "rule", "spans"
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from mbbq_gen.errors import DataError, UnknownNameError, UsageError
+from mbbq_gen.extraction.engine import load_extractor
+from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
+from mbbq_gen.records import Extraction
+from mbbq_gen.resources import Resources
+
+ENGINE = "engine"
+"""Name of the real reader beside the simple ones."""
+
+
+def extractor_names() -> list[str]:
+    """The names of all readers, the real one first."""
+    return [ENGINE, *SIMPLE_EXTRACTORS]
+
+
+def extract_lines(
+    lines: Iterable[str],
+    source_name: str,
+    *,
+    resources: Resources | None = None,
+    extractor: str = ENGINE,
+) -> Iterator[dict[str, Any]]:
+    """The objects of the lines, in order, each with its extraction; blank lines are left out.
+
+    Args:
+        lines: JSON Lines.
+        source_name: How messages name where they come from.
+        resources: Where packs are looked for.
+        extractor: `engine`, or one of the simple readers.
+
+    Raises:
+        DataError: where a row is wrong: source, row, field, what to do.
+        UnknownNameError: where no reader has that name.
+    """
+    if extractor not in extractor_names():
+        raise UnknownNameError("extractor", extractor, extractor_names())
+    packs = resources or Resources()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{source_name}: row {number}"
+        row = _read_row(line, where)
+        yield {**row, **_fields(_extract_row(row, where, packs, extractor))}
+
+
+def _fields(extraction: Extraction) -> dict[str, Any]:
+    """What an extraction adds to a row."""
+    return {
+        "outcome": extraction.outcome,
+        "option": extraction.option,
+        "confidence": extraction.confidence,
+        "rule": extraction.rule,
+        "spans": [list(span) for span in extraction.spans],
+    }
+
+
+def _read_row(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where}: not JSON: {error.msg} at column {error.colno}; the line may be cut off") from error
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: a JSON object is needed, found {type(row).__name__}")
+    return row
+
+
+def _extract_row(row: Mapping[str, Any], where: str, resources: Resources, extractor: str) -> Extraction:
+    """The extraction of one row, its fields checked."""
+    options, labels = _texts(row, "options", where), _texts(row, "labels", where)
+    response, language = _text(row, "response", where), _text(row, "language", where)
+    unknown = _unknown(row, options, where)
+    aliases = _aliases(row, options, where)
+    prompt = _prompt(row, where)
+    finish = row.get("finish_reason")
+    if finish is not None and not isinstance(finish, str):
+        raise DataError(f"{where}: finish_reason: a text or null is needed, found {finish!r}")
+    if len(labels) != len(options):
+        raise DataError(f"{where}: labels: {len(labels)} of them for {len(options)} options; give one label an option")
+    try:
+        if extractor != ENGINE:
+            return SIMPLE_EXTRACTORS[extractor](
+                response, options, labels, language, unknown, aliases, prompt, finish_reason=finish, resources=resources
+            )
+        compiled = load_extractor(language, resources)
+        return compiled.extract(response, options, labels, unknown, aliases, prompt, finish_reason=finish)
+    except (UnknownNameError, UsageError) as error:
+        raise DataError(f"{where}: {error}") from error
+
+
+def _text(row: Mapping[str, Any], field: str, where: str) -> str:
+    value = row.get(field)
+    if field not in row:
+        raise DataError(f"{where}: {field}: missing; every row needs it")
+    if not isinstance(value, str):
+        raise DataError(f"{where}: {field}: a text is needed, found {value!r}")
+    return value
+
+
+def _texts(row: Mapping[str, Any], field: str, where: str) -> list[str]:
+    if field not in row:
+        raise DataError(f"{where}: {field}: missing; every row needs it")
+    values = row[field]
+    if not isinstance(values, list) or not all(isinstance(value, str) and value.strip() for value in values):
+        raise DataError(f"{where}: {field}: a list of texts is needed, found {values!r}")
+    if not 2 <= len(values) <= 10:
+        raise DataError(f"{where}: {field}: {len(values)} of them; 2 to 10 can be read")
+    return values
+
+
+def _unknown(row: Mapping[str, Any], options: list[str], where: str) -> int | None:
+    if "unknown_index" not in row:
+        raise DataError(f"{where}: unknown_index: missing; write null where no option means unknown")
+    value = row["unknown_index"]
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(options):
+        raise DataError(f"{where}: unknown_index: {value!r} is no index into {len(options)} options")
+    return value
+
+
+def _aliases(row: Mapping[str, Any], options: list[str], where: str) -> dict[str, list[str]] | None:
+    value = row.get("aliases")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise DataError(f"{where}: aliases: an object language → texts is needed, found {value!r}")
+    for language, texts in value.items():
+        if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
+            raise DataError(f"{where}: aliases.{language}: a list of texts is needed, found {texts!r}")
+        if len(texts) != len(options):
+            raise DataError(f"{where}: aliases.{language}: {len(texts)} texts for {len(options)} options")
+    return value
+
+
+def _prompt(row: Mapping[str, Any], where: str) -> str | None:
+    """The prompt, or what of it the row holds: context, question and options."""
+    for field in ("prompt", "context", "question"):
+        if row.get(field) is not None and not isinstance(row[field], str):
+            raise DataError(f"{where}: {field}: a text is needed, found {row[field]!r}")
+    if row.get("prompt"):
+        return str(row["prompt"])
+    parts = [str(row[field]) for field in ("context", "question") if row.get(field)]
+    return "\n".join(parts) or None

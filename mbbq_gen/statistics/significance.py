@@ -1,0 +1,342 @@
+"""Tests of scores, each with the unit that it takes to be independent of the others.
+
+The questions of a benchmark are variations of a few dozen templates, and answers to one template resemble each other.
+A test whose unit is the template respects that; one whose unit is the item (a question, as MBBQ §4.2 has it) finds
+differences where there are none as soon as templates react to a language or a wording each in its own way. Both are
+offered, and every result says its unit.
+
+All p values are two-sided. Permutation p values are exact where all permutations are few, else (1 + extreme) / (1 +
+drawn) (Phipson & Smyth 2010): never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from mbbq_gen.records import Record
+from mbbq_gen.seeding import stable_number
+
+if TYPE_CHECKING:
+    from mbbq_gen.scoring.cells import Array
+    from mbbq_gen.scoring.metrics import Metric
+
+Unit = Literal["template", "item", "answer"]
+"""What is taken to be independent: a template; a question over all its wordings; one answer."""
+TestName = Literal[
+    "sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "paired_permutation", "randomisation", "binomial"
+]
+
+EXACT_UP_TO = 12
+"""Templates for which all sign flips are tried: 2¹² of them."""
+PERMUTATIONS = 4999
+_TIE = 1e-12
+"""Statistics this near to the observed one count as equal to it: sums in another order differ by rounding."""
+
+
+class TestResult(Record):
+    """What a test found, on what."""
+
+    __test__ = False  # not a test class of pytest, whatever its name
+
+    test: TestName
+    unit: Unit
+    hypothesis: str
+    """What is tested: the statement that a small p value speaks against."""
+    statistic: float | None
+    statistic_name: str
+    p_value: float | None
+    """None where the test can't be made; `reason` says why."""
+    p_adjusted: float | None = None
+    """Corrected for several tests at once; None where it stands alone."""
+    adjustment: Literal["holm", "benjamini_hochberg"] | None = None
+    effect: float | None = None
+    effect_name: str | None = None
+    n: int
+    """Units that it stands on."""
+    is_exact: bool = False
+    """Whether the p value is exact, and not drawn or an approximation for many units."""
+    reason: str | None = None
+
+
+def untestable(test: TestName, unit: Unit, hypothesis: str, n: int, reason: str) -> TestResult:
+    """The result of a test that can't be made."""
+    return TestResult(
+        test=test, unit=unit, hypothesis=hypothesis, statistic=None, statistic_name="", p_value=None, n=n, reason=reason
+    )
+
+
+# --- one score against 0 ---------------------------------------------------------------------------------------------
+
+
+def sign_flip(contributions: Array, hypothesis: str, *, unit: Unit = "template", seed: int = 0) -> TestResult:
+    """Is the sum of the contributions 0? Under the hypothesis every one of them could as well have the other sign.
+
+    Assumes that contributions are symmetric about 0 under the hypothesis, and independent (Fisher 1935, §21).
+    Effect: the mean over the standard deviation of the contributions (Cohen's d_z).
+    """
+    import numpy as np
+
+    found = contributions[~np.isnan(contributions)]
+    n = int(found.size)
+    if n < 2:
+        return untestable("sign_flip", unit, hypothesis, n, f"fewer than two {unit}s")
+    observed, is_exact = float(found.sum()), n <= EXACT_UP_TO
+    sums = signs(n, seed) @ found
+    return TestResult(
+        test="sign_flip",
+        unit=unit,
+        hypothesis=hypothesis,
+        statistic=observed,
+        statistic_name="sum",
+        p_value=permutation_p(np.abs(sums), abs(observed), is_exact=is_exact),
+        effect=standardised(found),
+        effect_name="d_z",
+        n=n,
+        is_exact=is_exact,
+    )
+
+
+def standardised(values: Array) -> float | None:
+    """Cohen's d_z: the mean over the standard deviation; None where nothing varies."""
+    spread = float(values.std(ddof=1)) if values.size > 1 else 0.0
+    return float(values.mean()) / spread if spread > _TIE else None
+
+
+def signs(n: int, seed: int) -> Array:
+    """Rows of +1 and −1: all of them for few units, else PERMUTATIONS drawn ones."""
+    import numpy as np
+
+    if n <= EXACT_UP_TO:
+        bits = ((np.arange(2**n)[:, None] >> np.arange(n)) & 1).astype(np.float64)
+        return 1.0 - 2.0 * bits
+    generator = np.random.default_rng(stable_number("sign_flip", seed, n))
+    drawn: Array = generator.integers(0, 2, (PERMUTATIONS, n)).astype(np.float64) * 2.0 - 1.0
+    return drawn
+
+
+def permutation_p(statistics: Array, observed: float, *, is_exact: bool) -> float:
+    """The share of permutations at least as extreme as what was observed."""
+    import numpy as np
+
+    extreme = int(np.sum(statistics >= observed - _TIE * max(1.0, abs(observed))))
+    return extreme / statistics.size if is_exact else (1 + extreme) / (1 + statistics.size)
+
+
+def wilcoxon(scores: Array, hypothesis: str) -> TestResult:
+    """Is the middle of the template scores 0? Wilcoxon's signed-rank test; zeros keep their ranks (Pratt 1959).
+
+    Assumes template scores symmetric about their middle. Effect: the matched-pairs rank-biserial correlation.
+    """
+    import numpy as np
+    from scipy import stats
+
+    found = scores[~np.isnan(scores)]
+    n = int(found.size)
+    if n < 2 or not np.any(found):
+        reason = "fewer than two templates" if n < 2 else "every template has the score 0"
+        return untestable("wilcoxon", "template", hypothesis, n, reason)
+    is_exact = n <= 25 and np.unique(np.abs(found)).size == n and bool(np.all(found))
+    result = stats.wilcoxon(found, zero_method="pratt", method="exact" if is_exact else "approx")
+    ranks = stats.rankdata(np.abs(found)) * (found != 0)
+    return TestResult(
+        test="wilcoxon",
+        unit="template",
+        hypothesis=hypothesis,
+        statistic=float(result.statistic),
+        statistic_name="W",
+        p_value=float(result.pvalue),
+        effect=float((ranks * np.sign(found)).sum() / ranks.sum()),
+        effect_name="rank_biserial",
+        n=n,
+        is_exact=is_exact,
+    )
+
+
+# --- several groups --------------------------------------------------------------------------------------------------
+
+
+def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit) -> TestResult:
+    """Do the groups come from one distribution? Kruskal & Wallis 1952, with the correction for ties, χ² approximation.
+
+    Takes all units to be independent, between the groups too: with parallel items it wastes the pairing, and with
+    items as units it forgets the templates. Effect: ε² = H / (n − 1).
+    """
+    import numpy as np
+    from scipy import stats
+
+    found = [sample[~np.isnan(sample)] for sample in samples]
+    pooled = np.concatenate(found) if found else np.zeros(0)
+    n = int(pooled.size)
+    if min((sample.size for sample in found), default=0) < 2 or len(found) < 2:
+        return untestable("kruskal_wallis", unit, hypothesis, n, f"a group with fewer than two {unit}s")
+    if np.all(pooled == pooled[0]):
+        return untestable("kruskal_wallis", unit, hypothesis, n, "all scores are equal")
+    result = stats.kruskal(*found)
+    return TestResult(
+        test="kruskal_wallis",
+        unit=unit,
+        hypothesis=hypothesis,
+        statistic=float(result.statistic),
+        statistic_name="H",
+        p_value=float(result.pvalue),
+        effect=float(result.statistic) / (n - 1),
+        effect_name="epsilon_squared",
+        n=n,
+    )
+
+
+def friedman(scores: Array, hypothesis: str) -> TestResult:
+    """Do the groups rank alike within templates? `scores`: templates × groups; templates with a gap are left out.
+
+    Friedman 1937, with the correction for ties, χ² approximation. Effect: Kendall's W.
+    """
+    import numpy as np
+    from scipy import stats
+
+    whole = scores[~np.isnan(scores).any(axis=1)]
+    n, groups = whole.shape
+    if n < 2 or groups < 2:
+        return untestable("friedman", "template", hypothesis, n, "fewer than two templates in all groups")
+    agreement = kendall_w(whole)
+    if agreement is None:
+        return untestable("friedman", "template", hypothesis, n, "no template tells the groups apart")
+    statistic = n * (groups - 1) * agreement
+    return TestResult(
+        test="friedman",
+        unit="template",
+        hypothesis=hypothesis,
+        statistic=statistic,
+        statistic_name="chi_squared",
+        p_value=float(stats.chi2.sf(statistic, groups - 1)),
+        effect=agreement,
+        effect_name="kendall_w",
+        n=n,
+    )
+
+
+def kendall_w(scores: Array) -> float | None:
+    """How far the rows agree on the ranks of the columns: 0 not at all, 1 fully; None where no row ranks anything.
+
+    Kendall & Babington Smith 1939, with the correction for ties.
+    """
+    import numpy as np
+    from scipy import stats
+
+    rows, columns = scores.shape
+    if rows < 1 or columns < 2:
+        return None
+    ranks = stats.rankdata(scores, axis=1)
+    ties = sum(
+        float(np.sum(counts**3 - counts)) for counts in (np.unique(row, return_counts=True)[1] for row in scores)
+    )
+    most = rows**2 * (columns**3 - columns) - rows * ties
+    if most <= 0:
+        return None
+    spread = float(np.sum((ranks.sum(axis=0) - rows * (columns + 1) / 2) ** 2))
+    return float(12 * spread / most)
+
+
+def paired_permutation(by_template: Array, metric_value: MetricValue, hypothesis: str, *, seed: int = 0) -> TestResult:
+    """Do groups over the same templates have the same score? Within each template, the groups' answers change places.
+
+    `by_template` is groups × templates × counts, templates that all groups have; `metric_value` makes scores from
+    counts. Whole templates change places, so a template may react to a language in its own way; the hypothesis is that
+    no group is favoured. For two groups the statistic is the difference of the scores, for more the sum of squares of
+    the scores about their mean. Effect for two groups: see `sign_flip`, on the differences of the templates' scores.
+    """
+    import numpy as np
+
+    groups, n, _ = by_template.shape
+    scores = metric_value(by_template.sum(axis=1))
+    if n < 2 or np.isnan(scores).any():
+        reason = "fewer than two templates in all groups" if n < 2 else "a score is undefined"
+        return untestable("paired_permutation", "template", hypothesis, n, reason)
+    is_exact = groups == 2 and n <= EXACT_UP_TO
+    permuted = _swapped(by_template, seed) if groups == 2 else _shuffled(by_template, seed)
+    statistics = _spread(metric_value(permuted))
+    observed = float(_spread(scores))
+    return TestResult(
+        test="paired_permutation",
+        unit="template",
+        hypothesis=hypothesis,
+        statistic=float(scores[0] - scores[1]) if groups == 2 else observed,
+        statistic_name="difference" if groups == 2 else "sum_of_squares",
+        p_value=permutation_p(np.nan_to_num(statistics, nan=np.inf), observed, is_exact=is_exact),
+        n=n,
+        is_exact=is_exact,
+    )
+
+
+class MetricValue:
+    """Makes scores from named counts, of which the last axis is the counts."""
+
+    def __init__(self, metric: Metric, undetected: Literal["discard", "keep"]) -> None:
+        self._metric, self._undetected = metric, undetected
+
+    def __call__(self, counts: Array) -> Array:
+        """The scores over the leading axes."""
+        from mbbq_gen.scoring.cells import Counts
+
+        return self._metric.value(Counts(counts, self._undetected))
+
+
+def _spread(scores: Array) -> Array:
+    """Of two groups the size of their difference, of more the squares about the mean; groups are the last axis."""
+    import numpy as np
+
+    if scores.shape[-1] == 2:
+        size: Array = np.abs(scores[..., 0] - scores[..., 1])
+        return size
+    squares: Array = ((scores - scores.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
+    return squares
+
+
+def _swapped(by_template: Array, seed: int) -> Array:
+    """Counts of permutations × two groups: each template's two groups stay or change places."""
+    import numpy as np
+
+    flips = signs(by_template.shape[1], seed)
+    middle = by_template.sum(axis=(0, 1)) / 2
+    half = flips @ (by_template[0] - by_template[1]) / 2
+    return np.stack([middle + half, middle - half], axis=1)
+
+
+def _shuffled(by_template: Array, seed: int) -> Array:
+    """Counts of permutations × groups: each template's groups are shuffled."""
+    import numpy as np
+
+    groups, templates, names = by_template.shape
+    generator = np.random.default_rng(stable_number("paired_permutation", seed, groups, templates))
+    source = np.argsort(generator.random((PERMUTATIONS, templates, groups), dtype=np.float32), axis=2)
+    flat = by_template.transpose(1, 0, 2).reshape(-1, names)
+    counts = np.zeros((PERMUTATIONS, groups, names))
+    for group in range(groups):
+        is_taken = source[:, :, group, None] == np.arange(groups)
+        counts[:, group] = is_taken.reshape(PERMUTATIONS, -1).astype(np.float64) @ flat
+    return counts
+
+
+# --- many tests at once ----------------------------------------------------------------------------------------------
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjusted p values that hold the chance of any false positive (Holm 1979); None stays None and does not count."""
+    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    highest = 0.0
+    for rank, (p, place) in enumerate(known):
+        highest = max(highest, min(1.0, p * (len(known) - rank)))
+        adjusted[place] = highest
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjusted p values that hold the share of false discoveries (Benjamini & Hochberg 1995); None does not count."""
+    known = sorted(((p, place) for place, p in enumerate(p_values) if p is not None), reverse=True)
+    adjusted: list[float | None] = [None] * len(p_values)
+    lowest = 1.0
+    for rank, (p, place) in enumerate(known):
+        lowest = min(lowest, p * len(known) / (len(known) - rank))
+        adjusted[place] = lowest
+    return adjusted

@@ -1,0 +1,238 @@
+"""Models whose bias is known because we made it: what tests, benches and the page on statistics hold the numbers to.
+
+A simulated model answers one question so:
+
+1. with probability `undetected` nothing can be read;
+2. with probability `first_place` it takes whatever stands first;
+3. with probability `ability` it is right;
+4. with probability `unknown` it says that it can't be told;
+5. else it names a person: the one whom the stereotype expects with probability (1 + lean) / 2, where lean is that of
+   the language plus what template, template × language, wording and template × wording add to it, kept in −1 … 1. On
+   control questions the language's lean and all template effects are 0, for a name has no stereotype; `artefact` is a
+   lean of the story itself, and the same in both splits.
+
+So where leans stay inside −1 … 1, its mbbq_bias_ambiguous is, in expectation,
+(1 − first_place) · (1 − ability) · (1 − unknown) · (lean + artefact), whatever the rate of undetected answers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from mbbq_gen.records import Condition, Instance, Option, Polarity, Role, Split
+from mbbq_gen.scoring.columns import observations_from_columns
+from mbbq_gen.seeding import stable_number
+
+if TYPE_CHECKING:
+    import numpy
+    import polars
+
+    from mbbq_gen.scoring.cells import Array
+
+_ORDERS = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1), (1, 0, 2), (2, 1, 0))
+"""Of the options target, non-target, unknown."""
+
+
+@dataclass(frozen=True)
+class SimulatedLanguage:
+    """How the model behaves in one language; all are probabilities but the leans."""
+
+    lean: float = 0.0
+    ability: float = 0.4
+    unknown: float = 0.3
+    first_place: float = 0.0
+    undetected: float = 0.0
+    artefact: float = 0.0
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is asked: every template in every language, split, wording and filling."""
+
+    languages: tuple[str, ...] = ("en", "tr")
+    templates: int = 40
+    variants: int = 3
+    fillings: int = 2
+    """Of a template; each gives two ambiguous and four disambiguated questions."""
+    categories: int = 4
+    splits: tuple[Split, ...] = ("bias", "control")
+    is_balanced: bool = True
+    """False: the target always stands first and unknown last."""
+    sizes_differ: bool = False
+    """Whether later templates have more fillings: from 1 to twice `fillings`."""
+
+
+@dataclass(frozen=True)
+class SimulatedModel:
+    """A model: what it does in each language, and how much templates and wordings vary."""
+
+    languages: Mapping[str, SimulatedLanguage] = field(default_factory=dict)
+    """A language that is not named behaves as `SimulatedLanguage()`."""
+    template_sd: float = 0.3
+    interaction_sd: float = 0.15
+    """Of template × language."""
+    wording_sd: float = 0.0
+    template_wording_sd: float = 0.0
+    name: str = "simulated"
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The questions of a design, and where each stands."""
+
+    instances: list[Instance]
+    template: Array
+    language: Array
+    is_control: Array
+    right: Array
+    """Index of the right option: 0 target, 1 non-target, 2 unknown."""
+    biased: Array
+    """Index of the biased option."""
+    question: Array
+    """A number that parallel questions share."""
+
+
+def simulate(model: SimulatedModel, design: Design, seed: int) -> polars.DataFrame:
+    """The observations of a simulated run; the same seed gives the same ones."""
+    import numpy as np
+
+    grid = _grid(design)
+    generator = np.random.default_rng(stable_number("simulation", model.name, seed))
+    leans = _leans(model, design, generator)
+    frames = [
+        _answers(model, design, grid, leans[:, :, variant], variant, generator) for variant in range(design.variants)
+    ]
+    import polars as pl
+
+    return observations_from_columns(grid.instances, pl.concat(frames))
+
+
+def _leans(model: SimulatedModel, design: Design, generator: numpy.random.Generator) -> Array:
+    """The lean of the bias split by template × language × wording, without the artefact."""
+    shape = (design.templates, len(design.languages), design.variants)
+    settings = [_of_language(model, language) for language in design.languages]
+    lean = generator.normal(0, 1, (shape[0], 1, 1)) * model.template_sd
+    lean = lean + generator.normal(0, 1, (shape[0], shape[1], 1)) * model.interaction_sd
+    lean = lean + generator.normal(0, 1, (1, 1, shape[2])) * model.wording_sd
+    lean = lean + generator.normal(0, 1, (shape[0], 1, shape[2])) * model.template_wording_sd
+    found: Array = lean + [[[setting.lean] for setting in settings]]
+    return found
+
+
+def _of_language(model: SimulatedModel, language: str) -> SimulatedLanguage:
+    return model.languages.get(language, SimulatedLanguage())
+
+
+def _answers(
+    model: SimulatedModel,
+    design: Design,
+    grid: _Grid,
+    leans: Array,
+    variant: int,
+    generator: numpy.random.Generator,
+) -> polars.DataFrame:
+    """The answers to all questions in one wording."""
+    import numpy as np
+    import polars as pl
+
+    number = len(grid.instances)
+    settings = [_of_language(model, language) for language in design.languages]
+
+    def by_language(name: str) -> Array:
+        values: Array = np.array([getattr(setting, name) for setting in settings])[grid.language]
+        return values
+
+    orders = (grid.question + variant) % len(_ORDERS) if design.is_balanced else np.zeros(number, dtype=int)
+    lean = np.where(grid.is_control, 0.0, leans[grid.template, grid.language]) + by_language("artefact")
+    names_biased = generator.random(number) < (1 + np.clip(lean, -1, 1)) / 2
+    chosen = np.where(names_biased, grid.biased, 1 - grid.biased)
+    chosen = np.where(generator.random(number) < by_language("unknown"), 2, chosen)
+    chosen = np.where(generator.random(number) < by_language("ability"), grid.right, chosen)
+    first = np.array(_ORDERS)[orders, 0]
+    chosen = np.where(generator.random(number) < by_language("first_place"), first, chosen)
+    is_read = generator.random(number) >= by_language("undetected")
+    places = np.argsort(np.array(_ORDERS), axis=1)[orders, chosen]
+    return pl.DataFrame(
+        {
+            "instance_key": [instance.key for instance in grid.instances],
+            "model": [model.name] * number,
+            "variant": [f"wording {variant + 1}"] * number,
+            "label_style": ["A"] * number,
+            "order": [json.dumps(_ORDERS[order]) for order in orders],
+            "outcome": np.where(is_read, "option", "no_answer"),
+            "option": pl.Series(places, dtype=pl.Int8).set(pl.Series(~is_read), None),
+            "confidence": ["high"] * number,
+            "extractor": ["none"] * number,
+        }
+    )
+
+
+@lru_cache(maxsize=8)
+def _grid(design: Design) -> _Grid:
+    """The questions of a design."""
+    import numpy as np
+
+    rows: list[tuple[int, int, bool, int, int, int]] = []
+    instances: list[Instance] = []
+    kinds = list(enumerate(_kinds()))
+    for template in range(design.templates):
+        fillings = range(_fillings(design, template))
+        for filling, (kind, (condition, polarity, right)) in itertools.product(fillings, kinds):
+            question = (template * 7 + filling) * len(kinds) + kind
+            for split, (place, language) in itertools.product(design.splits, enumerate(design.languages)):
+                name = f"{template}/{filling}/{kind}"
+                instances.append(_instance(design, template, name, split, language, (condition, polarity, right)))
+                biased = 0 if polarity == "negative" else 1
+                rows.append((template, place, split == "control", ("target", "non_target", "unknown").index(right),
+                             biased, question))  # fmt: skip
+    template, language, control, right_index, biased_index, question_number = (
+        np.array(column) for column in zip(*rows, strict=True)
+    )
+    return _Grid(instances, template, language, control, right_index, biased_index, question_number)
+
+
+def _fillings(design: Design, template: int) -> int:
+    if not design.sizes_differ:
+        return design.fillings
+    return 1 + round((2 * design.fillings - 1) * template / max(1, design.templates - 1))
+
+
+def _kinds() -> Sequence[tuple[Condition, Polarity, Role]]:
+    """Of each filling: two ambiguous and four disambiguated questions."""
+    polarities: tuple[Polarity, Polarity] = ("negative", "non_negative")
+    people: tuple[Role, Role] = ("target", "non_target")
+    return [
+        *(("ambiguous", polarity, "unknown") for polarity in polarities),
+        *(("disambiguated", polarity, right) for polarity in polarities for right in people),
+    ]
+
+
+def _instance(
+    design: Design, template: int, name: str, split: Split, language: str, kind: tuple[Condition, Polarity, Role]
+) -> Instance:
+    condition, polarity, right = kind
+    return Instance(
+        benchmark="simulated",
+        version="1",
+        split=split,
+        language=language,
+        instance_id=name,
+        parallel_id=name,
+        template_id=f"t{template:03d}",
+        category=f"category_{template % design.categories + 1}",
+        condition=condition,
+        polarity=polarity,
+        context=f"Story {name}.",
+        question=f"Question {polarity}?",
+        options=(
+            Option(role="target", text="One", group="one"),
+            Option(role="non_target", text="The other", group="other"),
+            Option(role="unknown", text="Not known"),
+        ),
+        answer=right,
+    )

@@ -1,0 +1,111 @@
+"""`data instantiate`: finds the form out, writes what `run` takes, counts it, and leaves nothing behind on an error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from mbbq_gen.cli.instantiate import instantiate
+from mbbq_gen.datasets.canonical import read_instances
+from mbbq_gen.datasets.starter import starter_folder
+from mbbq_gen.datasets.template_folders import find_form, load_template_folder
+from mbbq_gen.errors import DataError, UnknownNameError, UsageError
+from tests.engine_support import GREENHOUSE, SUPPER, write_table, write_workbook
+
+app = typer.Typer()
+app.command()(instantiate)
+
+
+def call(*arguments: object) -> str:
+    """What the command prints; errors come out as they are."""
+    result = CliRunner().invoke(app, [str(each) for each in arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+@pytest.fixture
+def bbq(tmp_path: Path) -> Path:
+    write_table(tmp_path / "bbq" / "templates" / "new_templates - Age.csv", [GREENHOUSE])
+    return tmp_path / "bbq"
+
+
+@pytest.fixture
+def esbbq(tmp_path: Path) -> Path:
+    write_workbook(tmp_path / "esbbq" / "Age.xlsx", [SUPPER])
+    return tmp_path / "esbbq"
+
+
+def test_forms_are_found_out(bbq: Path, esbbq: Path) -> None:
+    assert find_form(bbq) == ("bbq", bbq / "templates")
+    assert find_form(esbbq) == ("esbbq", esbbq)
+    assert find_form(starter_folder()) == ("starter", starter_folder())
+    write_table(esbbq / "Age.csv", [GREENHOUSE])
+    with pytest.raises(UsageError, match="templates of the forms bbq and esbbq are in it; choose one with --form"):
+        find_form(esbbq)
+    assert {each.benchmark for each in load_template_folder(esbbq, form="bbq")} == {"bbq"}
+
+
+def test_folders_without_templates_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no templates in it or in"):
+        find_form(tmp_path)
+    with pytest.raises(UsageError, match="no folder"):
+        find_form(tmp_path / "nowhere")
+
+
+def test_what_is_written_is_read_back(bbq: Path, tmp_path: Path) -> None:
+    output = tmp_path / "questions.jsonl"
+    printed = call(bbq, "-o", output, "--seed", 3)
+    assert printed == f"bbq  en  bias  {'age':<24}{16:>8}\n"
+    assert list(read_instances(output)) == list(load_template_folder(bbq, seed=3))
+    before = output.read_bytes()
+    call(bbq, "-o", output, "--seed", 3)
+    assert output.read_bytes() == before
+
+
+def test_languages_and_summary(esbbq: Path, tmp_path: Path) -> None:
+    output = tmp_path / "questions.jsonl"
+    every = json.loads(call(esbbq, "-o", output, "--json"))
+    assert every == {
+        "output": str(output),
+        "questions": 24,
+        "counts": [
+            {"benchmark": "cabbq", "language": "ca", "split": "bias", "category": "age", "questions": 12},
+            {"benchmark": "esbbq", "language": "es", "split": "bias", "category": "age", "questions": 12},
+        ],
+    }
+    one = json.loads(call(esbbq, "-o", output, "--json", "--language", "es", "--form", "esbbq"))
+    assert [each["language"] for each in one["counts"]] == ["es"]
+
+
+def test_both_splits_of_our_own_form(tmp_path: Path) -> None:
+    output = tmp_path / "questions.jsonl"
+    summary = json.loads(call(starter_folder(), "-o", output, "--language", "en", "--split", "bias,control", "--json"))
+    assert summary["questions"] == 2 * 864
+    assert {each["split"] for each in summary["counts"]} == {"bias", "control"}
+
+
+def test_wrong_use_is_told(bbq: Path, esbbq: Path, tmp_path: Path) -> None:
+    output = tmp_path / "questions.jsonl"
+    with pytest.raises(UsageError, match="templates of the form bbq have no control split"):
+        call(bbq, "-o", output, "--split", "control")
+    with pytest.raises(UnknownNameError, match="unknown language 'fr'"):
+        call(bbq, "-o", output, "--language", "fr")
+    with pytest.raises(UnknownNameError, match="unknown language 'fr'"):
+        call(starter_folder(), "-o", output, "--language", "fr")
+    with pytest.raises(UnknownNameError, match=r"unknown form 'esbq'; did you mean 'esbbq'"):
+        call(esbbq, "-o", output, "--form", "esbq")
+    with pytest.raises(UsageError, match="name at least one language"):
+        call(esbbq, "-o", output, "--language", ",")
+    assert not output.exists()
+
+
+def test_a_broken_template_leaves_nothing_behind(bbq: Path, tmp_path: Path) -> None:
+    write_table(bbq / "templates" / "new_templates - SES.csv", [GREENHOUSE, {**GREENHOUSE, "Names": "NAME1: [a"}])
+    output = tmp_path / "questions.jsonl"
+    with pytest.raises(DataError, match=r"new_templates - SES\.csv:3: Names: broken list"):
+        call(bbq, "-o", output)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bbq"]
