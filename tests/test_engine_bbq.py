@@ -100,6 +100,21 @@ def test_the_same_seed_gives_the_same_and_another_one_does_not(tmp_path: Path) -
     assert other[0].version.removesuffix("1") == first[0].version.removesuffix("0")
 
 
+@pytest.mark.parametrize(
+    ("name", "groups"), [("Age", '["old"]'), ("Race_ethnicity", '["Blue"]'), ("Gender_identity", '["F"]')]
+)
+def test_words_are_drawn_for_every_pair(tmp_path: Path, name: str, groups: str) -> None:
+    changed = {} if name == "Age" else {"Names": "", "NAME1_info": "", "NAME2_info": ""}
+    many = ({**changed, "Q_id": str(n), "Known_stereotyped_groups": groups} for n in range(1, 7))
+    by_template: dict[str, set[str]] = {}
+    for each in fill(tmp_path, *many, name=name):
+        place = re.search(r"greenhouse|orchard|allotment", each.context)
+        assert place is not None
+        by_template.setdefault(each.template_id, set()).add(place[0])
+    assert set.union(*by_template.values()) == {"greenhouse", "orchard", "allotment"}
+    assert max(map(len, by_template.values())) > 1
+
+
 def test_wordings_and_orders_are_spread(tmp_path: Path) -> None:
     race = {"Names": "", "Known_stereotyped_groups": str(list(COLOURS[:4]))}
     instances = fill(tmp_path, *({**race, "Q_id": str(n)} for n in range(1, 9)), name="Race_ethnicity")[::4]

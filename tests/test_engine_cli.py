@@ -103,6 +103,17 @@ def test_wrong_use_is_told(bbq: Path, esbbq: Path, tmp_path: Path) -> None:
     assert not output.exists()
 
 
+def test_files_without_a_template_are_told(bbq: Path, esbbq: Path, tmp_path: Path) -> None:
+    table = bbq / "templates" / "new_templates - SES.csv"
+    table.write_text(",".join(GREENHOUSE) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"SES\.csv: no template in it; add a row, or remove the file"):
+        list(load_template_folder(bbq))
+    write_workbook(esbbq / "SES.xlsx", [dict.fromkeys(SUPPER)])
+    with pytest.raises(DataError, match=r"SES\.xlsx: no template in it"):
+        list(load_template_folder(esbbq, languages=["ca"]))
+    assert list(tmp_path.glob("*.jsonl")) == []
+
+
 def test_a_broken_template_leaves_nothing_behind(bbq: Path, tmp_path: Path) -> None:
     write_table(bbq / "templates" / "new_templates - SES.csv", [GREENHOUSE, {**GREENHOUSE, "Names": "NAME1: [a"}])
     output = tmp_path / "questions.jsonl"

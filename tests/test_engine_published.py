@@ -99,7 +99,7 @@ def test_esbbq_instances_are_those_of_the_reader(shared_datasets: Path, language
         seen[is_crossed] += 1
         if is_crossed:
             assert (one.context, one.question, one.answer_index) == (other.context, other.question, other.answer_index)
-            assert [option.text for option in one.options] == [option.text for option in other.options]
+            assert [option.text for option in one.options][:2] == [option.text for option in other.options][:2]
         else:
             assert comparable(one) == comparable(other)
     assert seen == {True: len(crossed), False: ESBBQ_ROWS[language] - len(crossed)}
@@ -112,15 +112,16 @@ def comparable(instance: Instance) -> dict[str, Any]:
     return fields
 
 
-def test_roles_are_right_where_the_published_groups_are_crossed(shared_datasets: Path) -> None:
-    instances = load_esbbq_templates(shared_datasets / "esbbq" / "templates", "es")
-    crossed = {f"physical_appearance/{number}" for number in CROSSED["es"]}
-    targets = {
-        next(option.text for option in instance.options if option.role == "target")
-        for instance in instances
-        if instance.instance_id in crossed
-    }
-    assert targets == {"La embarazada"}
+def test_groups_are_right_where_the_published_ones_are_crossed(shared_datasets: Path) -> None:
+    folder = shared_datasets / "esbbq" / "templates"
+    rows = esbbq_rows(folder / "PhysicalAppearance.xlsx", read_vocabulary(folder, "es"), "es")
+    crossed = [row for _, row in rows if row.instance_id in CROSSED["es"]]
+    assert len(crossed) == len(CROSSED["es"])
+    for row in crossed:
+        assert row.ans0.endswith(f" {row.info0[0]}")
+        assert row.ans1.endswith(f" {row.info1[0]}")
+        assert row.info0[0] in row.info1[0], "one person's words contain the other's"
+        assert row.groups[0] in row.stereotyped_groups
 
 
 def test_bbq_counts_equal_table_3(shared_datasets: Path) -> None:
@@ -133,9 +134,8 @@ def test_bbq_counts_equal_table_3(shared_datasets: Path) -> None:
     assert corrected == {"physical_appearance/6": 50, "physical_appearance/10": 18}
 
     published = Counter(kind_of(instance) for instance in load_bbq(shared_datasets / "bbq", "en", "bias"))
-    filled = Counter(
-        kind_of(instance) for instance in instances if instance.category in published_categories(published)
-    )
+    categories = {kind[0].split("/")[0] for kind in published}
+    filled = Counter(kind_of(instance) for instance in instances if instance.category in categories)
     # Published group tags of these two go with the name and not with the slot: half of them contradict the text.
     differing = {kind[0] for kind in published.keys() | filled.keys() if published[kind] != filled[kind]}
     assert differing <= {"gender_identity/35", "gender_identity/36"}
@@ -155,10 +155,6 @@ def kind_of(instance: Instance) -> tuple[Any, ...]:
     )
 
 
-def published_categories(kinds: Counter[tuple[Any, ...]]) -> set[str]:
-    return {kind[0].split("/")[0] for kind in kinds}
-
-
 class All(Draws):
     """Draws nothing: takes all that there is."""
 
@@ -167,7 +163,7 @@ class All(Draws):
 
 
 OTHER_ARTICLES: Final = {"Age": 96, "Physical_appearance": 24, "Gender_identity": 24}
-"""Published rows with an article that is wrong: "an university student", "A elderly man", "got an An"."""
+"""Published rows whose article is wrong: "an university", "A elderly", and "an An" for the grade."""
 ODD_TEMPLATES: Final = {("Disability_status", "4"), ("Disability_status", "19")}
 
 
@@ -193,7 +189,7 @@ def test_every_published_question_of_bbq_could_have_been_drawn(shared_datasets: 
 
 def possible_questions(template: BbqTemplateRow, category: str, vocabulary: Any) -> set[tuple[Any, ...]]:
     lists = parse_lists(template.Lexical_diversity)
-    questions = set()
+    questions: set[tuple[Any, ...]] = set()
     for pair in pairs_of_people(template, category, vocabulary, All(0, ())):
         for words in itertools.product(*lists.values()):
             values = pair.first.fills(1) | pair.second.fills(2) | dict(zip(lists, words, strict=True))

@@ -23,7 +23,7 @@ from mbbq_gen.languages import (
     read_control_set,
     read_prompts,
 )
-from mbbq_gen.presentation import LABEL_STYLES, present
+from mbbq_gen.presentation import LABEL_STYLES, Setting, present
 from mbbq_gen.records import Instance, Option
 from mbbq_gen.resources import Resources
 
@@ -44,7 +44,7 @@ WORDED = ("polite", "letters", "single_letter", "reasoned")
 
 def wordings(pack: PromptPack) -> list[str]:
     """All that a prompt pack says in its language, placeholders taken out."""
-    texts = [variant.text for variant in pack.variant]
+    texts = [text for variant in pack.variant for text in (variant.text, variant.shot_answer)]
     texts += [*pack.answers.person, *pack.answers.unknown, *pack.answers.refusal]
     return [fill(text, dict.fromkeys(placeholders(text), "")) for text in texts]
 
@@ -118,7 +118,7 @@ def make_instance(language: str) -> Instance:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_variant_renders_with_every_label_style(language: str, style: str) -> None:
     for variant in PROMPTS[language].variant:
-        presentation = present(make_instance(language), variant, (2, 0, 1), style)
+        presentation = present(make_instance(language), Setting(variant, style), (2, 0, 1))
         content = presentation.messages[-1].content
         assert "{" not in content
         assert "}" not in content
@@ -145,13 +145,29 @@ def test_wordings_that_ask_for_a_label_name_all_three_in_order(language: str) ->
 def test_wordings_have_the_parts_of_their_kind(language: str) -> None:
     """Bare says nothing of its own; letters ends in the word for answer; polite ends in a line of thanks."""
     pack = PROMPTS[language]
-    assert not any(letter.isalpha() for letter in wordings(pack)[[v.id for v in pack.variant].index("bare")])
+    bare = pack.by_id("bare").text
+    assert not any(letter.isalpha() for letter in fill(bare, dict.fromkeys(placeholders(bare), "")))
     assert pack.by_id("letters").text.rstrip().endswith((":", "："))
     assert pack.by_id("polite").text.rstrip().endswith(("!", "！", "。"))
     for variant in ("bare", "single_letter", "reasoned"):
         assert pack.by_id(variant).text.rstrip().endswith("{option_c}")
     for variant in ("polite", "letters"):
         assert any(mark in pack.by_id(variant).text for mark in "?？؟")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_examples_answer_as_their_wording_asks(language: str) -> None:
+    """Reasoned quotes the words before the label; polite and bare write label and option as they show them."""
+    pack = PROMPTS[language]
+    before, after = pack.by_id("reasoned").shot_answer.split("{label}")
+    assert len(before) > 3
+    assert before.strip() in pack.by_id("reasoned").text
+    assert after == ""
+    for variant in ("polite", "bare"):
+        answer = pack.by_id(variant).shot_answer
+        assert fill(answer, {"label": "{label_a}", "option": "{option_a}"}) in pack.by_id(variant).text.splitlines()
+    for variant in ("letters", "single_letter"):
+        assert pack.by_id(variant).shot_answer == "{label}"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

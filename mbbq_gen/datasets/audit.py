@@ -4,7 +4,8 @@ Works on instances, so published benchmarks and a user's own are looked over ali
 grouped by split, language and category; each has a count and a few examples. A `problem` may move a score, a `note` is
 worth knowing.
 
-What a reader refuses never comes here: broken files, labels that contradict the condition, missing unknown options.
+What a reader refuses never comes here: broken files, empty fields, labels that contradict the condition, missing
+unknown options.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 
 from mbbq_gen.datasets.assemble import QUIRKS
 from mbbq_gen.records import Instance, Record
-from mbbq_gen.seeding import stable_digest
+from mbbq_gen.seeding import stable_number
 
 Level = Literal["problem", "note"]
 
@@ -106,6 +107,11 @@ KINDS: Final[dict[str, _Kind]] = {
         "note",
         "a replacement character, a no-break space, or text not in NFC",
         "kept, as published",
+    ),
+    "repeated_id": _Kind(
+        "problem",
+        "the id is that of an earlier row of the language and split",
+        "kept here; a run refuses it, for ids must be unique",
     ),
     "repeated_row": _Kind(
         "note",
@@ -233,11 +239,12 @@ _ROW_CHECKS: Final[dict[str, Callable[[Instance], bool]]] = {
 
 
 class _Whole:
-    """What only shows when rows are seen together; remembers digests and counts, not rows."""
+    """What only shows when rows are seen together; remembers numbers that stand for rows, and counts, not rows."""
 
     def __init__(self) -> None:
-        self.rows: set[str] = set()
-        self.questions: set[str] = set()
+        self.ids: set[int] = set()
+        self.rows: set[int] = set()
+        self.questions: set[int] = set()
         self.parts: Counter[tuple[str, str, str, str]] = Counter()
         self.places: Counter[tuple[str, str, str, str, int]] = Counter()
         self.alignments: Counter[tuple[str, str, str, str, str]] = Counter()
@@ -258,13 +265,17 @@ class _Whole:
         return [*self._repeated(instance, part), *self._group_words(instance), *self._unparallel(instance)]
 
     def _repeated(self, instance: Instance, part: tuple[str, str, str, str]) -> Iterator[str]:
-        """Whether the row, or its question, has been seen before."""
-        question = stable_digest(*part, instance.context, instance.question)
-        row = stable_digest(question, *(option.text for option in instance.options))
+        """Whether the row, its id or its question has been seen before."""
+        name = stable_number(instance.key)
+        question = stable_number(*part, instance.context, instance.question)
+        row = stable_number(question, *(option.text for option in instance.options))
+        if name in self.ids:
+            yield "repeated_id"
         if row in self.rows:
             yield "repeated_row"
         elif question in self.questions:
             yield "repeated_question"
+        self.ids.add(name)
         self.rows.add(row)
         self.questions.add(question)
 

@@ -22,6 +22,7 @@ in half of the rows of Gender_identity 35 and 36 and SES 8 their group tags cont
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -176,7 +177,7 @@ def pairs_of_people(template: TemplateRow, category: str, vocabulary: Vocabulary
     words = vocabulary.of(category, template.Subcategory)
     if category == _GENDER:
         pairs = [Pair(_by_word(one), _by_word(other)) for one in words for other in words if one != other]
-        return [_with_target(pair, template) for pair in pairs]
+        return [_with_target(replace(pair, lot=str(number)), template) for number, pair in enumerate(pairs)]
     if template.Subcategory == _OCCUPATION:
         return [_with_target(pair, template) for pair in _in_both_orders(_occupations(words, draws))]
     return _in_both_orders(_groups(template, words, draws, by_region=category == _NATIONALITY))
@@ -339,8 +340,6 @@ def _second_words(template: TemplateRow, vocabulary: Vocabulary) -> dict[str, li
 
 
 def _json_list(text: str) -> list[Any]:
-    import json
-
     try:
         listed = json.loads(text)
     except json.JSONDecodeError as error:

@@ -20,7 +20,7 @@ drawn depends on the seed alone. Numbers of questions equal the published ones i
 Roles come from the templates: the target is the drawn stereotyped person, or the one whose group is stereotyped. In
 Gender_identity 13 some pairs have two or none: they are not bias-scorable.
 
-The release's own tables have four odd rows. Versions b of templates 4 and 19 of Disability_status are broken and not
+The release's own tables have five odd rows. Versions b of templates 4 and 19 of Disability_status are broken and not
 in the published data: they are passed over. Version a of 4 lists two words with a semicolon between them, of which the
 published data has the first. Versions b of Physical_appearance 6 and 10 swap the right answers: such instances carry
 `corrected_answer`, as BBQ's reader does it. All this holds for exactly these rows; in other folders, a broken row is
@@ -45,9 +45,9 @@ from mbbq_gen.datasets.bbq_template_rows import TEXTS, TemplateRow
 from mbbq_gen.datasets.rows import Place, checked, read_table
 from mbbq_gen.datasets.sentences import repair
 from mbbq_gen.datasets.slots import check_slots, fill_slots, named_person, parallel_forms, parse_lists
+from mbbq_gen.datasets.template_sources import at_least_one, category_slug, template_version
 from mbbq_gen.errors import UsageError
 from mbbq_gen.records import Instance
-from mbbq_gen.resources import file_digest
 from mbbq_gen.seeding import stable_digest
 
 LANGUAGE: Final = "en"
@@ -131,14 +131,13 @@ def load_bbq_templates(folder: Path, seed: int = 0) -> Iterator[Instance]:
 
 def _instances(folder: Path, paths: Sequence[Path], seed: int) -> Iterator[Instance]:
     vocabulary = read_vocabulary(folder)
-    read = [path for path in (*paths, folder / VOCABULARY_FILE, folder / NAMES_FILE) if path.is_file()]
-    digest = stable_digest(*(f"{path.name} {file_digest(path)}" for path in read))[:10]
+    version = f"{template_version([*paths, folder / VOCABULARY_FILE, folder / NAMES_FILE])}-seed-{seed}"
     for path in paths:
         category = _category(path)
-        slug = CATEGORIES.get(category, re.sub(r"\W+", "_", category).casefold())
-        source = Source(BENCHMARK, f"templates-{digest}-seed-{seed}", LANGUAGE, "bias", slug)
-        number = 0
-        for place, row in read_table(path, TemplateRow):
+        slug = CATEGORIES.get(category, category_slug(category))
+        source = Source(BENCHMARK, version, LANGUAGE, "bias", slug)
+        number, rows = 0, read_table(path, TemplateRow)
+        for place, row in at_least_one(rows, path):
             template = _template(row, place, source, category, seed)
             if template is not None:
                 for turn, pair in enumerate(_pairs(template, vocabulary)):
@@ -183,7 +182,11 @@ def _template(row: TemplateRow, place: Place, source: Source, category: str, see
     oddity = _oddity(row)
     if oddity == "broken":
         _log.warning(
-            "%s:%d: template %s%s is broken and not in the published data", place.path, place.row, row.Q_id, row.version
+            "%s:%d: template %s%s is broken and not in the published data; passed over",
+            place.path,
+            place.row,
+            row.Q_id,
+            row.version,
         )
         return None
     if oddity == "first_word_only":

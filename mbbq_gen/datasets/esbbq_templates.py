@@ -27,7 +27,6 @@ rows.
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -41,11 +40,10 @@ from mbbq_gen.datasets.esbbq_people import ProperNameRow, Vocabulary, Vocabulary
 from mbbq_gen.datasets.esbbq_template_rows import MARKER, TemplateRow
 from mbbq_gen.datasets.rows import Place, checked
 from mbbq_gen.datasets.sentences import sentence_writer
+from mbbq_gen.datasets.template_sources import at_least_one, category_slug, template_version
 from mbbq_gen.datasets.workbooks import read_workbook, workbook_languages
 from mbbq_gen.errors import UnknownNameError, UsageError
 from mbbq_gen.records import Instance
-from mbbq_gen.resources import file_digest
-from mbbq_gen.seeding import stable_digest
 
 VOCABULARY_FILE: Final = "vocabulary.xlsx"
 NAMES_FILE: Final = "vocabulary_proper_names.xlsx"
@@ -103,25 +101,14 @@ def load_esbbq_templates(folder: Path, language: str) -> Iterator[Instance]:
 
 def _instances(folder: Path, paths: Sequence[Path], language: str) -> Iterator[Instance]:
     vocabulary = read_vocabulary(folder, language)
-    version = _version([*paths, folder / VOCABULARY_FILE, folder / NAMES_FILE])
+    version = template_version([*paths, folder / VOCABULARY_FILE, folder / NAMES_FILE])
     for path in paths:
-        category = CATEGORIES.get(path.stem, _slug(path.stem))
+        category = CATEGORIES.get(path.stem, category_slug(path.stem))
         source = Source(_BENCHMARKS.get(language, f"esbbq_{language}"), version, language, "bias", category)
         seen: Counter[str] = Counter()
         for place, row in esbbq_rows(path, vocabulary, language):
             yield instance_of_row(row, place, source, seen[row.template])
             seen[row.template] += 1
-
-
-def _version(paths: Sequence[Path]) -> str:
-    digests = [f"{path.name} {file_digest(path)}" for path in paths if path.is_file()]
-    return f"templates-{stable_digest(*digests)[:10]}"
-
-
-def _slug(name: str) -> str:
-    """`SpanishRegion` → `spanish_region`."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return re.sub(r"\W+", "_", words).casefold()
 
 
 def read_vocabulary(folder: Path, language: str) -> Vocabulary:
@@ -147,7 +134,7 @@ def esbbq_rows(path: Path, vocabulary: Vocabulary, language: str) -> Iterator[tu
     """
     write = sentence_writer(language)
     seen: set[tuple[str, str, str]] = set()
-    for place, template in read_workbook(path, TemplateRow, language, MARKER):
+    for place, template in at_least_one(read_workbook(path, TemplateRow, language, MARKER), path):
         for filling in fillings(template, place, vocabulary, write):
             for polarity, disambiguated in itertools.product((0, 1), (False, True)):
                 context = filling.disambiguated if disambiguated else filling.ambiguous

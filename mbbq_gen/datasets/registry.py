@@ -42,6 +42,8 @@ class BenchmarkInfo:
     """Whether the user must have the published files."""
     notice: str | None = None
     """What everyone who reports a result of it should know."""
+    confounded_order: bool = False
+    """Whether the published place of an option tells its role: asked so, a preference for a place looks like bias."""
 
 
 def _starter_languages() -> tuple[str, ...]:
@@ -103,6 +105,7 @@ _BENCHMARKS: Final = (
         link="https://github.com/langtech-bsc/EsBBQ-CaBBQ",
         loader="mbbq_gen.datasets.esbbq:load_esbbq",
         notice="published order is target, other person, unknown: never ask in it; the unknown option is worded by us",
+        confounded_order=True,
     ),
     BenchmarkInfo(
         name="cabbq",
@@ -114,6 +117,7 @@ _BENCHMARKS: Final = (
         link="https://github.com/langtech-bsc/EsBBQ-CaBBQ",
         loader="mbbq_gen.datasets.esbbq:load_cabbq",
         notice="published order is target, other person, unknown: never ask in it; the unknown option is worded by us",
+        confounded_order=True,
     ),
     BenchmarkInfo(
         name="kobbq",
@@ -124,6 +128,7 @@ _BENCHMARKS: Final = (
         citation=_KOBBQ,
         link="https://github.com/naver-ai/KoBBQ",
         loader="mbbq_gen.datasets.kobbq:load_kobbq",
+        confounded_order=True,
     ),
     BenchmarkInfo(
         name="kobbq_all",
@@ -134,6 +139,7 @@ _BENCHMARKS: Final = (
         citation=_KOBBQ,
         link="https://github.com/naver-ai/KoBBQ",
         loader="mbbq_gen.datasets.kobbq:load_kobbq_all",
+        confounded_order=True,
     ),
     BenchmarkInfo(
         name="bharatbbq",
@@ -158,6 +164,7 @@ _BENCHMARKS: Final = (
         link="https://github.com/shalakasatheesh/GG-BBQ",
         loader="mbbq_gen.datasets.gg_bbq:load_gg_bbq",
         notice="subset 2 has three times as many counter-biased as biased contexts: read rates, not counts",
+        confounded_order=True,
     ),
     BenchmarkInfo(
         name="basqbbq",
@@ -183,6 +190,7 @@ _BENCHMARKS: Final = (
         loader="mbbq_gen.datasets.cbbq:load_cbbq",
         notice="groups are not published, targets are concluded from the labels; all disambiguated contexts are "
         "counter-biased",
+        confounded_order=True,
     ),
     BenchmarkInfo(
         name="pakbbq",
@@ -276,7 +284,10 @@ def load_benchmark(
         packs = resources or Resources()
         return chain.from_iterable([loader(language, wanted_splits, packs) for language in wanted_languages])
     if data is None:
-        raise UsageError(f"{name}: its published files are needed; get them from {info.link} and give --data DIR")
+        raise UsageError(
+            f"{name}: its published files are needed; get them with `mbbq-gen data pull {name}`,"
+            f" or from {info.link} and give --data DIR"
+        )
     parts = [loader(data, language, split) for language in wanted_languages for split in wanted_splits]
     return chain.from_iterable(parts)
 

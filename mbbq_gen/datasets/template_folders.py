@@ -39,13 +39,17 @@ def find_form(folder: Path) -> tuple[Form, Path]:
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}; name a folder of templates")
     for place in (folder, folder / "templates"):
-        forms = [form for form, sign in _SIGNS.items() if any(place.glob(sign))]
+        forms = [form for form in FORMS if _has(place, form)]
         if len(forms) > 1:
             raise UsageError(f"{place}: templates of the forms {' and '.join(forms)} are in it; choose one with --form")
         if forms:
             return forms[0], place
     signs = ", ".join(f"{sign} ({form})" for form, sign in _SIGNS.items())
     raise UsageError(f"{folder}: no templates in it or in {folder / 'templates'}; looked for {signs}")
+
+
+def _has(folder: Path, form: Form) -> bool:
+    return bool(list(folder.glob(_SIGNS[form])))
 
 
 def load_template_folder(
@@ -73,7 +77,7 @@ def load_template_folder(
     """
     if form is None:
         form, folder = find_form(folder)
-    elif not any(folder.glob(_SIGNS[form])):
+    elif not _has(folder, form):
         folder = folder / "templates"
     if form != "starter" and "control" in splits:
         raise UsageError(f"templates of the form {form} have no control split; leave out --split control")

@@ -46,6 +46,8 @@ class Mention:
     """Whether it begins a line, as the items of a list do."""
     enumerates: bool = False
     """Whether it may be no more than the number of a list item."""
+    barred: bool = False
+    """Whether it is surely no label: `vitamin C`, the initial of a name."""
     struck: bool = False
     """Whether it is struck through."""
     complete: bool = True
@@ -112,17 +114,23 @@ _ENUMERATION_GAP = regex.compile(r"^\s*[.)\]:：．）、,-]")
 class MentionFinder:
     """Finds mentions with the label words, small words and ordinals of a language."""
 
-    def __init__(self, packs: tuple[ExtractorPack, ...], words: LabelWords, ordinals: Automaton) -> None:
+    def __init__(
+        self, packs: tuple[ExtractorPack, ...], words: LabelWords, ordinals: Automaton, known: frozenset[str]
+    ) -> None:
         self._rules = packs[0].text
         self._words = words
         self._ordinals = ordinals
+        self._known = known
         self._coordinators = frozenset(loose_key(word) for pack in packs for word in pack.relations.coordinators)
 
     # --- labels -------------------------------------------------------------------------------------------------------
 
-    def labels(self, tokens: Sequence[Token], tail: str, options: OptionSet) -> list[Mention]:
-        """Every label in the text, on offer or not."""
+    def labels(
+        self, tokens: Sequence[Token], tail: str, options: OptionSet, texts: Sequence[Mention] = ()
+    ) -> list[Mention]:
+        """Every label in the text, on offer or not; a capital right before an option's text is no initial of a name."""
         mentions = []
+        starts = {_with_articles(tokens, mention.start, options) for mention in texts}
         known, names = options.labels, self._words.names
         for place, token in enumerate(tokens):
             if (
@@ -132,13 +140,13 @@ class MentionFinder:
                 and token.text not in options.outside
             ):
                 continue
-            mention = self._label_at(tokens, place, token, tail, options)
+            mention = self._label_at(tokens, place, token, tail, options, place + 1 in starts)
             if mention is not None:
                 mentions.append(mention)
         return mentions
 
     def _label_at(
-        self, tokens: Sequence[Token], place: int, token: Token, tail: str, options: OptionSet
+        self, tokens: Sequence[Token], place: int, token: Token, tail: str, options: OptionSet, before_text: bool
     ) -> Mention | None:
         found = self._option_of(token, options)
         if found is None:
@@ -160,7 +168,9 @@ class MentionFinder:
             label=index,
             shown_case=shown_case,
         )
-        self._weigh(mention, tokens, gap_after, options, is_word)
+        self._weigh(mention, tokens, gap_after, options, is_word, before_text)
+        if mention.barred:
+            return None
         if index is None and mention.strength != "strong":
             return None if not shown_case or is_word else mention
         return mention
@@ -169,6 +179,8 @@ class MentionFinder:
         """Option (None: not on offer), whether written as shown, and whether the language may mean it as a word."""
         key, text = token.key, token.text
         index = options.labels.get(key)
+        if index is not None and len(text) == 1 and not text.isascii() and text.casefold() != options.core[index]:
+            return None
         if index is not None:
             shown = options.label_words[index]
             exact = text in options.shown or (text.isupper() and len(text) == 1) or options.long_labels
@@ -201,7 +213,13 @@ class MentionFinder:
         return end
 
     def _weigh(
-        self, mention: Mention, tokens: Sequence[Token], gap_after: str, options: OptionSet, is_word: bool
+        self,
+        mention: Mention,
+        tokens: Sequence[Token],
+        gap_after: str,
+        options: OptionSet,
+        is_word: bool,
+        before_text: bool,
     ) -> None:
         """Sets how strong a label stands, and takes in the option word before it."""
         place = mention.start
@@ -219,9 +237,11 @@ class MentionFinder:
         absorbs = with_noun and before is not None and before.key not in self._words.answer_words
         following = tokens[mention.end] if mention.end < len(tokens) else None
         if following is not None and following.key in self._words.not_before and following.break_before < COMMA:
+            mention.barred = True
             return
         after_noun = mention.end > place + 1
         if before is not None and before.key in self._words.not_after and not opened:
+            mention.barred = True
             return
         if with_noun or after_noun:
             mention.strength = "strong"
@@ -237,7 +257,9 @@ class MentionFinder:
         ):
             mention.strength = "strong" if mention.shown_case or ":" in gap_after else "weak"
             mention.enumerates = options.digits
-        elif not is_word and not _is_initial(tokens, place, gap_after):
+        elif not before_text and _is_initial(tokens, place, gap_after, self._known):
+            mention.barred = True
+        elif not is_word:
             mention.strength = "strong" if options.long_labels else "bare"
 
     # --- texts --------------------------------------------------------------------------------------------------------
@@ -323,15 +345,18 @@ def _is_glued(
     return bool(gap_after) and gap_after[0] in "+#%&@°"
 
 
-def _is_initial(tokens: Sequence[Token], place: int, gap_after: str) -> bool:
-    """Whether a capital is the initial of a name: `Robert C. Miller`, `J. B. Smith`."""
-    following = tokens[place + 1] if place + 1 < len(tokens) else None
-    before = tokens[place - 1] if place else None
-    named_before = before is not None and before.text[:1].isupper() and before.break_before < SENTENCE
-    named_after = following is not None and following.text[:1].isupper() and gap_after in {". ", " ", "."}
-    if named_before and tokens[place].break_before < COMMA and len(before.text if before else "") > 1:
-        return named_after or not gap_after.strip()
-    return gap_after == ". " and named_after and before is not None and tokens[place].break_before < COMMA
+def _is_initial(tokens: Sequence[Token], place: int, gap_after: str, known: frozenset[str]) -> bool:
+    """Whether a capital is the initial of a name: `Robert C. Miller`, `Mr. B. Smith`.
+
+    A name is a capitalised word that no pattern of the language knows.
+    """
+    if place == 0 or place + 1 >= len(tokens) or tokens[place].break_before >= LINE:
+        return False
+    before, following = tokens[place - 1], tokens[place + 1]
+    named_after = following.text[:1].isupper() and following.key not in known and gap_after in {". ", " ", "."}
+    titled = len(before.text) <= 3 and tokens[place].gap == ". "
+    named_before = tokens[place].break_before < COMMA and len(before.text) > 1
+    return named_after and before.text[:1].isupper() and (titled or named_before) and before.key not in known
 
 
 def _clusters(
@@ -354,7 +379,7 @@ def _clusters(
                 continue
             between = range(last + 1, entry[0])
             joined = entry[0] - last <= 4 and all(tokens[i].key in skip for i in between)
-            if joined and all(tokens[i].break_before < COMMA for i in range(last + 1, entry[0] + 1)):
+            if joined and all(_holds(tokens[i]) for i in range(last + 1, entry[0] + 1)):
                 if not _repeats(group, entry, option.content):
                     group.append(entry)
                     continue
@@ -364,6 +389,11 @@ def _clusters(
                 mentions.append(mention)
         group = [entry] if entry is not None else []
     return mentions
+
+
+def _holds(token: Token) -> bool:
+    """Whether the gap before a token leaves it in the same phrase: brackets do, a comma does not."""
+    return token.break_before < COMMA or set(token.gap) <= set(" ()[]")
 
 
 def _repeats(group: list[tuple[int, str, Match]], entry: tuple[int, str, Match], content: tuple[str, ...]) -> bool:

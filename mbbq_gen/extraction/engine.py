@@ -12,13 +12,13 @@ from functools import lru_cache
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.extraction.candidates import LabelWords, MentionFinder
-from mbbq_gen.extraction.evidence import SINGLE, Reading, Words, continuation_start, read_evidence
+from mbbq_gen.extraction.evidence import LEANING, SINGLE, Reading, Words, continuation_start, read_evidence
 from mbbq_gen.extraction.marks import MarkReader
 from mbbq_gen.extraction.mentions import JoinWords, join, to_items
 from mbbq_gen.extraction.normalise import NormalText, loose_key, normalise
 from mbbq_gen.extraction.optionset import OptionSet, Stemmer, build_options
 from mbbq_gen.extraction.pack import ExtractorPack, SharedPack, read_extractor_pack, read_shared_pack
-from mbbq_gen.extraction.patterns import Automaton, word_rows
+from mbbq_gen.extraction.patterns import Automaton
 from mbbq_gen.extraction.resolve import Decision, resolve
 from mbbq_gen.extraction.structured import StructureReader, Value
 from mbbq_gen.extraction.tokens import Token, tokenise
@@ -33,6 +33,8 @@ SECOND_LANGUAGE = "en"
 """Answers in this language are read whatever the question's language is."""
 
 MAX_CACHED = 8192
+MIN_FOREIGN = 2
+"""Words of a third language that a response must hold to be read in it."""
 
 
 @dataclass(slots=True)
@@ -54,16 +56,20 @@ class Extractor:
     Safe to share between threads that only extract; other processes make their own with `load_extractor`.
     """
 
-    def __init__(self, language: str, packs: tuple[ExtractorPack, ...], shared: SharedPack, version: str) -> None:
+    def __init__(
+        self, language: str, packs: tuple[ExtractorPack, ...], shared: SharedPack, version: str, resources: Resources
+    ) -> None:
         self.language = language
         self.version = version
         self.packs = packs
+        self._resources = resources
         home = packs[0]
         self._automaton = Automaton(
             [rule for pack in packs for rule in pack.rules(pack is home)], turkish=home.script.casefold == "turkish"
         )
         ordinals = Automaton([rule for pack in packs for rule in pack.ordinal_rules])
-        self._finder = MentionFinder(packs, _label_words(packs), ordinals)
+        known = frozenset().union(*(_vocabulary(pack) for pack in packs))
+        self._finder = MentionFinder(packs, _label_words(packs), ordinals, known)
         self._ordinal_words = _first_words(packs)
         self._join_words = _join_words(packs)
         self._words = _words(packs)
@@ -74,6 +80,7 @@ class Extractor:
         self._structures = StructureReader(structured)
         self._zoner = Zoner(shared, tuple(key for pack in packs for key in pack.structured.reasoning_keys))
         self._marks = MarkReader(shared)
+        self._without: frozenset[str] = frozenset()
         self._option_sets: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], OptionSet] = {}
 
     def extract(
@@ -90,6 +97,22 @@ class Extractor:
         """What a response was taken to mean; see `extract`."""
         analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
         return to_extraction(analysis)
+
+    def extract_without(
+        self,
+        without: frozenset[str],
+        response: str,
+        options: Sequence[str],
+        labels: Sequence[str],
+        unknown_index: int | None,
+        aliases: Mapping[str, Sequence[str]] | None = None,
+    ) -> Extraction:
+        """As `extract`, as if some lists (`cues.before`) or lines of the language's own pack were not there."""
+        self._without = without
+        try:
+            return self.extract(response, options, labels, unknown_index, aliases)
+        finally:
+            self._without = frozenset()
 
     def explain(
         self,
@@ -130,6 +153,8 @@ class Extractor:
         analysis = self._read_all(normal, zoned, self._options(texts, shown, unknown_index), prompt)
         if analysis.decision.outcome == "no_answer" and aliases:
             analysis = self._read_aliases(analysis, aliases, texts, shown, unknown_index, prompt)
+        if analysis.decision.outcome == "no_answer" and analysis.decision.rule in {"no_candidate", "conflict"}:
+            analysis = self._read_other_language(analysis, texts, shown, unknown_index)
         self._check_truncated(analysis, finish_reason)
         return analysis
 
@@ -168,13 +193,16 @@ class Extractor:
         tail = body[tokens[-1].end :] if tokens else body
         forms = [self._stemmer.forms(token.key) for token in tokens]
         texts = self._finder.texts(tokens, options, forms)
-        labels = self._finder.labels(tokens, tail, options)
+        labels = self._finder.labels(tokens, tail, options, texts)
         ordinals = []
         if not self._ordinal_words.isdisjoint([token.key for token in tokens]):
             ordinals = self._finder.ordinals(tokens, options, texts)
         mentions = join(tokens, labels, texts, ordinals, options, self._join_words)
         items = to_items(tokens, mentions)
         hits = self._automaton.find(items)
+        if self._without:
+            home = self.packs[0].meta.language
+            hits = [h for h in hits if h.rule.language != home or not {h.rule.family, h.rule.phrase} & self._without]
         reading = Reading(items, hits, options, self._words, tail)
         read_evidence(reading)
         cut = continuation_start(reading)
@@ -210,6 +238,24 @@ class Extractor:
                     analysis.decision.confidence = "medium"
                 return analysis
         return first
+
+    def _read_other_language(
+        self, first: Analysis, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None
+    ) -> Analysis:
+        """A firm answer in a third language, where the words are clearly of that language."""
+        own = {pack.meta.language for pack in self.packs}
+        guess = guess_language(first.tokens, own, self._resources)
+        if guess is None:
+            return first
+        other = load_extractor(guess, self._resources)
+        analysis = other._read_all(first.normal, first.zoned, other._options(options, labels, unknown), None)
+        winner = analysis.decision.winner
+        if analysis.decision.option is None or winner is None or winner.tier < LEANING:
+            return first
+        analysis.decision.rule = f"language_{guess}:{analysis.decision.rule}"
+        if analysis.decision.confidence == "high":
+            analysis.decision.confidence = "medium"
+        return analysis
 
     def _question_words(self, prompt: str | None, options: OptionSet) -> frozenset[str]:
         """The telling words of the last question in the prompt."""
@@ -274,6 +320,30 @@ def _check_question(options: tuple[str, ...], labels: tuple[str, ...], unknown: 
         raise UsageError(f"unknown_index: {unknown} is no index into {len(options)} options")
 
 
+def guess_language(tokens: Sequence[Token], own: set[str], resources: Resources) -> str | None:
+    """The language that knows clearly more of the words than any of its own, or None."""
+    keys = {token.key for token in tokens if len(token.key) > 1 or not token.key.isascii()}
+    scores = {language: len(keys & words) for language, words in _vocabularies(resources).items()}
+    known = max((scores[language] for language in own if language in scores), default=0)
+    best = max((language for language in scores if language not in own), key=lambda name: scores[name], default=None)
+    if best is None or scores[best] < MIN_FOREIGN or scores[best] <= known:
+        return None
+    return best
+
+
+@lru_cache(maxsize=8)
+def _vocabularies(resources: Resources) -> dict[str, frozenset[str]]:
+    """The words that the packs of every language speak of."""
+    names = resources.names("extractors")
+    return {language: _vocabulary(read_extractor_pack(resources, language)) for language in names}
+
+
+def _vocabulary(pack: ExtractorPack) -> frozenset[str]:
+    """The words that a pack speaks of."""
+    phrases = (rule.phrase for rule in pack.rules(home=True))
+    return _keys((*phrases, *pack.text.articles, *pack.text.stop, *pack.labels.option_words))
+
+
 def _is_degenerate(tokens: Sequence[Token]) -> bool:
     """Whether one word makes most of a text."""
     if len(tokens) < 8:
@@ -322,7 +392,9 @@ def _label_words(packs: tuple[ExtractorPack, ...]) -> LabelWords:
 
 
 def _join_words(packs: tuple[ExtractorPack, ...]) -> JoinWords:
-    rows = {row for pack in packs for phrase in pack.relations.appositions for row in word_rows(phrase)}
+    rows = {
+        tuple(token.key for token in tokenise(words)) for pack in packs for words in pack.relations.appositions
+    }
     return JoinWords(
         coordinators=_keys(word for pack in packs for word in pack.relations.coordinators),
         appositions=frozenset(rows),
@@ -333,7 +405,14 @@ def _join_words(packs: tuple[ExtractorPack, ...]) -> JoinWords:
 def _words(packs: tuple[ExtractorPack, ...]) -> Words:
     return Words(
         small=_keys(
-            word for pack in packs for word in (*pack.text.articles, *pack.text.stop, *pack.labels.option_words)
+            word
+            for pack in packs
+            for word in (
+                *pack.text.articles,
+                *pack.text.stop,
+                *pack.labels.option_words,
+                *(place for places in pack.ordinals.places.values() for place in places),
+            )
         ),
         copulas=_keys(word for pack in packs for word in pack.cues.copulas),
     )
@@ -367,7 +446,8 @@ def _load(language: str, resources: Resources) -> Extractor:
         packs.append(read_extractor_pack(resources, SECOND_LANGUAGE))
         names.append(SECOND_LANGUAGE)
     shared = read_shared_pack(resources)
-    return Extractor(language, tuple(packs), shared, extractor_version([*names, "_shared"], resources))
+    version = extractor_version([*names, "_shared"], resources)
+    return Extractor(language, tuple(packs), shared, version, resources)
 
 
 def extractor_version(names: Sequence[str], resources: Resources) -> str:

@@ -338,7 +338,7 @@ def _announce(reading: Reading) -> None:
             _announce_next(reading, by_place, hit, tier, rule)
     for hit in reading.hits_of("cues.after"):
         for _, place in hit.slots:
-            if by_place[place].standing in {"live", "listed", "aside"}:
+            if by_place[place].standing in {"live", "listed"}:
                 by_place[place].standing = "live"
                 _raise(by_place[place], COMMITTED, "cue_after", hit)
     for hit in reading.hits_of("relations.contrast"):
@@ -352,16 +352,16 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
     items = reading.items
     words = 0
     place = hit.end
-    led = False
+    led: int | None = None
     while place < len(items):
         item = items[place]
         colon = _introduces(item.gap) or item.break_before >= LINE
-        if item.break_before >= SENTENCE and place > hit.end and not (colon and led is False and words <= FAR_CUE):
+        if item.break_before >= SENTENCE and place > hit.end and not (colon and led is None and words <= FAR_CUE):
             return
         if item.break_before >= SENTENCE and place == hit.end and not colon and "." in item.gap:
             return
-        led = led or colon
-        near = colon or words <= NEAR_CUE or items[place - 1].key in reading.words.copulas
+        led = words if colon else led
+        near = (led is not None and words - led <= 1) or words <= NEAR_CUE or items[place - 1].key in reading.words.copulas
         wording = _unknown_at(reading, place) if near and words <= FAR_CUE else None
         statement = by_place.get(place)
         if statement is not None and (near and words <= FAR_CUE) and _label_fits(reading, statement, place, hit.end):
@@ -443,6 +443,8 @@ def _guess(reading: Reading) -> None:
                 ]
                 targets = [s for s in targets if s.standing == "live"][:1]
             for statement in targets:
+                if hit.slots and statement.mention.shown_case:
+                    statement.mention.strength = "bare" if _is_weak(statement) else statement.mention.strength
                 if statement.standing in {"live", "in_unknown", "listed"} and not _is_weak(statement):
                     statement.guessed, statement.possible = True, possible
                     if not possible:
@@ -488,8 +490,25 @@ def _stand_alone(reading: Reading) -> None:
             and statement.place == reading.starts[statement.sentence]
         ):
             _raise(statement, COMMITTED if outer else LEANING, "line_label", None)
+        elif _is_whole_clause(reading, statement):
+            _raise(statement, LEANING, "whole_clause", None)
         elif statement.place == 0 and _closes(reading, 0) and not _is_weak(statement):
             _raise(statement, COMMITTED, "leading_answer", None)
+
+
+def _is_whole_clause(reading: Reading, statement: Statement) -> bool:
+    """Whether a clause behind "but" holds nothing but the mention and small words."""
+    turns = {hit.start: hit.end for hit in reading.hits_of("markers.adversative")}
+    start = next((place for place in turns if reading.clause[place] == statement.clause), None)
+    if start is None or start > statement.place or _is_weak(statement):
+        return False
+    end = reading.ends[statement.sentence]
+    if end - start > 6 or any(reading.clause[place] != statement.clause for place in range(start, end)):
+        return False
+    return all(
+        place == statement.place or reading.items[place].key in reading.words.small
+        for place in range(turns[start], end)
+    )
 
 
 def _is_whole(reading: Reading, statement: Statement) -> bool:
@@ -509,17 +528,16 @@ def _is_whole(reading: Reading, statement: Statement) -> bool:
 
 def _drop_weak(reading: Reading) -> None:
     """Letters that nothing made a label are words; a capital behind a copula that ends its clause is a label."""
+    cased = any(item.text[:1].islower() for item in reading.items)
     for statement in reading.statements:
         place = statement.place
-        if (
-            _is_weak(statement)
-            and statement.mention.shown_case
-            and statement.mention.kind == "label"
-            and place > 0
-            and reading.items[place].break_before < COMMA
-            and reading.items[place - 1].key in reading.words.copulas
-            and _closes(reading, place)
-        ):
+        inside = place > reading.starts[statement.sentence] and cased and not _introduces(reading.items[place].gap)
+        if not (_is_weak(statement) and statement.mention.shown_case and statement.mention.kind == "label"):
+            continue
+        if reading.options.digits:
+            continue
+        others = any(o.sentence == statement.sentence and o.place != place for o in reading.statements)
+        if inside or (_closes(reading, place) and not others):
             statement.mention.strength = "bare"
     reading.statements = [
         statement
@@ -574,7 +592,7 @@ def _collect(reading: Reading) -> None:
     _collect_unknown(reading)
     for family, kind in (("relations.both", "several"), ("relations.neither", "neither")):
         for hit in reading.hits_of(family):
-            if _is_question(reading, reading.sentence[hit.start]):
+            if _is_question(reading, reading.sentence[hit.start]) or _inside(hit, reading.hits_of("relations.neither")):
                 continue
             options = tuple(i for i in range(reading.options.count) if i != reading.options.unknown)
             tier = SEVERAL if hit.slots else LEANING
@@ -582,6 +600,11 @@ def _collect(reading: Reading) -> None:
     corrections = reading.hits_of("markers.correction")
     reading.correction = corrections[-1] if corrections else None
     reading.evidence.sort(key=lambda evidence: (evidence.place, evidence.tier))
+
+
+def _inside(hit: Hit, others: list[Hit]) -> bool:
+    """Whether a hit lies in another one."""
+    return any(other is not hit and other.start <= hit.start and hit.end <= other.end for other in others)
 
 
 def _evidence_of(reading: Reading, statement: Statement) -> Evidence:

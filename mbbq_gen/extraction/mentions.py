@@ -14,6 +14,8 @@ from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE, Token
 
 Item = WordItem | MentionItem
 
+MAX_BETWEEN = 4
+"""Items between two entries of a list inside a line, the second one included."""
 _LIST_GAP = frozenset(".):：）、],，-–—|=")
 
 
@@ -296,7 +298,7 @@ def find_lists(items: Sequence[Item], options: OptionSet, small: frozenset[str])
         for place, item in enumerate(items)
         if isinstance(item, MentionItem) and len(item.mention.options) >= options.count
     }
-    for entry, length in ((_is_labelled, need), (_is_line, options.count)):
+    for entry, length in ((_is_labelled, need), (_is_text, options.count)):
         run: list[int] = []
         for place, item in enumerate(items):
             if not isinstance(item, MentionItem) or not item.is_mention:
@@ -304,11 +306,11 @@ def find_lists(items: Sequence[Item], options: OptionSet, small: frozenset[str])
             fits = entry(items, place)
             if fits and run and _goes_on(items, run[-1], place, small):
                 run.append(place)
-            elif fits or item.mention.kind != "text" or entry is _is_line:
+            elif fits or item.mention.kind != "text" or entry is _is_text:
                 listed |= _finished(items, run, length)
                 run = [place] if fits else []
         listed |= _finished(items, run, length)
-    return listed
+    return listed | _discussed(items, need)
 
 
 def _is_labelled(items: Sequence[Item], place: int) -> bool:
@@ -322,19 +324,35 @@ def _is_labelled(items: Sequence[Item], place: int) -> bool:
     return mention.heads_line and mention.kind == "label" and mention.strength == "strong"
 
 
-def _is_line(items: Sequence[Item], place: int) -> bool:
-    """Whether a text is a line of its own."""
+def _discussed(items: Sequence[Item], need: int) -> set[int]:
+    """Sentences that begin with a label and a colon or dash and go on in words, for all options but one at most."""
+    found: dict[int, int] = {}
+    for place, item in enumerate(items[:-1]):
+        if not isinstance(item, MentionItem) or item.break_before < SENTENCE or len(item.mention.options) != 1:
+            continue
+        after = items[place + 1]
+        described = item.mention.kind == "label_text" or not {":", "–", "—"}.isdisjoint(after.gap) or " - " in after.gap
+        if described and after.break_before < SENTENCE and not isinstance(after, MentionItem) and item.mention.label is not None:
+            found.setdefault(item.mention.options[0], place)
+    return set(found.values()) if len(found) >= max(2, need) else set()
+
+
+def _is_text(items: Sequence[Item], place: int) -> bool:
+    """Whether a mention is one option's text."""
     item = items[place]
-    if not isinstance(item, MentionItem) or len(item.mention.options) != 1 or item.mention.kind == "label":
-        return False
-    return item.break_before >= LINE and (place + 1 == len(items) or items[place + 1].break_before >= LINE)
+    return isinstance(item, MentionItem) and len(item.mention.options) == 1 and item.mention.kind == "text"
 
 
 def _goes_on(items: Sequence[Item], last: int, place: int, small: frozenset[str]) -> bool:
-    """Whether an entry is the next one of a run."""
+    """Whether an entry is the next one of a run: on a new line, or behind small words and a comma or the like."""
     if _option_at(items, place) <= _option_at(items, last):
         return False
-    return items[place].break_before >= LINE or all(item.key in small for item in items[last + 1 : place])
+    between = items[last + 1 : place + 1]
+    if items[place].break_before >= LINE:
+        return True
+    labelled = _is_labelled(items, place)
+    parted = labelled or any(item.break_before >= COMMA for item in between)
+    return parted and len(between) <= MAX_BETWEEN and all(item.key in small for item in between[:-1])
 
 
 def _option_at(items: Sequence[Item], place: int) -> int:

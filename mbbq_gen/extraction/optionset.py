@@ -17,6 +17,8 @@ Match = Literal["exact", "inflected", "partial", "fuzzy"]
 _PER_CHARACTER = regex.compile(r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]")
 _CASED = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}]")
 MIN_FUZZY, LONG_FUZZY = 5, 8
+_VOWELS = frozenset("aeiouy")
+"""A single vowel is no ending of so short a word that three letters would be left."""
 
 
 class Stemmer:
@@ -46,7 +48,8 @@ class Stemmer:
         stem = key
         for _ in range(4):
             for suffix in suffixes:
-                if stem.endswith(suffix) and len(stem) - len(suffix) >= self._min_stem:
+                rest = len(stem) - len(suffix)
+                if rest >= self._min_stem + (suffix in _VOWELS) and stem.endswith(suffix):
                     stem = stem[: -len(suffix)]
                     break
             else:
@@ -92,6 +95,8 @@ class OptionSet:
     """Label as shown, without brackets → option."""
     label_words: dict[int, str]
     """Option → its label's key."""
+    core: dict[int, str]
+    """Option → its label with the case folded and the accents kept."""
     outside: frozenset[str]
     """Labels of the same series that are not on offer, as shown."""
     digits: bool
@@ -136,6 +141,7 @@ def build_options(
         labels={loose_key(core): index for core, index in shown.items()},
         shown=shown,
         label_words={index: loose_key(core) for core, index in shown.items()},
+        core={index: core.casefold() for core, index in shown.items()},
         outside=_outside_labels(tuple(shown)),
         digits=digits,
         long_labels=not digits and all(len(core) > 1 for core in shown),

@@ -58,6 +58,8 @@ class Ordinals(Pack):
     """Words that an ordinal belongs to when it means an option: option, answer, one…"""
     order: tuple[Literal["ordinal_noun", "noun_ordinal"], ...] = ("ordinal_noun",)
     """Whether the noun follows the ordinal, precedes it, or both are heard."""
+    joiners: Words = ()
+    """Words between an ordinal and its noun: the last `of the three` options."""
     cardinals: dict[Slug, Words] = {}
     """`p1`… → number words that name a place behind a noun: option two."""
 
@@ -99,7 +101,7 @@ class Relations(Pack):
     """None of the persons: `neither of them`, `none of the above`."""
     coordinators: Words = ()
     """Words that join mentions into one: and, or, nor."""
-    appositions: Phrases = ()
+    appositions: Words = ()
     """Words between a label and its own text: that is, namely."""
 
 
@@ -190,7 +192,7 @@ class Example(Pack):
     option: int | None = None
     """Index of the option it must be read as; left out where there is none."""
     needs: tuple[Text, ...] = ()
-    """Pack lines, as written, without which this example would be read otherwise."""
+    """Lists (`cues.before`) or lines of the pack without which this example would be read otherwise."""
 
     @property
     def shown_labels(self) -> tuple[str, ...]:
@@ -257,7 +259,8 @@ class ExtractorPack(Pack):
             choice = "|".join(words)
             found.append((f"ordinals.{place}.bare", f"({choice})"))
             if nouns and "ordinal_noun" in self.ordinals.order:
-                found.append((f"ordinals.{place}", f"({choice}) ({nouns})"))
+                joiner = f"({'|'.join(self.ordinals.joiners)})? " if self.ordinals.joiners else ""
+                found.append((f"ordinals.{place}", f"({choice}) {joiner}({nouns})"))
             if nouns and "noun_ordinal" in self.ordinals.order:
                 found.append((f"ordinals.{place}", f"({nouns}) ({choice})"))
         for place, words in self.ordinals.cardinals.items():
@@ -275,7 +278,7 @@ PHRASE_LISTS: tuple[tuple[str, str], ...] = tuple(
         ("unknown", Unknown),
     )
     for key, field in schema.model_fields.items()
-    if key not in {"copulas", "coordinators"} and field is not None
+    if key not in {"copulas", "coordinators", "appositions"} and field is not None
 )
 """The lists that hold patterns."""
 

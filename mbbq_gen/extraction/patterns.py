@@ -5,6 +5,7 @@ A pattern is a row of words with a few signs, nothing that can explode:
     word        that word, in any case, with or without accents
     =word       that word with just these accents
     word*       a word that begins so
+    *word       a word that ends so
     (a|b c|d)   one of these
     (a|b)?      one of these or nothing
     …           up to six words (`…3`: up to three), within the sentence
@@ -18,7 +19,8 @@ There is no repetition, so every pattern has a longest match. All patterns share
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,12 +31,12 @@ from mbbq_gen.extraction.normalise import loose_key, strict_key
 from mbbq_gen.extraction.tokens import COMMA, SEMICOLON, SENTENCE, tokenise
 
 MAX_GAP = 6
-_PIECE = regex.compile(r"\{([a-z])\}|…(\d?)|[()|?:^$,]|=?[^\s(){}|?:^$…*,]+\*?")
+_PIECE = regex.compile(r"\{([a-z])\}|…(\d?)|[()|?:^$,]|\*?=?[^\s(){}|?:^$…*,]+\*?")
 
 Slots = tuple[tuple[str, int], ...]
 """Slot name and the item that it took, in order."""
 Step = tuple[str, str | int]
-"""Kind (`word`, `strict`, `prefix`, `slot`, `gap`, `colon`, `comma`, `start`, `end`) and its value."""
+"""Kind (`word`, `strict`, `prefix`, `suffix`, `slot`, `gap`, `colon`, `comma`, `start`, `end`) and its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class _Node:
     words: dict[str, list[_Node]] = field(default_factory=dict)
     strict: dict[str, list[_Node]] = field(default_factory=dict)
     prefixes: dict[int, dict[str, list[_Node]]] = field(default_factory=dict)
+    suffixes: dict[int, dict[str, list[_Node]]] = field(default_factory=dict)
     slots: list[tuple[str, _Node]] = field(default_factory=list)
     gaps: list[tuple[int, _Node]] = field(default_factory=list)
     colon: list[_Node] = field(default_factory=list)
@@ -163,25 +166,35 @@ def _may_be_empty(row: Row) -> bool:
         if isinstance(step, Choice):
             if not step.optional and not any(_may_be_empty(inner) for inner in step.rows):
                 return False
-        elif step[0] in {"word", "strict", "prefix", "slot"}:
+        elif step[0] in {"word", "strict", "prefix", "suffix", "slot"}:
             return False
     return True
 
 
-def word_rows(phrase: str) -> list[tuple[str, ...]]:
-    """The word rows that a pattern without gaps and slots stands for."""
-    return [tuple(str(value) for _, value in row) for row in _rows_of(parse(phrase))]
+def word_rows(phrase: str, limit: int = 100_000) -> list[tuple[str, ...]]:
+    """The word rows that a pattern stands for, gaps, slots and signs left out; at most `limit` of them."""
+    rows = itertools.islice(_rows_of(parse(phrase)), limit)
+    kinds = {"word", "strict", "prefix", "suffix"}
+    return [tuple(str(value) for kind, value in row if kind in kinds) for row in rows]
 
 
-def _rows_of(choice: Choice) -> list[tuple[Step, ...]]:
-    rows: list[tuple[Step, ...]] = [()] if choice.optional else []
+def _rows_of(choice: Choice) -> Iterator[tuple[Step, ...]]:
+    """Every row of steps that a choice stands for, one at a time."""
+    if choice.optional:
+        yield ()
     for row in choice.rows:
-        partial: list[tuple[Step, ...]] = [()]
-        for step in row:
-            endings = _rows_of(step) if isinstance(step, Choice) else [(step,)]
-            partial = [first + second for first in partial for second in endings]
-        rows += partial
-    return rows
+        yield from _endings(row, 0)
+
+
+def _endings(row: Row, place: int) -> Iterator[tuple[Step, ...]]:
+    """Every way to go on in a row from a place."""
+    if place == len(row):
+        yield ()
+        return
+    step = row[place]
+    for first in _rows_of(step) if isinstance(step, Choice) else iter([(step,)]):
+        for rest in _endings(row, place + 1):
+            yield first + rest
 
 
 _SIGNS: dict[str, Step] = {":": ("colon", 0), ",": ("comma", 0), "^": ("start", 0), "$": ("end", 0)}
@@ -195,17 +208,19 @@ def _steps(piece: str, phrase: str) -> tuple[Step, ...]:
         return (("gap", int(piece[1:]) if piece[1:] else MAX_GAP),)
     if piece.startswith("{"):
         return (("slot", piece[1:-1]),)
-    word = piece.removeprefix("=").removesuffix("*")
+    word = piece.removeprefix("*").removeprefix("=").removesuffix("*")
     words = tokenise(word)
     if not words:
         return ()
     steps: list[Step] = [("word", token.key) for token in words]
     if piece.startswith("="):
         steps = [("strict", token.text.casefold()) for token in words]
+    if "*" in piece and (len(words[0].key) < 2 or len(words) > 1):
+        raise PackError(f"pattern {phrase!r}: {piece!r} is too short, or more than one word, for part of a word")
     if piece.endswith("*"):
-        if len(words[-1].key) < 2:
-            raise PackError(f"pattern {phrase!r}: {piece!r} is too short for a word beginning")
         steps[-1] = ("prefix", words[-1].key)
+    elif piece.startswith("*"):
+        steps[0] = ("suffix", words[0].key)
     return tuple(steps)
 
 
@@ -238,6 +253,8 @@ def _add_step(node: _Node, step: Step, after: _Node) -> None:
         node.slots.append((str(value), after))
     elif kind == "prefix":
         node.prefixes.setdefault(len(str(value)), {}).setdefault(str(value), []).append(after)
+    elif kind == "suffix":
+        node.suffixes.setdefault(len(str(value)), {}).setdefault(str(value), []).append(after)
     elif kind in {"word", "strict"}:
         table = node.words if kind == "word" else node.strict
         table.setdefault(str(value), []).append(after)
@@ -290,7 +307,7 @@ class Automaton:
                 self._own[rule] = _Node()
                 for row in choice.rows:
                     _connect(row, self._own[rule], end)
-        self._words, self._strict, self._prefixes = _vocabulary(self._root)
+        self._vocabulary = _vocabulary(self._root)
         self._known: dict[str, str] = {}
         self._sets: dict[frozenset[_PlaceKey], _Set] = {}
         self._start = self._set({(self._root, -1, _FREE)})
@@ -363,13 +380,19 @@ class Automaton:
             if len(self._known) > 200_000:
                 self._known.clear()
             known = self._known[key] = key if self._knows(key) else ""
-        strict = strict_key(item.text, self._turkish) if known and known in self._strict else ""
+        strict = strict_key(item.text, self._turkish) if known and known in self._vocabulary.strict else ""
         gap = item.gap
         flags = 0 if gap == " " and item.break_before == 0 else _gap_flags(item)
         return known, strict, item.is_mention, flags
 
     def _knows(self, key: str) -> bool:
-        return key in self._words or any(key[:length] in table for length, table in self._prefixes.items())
+        """Whether any pattern asks for the word, its beginning or its ending."""
+        known = self._vocabulary
+        return (
+            key in known.words
+            or any(key[:length] in table for length, table in known.prefixes.items())
+            or any(key[-length:] in table for length, table in known.suffixes.items())
+        )
 
     def _set(self, places: set[_Place]) -> _Set:
         key = frozenset((id(node), left, free) for node, left, free in places)
@@ -437,16 +460,27 @@ def _consume(place: _Place, symbol: Symbol) -> list[_Place]:
         after.extend((reached, -1, _BOUND) for reached in node.words.get(key, ()))
         for length, table in node.prefixes.items():
             after.extend((reached, -1, _BOUND) for reached in table.get(key[:length], ()))
+        for length, table in node.suffixes.items():
+            after.extend((reached, -1, _BOUND) for reached in table.get(key[-length:], ()))
     if strict and node.strict:
         after.extend((reached, -1, _BOUND) for reached in node.strict.get(strict, ()))
     return after
 
 
-def _vocabulary(root: _Node) -> tuple[frozenset[str], frozenset[str], dict[int, frozenset[str]]]:
-    """The words, the loose keys of accented words, and the word beginnings that any pattern asks for."""
-    words: set[str] = set()
-    strict: set[str] = set()
-    prefixes: dict[int, set[str]] = {}
+@dataclass(slots=True)
+class _Vocabulary:
+    """The words, word beginnings and endings that any pattern asks for."""
+
+    words: set[str] = field(default_factory=set)
+    strict: set[str] = field(default_factory=set)
+    """Loose keys of the words whose accents count."""
+    prefixes: dict[int, set[str]] = field(default_factory=dict)
+    suffixes: dict[int, set[str]] = field(default_factory=dict)
+
+
+def _vocabulary(root: _Node) -> _Vocabulary:
+    """What the patterns behind a state ask for."""
+    found = _Vocabulary()
     seen: set[int] = set()
     pending = [root]
     while pending:
@@ -454,21 +488,24 @@ def _vocabulary(root: _Node) -> tuple[frozenset[str], frozenset[str], dict[int, 
         if id(node) in seen:
             continue
         seen.add(id(node))
-        words |= node.words.keys()
-        strict |= {loose_key(word) for word in node.strict}
-        for length, table in node.prefixes.items():
-            prefixes.setdefault(length, set()).update(table)
-            pending.extend(after for nodes in table.values() for after in nodes)
-        pending.extend(after for table in (node.words, node.strict) for nodes in table.values() for after in nodes)
-        pending.extend(after for _, after in node.slots)
-        pending.extend(after for _, after in node.gaps)
-        for nodes in (node.colon, node.comma, node.start, node.end, node.free):
-            pending.extend(nodes)
-    return (
-        frozenset(words | strict),
-        frozenset(strict),
-        {length: frozenset(table) for length, table in prefixes.items()},
-    )
+        found.words.update(node.words)
+        found.strict.update(loose_key(word) for word in node.strict)
+        for part, tables in ((found.prefixes, node.prefixes), (found.suffixes, node.suffixes)):
+            for length, table in tables.items():
+                part.setdefault(length, set()).update(table)
+        pending.extend(_successors(node))
+    found.words |= found.strict
+    return found
+
+
+def _successors(node: _Node) -> list[_Node]:
+    """All states one step behind a state."""
+    after = [reached for _, reached in node.slots] + [reached for _, reached in node.gaps]
+    for nodes in (node.colon, node.comma, node.start, node.end, node.free):
+        after += nodes
+    for table in (node.words, node.strict, *node.prefixes.values(), *node.suffixes.values()):
+        after += [reached for nodes in table.values() for reached in nodes]
+    return after
 
 
 def _gap_flags(item: Item) -> int:

@@ -28,7 +28,7 @@ class Decision:
 def resolve(reading: Reading, question_words: frozenset[str]) -> Decision:
     """The decision on all evidence; `no_answer` where it does not suffice."""
     labels = [item.mention for item in reading.items if isinstance(item, MentionItem)]
-    if len(labels) == len(reading.items) > 1 and all(mention.kind == "label" for mention in labels):
+    if len(labels) == len(reading.items) > 1 and all(mention.kind == "label" for mention in labels) and not _is_ticked(reading):
         if len({mention.options for mention in labels}) > 1:
             return Decision("multiple", None, "medium", "multiple:labels_only")
     evidence = _after_correction(reading)
@@ -43,11 +43,18 @@ def resolve(reading: Reading, question_words: frozenset[str]) -> Decision:
     return _decide(reading, winner, evidence)
 
 
+def _is_ticked(reading: Reading) -> bool:
+    """Whether a tick or share tells the labels apart."""
+    return any(piece.rule in {"ticked", "share"} for piece in reading.evidence)
+
+
 def _after_correction(reading: Reading) -> list[Evidence]:
     """Evidence behind the last correction, if there is any worth the name."""
     if reading.correction is None:
         return reading.evidence
-    later = [piece for piece in reading.evidence if piece.place >= reading.correction.end]
+    hit = reading.correction
+    behind = min((place for _, place in hit.slots), default=hit.end)
+    later = [piece for piece in reading.evidence if piece.place >= behind]
     return later if any(piece.tier >= SINGLE for piece in later) else reading.evidence
 
 

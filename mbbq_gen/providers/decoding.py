@@ -379,10 +379,11 @@ class ContinuousDecoder:
                 interrupted = sorted([*group, *(row.prompt for row in batch.rows)], key=lambda prompt: prompt.tokens)
                 batch, trail = _Batch(self._model), _Trail()
                 release_memory()
-                if self.batch_size == 1 or len(interrupted) == 1:
-                    yield fail(interrupted[0], f"out of memory with a prompt of {len(interrupted[0].tokens)} tokens")
-                    del interrupted[0]
-                self.batch_size = max(1, self.batch_size // 2)
+                if len(interrupted) > 1:
+                    self.batch_size = max(1, min(self.batch_size, len(interrupted)) // 2)
+                else:
+                    lone = interrupted.pop()
+                    yield fail(lone, f"out of memory with a prompt of {len(lone.tokens)} tokens")
                 waiting.extendleft(reversed(interrupted))
 
     def _has_room(self, batch: _Batch) -> bool:

@@ -41,10 +41,10 @@ class StaticDecoder:
                 if not is_out_of_memory(error):
                     raise
                 release_memory()
-                completions = []
-                if len(group) == 1:
-                    completions = [fail(group[0], f"out of memory with a prompt of {len(group[0].tokens)} tokens")]
-                self.batch_size = max(1, len(group) // 2)
+                if len(group) > 1:
+                    self.batch_size = len(group) // 2
+                    continue
+                completions = [fail(group[0], f"out of memory with a prompt of {len(group[0].tokens)} tokens")]
             if is_cancelled():
                 return
             for completion in completions:

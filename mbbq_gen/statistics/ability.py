@@ -18,12 +18,11 @@ from mbbq_gen.records import Record
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import grouping_columns, tally_groups
 from mbbq_gen.statistics.items import QUESTION, TEMPLATE, answer_scores, item_scores
-from mbbq_gen.statistics.panel import Estimate, EstimateScore, Panel, Sampling, number, panel_of
+from mbbq_gen.statistics.panel import EstimateScore, Panel, Sampling, no_score, panel_of, ratio_of
 
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.scoring.cells import Array
 
 CHANCE = 1 / 3
 """Accuracy of guessing among three options."""
@@ -225,7 +224,7 @@ def twin_differences(
     import polars as pl
 
     if not metric.is_mean:
-        nothing = _no_score("the metric is no mean over answers: a question has no score of it")
+        nothing = no_score("the metric is no mean over answers: a question has no score of it")
         return [(nothing, 0)] * len(panel.groups)
     columns = list(grouping_columns(by).values())
     undetected = panel.sampling.undetected
@@ -258,34 +257,5 @@ def _mean_of_pairs(by_template: dict[str, tuple[float, int]], panel: Panel) -> t
     sizes = np.array([float(by_template.get(name, (0.0, 0))[1]) for name in panel.templates])
     n_pairs = int(sizes.sum())
     if not n_pairs:
-        return _no_score("no question has a control twin with the same parallel id"), 0
-    return ratio_estimate(sums, sizes, panel).score(panel.sampling), n_pairs
-
-
-def ratio_estimate(above: Array, below: Array, panel: Panel) -> Estimate:
-    """Σ above / Σ below over the panel's templates, as an estimate."""
-    import numpy as np
-
-    whole = float(below.sum())
-    value = float(above.sum()) / whole if whole else float("nan")
-    pulls = (above - value * below) / whole if whole else np.full(above.shape, np.nan)
-    effective = whole**2 / float((below**2).sum()) if whole else 0.0
-    widening = (effective / (effective - 1)) ** 0.5 if effective > 1 else float("nan")
-    drawn_below = panel.weights @ below
-    drawn = np.divide(panel.weights @ above, drawn_below, out=np.full(drawn_below.shape, np.nan), where=drawn_below > 0)
-    sizes = below / whole if whole else below
-    return Estimate(value=value, pulls=pulls, mended=pulls * widening, sizes=sizes, drawn=drawn)
-
-
-def _no_score(reason: str) -> EstimateScore:
-    return EstimateScore(
-        value=None,
-        low=None,
-        high=None,
-        standard_error=None,
-        analytic_low=None,
-        analytic_high=None,
-        n_templates=0,
-        effective_templates=number(float("nan")),
-        reason=reason,
-    )
+        return no_score("no question has a control twin with the same parallel id"), 0
+    return ratio_of(sums, sizes, panel.weights).score(panel.sampling), n_pairs

@@ -9,10 +9,10 @@ interval is the paired one; so is a mean, which is what a macro average is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.records import Record
 from mbbq_gen.scoring.bootstrap import expanded_tail, intervals_between, resample_weights, t_quantile
@@ -150,11 +150,10 @@ def mean(estimates: Sequence[Estimate]) -> Estimate:
     return combine(estimates, [1 / len(estimates)] * len(estimates))
 
 
-def smooth(estimates: Sequence[Estimate], function: object, slopes: Sequence[float]) -> Estimate:
+def smooth(estimates: Sequence[Estimate], function: Callable[..., Any], slopes: Sequence[float]) -> Estimate:
     """A smooth function of estimates, with its slopes at their values; `function` takes numbers and arrays alike."""
     import numpy as np
 
-    assert callable(function)
     linear = combine(estimates, slopes)
     drawn = np.asarray(function(*(estimate.drawn for estimate in estimates)), dtype=float)
     return Estimate(
@@ -185,10 +184,8 @@ class Panel:
         """Resamples × templates."""
         import numpy as np
 
-        if not self.templates:
-            return np.zeros((self.sampling.resamples, 0))
         if self.strata is None:
-            return resample_weights(self.templates, self.sampling.resamples, self.sampling.seed)
+            return one_panel_weights(self.templates, self.sampling)
         weights = np.zeros((self.sampling.resamples, len(self.templates)))
         for stratum in sorted(set(self.strata)):
             places = [place for place, name in enumerate(self.strata) if name == stratum]
@@ -284,4 +281,47 @@ def panel_of(tallies: Sequence[Tally], sampling: Sampling, *, is_stratified: boo
         cells=cells,
         sampling=sampling,
         strata=strata if is_stratified else None,
+    )
+
+
+def one_panel_weights(templates: tuple[str, ...], sampling: Sampling) -> Array:
+    """Resamples × templates, as a panel of these templates draws them."""
+    import numpy as np
+
+    if not templates:
+        return np.zeros((sampling.resamples, 0))
+    return resample_weights(templates, sampling.resamples, sampling.seed)
+
+
+def ratio_of(above: Array, below: Array, weights: Array) -> Estimate:
+    """Σ above / Σ below over templates, as an estimate; undefined where the lower sum is 0."""
+    import numpy as np
+
+    whole = float(below.sum())
+    value = float(above.sum()) / whole if whole else float("nan")
+    pulls = (above - value * below) / whole if whole else np.full(above.shape, np.nan)
+    effective = whole**2 / float((below**2).sum()) if whole else 0.0
+    drawn_below = weights @ below
+    nothing = np.full(drawn_below.shape, np.nan)
+    return Estimate(
+        value=value,
+        pulls=pulls,
+        mended=pulls * _widening(effective),
+        sizes=below / whole if whole else below,
+        drawn=np.divide(weights @ above, drawn_below, out=nothing, where=drawn_below > 0),
+    )
+
+
+def no_score(reason: str) -> EstimateScore:
+    """The score that there is none of, and why."""
+    return EstimateScore(
+        value=None,
+        low=None,
+        high=None,
+        standard_error=None,
+        analytic_low=None,
+        analytic_high=None,
+        n_templates=0,
+        effective_templates=None,
+        reason=reason,
     )

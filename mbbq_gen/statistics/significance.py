@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mbbq_gen.scoring.cells import Array
     from mbbq_gen.scoring.metrics import Metric
 
-Unit = Literal["template", "item", "answer"]
-"""What is taken to be independent: a template; a question over all its wordings; one answer."""
+Unit = Literal["template", "item", "answer", "level"]
+"""What is taken to be independent: a template; a question over all its wordings; one answer; a wording or language."""
 TestName = Literal[
     "sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "paired_permutation", "randomisation", "binomial"
 ]

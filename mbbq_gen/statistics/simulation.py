@@ -31,11 +31,15 @@ from mbbq_gen.seeding import stable_number
 if TYPE_CHECKING:
     import numpy
     import polars
+    from numpy.typing import NDArray
 
     from mbbq_gen.scoring.cells import Array
 
+    Places = NDArray[numpy.int64]
+
 _ORDERS = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1), (1, 0, 2), (2, 1, 0))
 """Of the options target, non-target, unknown."""
+_ROLES: tuple[Role, ...] = ("target", "non_target", "unknown")
 
 
 @dataclass(frozen=True)
@@ -86,41 +90,40 @@ class _Grid:
     """The questions of a design, and where each stands."""
 
     instances: list[Instance]
-    template: Array
-    language: Array
-    is_control: Array
-    right: Array
+    template: Places
+    language: Places
+    is_control: Places
+    right: Places
     """Index of the right option: 0 target, 1 non-target, 2 unknown."""
-    biased: Array
+    biased: Places
     """Index of the biased option."""
-    question: Array
-    """A number that parallel questions share."""
+    filled: Places
+    """Number of the filled template: successive ones are shown in successive orders."""
 
 
 def simulate(model: SimulatedModel, design: Design, seed: int) -> polars.DataFrame:
     """The observations of a simulated run; the same seed gives the same ones."""
     import numpy as np
+    import polars as pl
 
     grid = _grid(design)
     generator = np.random.default_rng(stable_number("simulation", model.name, seed))
     leans = _leans(model, design, generator)
-    frames = [
-        _answers(model, design, grid, leans[:, :, variant], variant, generator) for variant in range(design.variants)
-    ]
-    import polars as pl
-
+    frames = [_answers(model, design, leans[:, :, variant], variant, generator) for variant in range(design.variants)]
     return observations_from_columns(grid.instances, pl.concat(frames))
 
 
 def _leans(model: SimulatedModel, design: Design, generator: numpy.random.Generator) -> Array:
     """The lean of the bias split by template × language × wording, without the artefact."""
+    import numpy as np
+
     shape = (design.templates, len(design.languages), design.variants)
     settings = [_of_language(model, language) for language in design.languages]
     lean = generator.normal(0, 1, (shape[0], 1, 1)) * model.template_sd
     lean = lean + generator.normal(0, 1, (shape[0], shape[1], 1)) * model.interaction_sd
     lean = lean + generator.normal(0, 1, (1, 1, shape[2])) * model.wording_sd
     lean = lean + generator.normal(0, 1, (shape[0], 1, shape[2])) * model.template_wording_sd
-    found: Array = lean + [[[setting.lean] for setting in settings]]
+    found: Array = lean + np.array([setting.lean for setting in settings])[None, :, None]
     return found
 
 
@@ -131,7 +134,6 @@ def _of_language(model: SimulatedModel, language: str) -> SimulatedLanguage:
 def _answers(
     model: SimulatedModel,
     design: Design,
-    grid: _Grid,
     leans: Array,
     variant: int,
     generator: numpy.random.Generator,
@@ -140,6 +142,7 @@ def _answers(
     import numpy as np
     import polars as pl
 
+    grid = _grid(design)
     number = len(grid.instances)
     settings = [_of_language(model, language) for language in design.languages]
 
@@ -147,7 +150,7 @@ def _answers(
         values: Array = np.array([getattr(setting, name) for setting in settings])[grid.language]
         return values
 
-    orders = (grid.question + variant) % len(_ORDERS) if design.is_balanced else np.zeros(number, dtype=int)
+    orders = (grid.filled + variant) % len(_ORDERS) if design.is_balanced else np.zeros(number, dtype=int)
     lean = np.where(grid.is_control, 0.0, leans[grid.template, grid.language]) + by_language("artefact")
     names_biased = generator.random(number) < (1 + np.clip(lean, -1, 1)) / 2
     chosen = np.where(names_biased, grid.biased, 1 - grid.biased)
@@ -163,7 +166,7 @@ def _answers(
             "model": [model.name] * number,
             "variant": [f"wording {variant + 1}"] * number,
             "label_style": ["A"] * number,
-            "order": [json.dumps(_ORDERS[order]) for order in orders],
+            "order": [json.dumps(_ORDERS[int(order)]) for order in orders],
             "outcome": np.where(is_read, "option", "no_answer"),
             "option": pl.Series(places, dtype=pl.Int8).set(pl.Series(~is_read), None),
             "confidence": ["high"] * number,
@@ -180,20 +183,18 @@ def _grid(design: Design) -> _Grid:
     rows: list[tuple[int, int, bool, int, int, int]] = []
     instances: list[Instance] = []
     kinds = list(enumerate(_kinds()))
-    for template in range(design.templates):
-        fillings = range(_fillings(design, template))
-        for filling, (kind, (condition, polarity, right)) in itertools.product(fillings, kinds):
-            question = (template * 7 + filling) * len(kinds) + kind
+    asked_of = [
+        (template, filling) for template in range(design.templates) for filling in range(_fillings(design, template))
+    ]
+    for filled, (template, filling) in enumerate(asked_of):
+        for kind, asked in kinds:
+            name = f"{template}/{filling}/{kind}"
+            biased, right = 0 if asked[1] == "negative" else 1, _ROLES.index(asked[2])
             for split, (place, language) in itertools.product(design.splits, enumerate(design.languages)):
-                name = f"{template}/{filling}/{kind}"
-                instances.append(_instance(design, template, name, split, language, (condition, polarity, right)))
-                biased = 0 if polarity == "negative" else 1
-                rows.append((template, place, split == "control", ("target", "non_target", "unknown").index(right),
-                             biased, question))  # fmt: skip
-    template, language, control, right_index, biased_index, question_number = (
-        np.array(column) for column in zip(*rows, strict=True)
-    )
-    return _Grid(instances, template, language, control, right_index, biased_index, question_number)
+                instances.append(_instance(design.categories, name, split, language, asked))
+                rows.append((template, place, split == "control", right, biased, filled))
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    return _Grid(instances, *columns)
 
 
 def _fillings(design: Design, template: int) -> int:
@@ -213,9 +214,10 @@ def _kinds() -> Sequence[tuple[Condition, Polarity, Role]]:
 
 
 def _instance(
-    design: Design, template: int, name: str, split: Split, language: str, kind: tuple[Condition, Polarity, Role]
+    categories: int, name: str, split: Split, language: str, asked: tuple[Condition, Polarity, Role]
 ) -> Instance:
-    condition, polarity, right = kind
+    condition, polarity, right = asked
+    template = int(name.partition("/")[0])
     return Instance(
         benchmark="simulated",
         version="1",
@@ -224,7 +226,7 @@ def _instance(
         instance_id=name,
         parallel_id=name,
         template_id=f"t{template:03d}",
-        category=f"category_{template % design.categories + 1}",
+        category=f"category_{template % categories + 1}",
         condition=condition,
         polarity=polarity,
         context=f"Story {name}.",
