@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import mbbq_gen
-from mbbq_gen.cli import data, extract, languages, models, packs, prompts, report, run, score
+from mbbq_gen.cli import data, extract, instantiate, languages, models, packs, prompts, report, run, score
 
 app = typer.Typer(
     name="mbbq-gen",
@@ -39,6 +39,7 @@ app.command("run")(run.run)
 app.command("extract")(extract.extract)
 app.command("score")(score.score)
 app.command("report")(report.report)
+data.app.command("instantiate")(instantiate.instantiate)
 app.add_typer(data.app, name="data")
 app.add_typer(prompts.app, name="prompts")
 app.command("languages")(languages.languages)

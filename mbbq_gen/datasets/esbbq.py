@@ -159,11 +159,11 @@ def _read(paths: list[Path], benchmark: str, language: str, split: Split) -> Ite
             if row.instance_id <= last_id:
                 raise place.error(f"{row.instance_id} comes after {last_id}; published ids rise", "instance_id")
             last_id = row.instance_id
-            yield _instance(row, place, source, seen[row.template])
+            yield instance_of(row, place, source, seen[row.template])
             seen[row.template] += 1
 
 
-def _instance(row: EsbbqRow, place: Place, source: Source, number: int) -> Instance:
+def instance_of(row: EsbbqRow, place: Place, source: Source, number: int) -> Instance:
     """The instance that a row is, the `number`-th of its template and version."""
     if row.ans2 != PLACEHOLDER or row.groups[UNKNOWN_INDEX] != PLACEHOLDER:
         raise place.error(f"{row.ans2!r} where the placeholder {PLACEHOLDER!r} is published", "ans2")

@@ -33,8 +33,7 @@ from pathlib import Path
 from typing import Final
 
 from mbbq_gen.datasets.assemble import Source, unknown_wordings
-from mbbq_gen.datasets.esbbq import CATEGORIES, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow
-from mbbq_gen.datasets.esbbq import _instance as instance_of_row
+from mbbq_gen.datasets.esbbq import CATEGORIES, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instance_of
 from mbbq_gen.datasets.esbbq_fillings import Filling, fillings, is_stereotyped
 from mbbq_gen.datasets.esbbq_people import ProperNameRow, Vocabulary, VocabularyRow
 from mbbq_gen.datasets.esbbq_template_rows import MARKER, TemplateRow
@@ -107,7 +106,7 @@ def _instances(folder: Path, paths: Sequence[Path], language: str) -> Iterator[I
         source = Source(_BENCHMARKS.get(language, f"esbbq_{language}"), version, language, "bias", category)
         seen: Counter[str] = Counter()
         for place, row in esbbq_rows(path, vocabulary, language):
-            yield instance_of_row(row, place, source, seen[row.template])
+            yield instance_of(row, place, source, seen[row.template])
             seen[row.template] += 1
 
 

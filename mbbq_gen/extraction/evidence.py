@@ -281,7 +281,7 @@ def _grant(reading: Reading) -> None:
         ):
             statement.standing, statement.why = "reason", before[0]
             continue
-        hit = _granting(reading, statement, granted)
+        hit = _granting(reading, statement, granted) or _granted_behind(reading, statement)
         if hit is not None:
             statement.standing, statement.why = "granted", hit
 
@@ -308,6 +308,19 @@ def _granting(reading: Reading, statement: Statement, granted: list[Hit]) -> Hit
             continue
         later = any(o.sentence == statement.sentence and o.place >= comma for o in reading.statements)
         if later or any(comma <= u.start < end for u in reading.hits_of("unknown.statement")):
+            return hit
+    return None
+
+
+def _granted_behind(reading: Reading, statement: Statement) -> Hit | None:
+    """The "although" behind a mention, where the main clause behind it has a mention or unknown statement of its own."""
+    for hit in reading.hits_of("markers.concessive_after"):
+        if reading.sentence[hit.start] != statement.sentence or statement.place >= hit.start:
+            continue
+        end = reading.ends[statement.sentence]
+        if any(hit.end <= other.place < end for other in reading.statements):
+            return hit
+        if any(hit.end <= wording.start < end for wording in reading.hits_of("unknown.statement")):
             return hit
     return None
 
@@ -682,7 +695,8 @@ def _is_granted(reading: Reading, hit: Hit) -> bool:
     """Whether an unknown statement is only granted: "although it is not said, …" with a choice in the main clause."""
     sentence = reading.sentence[hit.start]
     start = reading.starts[sentence]
-    if not any(
+    behind = [mark for mark in reading.hits_of("markers.concessive_after") if hit.start <= mark.start <= hit.end + 1]
+    if not behind and not any(
         start <= mark.start <= start + 1 and mark.start <= hit.start for mark in reading.hits_of("markers.concessive")
     ):
         return False

@@ -60,7 +60,7 @@ def join(
 def _take_articles(mention: Mention, tokens: Sequence[Token], options: OptionSet) -> None:
     """Moves the start of a text over the articles before it."""
     while (
-        (mention.kind != "label" or mention.shown_case)
+        mention.strength != "weak"
         and mention.start
         and tokens[mention.start].break_before < COMMA
         and tokens[mention.start - 1].key in options.articles

@@ -120,6 +120,8 @@ class Markers(Pack):
     """but, however."""
     concessive: Phrases = ()
     """although, while: what follows is granted, not claimed."""
+    concessive_after: Phrases = ()
+    """The same behind what is granted (Turkish -se de, rağmen)."""
     reported: Phrases = ()
     """Somebody else's view: `one might think`, `some would say`."""
 

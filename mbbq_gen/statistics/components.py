@@ -27,7 +27,7 @@ from mbbq_gen.records import Record
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.seeding import stable_number
 from mbbq_gen.statistics.items import TEMPLATE, answer_scores
-from mbbq_gen.statistics.panel import Sampling, number
+from mbbq_gen.statistics.panel import Sampling
 
 if TYPE_CHECKING:
     import numpy
@@ -80,7 +80,7 @@ class VarianceTable(Record):
     components: tuple[VarianceComponent, ...]
     """Single factors first, then combinations, then chance."""
     chance: VarianceComponent
-    """Of one answer within a cell; a cell's mean has this divided by its number of answers."""
+    """Of one answer among those to one kind of question; a cell's mean has this divided by its number of answers."""
     is_balanced: bool
     """Whether every combination has the same number of answers: then this is the exact analysis of variance."""
 
@@ -181,12 +181,11 @@ def _cells(frame: polars.DataFrame, metric: Metric, sampling: Sampling) -> _Cell
     table = (
         answers.with_columns(pl.col(key).cast(pl.String) for key in keys)
         .group_by(keys)
-        .agg(pl.col("score").mean(), pl.len().alias("n"), pl.col("score").var().alias("within"))
+        .agg(pl.col("score").mean(), pl.len().alias("n"))
         .sort(keys)
     )
     sizes = table["n"].to_numpy().astype(np.float64)
-    free = float((sizes - 1).sum())
-    chance = float((table["within"].fill_null(0.0).to_numpy() * (sizes - 1)).sum()) / free if free else 0.0
+    chance = _chance(answers)
     return _Cells(
         scores=table["score"].to_numpy(),
         codes=_codes(table, nested, varying),
@@ -194,6 +193,25 @@ def _cells(frame: polars.DataFrame, metric: Metric, sampling: Sampling) -> _Cell
         chance_of_means=chance * float((1 / sizes).mean()),
         answers=sizes,
     )
+
+
+def _chance(answers: polars.DataFrame) -> float:
+    """The variance of one answer about what its kind of question gets in its template and language.
+
+    A cell asks the same kinds of questions (context × polarity) as any other, so differences between kinds are no
+    chance. Where there are too few answers to tell them by template, they are told over all templates.
+    """
+    import polars as pl
+
+    kind = ("condition", "polarity", "alignment")
+    for keys in ((TEMPLATE, "language", *kind), kind):
+        squares = answers.select(
+            pl.col("score") - pl.col("score").mean().over(keys), groups=pl.struct(keys).n_unique()
+        ).select((pl.col("score") ** 2).sum(), pl.col("groups").first())
+        total, groups = squares.row(0)
+        if answers.height >= 2 * groups:
+            return float(total) / (answers.height - groups)
+    return 0.0
 
 
 def _codes(table: polars.DataFrame, nested: Sequence[str], varying: Sequence[str]) -> dict[Term, Codes]:
@@ -281,9 +299,10 @@ def _intervals(cells: _Cells, estimated: Array, sampling: Sampling) -> list[tupl
             found.append((None, None))
             continue
         low_ratio, high_ratio = np.quantile((drawn[:, row] + noise[row]) / expected, (tail, 1 - tail))
-        high = observed / low_ratio - noise[row] if low_ratio > 0 else float("nan")
         low = observed / high_ratio - noise[row]
-        found.append((max(low, 0.0) ** 0.5, None if number(high) is None else max(high, 0.0) ** 0.5))
+        # Where the noise itself is uncertain the ratio may be no positive number; the plain percentile is then taken.
+        high = observed / low_ratio - noise[row] if low_ratio > 0.01 else float(np.quantile(drawn[:, row], 1 - tail))
+        found.append((max(low, 0.0) ** 0.5, max(high, 0.0) ** 0.5))
     return found
 
 
