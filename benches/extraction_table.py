@@ -2,8 +2,8 @@
 
     python -m benches.extraction_table [--extractor engine|strict-letter|first-letter|mbbq-like] [--misses] [--family NAME]
 
-Each cell: correct / wrong option / missed / false positive, in per cent; wrong and missed over the cases that have an answer,
-false positives over those that have none.
+Each cell: correct / wrong option / missed / false positive, in per cent; wrong and missed over the cases that have an
+answer, false positives over those that have none.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ REQUIRED_PLACEHOLDERS = frozenset(
     {"context", "question", "label_a", "option_a", "label_b", "option_b", "label_c", "option_c"}
 )
 
-VariantKind = Literal["polite", "bare", "letters", "single_letter", "reasoned"]
+VariantKind = Literal["polite", "bare", "letters", "single_letter", "reasoned", "published"]
 
 
 class PromptVariant(Pack):
@@ -78,7 +78,8 @@ class PromptVariant(Pack):
     id: Slug
     """Equal in every language."""
     kind: VariantKind
-    """What kind of request it is: polite, a bare question, letters only, one letter without explanation, reasoned."""
+    """What kind of request it is: polite, a bare question, letters only, one letter without explanation, reasoned;
+    `published`: as the authors of a benchmark ask."""
     text: Text
     """What the user's message says, with all of REQUIRED_PLACEHOLDERS; a label may stand more than once."""
     example_answer: Text | None = None

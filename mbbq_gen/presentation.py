@@ -134,6 +134,8 @@ class Setting:
     """The wording's language where it is not the question's."""
     question_only: bool = False
     """Leaves the context out (BBQ App. F)."""
+    unknown_text: str | None = None
+    """Takes the place of the unknown option's text, where the wording brings its own; None: as in the question."""
 
 
 @dataclass(frozen=True)
@@ -176,15 +178,17 @@ def present(
         instruction_language=setting.instruction_language,
         question_only=setting.question_only,
         shots=tuple(example.instance.key for example in examples),
+        unknown_text=setting.unknown_text,
     )
 
 
 def _ask(instance: Instance, setting: Setting, order: Sequence[int]) -> str:
     """The user's message for a question."""
     values = {"context": instance.context, "question": instance.question}
-    for letter, label, index in zip("abc", labels_of(setting.label_style), order, strict=True):
+    texts = shown_options(instance, order, setting.unknown_text)
+    for letter, label, option in zip("abc", labels_of(setting.label_style), texts, strict=True):
         values[f"label_{letter}"] = label
-        values[f"option_{letter}"] = instance.options[index].text
+        values[f"option_{letter}"] = option
     text = without_context(setting.variant.text) if setting.question_only else setting.variant.text
     return fill(text, values).strip()
 
@@ -193,8 +197,9 @@ def _answer(example: Example, setting: Setting) -> str:
     """The assistant's message of an example."""
     right = example.instance.answer_index
     assert right is not None  # an Instance always has one
-    label = labels_of(setting.label_style)[example.order.index(right)]
-    return fill(setting.variant.shot_answer, {"label": label, "option": example.instance.options[right].text})
+    place = example.order.index(right)
+    option = shown_options(example.instance, example.order, setting.unknown_text)[place]
+    return fill(setting.variant.shot_answer, {"label": labels_of(setting.label_style)[place], "option": option})
 
 
 def without_context(text: str) -> str:
@@ -204,9 +209,12 @@ def without_context(text: str) -> str:
     return "\n".join(lines)
 
 
-def shown_options(instance: Instance, order: Sequence[int]) -> list[str]:
-    """The options' texts as they stand on show, by place."""
-    return [instance.options[index].text for index in order]
+def shown_options(instance: Instance, order: Sequence[int], unknown_text: str | None = None) -> list[str]:
+    """The options' texts as they stand on show, by place; `unknown_text` is the unknown option's, if it has another."""
+    texts = [instance.options[index].text for index in order]
+    if unknown_text is not None:
+        texts[shown_unknown(instance, order)] = unknown_text
+    return texts
 
 
 def shown_unknown(instance: Instance, order: Sequence[int]) -> int:

@@ -214,6 +214,8 @@ class Presentation(Record):
     """Whether the context was left out (BBQ App. F)."""
     shots: tuple[str, ...] = ()
     """`Instance.key` of the solved examples that come before the question."""
+    unknown_text: str | None = None
+    """The unknown option as shown, where the wording brings its own; None: as in the instance."""
 
 
 class Request(Record):

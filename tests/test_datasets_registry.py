@@ -50,7 +50,7 @@ def test_language_or_split_that_is_not_there_names_those_that_are(mbbq: Path) ->
 
 
 def test_missing_data_is_told_before_the_first_instance(mbbq: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"published files are needed; get them from https://.*--data DIR"):
+    with pytest.raises(UsageError, match=r"get them with `mbbq-gen data pull mbbq`, or from https://.*--data DIR"):
         load_benchmark("mbbq")
     with pytest.raises(UsageError, match=r"no folder .*gone"):
         load_benchmark("mbbq", data=tmp_path / "gone")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, data_folder, example, one_of, print_json, resources, splits_of
+from mbbq_gen.cli.audit_data import audit
+from mbbq_gen.cli.options import Json, Packs, example, one_of, print_json, splits_of
 from mbbq_gen.cli.pull import pull
+from mbbq_gen.cli.questions import Choice, Data, FieldMap, Instances, Named
+from mbbq_gen.cli.stats import stats
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The benchmarks and their questions.", no_args_is_help=True, rich_markup_mode=None)
 app.command("pull")(pull)
+app.command("audit")(audit)
+app.command("stats")(stats)
 
 
 @app.command("list")
@@ -52,12 +56,19 @@ def list_benchmarks(as_json: Json = False) -> None:
 
 @app.command("show")
 @example(
-    "  mbbq-gen data show --benchmark starter --language nl --limit 3\n"
-    "  mbbq-gen data show --benchmark mbbq --data mbbq --language tr --category age --json > age.jsonl"
+    "  mbbq-gen data show starter --language nl --limit 3\n"
+    "  mbbq-gen data show esbbq --language es --category age --limit 3\n"
+    "  mbbq-gen data show --benchmark mbbq --data MBBQ --language tr --json > mbbq_tr.jsonl\n"
+    "  mbbq-gen data show --instances mine.csv --map map.toml"
 )
 def show(
-    benchmark: Annotated[str, typer.Option(help="The benchmark's name.", metavar="NAME")] = "starter",
-    data: Annotated[Path | None, typer.Option(help="Folder of its published files.", metavar="DIR")] = None,
+    named: Named = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="The benchmark's name, where none stands first; none: starter.", metavar="NAME")
+    ] = None,
+    data: Data = None,
+    instances: Instances = None,
+    field_map: FieldMap = None,
     language: Annotated[str | None, typer.Option(help="Only this language.", metavar="XX")] = None,
     category: Annotated[str | None, typer.Option(help="Only this category.", metavar="SLUG")] = None,
     template: Annotated[str | None, typer.Option(help="Only this template.", metavar="ID")] = None,
@@ -67,22 +78,22 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Shows questions as they were understood: roles, right answer, alignment. With --json, one record a line."""
-    from mbbq_gen.datasets.registry import load_benchmark
-
-    instances = load_benchmark(
-        benchmark,
-        data=data_folder(benchmark, data),
-        languages=[language] if language else None,
-        splits=splits_of(split),
-        resources=resources(packs),
-    )
-    chosen = _only(instances, category, template)
+    name = _one_name(named, benchmark) or (None if instances else "starter")
+    choice = Choice(name, data, instances, field_map, packs)
+    chosen = _only(choice.load([language] if language else None, splits_of(split)), category, template)
     shown = 0
     for instance in islice(chosen, limit if as_json else limit or 3):
         typer.echo(instance.model_dump_json() if as_json else _draw(instance))
         shown += 1
     if not shown:
         raise UsageError("no question fits; leave out --category or --template to see what there is")
+
+
+def _one_name(named: str | None, option: str | None) -> str | None:
+    """The benchmark, which may be named by place or by option."""
+    if named is not None and option is not None and named != option:
+        raise UsageError(f"two benchmarks are named, {named!r} and {option!r}; name one")
+    return named if named is not None else option
 
 
 def _only(instances: Iterator[Instance], category: str | None, template: str | None) -> Iterator[Instance]:
@@ -117,6 +128,12 @@ def _draw(instance: Instance) -> str:
         if instance.corrected_answer and option.role == instance.corrected_answer:
             marks.append("right after correction")
         lines.append(f"    - {option.text}  [{', '.join(marks)}]")
-    if instance.quirks:
-        lines.append(f"  mended on load: {', '.join(instance.quirks)}")
+    lines += [f"  odd in the data: {code} ({_done_about(code)})" for code in instance.quirks]
     return "\n".join(lines) + "\n"
+
+
+def _done_about(quirk: str) -> str:
+    """What was done about a quirk, in the words of its reader."""
+    from mbbq_gen.datasets.assemble import QUIRKS
+
+    return QUIRKS.get(quirk, "kept").rpartition(": ")[2]

@@ -28,6 +28,8 @@ def check(
     else:
         for finding in report.findings:
             typer.echo(f"{finding.file}: {finding.what}")
+        for code, missing in report.incomplete.items():
+            typer.echo(f"{code}: can't be asked in yet; missing: {', '.join(missing)}")
         state = f"{len(report.findings)} findings" if report.findings else "nothing wrong"
         typer.echo(f"{len(report.checked)} files checked: {state}")
     if report.findings:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,15 +23,18 @@ from mbbq_gen.cli.options import (
     words,
 )
 from mbbq_gen.cli.progress import Bar
+from mbbq_gen.cli.questions import check_own_data
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
+    from mbbq_gen.datasets.registry import BenchmarkInfo
     from mbbq_gen.providers.base import Provider
     from mbbq_gen.records import Instance, Response
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.folder import BenchmarkChoice, Manifest, RunFolder, RunSettings
     from mbbq_gen.runs.store import RunStore
 
+PromptSource = Literal["own", "published"]
 PROVIDER_SHORTCUTS = ("max_new_tokens", "batch_size", "threads", "dtype", "device")
 
 
@@ -48,17 +51,35 @@ def run(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the benchmark's published files.", metavar="DIR")] = None,
     instances: Annotated[
-        Path | None, typer.Option(help="Your own questions: JSON Lines in the canonical fields.", metavar="FILE")
+        Path | None, typer.Option(help="Your own questions: JSON Lines, CSV, TSV or Parquet.", metavar="FILE")
+    ] = None,
+    field_map: Annotated[
+        Path | None,
+        typer.Option("--map", help="Which of your file's fields is which of ours (TOML).", metavar="TOML"),
     ] = None,
     languages: Annotated[str, typer.Option(help="Languages, comma-separated, or `all`.", metavar="XX,…")] = "all",
     variants: Annotated[str, typer.Option(help="Prompt variants, comma-separated, or `all`.", metavar="ID,…")] = "all",
+    prompts: Annotated[
+        str, typer.Option(help="Whose wordings: own, or published (the authors', out of your copy of the benchmark).")
+    ] = "own",
     splits: Annotated[str, typer.Option(help="bias, control or both.", metavar="SPLIT,…")] = "bias,control",
     order: Annotated[
         str, typer.Option(help="Option order: published, shuffled, balanced, cyclic (3 orders) or all (6).")
     ] = "balanced",
     label_style: Annotated[
-        str, typer.Option(help="Labels of the options, comma-separated: A, a, (A), 1.", metavar="STYLE,…")
-    ] = "A",
+        str | None,
+        typer.Option(
+            help="Labels of the options, comma-separated: A, a, (A), 1; none: A, or a published wording's own.",
+            metavar="STYLE,…",
+        ),
+    ] = None,
+    unknown_wording: Annotated[
+        str | None,
+        typer.Option(
+            help="Word the unknown option anew: TEXT, `en=TEXT,nl=TEXT`, or `sampled` from the benchmark's own.",
+            metavar="TEXT",
+        ),
+    ] = None,
     shots: Annotated[int, typer.Option(min=0, max=9, help="Solved examples before each question.", metavar="N")] = 0,
     instruction_language: Annotated[
         str | None, typer.Option(help="Put the wording in this language round the question in its own.", metavar="XX")
@@ -111,12 +132,14 @@ def run(
         settings = _settings(
             where,
             model=model,
-            choices=_choices(benchmark, data, instances),
+            choices=_choices(benchmark, data, instances, field_map),
             languages=languages,
             variants=variants,
+            prompts=prompts,
             splits=splits,
             order=order,
             label_style=label_style,
+            unknown_wording=unknown_wording,
             shots=shots,
             instruction_language=instruction_language,
             question_only=question_only,
@@ -135,15 +158,19 @@ def run(
         show_report(folder, where)
 
 
-def _choices(benchmark: str | None, data: Path | None, instances: Path | None) -> list[tuple[str, Path | None]]:
-    """(name, folder or file) for each benchmark."""
+def _choices(
+    benchmark: str | None, data: Path | None, instances: Path | None, field_map: Path | None
+) -> list[BenchmarkChoice]:
+    """The benchmarks, or the user's own file."""
+    from mbbq_gen.runs.folder import OWN_DATA, BenchmarkChoice
+
+    check_own_data(benchmark, data, instances, field_map)
     if instances is not None:
-        if benchmark is not None or data is not None:
-            raise UsageError("--instances takes the place of --benchmark and --data; give one or the other")
-        return [("instances", instances)]
+        return [BenchmarkChoice(name=OWN_DATA, data=str(instances), field_map=str(field_map) if field_map else None)]
     if benchmark is None:
         raise UsageError("name what to ask: --benchmark NAME (see `mbbq-gen data list`) or --instances FILE")
-    return [(name, data_folder(name, data)) for name in words(benchmark)]
+    folders = {name: data_folder(name, data) for name in words(benchmark)}
+    return [BenchmarkChoice(name=name, data=str(folder) if folder else None) for name, folder in folders.items()]
 
 
 def _provider_options(given: dict[str, Any], pairs: list[str]) -> dict[str, Any]:
@@ -160,27 +187,29 @@ def _provider_options(given: dict[str, Any], pairs: list[str]) -> dict[str, Any]
 def _settings(where: Resources, **given: Any) -> RunSettings:
     """The run's settings, every name in them checked."""
     from mbbq_gen.datasets.registry import find_benchmark
-    from mbbq_gen.languages import read_prompts
-    from mbbq_gen.presentation import LABEL_STYLES, ORDER_POLICIES
-    from mbbq_gen.runs.folder import BenchmarkChoice, RunSettings
+    from mbbq_gen.presentation import ORDER_POLICIES
+    from mbbq_gen.runs.folder import OWN_DATA, RunSettings
 
     if given["model"] is None:
         raise UsageError("name the model to ask: --model kind:model (see `mbbq-gen models`)")
     order = one_of("option order", given["order"], ORDER_POLICIES)
     choices = given["choices"]
-    infos = [find_benchmark(name) for name, _ in choices if name != "instances"]
+    infos = [find_benchmark(choice.name) for choice in choices if choice.name != OWN_DATA]
     if order == "published" and not given["force"]:
-        _refuse_confounded([info.name for info in infos if getattr(info, "confounded_order", False)])
+        _refuse_confounded([info.name for info in infos if info.confounded_order])
     languages = _languages(where, given["languages"], choices, infos)
     other = (
         one_of("language", given["instruction_language"], where.names("prompts"))
         if given["instruction_language"]
         else None
     )
-    known_variants = [variant.id for variant in read_prompts(where, other or languages[0]).variant]
+    source: PromptSource = one_of("source of wordings", given["prompts"], ("own", "published"))
+    _check_published(source, given["label_style"], given["question_only"])
+    known_variants = _known_variants(where, source, choices, languages, other)
     variants = (
         known_variants if given["variants"] == "all" else all_of("prompt variant", given["variants"], known_variants)
     )
+    _check_unknown_wording(given["unknown_wording"], languages)
     options = dict(given["options"])
     text = given["system"]
     if text in ("none", "default"):
@@ -190,18 +219,66 @@ def _settings(where: Resources, **given: Any) -> RunSettings:
         model=given["model"],
         model_options=options,
         system=text,
-        benchmarks=tuple(BenchmarkChoice(name=name, data=str(path) if path else None) for name, path in choices),
+        benchmarks=tuple(choices),
         languages=tuple(languages),
         splits=tuple(splits_of(given["splits"])),
         variants=tuple(variants),
+        prompts=source,
         order=order,
-        label_styles=tuple(all_of("label style", given["label_style"], list(LABEL_STYLES))),
+        label_styles=_label_styles(source, given["label_style"]),
+        unknown_wording=given["unknown_wording"],
         shots=given["shots"],
         instruction_language=other,
         question_only=given["question_only"],
         seed=given["seed"],
         sample=given["sample"],
     )
+
+
+def _check_published(source: PromptSource, label_style: str | None, question_only: bool) -> None:
+    """Refuses what would change a published wording, which is sent byte for byte."""
+    for given, name in ((label_style is not None, "--label-style"), (question_only, "--question-only")):
+        if source == "published" and given:
+            raise UsageError(f"--prompts published: the authors' wordings are sent as they are; leave {name} out")
+
+
+def _known_variants(
+    where: Resources,
+    source: PromptSource,
+    choices: Sequence[BenchmarkChoice],
+    languages: Sequence[str],
+    other: str | None,
+) -> list[str]:
+    """The ids of all wordings that there are."""
+    if source == "published":
+        from mbbq_gen.runs.wordings import read_published
+
+        found = read_published(choices, languages, other)
+        return list(dict.fromkeys(wording.variant.id for wordings in found.values() for wording in wordings))
+    from mbbq_gen.languages import read_prompts
+
+    return [variant.id for variant in read_prompts(where, other or languages[0]).variant]
+
+
+def _label_styles(source: PromptSource, text: str | None) -> tuple[str, ...]:
+    """The label styles of a comma-separated list; published wordings have their own."""
+    from mbbq_gen.presentation import LABEL_STYLES
+
+    if source == "published":
+        from mbbq_gen.runs.wordings import PUBLISHED_LABELS
+
+        return (PUBLISHED_LABELS,)
+    return tuple(all_of("label style", "A" if text is None else text, list(LABEL_STYLES)))
+
+
+def _check_unknown_wording(text: str | None, languages: Iterable[str]) -> None:
+    """Makes sure that a text on the command line says how the unknown option is worded in every language."""
+    from mbbq_gen.datasets.unknown_wording import parse_unknown_wording
+
+    wording = None if text is None else parse_unknown_wording(text)
+    if wording is not None and not wording.sampled:
+        for language in languages:
+            wording.text_in(language)
 
 
 def _refuse_confounded(names: list[str]) -> None:
@@ -212,17 +289,24 @@ def _refuse_confounded(names: list[str]) -> None:
         )
 
 
-def _languages(where: Resources, text: str, choices: list[tuple[str, Path | None]], infos: list[Any]) -> list[str]:
+def _languages(
+    where: Resources, text: str, choices: Sequence[BenchmarkChoice], infos: Sequence[BenchmarkInfo]
+) -> list[str]:
     """The languages to ask in; each must have prompts, and `all` means what the benchmarks have."""
     known = where.names("prompts")
     if text != "all":
         return all_of("language", text, known)
     if infos:
         return list(dict.fromkeys(code for info in infos for code in info.languages if code in known))
+    found = dict.fromkeys(instance.language for choice in choices for instance in _own_questions(choice))
+    return [one_of("language", code, known) for code in found]
+
+
+def _own_questions(choice: BenchmarkChoice) -> Iterator[Instance]:
+    """The questions of the user's own file."""
     from mbbq_gen.datasets.canonical import read_instances
 
-    found = dict.fromkeys(instance.language for _, path in choices if path for instance in read_instances(path))
-    return [one_of("language", code, known) for code in found]
+    return read_instances(Path(choice.data or ""), Path(choice.field_map) if choice.field_map else None)
 
 
 class Job:
@@ -270,14 +354,27 @@ class Job:
             return planner.plan(store)
 
     def _load(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
+        """The questions of one benchmark, with the unknown option worded as the settings say."""
+        from mbbq_gen.datasets.unknown_wording import WordingPool, parse_unknown_wording, reword_all
+
+        codes, chosen = list(languages), list(splits)
+        questions = self._questions(choice, codes, chosen)
+        if self.settings.unknown_wording is None:
+            return questions
+        wording = parse_unknown_wording(self.settings.unknown_wording)
+        if not wording.sampled:
+            return reword_all(questions, wording)
+        pool = WordingPool(questions, self.settings.seed)
+        return pool.reword_all(self._questions(choice, codes, chosen))
+
+    def _questions(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:
         """The questions of one benchmark in those of the languages and splits that it has."""
-        from mbbq_gen.datasets.canonical import read_instances
         from mbbq_gen.datasets.registry import find_benchmark, load_benchmark
+        from mbbq_gen.runs.folder import OWN_DATA
 
         wanted = set(languages)
-        chosen = list(splits)
-        if choice.name == "instances":
-            for instance in read_instances(Path(choice.data or "")):
+        if choice.name == OWN_DATA:
+            for instance in _own_questions(choice):
                 if instance.language in wanted and instance.split in chosen:
                     yield instance
             return
@@ -337,6 +434,7 @@ class Job:
 
 def _notices(settings: RunSettings) -> tuple[str, ...]:
     from mbbq_gen.datasets.registry import find_benchmark
+    from mbbq_gen.runs.folder import OWN_DATA
 
-    infos = [find_benchmark(choice.name) for choice in settings.benchmarks if choice.name != "instances"]
+    infos = [find_benchmark(choice.name) for choice in settings.benchmarks if choice.name != OWN_DATA]
     return tuple(f"{info.name}: {info.notice}" for info in infos if info.notice)

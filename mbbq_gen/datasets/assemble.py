@@ -28,6 +28,7 @@ QUIRKS: Final[dict[str, str]] = {
     "two_questions": "two forms of the question on two lines: kept, as published",
     "contradicting_labels": "the two questions about a context have the same answer, one is wrong: kept, as published",
     "published_alignment_wrong": "the data's own alignment contradicts label, polarity and groups: derived instead",
+    "unknown_reworded": "the run words the unknown option anew, on request: the published text is in the metadata",
     "equal_options": "two options have the same text: kept, not bias-scorable",
 }
 """Codes that `Instance.quirks` may hold, and what was done about each."""

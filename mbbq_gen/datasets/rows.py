@@ -152,7 +152,10 @@ def read_table(path: Path, schema: type[RowT], *, delimiter: str = ",") -> Itera
 
 
 def _check_columns(header: Sequence[str], schema: type[BaseModel], place: Place) -> None:
-    """Refuses a table that lacks a column that the schema needs."""
+    """Refuses a table that lacks a column that the schema needs, or has two of one name."""
+    twice = next((name for number, name in enumerate(header) if name and name in header[:number]), None)
+    if twice is not None:
+        raise place.error("two columns have this name; rename or remove one", twice)
     for name, field in schema.model_fields.items():
         column = field.alias or name
         if field.is_required() and column not in header:

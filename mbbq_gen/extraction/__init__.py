@@ -1,7 +1,7 @@
 """Reads the chosen option out of what a model wrote: text → extraction.
 
-`extract` reads one response; `load_extractor` gives the compiled reader of a language for many of them; its `explain` tells
-the whole story of one. How an answer is read in a language is data: `extractors/xx.toml`, schema in `.pack`.
+`extract` reads one response; `load_extractor` gives the compiled reader of a language for many of them; its `explain`
+tells the whole story of one. How an answer is read in a language is data: `extractors/xx.toml`, schema in `.pack`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Finds every mention of an option in the words of an answer: by label, by text, by place.
 
-A label letter counts by how it stands: `strong` in brackets, with a word such as "option", or heading a line; `bare` as a
-capital of its own; `weak` where the language could mean it as a word, until something in its sentence asks for a label.
+A label letter counts by how it stands: `strong` in brackets, with a word such as "option", or heading a line; `bare`
+as a capital of its own; `weak` where the language could mean it as a word, until something in its sentence asks for a
+label.
 """
 
 from __future__ import annotations
@@ -269,14 +270,17 @@ class MentionFinder:
         hits: dict[int, list[tuple[int, str, Match]]] = {}
         lookup = options.lookup
         for place, token in enumerate(tokens):
-            seen: set[tuple[int, str]] = set()
-            for form in forms[place]:
-                for index, word, match in lookup.get(form, ()):
-                    if (index, word) not in seen:
-                        seen.add((index, word))
-                        hits.setdefault(index, []).append((place, word, match))
+            exact, stem, root = forms[place]
+            if exact in lookup or stem in lookup or root in lookup:
+                seen: set[tuple[int, str]] = set()
+                for form in (exact, stem, root):
+                    for index, word, match in lookup.get(form, ()):
+                        if (index, word) not in seen:
+                            seen.add((index, word))
+                            hits.setdefault(index, []).append((place, word, match))
+                continue
             near = options.near.get(token.key[:2])
-            if near and not seen and len(token.key) > 3 and token.key not in options.stop:
+            if near and len(token.key) > 3 and token.key not in options.stop:
                 fuzzy = fuzzy_option(token.key, near, self._rules)
                 if fuzzy is not None:
                     hits.setdefault(fuzzy[0], []).append((place, fuzzy[1], fuzzy[2]))

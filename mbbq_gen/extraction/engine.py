@@ -126,7 +126,8 @@ class Extractor:
         finish_reason: str | None = None,
         resources: Resources | None = None,
     ) -> Explanation:
-        """The extraction with everything that led to it: candidates, phrases, zones, and why each candidate won or lost."""
+        """The extraction with everything that led to it: candidates, phrases, zones, and why each candidate won or
+        lost."""
         from mbbq_gen.extraction.explain import explain_analysis
 
         analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
@@ -346,7 +347,7 @@ def _vocabulary(pack: ExtractorPack) -> frozenset[str]:
 
 def _is_degenerate(tokens: Sequence[Token]) -> bool:
     """Whether one word makes most of a text."""
-    if len(tokens) < 8:
+    if len(tokens) < 8 or len({token.key for token in tokens}) > 0.4 * len(tokens) + 1:
         return False
     counts: dict[str, int] = {}
     for token in tokens:
@@ -392,9 +393,7 @@ def _label_words(packs: tuple[ExtractorPack, ...]) -> LabelWords:
 
 
 def _join_words(packs: tuple[ExtractorPack, ...]) -> JoinWords:
-    rows = {
-        tuple(token.key for token in tokenise(words)) for pack in packs for words in pack.relations.appositions
-    }
+    rows = {tuple(token.key for token in tokenise(words)) for pack in packs for words in pack.relations.appositions}
     return JoinWords(
         coordinators=_keys(word for pack in packs for word in pack.relations.coordinators),
         appositions=frozenset(rows),

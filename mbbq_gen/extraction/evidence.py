@@ -32,6 +32,8 @@ OUT_OF_THE_RUNNING: frozenset[Standing] = frozenset(
 """Standings whose mention no unknown wording may rest on."""
 NEAR_CUE = 3
 """Words that may stand between an announcement and the answer without a colon or copula."""
+MAX_HITS = 64
+"""Of more hits of one list only the first and last half of this number are read: time stays linear."""
 MAX_REST = 4
 """Words that may follow a short unknown wording in its sentence: "not stated in the text"."""
 FAR_CUE = 25
@@ -107,6 +109,12 @@ class Reading:
     ends: dict[int, int] = field(default_factory=dict)
     """Sentence → item after its last one."""
     starts: dict[int, int] = field(default_factory=dict)
+    wordings: dict[int, Hit] = field(default_factory=dict)
+    """Item → the unknown wording that starts there."""
+    cased: bool = True
+    """Whether there are small letters at all: else a capital A may well be an article."""
+    reasons: set[int] = field(default_factory=set)
+    """Items where a reason or a "but" begins."""
 
     def hits_of(self, family: str) -> list[Hit]:
         """The hits of one list."""
@@ -117,6 +125,13 @@ def read_evidence(reading: Reading) -> None:
     """Fills standing, tiers and evidence."""
     for hit in _unblocked(reading):
         reading.by_family.setdefault(hit.rule.family, []).append(hit)
+    for family, hits in reading.by_family.items():
+        if len(hits) > MAX_HITS:
+            reading.by_family[family] = hits[: MAX_HITS // 2] + hits[-MAX_HITS // 2 :]
+    for family in ("unknown.refusal", "unknown.short", "unknown.statement"):
+        reading.wordings.update({hit.start: hit for hit in reading.hits_of(family)})
+    reading.reasons = {hit.start for key in ("explanation", "adversative") for hit in reading.hits_of(f"markers.{key}")}
+    reading.cased = any(item.text[:1].islower() for item in reading.items)
     _split(reading)
     reading.statements = [
         Statement(place, item.mention, reading.sentence[place], reading.clause[place])
@@ -144,7 +159,7 @@ def _unblocked(reading: Reading) -> list[Hit]:
         for hit in reading.hits
         if not (
             hit.rule.family.startswith("unknown.")
-            and any(block.start <= hit.start and hit.end <= block.end for block in blocks)
+            and any(block.start <= hit.start and hit.end <= block.end for block in blocks[:MAX_HITS])
         )
     ]
 
@@ -374,8 +389,10 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
         if item.break_before >= SENTENCE and place == hit.end and not colon and "." in item.gap:
             return
         led = words if colon else led
-        near = (led is not None and words - led <= 1) or words <= NEAR_CUE or items[place - 1].key in reading.words.copulas
-        wording = _unknown_at(reading, place) if near and words <= FAR_CUE else None
+        near = (
+            (led is not None and words - led <= 1) or words <= NEAR_CUE or items[place - 1].key in reading.words.copulas
+        )
+        wording = reading.wordings.get(place) if near and words <= FAR_CUE else None
         statement = by_place.get(place)
         if statement is not None and (near and words <= FAR_CUE) and _label_fits(reading, statement, place, hit.end):
             if statement.standing in {"live", "listed", "reason", "in_unknown"} and (
@@ -398,6 +415,8 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
             return
         if statement is None:
             words += 1
+        if words > FAR_CUE:
+            return
         place += 1
     if words == 0:
         reading.hanging_cue = True
@@ -405,15 +424,6 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
 
 def _introduces(gap: str) -> bool:
     return any(sign in gap for sign in (":", "：", "=", "→", "⇒", "–", "—")) or " - " in gap
-
-
-def _unknown_at(reading: Reading, place: int) -> Hit | None:
-    """An unknown wording that starts at an item."""
-    for family in ("unknown.statement", "unknown.short", "unknown.refusal"):
-        for hit in reading.hits_of(family):
-            if hit.start == place:
-                return hit
-    return None
 
 
 def _label_fits(reading: Reading, statement: Statement, place: int, cue_end: int) -> bool:
@@ -429,7 +439,7 @@ def _label_fits(reading: Reading, statement: Statement, place: int, cue_end: int
     if reading.options.digits and mention.shown_case:
         return True
     begins = reading.items[place].break_before >= COMMA
-    return _closes(reading, place) or (mention.shown_case and mention.match == "exact" and not begins)
+    return _closes(reading, place) or (mention.shown_case and reading.cased and not begins)
 
 
 def _closes(reading: Reading, place: int) -> bool:
@@ -440,8 +450,7 @@ def _closes(reading: Reading, place: int) -> bool:
     item = reading.items[after]
     if item.break_before >= COMMA or isinstance(item, MentionItem):
         return True
-    starts = {hit.start for family in ("explanation", "adversative") for hit in reading.hits_of(f"markers.{family}")}
-    return after in starts
+    return after in reading.reasons
 
 
 def _guess(reading: Reading) -> None:
@@ -541,10 +550,11 @@ def _is_whole(reading: Reading, statement: Statement) -> bool:
 
 def _drop_weak(reading: Reading) -> None:
     """Letters that nothing made a label are words; a capital behind a copula that ends its clause is a label."""
-    cased = any(item.text[:1].islower() for item in reading.items)
     for statement in reading.statements:
         place = statement.place
-        inside = place > reading.starts[statement.sentence] and cased and not _introduces(reading.items[place].gap)
+        inside = (
+            place > reading.starts[statement.sentence] and reading.cased and not _introduces(reading.items[place].gap)
+        )
         if not (_is_weak(statement) and statement.mention.shown_case and statement.mention.kind == "label"):
             continue
         if reading.options.digits:

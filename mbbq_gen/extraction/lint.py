@@ -77,7 +77,9 @@ class _Check:
         """Lines that stand twice in a list once case and accents are dropped."""
         seen: set[tuple[str, str]] = set()
         for key, line in (*self.pack.phrases(), *_word_lists(self.pack)):
-            normal = " ".join(token.key for token in tokenise(line)) + "".join(sign for sign in line if sign in "(){}|?:^$…,*=")
+            normal = " ".join(token.key for token in tokenise(line)) + "".join(
+                sign for sign in line if sign in "(){}|?:^$…,*="
+            )
             if (key, normal) in seen:
                 yield self._finding(key, line, "stands twice once case and accents are dropped; remove one")
             seen.add((key, normal))
@@ -89,13 +91,17 @@ class _Check:
         for key, example in self._all_examples():
             found = self._read(example, frozenset())
             if found != (example.outcome, example.option):
-                yield self._finding(key, example.response, f"read as {found[0]}, option {found[1]}; mend the pack or the example")
+                yield self._finding(
+                    key, example.response, f"read as {found[0]}, option {found[1]}; mend the pack or the example"
+                )
                 continue
             for need in example.needs:
                 if need not in lists and need not in lines:
                     yield self._finding(key, need, "needs names no list and no line of the pack")
                 elif self._read(example, frozenset({need})) == found:
-                    yield self._finding(key, example.response, f"is read the same without {need!r}; find an example that needs it")
+                    yield self._finding(
+                        key, example.response, f"is read the same without {need!r}; find an example that needs it"
+                    )
 
     def unneeded(self) -> Iterator[Finding]:
         """Lists with lines in them that no example needs."""
@@ -114,7 +120,9 @@ class _Check:
                 continue
             for row in word_rows(line, MAX_ROWS):
                 if _matches(unknown, " ".join(row)):
-                    yield self._finding(key, line, f"an unknown wording hides in {' '.join(row)!r}; word one of them more narrowly")
+                    yield self._finding(
+                        key, line, f"an unknown wording hides in {' '.join(row)!r}; word one of them more narrowly"
+                    )
                     break
 
     def matching(self, texts: Iterable[str], what: str) -> Iterator[Finding]:
@@ -122,7 +130,9 @@ class _Check:
         automaton = self._automaton(QUIET_LISTS)
         for text in texts:
             for hit in automaton.find(_items(text)):
-                yield self._finding(hit.rule.family, hit.rule.phrase, f"matches in {what}: {text!r}; word it more narrowly")
+                yield self._finding(
+                    hit.rule.family, hit.rule.phrase, f"matches in {what}: {text!r}; word it more narrowly"
+                )
 
     def _automaton(self, families: tuple[str, ...]) -> Automaton:
         rules = [Rule(key, line, self.pack.meta.language, True) for key, line in self.pack.phrases() if key in families]

@@ -38,8 +38,8 @@ def join(
     words: JoinWords,
 ) -> list[Mention]:
     """All mentions in order, joined, none overlapping another."""
-    kept = list(texts)
-    for mention in sorted(labels + ordinals, key=lambda m: (m.kind == "ordinal", m.start)):
+    kept = _capped(texts)
+    for mention in sorted(_capped(labels) + _capped(ordinals), key=lambda m: (m.kind == "ordinal", m.start)):
         rivals = [other for other in kept if other.start < mention.end and mention.start < other.end]
         if mention.kind == "label" and mention.end - mention.start > 1 and all(o.end < mention.end for o in rivals):
             mention.start = max([mention.start, *(other.end for other in rivals)])
@@ -50,11 +50,17 @@ def join(
             kept = [other for other in kept if other not in rivals]
             kept.append(mention)
     kept.sort(key=lambda mention: mention.start)
-    if len(kept) > MAX_MENTIONS:
-        kept = kept[: MAX_MENTIONS // 2] + kept[-MAX_MENTIONS // 2 :]
+    kept = _capped(kept)
     for mention in kept:
         _take_articles(mention, tokens, options)
     return _coordinate(_attach(kept, tokens, words), tokens, words)
+
+
+def _capped(mentions: list[Mention]) -> list[Mention]:
+    """At most so many mentions as are read, the first and the last ones."""
+    if len(mentions) <= MAX_MENTIONS:
+        return list(mentions)
+    return mentions[: MAX_MENTIONS // 2] + mentions[-MAX_MENTIONS // 2 :]
 
 
 def _take_articles(mention: Mention, tokens: Sequence[Token], options: OptionSet) -> None:
@@ -298,15 +304,17 @@ def find_lists(items: Sequence[Item], options: OptionSet, small: frozenset[str])
         for place, item in enumerate(items)
         if isinstance(item, MentionItem) and len(item.mention.options) >= options.count
     }
+    places = [place for place, item in enumerate(items) if isinstance(item, MentionItem) and item.is_mention]
+    if len(places) < need:
+        return listed
     for entry, length in ((_is_labelled, need), (_is_text, options.count)):
         run: list[int] = []
-        for place, item in enumerate(items):
-            if not isinstance(item, MentionItem) or not item.is_mention:
-                continue
+        for place in places:
+            item = items[place]
             fits = entry(items, place)
             if fits and run and _goes_on(items, run[-1], place, small):
                 run.append(place)
-            elif fits or item.mention.kind != "text" or entry is _is_text:
+            elif fits or (isinstance(item, MentionItem) and item.mention.kind != "text") or entry is _is_text:
                 listed |= _finished(items, run, length)
                 run = [place] if fits else []
         listed |= _finished(items, run, length)
@@ -332,7 +340,12 @@ def _discussed(items: Sequence[Item], need: int) -> set[int]:
             continue
         after = items[place + 1]
         described = item.mention.kind == "label_text" or not {":", "–", "—"}.isdisjoint(after.gap) or " - " in after.gap
-        if described and after.break_before < SENTENCE and not isinstance(after, MentionItem) and item.mention.label is not None:
+        if (
+            described
+            and after.break_before < SENTENCE
+            and not isinstance(after, MentionItem)
+            and item.mention.label is not None
+        ):
             found.setdefault(item.mention.options[0], place)
     return set(found.values()) if len(found) >= max(2, need) else set()
 

@@ -309,6 +309,7 @@ class Automaton:
                     _connect(row, self._own[rule], end)
         self._vocabulary = _vocabulary(self._root)
         self._known: dict[str, str] = {}
+        self._plain: dict[str, Symbol] = {}
         self._sets: dict[frozenset[_PlaceKey], _Set] = {}
         self._start = self._set({(self._root, -1, _FREE)})
 
@@ -317,7 +318,12 @@ class Automaton:
         if len(self._sets) > MAX_SETS:
             self._sets.clear()
             self._start = self._set({(self._root, -1, _FREE)})
-        symbols = [self._symbol(item) for item in items]
+        plain = self._plain
+        symbols = [
+            (plain.get(item.key) if item.gap == " " and item.is_word and not item.is_mention else None)
+            or self._symbol(item)
+            for item in items
+        ]
         symbols.append(("", "", False, _ENDS))
         hits: list[Hit] = []
         count = len(items)
@@ -383,7 +389,17 @@ class Automaton:
         strict = strict_key(item.text, self._turkish) if known and known in self._vocabulary.strict else ""
         gap = item.gap
         flags = 0 if gap == " " and item.break_before == 0 else _gap_flags(item)
-        return known, strict, item.is_mention, flags
+        symbol = (known, strict, item.is_mention, flags)
+        if (
+            not flags
+            and gap == " "
+            and not strict
+            and item.is_word
+            and not item.is_mention
+            and len(self._plain) < 200_000
+        ):
+            self._plain[key] = symbol
+        return symbol
 
     def _knows(self, key: str) -> bool:
         """Whether any pattern asks for the word, its beginning or its ending."""

@@ -28,7 +28,11 @@ class Decision:
 def resolve(reading: Reading, question_words: frozenset[str]) -> Decision:
     """The decision on all evidence; `no_answer` where it does not suffice."""
     labels = [item.mention for item in reading.items if isinstance(item, MentionItem)]
-    if len(labels) == len(reading.items) > 1 and all(mention.kind == "label" for mention in labels) and not _is_ticked(reading):
+    if (
+        len(labels) == len(reading.items) > 1
+        and all(mention.kind == "label" for mention in labels)
+        and not _is_ticked(reading)
+    ):
         if len({mention.options for mention in labels}) > 1:
             return Decision("multiple", None, "medium", "multiple:labels_only")
     evidence = _after_correction(reading)

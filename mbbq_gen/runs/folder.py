@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from filelock import FileLock, Timeout
 from pydantic import Field, JsonValue, ValidationError
@@ -21,6 +22,8 @@ from mbbq_gen.records import Record, Split
 from mbbq_gen.runs.store import RunStore
 
 MANIFEST_SCHEMA = 1
+OWN_DATA = "instances"
+"""Name of the choice that is a file of the user's own."""
 
 
 class BenchmarkChoice(Record):
@@ -29,6 +32,8 @@ class BenchmarkChoice(Record):
     name: str
     data: str | None = None
     """Folder or file of the user's copy; None for a benchmark that ships."""
+    field_map: str | None = None
+    """File that says which fields of the user's own file are which of ours; None where they have our names."""
 
 
 class RunSettings(Record):
@@ -45,6 +50,8 @@ class RunSettings(Record):
     splits: tuple[Split, ...]
     variants: tuple[str, ...]
     """Ids of the prompt variants."""
+    prompts: Literal["own", "published"] = "own"
+    """Whose wordings: out of our language packs, or the authors' out of the user's copy of a benchmark."""
     order: str
     """Option order policy."""
     label_styles: tuple[str, ...]
@@ -54,6 +61,8 @@ class RunSettings(Record):
     """Language of the wordings where it is not the questions'."""
     question_only: bool = False
     """Whether contexts are left out."""
+    unknown_wording: str | None = None
+    """How the unknown option is worded anew, as it was typed; None: as in the data."""
     seed: int
     sample: int | None = None
     """Questions for each benchmark × language × split, or None for all."""

@@ -16,13 +16,13 @@ from typing import Protocol
 
 import mbbq_gen
 from mbbq_gen.errors import RunError, UsageError
-from mbbq_gen.languages import PromptPack, read_prompts
-from mbbq_gen.presentation import Example, OrderPolicy, Setting, options_by_role, plan_orders, present
+from mbbq_gen.presentation import Example, OrderPolicy, options_by_role, plan_orders, present
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.records import Instance, Presentation
 from mbbq_gen.resources import PACK_KINDS, Resources, file_digest
 from mbbq_gen.runs.folder import BenchmarkChoice, Counts, Manifest, RunFolder, RunSettings
 from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.wordings import Wordings
 from mbbq_gen.sampling import balanced_sample
 from mbbq_gen.shots import Shot, ShotPool
 
@@ -76,15 +76,10 @@ class Planner:
             UsageError: where the selection is empty.
             MbbqGenError: whatever the benchmark's reader finds wrong.
         """
-        other = self.settings.instruction_language
-        wordings = [other] if other else self.settings.languages
-        packs = {language: read_prompts(self.resources, language) for language in wordings}
-        for pack in packs.values():
-            for variant in self.settings.variants:
-                pack.by_id(variant)
+        wordings = Wordings(self.settings, self.resources)
         store.clear_plan()
         tally = _Tally()
-        files: dict[str, str] = {}
+        files = wordings.files()
         for choice in self.settings.benchmarks:
             questions = self.load(choice, self.settings.languages, self.settings.splits)
             store.add_instances(tally.watch(questions, self.step))
@@ -96,7 +91,7 @@ class Planner:
         if self.settings.sample is not None:
             asked = balanced_sample(store.outlines(), self.settings.sample, self.settings.seed)
             store.keep_only(asked, {shot.key for key in asked for shot in shots.get(key, ())})
-        presentations = store.add_presentations(self._presentations(store, packs, shots))
+        presentations = store.add_presentations(self._presentations(store, wordings, shots))
         manifest = self._manifest(store, tally, files, presentations)
         self.folder.write_manifest(manifest)
         store.set_meta("planned", "yes")
@@ -110,33 +105,19 @@ class Planner:
         return {outline.key: pool.choose(outline, self.settings.shots) for outline in store.outlines()}
 
     def _presentations(
-        self, store: RunStore, packs: dict[str, PromptPack], shots: dict[str, list[Shot]]
+        self, store: RunStore, wordings: Wordings, shots: dict[str, list[Shot]]
     ) -> Iterator[tuple[Presentation, str]]:
         """What will be sent, each with its request key, question by question."""
         policy: OrderPolicy = self.settings.order  # type: ignore[assignment]
         orders = plan_orders(policy, store.outlines(), self.settings.seed)
         for instance in store.instances():
             examples = [_example(shot, store) for shot in shots.get(instance.key, ())]
-            for number, setting in enumerate(self._settings(instance.language, packs)):
+            for number, setting in enumerate(wordings.settings_of(instance)):
                 for order in orders.orders(instance, number):
                     presentation = present(instance, setting, order, examples)
                     key = self.provider.request_key(presentation.messages, presentation.presentation_id)
                     self.step()
                     yield presentation, key
-
-    def _settings(self, language: str, packs: dict[str, PromptPack]) -> Iterator[Setting]:
-        """Every wording in every label style."""
-        other = self.settings.instruction_language
-        pack = packs[other or language]
-        for variant in self.settings.variants:
-            for style in self.settings.label_styles:
-                yield Setting(
-                    variant=pack.by_id(variant),
-                    label_style=style,
-                    system=self.settings.system,
-                    instruction_language=other if other != language else None,
-                    question_only=self.settings.question_only,
-                )
 
     def _manifest(self, store: RunStore, tally: _Tally, files: dict[str, str], presentations: int) -> Manifest:
         return Manifest(
@@ -173,7 +154,8 @@ def _data_digests(choice: BenchmarkChoice, names: Iterable[str]) -> dict[str, st
         return {}
     given = Path(choice.data)
     if given.is_file():
-        return {f"{choice.name}/{given.name}": file_digest(given)}
+        own = [given, *([Path(choice.field_map)] if choice.field_map else [])]
+        return {f"{choice.name}/{path.name}": file_digest(path) for path in own}
     found = ((name, next(given.rglob(name), None)) for name in sorted(names))
     return {f"{choice.name}/{name}": file_digest(path) for name, path in found if path is not None}
 

@@ -6,15 +6,21 @@ same version does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from mbbq_gen.extraction import Extractor, load_extractor
 from mbbq_gen.presentation import shown_options, shown_unknown
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.store import Answered, RunStore
-from mbbq_gen.scoring.observations import Labels, Observation, observe
+from mbbq_gen.scoring.columns import ANSWER_COLUMNS, observations_from_columns
+from mbbq_gen.scoring.observations import Labels
+
+if TYPE_CHECKING:
+    import polars
 
 _BATCH = 2000
 
@@ -56,7 +62,7 @@ def read_answer(answered: Answered, extractor: Extractor) -> Extraction:
         return Extraction(outcome="filtered", confidence="high", rule="response.content_filter")
     return extractor.extract(
         response.text or "",
-        shown_options(instance, presentation.order),
+        shown_options(instance, presentation.order, presentation.unknown_text),
         list(presentation.labels),
         shown_unknown(instance, presentation.order),
         prompt=presentation.messages[-1].content,
@@ -65,16 +71,39 @@ def read_answer(answered: Answered, extractor: Extractor) -> Extraction:
 
 
 def observations(
-    store: RunStore, versions: dict[str, str], model: str, labels: Labels = "published"
-) -> Iterator[Observation]:
-    """One row for each answer that was read by these extractor versions."""
-    for instance, presentation, _, extraction in store.read_presentations(versions):
-        yield observe(
-            instance,
-            presentation.order,
-            extraction,
-            model=model,
-            variant=presentation.variant,
-            label_style=presentation.label_style,
-            labels=labels,
-        )
+    store: RunStore, versions: Mapping[str, Sequence[str]], model: str, labels: Labels = "published"
+) -> polars.DataFrame:
+    """The observations of all answers that these extractor versions have read, a language's in plan order."""
+    import polars as pl
+
+    parts = [
+        _answers(batch, model, version)
+        for language, extractors in sorted(versions.items())
+        for version in extractors
+        for batch in store.answer_rows(version, language)
+    ]
+    answers = pl.concat(parts) if parts else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
+    return observations_from_columns(store.instances(), answers, labels)
+
+
+def _answers(batch: list[tuple[str, str, str]], model: str, extractor: str) -> polars.DataFrame:
+    """Rows of the store as a table of answers; what was shown and read is parsed once for each different text."""
+    import polars as pl
+
+    rows = pl.DataFrame(batch, schema=dict.fromkeys(("instance_key", "shown", "read"), pl.String), orient="row")
+    shown = pl.DataFrame(
+        [
+            (text, variant, style, json.dumps(order))
+            for text in rows["shown"].unique()
+            for variant, style, order in (json.loads(text),)
+        ],
+        schema=dict.fromkeys(("shown", "variant", "label_style", "order"), pl.String),
+        orient="row",
+    )
+    read = pl.DataFrame(
+        [(text, *json.loads(text)) for text in rows["read"].unique()],
+        schema={"read": pl.String, "outcome": pl.String, "option": pl.Int8, "confidence": pl.String},
+        orient="row",
+    )
+    joined = rows.join(shown, on="shown", maintain_order="left").join(read, on="read", maintain_order="left")
+    return joined.with_columns(model=pl.lit(model), extractor=pl.lit(extractor)).select(ANSWER_COLUMNS)

@@ -309,6 +309,31 @@ class RunStore:
             )
             yield from _parse_joined(rows)
 
+    def answer_rows(self, extractor: str, language: str) -> Iterator[list[tuple[str, str, str]]]:
+        """What was read by an extractor version in a language, in batches of (instance key, shown, read).
+
+        `shown` is the JSON list [variant, label style, order], `read` is [outcome, option, confidence]: a run has
+        few different ones, so whoever counts a million answers parses each only once.
+        """
+        rows = self._db.execute(
+            "SELECT p.instance_key, json_extract(p.record, '$.variant', '$.label_style', '$.order'),"
+            " json_extract(e.record, '$.outcome', '$.option', '$.confidence') FROM presentations p"
+            " JOIN extractions e ON e.presentation_id = p.presentation_id AND e.extractor = ?"
+            " WHERE p.language = ? ORDER BY p.number",
+            (extractor, language),
+        )
+        while batch := rows.fetchmany(_BATCH * 100):
+            yield batch
+
+    def extractors(self, language: str) -> list[str]:
+        """The extractor versions that have read answers in a language, sorted."""
+        rows = self._db.execute(
+            "SELECT DISTINCT e.extractor FROM extractions e JOIN presentations p ON p.presentation_id ="
+            " e.presentation_id WHERE p.language = ? ORDER BY e.extractor",
+            (language,),
+        )
+        return [version for (version,) in rows]
+
     def languages(self) -> list[str]:
         """The languages of the planned presentations, sorted."""
         return [code for (code,) in self._db.execute("SELECT DISTINCT language FROM presentations ORDER BY language")]

@@ -52,6 +52,8 @@ class PairAgreement(Record):
     condition: Condition
     n_pairs: int
     """Questions asked alike (wording, order, labels) of both and read in both."""
+    orders_differ: bool
+    """Whether questions shown in different orders had to be paired, for none were shown in the same order."""
     equal_share: EstimateScore
     """Share of the pairs in which both chose the same role."""
     kappa: EstimateScore
@@ -64,20 +66,11 @@ def pair_agreement(
     """Agreement of two values of a column of `choices`, on questions that were asked alike of both."""
     import polars as pl
 
-    alike = [
-        name
-        for name in ("model", "split", "language", "variant", "label_style", "order", "extractor")
-        if name != column and not (column == "language" and name == "extractor")
-    ]
-    keys = [TEMPLATE, QUESTION, *alike]
     part = answers.filter((pl.col("condition") == condition) & (pl.col("choice") != "undetected"))
-    ours, theirs = (
-        part.filter(pl.col(column).cast(pl.String) == value)
-        .select(*(pl.col(name).cast(pl.String) for name in keys), "choice")
-        .unique(keys)
-        for value in pair
-    )
-    pairs = ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
+    pairs = _pairs(part, column, pair, _ALIKE)
+    orders_differ = not pairs.height and column != "order"
+    if orders_differ:
+        pairs = _pairs(part, column, pair, [name for name in _ALIKE if name != "order"])
     templates, tables = _contingency(pairs)
     weights = one_panel_weights(templates, sampling)
     sizes = tables.sum(axis=(1, 2))
@@ -86,9 +79,28 @@ def pair_agreement(
         second=pair[1],
         condition=condition,
         n_pairs=pairs.height,
+        orders_differ=orders_differ and pairs.height > 0,
         equal_share=ratio_of(tables.trace(axis1=1, axis2=2), sizes, weights).score(sampling),
         kappa=_kappa_estimate(tables, weights).score(sampling),
     )
+
+
+_ALIKE = ("model", "split", "language", "variant", "label_style", "order")
+"""What two answers must share to be paired, but for what is compared."""
+
+
+def _pairs(answers: polars.DataFrame, column: str, pair: tuple[str, str], alike: Sequence[str]) -> polars.DataFrame:
+    """The choices of both, question by question."""
+    import polars as pl
+
+    keys = [TEMPLATE, QUESTION, *(name for name in alike if name != column)]
+    ours, theirs = (
+        answers.filter(pl.col(column).cast(pl.String) == value)
+        .select(*(pl.col(name).cast(pl.String) for name in keys), "choice")
+        .unique(keys, keep="first", maintain_order=True)
+        for value in pair
+    )
+    return ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
 
 
 def _contingency(pairs: polars.DataFrame) -> tuple[tuple[str, ...], Array]:
@@ -130,7 +142,7 @@ def jackknifed(tables: Array, function: Callable[[Array], Array], drawn: Array) 
     total = tables.sum(axis=0)
     n = tables.shape[0]
     value = float(function(total)) if n else float("nan")
-    sizes = tables.reshape(n, -1).sum(axis=1)
+    sizes = tables.sum(axis=tuple(range(1, tables.ndim)))
     share = sizes / sizes.sum() if n and sizes.sum() else sizes
     if n < 2:
         nothing = np.full(n, np.nan)

@@ -79,8 +79,9 @@ class VarianceTable(Record):
     mean: float
     components: tuple[VarianceComponent, ...]
     """Single factors first, then combinations, then chance."""
-    chance: VarianceComponent
-    """Of one answer among those to one kind of question; a cell's mean has this divided by its number of answers."""
+    chance: VarianceComponent | None
+    """Of one answer among those to one kind of question; a cell's mean has this divided by its number of answers.
+    None where no kind was asked twice: chance is then in the combination of all factors."""
     is_balanced: bool
     """Whether every combination has the same number of answers: then this is the exact analysis of variance."""
 
@@ -92,8 +93,8 @@ class _Cells:
     scores: Array
     codes: dict[Term, Codes]
     """For each term: the number of each cell's combination."""
-    chance: float
-    """Variance of one answer within a cell."""
+    chance: float | None
+    """Variance of one answer within a cell; None where it can't be told from the combination of all factors."""
     chance_of_means: float
     """What chance gives to the mean of a cell, on average."""
     answers: Array
@@ -125,7 +126,7 @@ def variance_components(frame: polars.DataFrame, metric: Metric, sampling: Sampl
         answers_per_cell=float(sizes.mean()),
         mean=float(cells.scores.mean()),
         components=tuple(ordered),
-        chance=_component("chance", int(sizes.sum()), cells.chance, None, None),
+        chance=None if cells.chance is None else _component("chance", int(sizes.sum()), cells.chance, None, None),
         is_balanced=bool((sizes == sizes[0]).all()) and _is_complete(cells.codes),
     )
 
@@ -185,33 +186,31 @@ def _cells(frame: polars.DataFrame, metric: Metric, sampling: Sampling) -> _Cell
         .sort(keys)
     )
     sizes = table["n"].to_numpy().astype(np.float64)
-    chance = _chance(answers)
+    chance = _chance(answers, keys)
     return _Cells(
         scores=table["score"].to_numpy(),
         codes=_codes(table, nested, varying),
         chance=chance,
-        chance_of_means=chance * float((1 / sizes).mean()),
+        chance_of_means=(chance or 0.0) * float((1 / sizes).mean()),
         answers=sizes,
     )
 
 
-def _chance(answers: polars.DataFrame) -> float:
-    """The variance of one answer about what its kind of question gets in its template and language.
+def _chance(answers: polars.DataFrame, keys: Sequence[str]) -> float | None:
+    """The variance of one answer about the mean of its kind of question in its cell; None where it can't be told.
 
     A cell asks the same kinds of questions (context × polarity) as any other, so differences between kinds are no
-    chance. Where there are too few answers to tell them by template, they are told over all templates.
+    chance. Where too few cells ask a kind twice, cells that differ in the order only are taken together.
     """
     import polars as pl
 
     kind = ("condition", "polarity", "alignment")
-    for keys in ((TEMPLATE, "language", *kind), kind):
-        squares = answers.select(
-            pl.col("score") - pl.col("score").mean().over(keys), groups=pl.struct(keys).n_unique()
-        ).select((pl.col("score") ** 2).sum(), pl.col("groups").first())
-        total, groups = squares.row(0)
-        if answers.height >= 2 * groups:
-            return float(total) / (answers.height - groups)
-    return 0.0
+    for inside in (list(keys), [key for key in keys if key != "order"]):
+        groups = answers.select(pl.struct(*inside, *kind).n_unique()).item()
+        if answers.height >= 1.5 * groups:
+            gaps = answers.select((pl.col("score") - pl.col("score").mean().over(*inside, *kind)) ** 2)
+            return float(gaps["score"].sum()) / float(answers.height - groups)
+    return None
 
 
 def _codes(table: polars.DataFrame, nested: Sequence[str], varying: Sequence[str]) -> dict[Term, Codes]:

@@ -212,18 +212,16 @@ class Panel:
 
     def estimates(self, metric: Metric) -> list[Estimate]:
         """The metric of every group."""
-        import numpy as np
-
         values, drawn = metric.value(self.total), metric.value(self._resampled)
         pulls = influence(metric, self.by_template, self.total)
         effective = effective_templates(metric, self.by_template)
-        bases = np.mean([_share_of(fraction.denominator(self.by_template)) for fraction in metric.fractions], axis=0)
+        bases = [_share_of(fraction.denominator(self.by_template)) for fraction in metric.fractions]
         return [
             Estimate(
                 value=float(values[place]),
                 pulls=pulls[place],
                 mended=pulls[place] * _widening(float(effective[place])),
-                sizes=bases[place],
+                sizes=_least_even([base[place] for base in bases]),
                 drawn=drawn[place],
             )
             for place in range(len(self.groups))
@@ -244,6 +242,11 @@ class Panel:
             sampling=self.sampling,
             strata=None if self.strata is None else tuple(self.strata[place] for place in kept),
         )
+
+
+def _least_even(shares: Sequence[Array]) -> Array:
+    """The shares that fewest templates make: what a score of several fractions stands on."""
+    return max(shares, key=lambda share: float((share**2).sum()))
 
 
 def _share_of(sizes: Array) -> Array:

@@ -173,6 +173,14 @@ def assumptions_of(table: VarianceTable, source: str) -> VarianceAssumptions:
         wording=found.get("wording", DEFAULTS.wording),
         template_wording=found.get("template × wording", DEFAULTS.template_wording),
         language_wording=found.get("language × wording", DEFAULTS.language_wording),
-        answer=table.chance.sd or DEFAULTS.answer,
+        answer=_answer_sd(table),
         source=source,
     )
+
+
+def _answer_sd(table: VarianceTable) -> float:
+    """The sd of one answer; where chance could not be told apart, all of the combination of all factors is taken."""
+    if table.chance is not None:
+        return table.chance.sd
+    most = max(table.components, key=lambda component: component.factor.count("×"))
+    return most.sd * table.answers_per_cell**0.5

@@ -1,0 +1,241 @@
+"""Reads a user's own field names: a small TOML file says which of their fields is which of ours.
+
+    [fields]                        # our field = theirs; a dot goes into a nested field or a list: "info.id", "tags.0"
+    instance_id = "id"
+    template_id = "template"
+    context     = "story"
+    question    = "asked"
+    condition   = "kind"
+    polarity    = "sign"
+    answer_index = "label"          # place of the right option
+
+    [options]
+    texts   = ["ans0", "ans1", "ans2"]
+    groups  = ["tag0", "tag1", "tag2"]   # may be left out
+    unknown = "unknown_place"            # place of the unknown option; a number is the place in every row
+    target  = "target_place"             # place of the stereotyped person; empty in a row that has no single one
+    counted_from = 0                     # whether places, and answer_index, are counted from 0 or 1
+
+    [constants]                     # the same in every row
+    benchmark = "mine"
+    version   = "1"
+    split     = "bias"
+    language  = "nl"
+    category  = "age"
+
+    [values.condition]              # theirs = ours
+    ambig    = "ambiguous"
+    disambig = "disambiguated"
+
+    [metadata]                      # carried along under our name
+    source = "url"
+
+A field of theirs that has our name and is not mentioned is taken as it is; their other fields are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from mbbq_gen.datasets.rows import Place
+from mbbq_gen.errors import UsageError
+from mbbq_gen.languages import Pack, Text, read_toml, validate_pack
+from mbbq_gen.records import Instance
+
+FIELDS: Final = frozenset(Instance.model_fields)
+_OWN_TABLES: Final = frozenset({"options", "metadata"})
+_MISSING: Final = object()
+NO_TARGET: Final = "no single target: the data names none"
+
+
+class OptionFields(Pack):
+    """Where the three options stand in a row."""
+
+    texts: tuple[Text, ...] = Field(min_length=3, max_length=3)
+    """Their fields of the three texts."""
+    groups: tuple[Text, ...] | None = Field(default=None, min_length=3, max_length=3)
+    """Their fields of the groups."""
+    unknown: int | Text
+    """Their field of the unknown option's place, or the place that it has in every row."""
+    target: int | Text
+    """The same for the person whom the stereotype is about."""
+    counted_from: Literal[0, 1] = 0
+
+
+class FieldMap(Pack):
+    """Which of a user's fields is which of ours."""
+
+    fields: dict[str, Text] = Field(default_factory=dict)
+    """Our field → theirs."""
+    options: OptionFields | None = None
+    """None where their rows have our `options`."""
+    constants: dict[str, JsonValue] = Field(default_factory=dict)
+    """Our field → its value in every row."""
+    values: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
+    """Our field → their value, as text → ours."""
+    metadata: dict[str, Text] = Field(default_factory=dict)
+    """Our name of a piece of metadata → their field."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for table, names in (("fields", self.fields), ("constants", self.constants), ("values", self.values)):
+            unknown = sorted(set(names) - (FIELDS - _OWN_TABLES))
+            if unknown:
+                raise ValueError(
+                    f"{table}.{unknown[0]}: no such field; known: {', '.join(sorted(FIELDS - _OWN_TABLES))}"
+                    " (options and metadata have tables of their own)"
+                )
+        twice = sorted(set(self.fields) & set(self.constants))
+        if twice:
+            raise ValueError(f"constants.{twice[0]}: is also in [fields]; take it out of one")
+        return self
+
+
+def read_field_map(path: Path) -> FieldMap:
+    """The field map in a TOML file.
+
+    Raises:
+        UsageError: where there is no such file.
+        PackError: where it is wrong; file, key and value.
+    """
+    if not path.is_file():
+        raise UsageError(f"--map {path}: no such file; write one as docs/datasets.md shows")
+    return validate_pack(FieldMap, read_toml(path), path)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """Takes rows of a user's file apart by a field map."""
+
+    field_map: FieldMap
+    path: Path
+    """Of the field map, for messages."""
+
+    def fields_of(self, row: Mapping[str, Any], place: Place) -> dict[str, Any]:
+        """Our fields of a row; empty ones are left out.
+
+        Raises:
+            DataError: where a field of theirs is missing or holds what the map does not know.
+        """
+        found = {name: value for name, value in row.items() if name in FIELDS}
+        for ours, theirs in self.field_map.fields.items():
+            found[ours] = self._get(row, theirs, place, f"fields.{ours}")
+        found |= self.field_map.constants
+        for ours, known in self.field_map.values.items():
+            if not is_empty(found.get(ours)):
+                found[ours] = self._translate(ours, found[ours], known, place)
+        if self.field_map.metadata:
+            extra = {
+                ours: self._get(row, theirs, place, f"metadata.{ours}")
+                for ours, theirs in self.field_map.metadata.items()
+            }
+            found["metadata"] = with_metadata(found.get("metadata"), extra, place)
+        if self.field_map.options is not None:
+            self._add_options(row, self.field_map.options, place, found)
+        return {name: value for name, value in found.items() if not is_empty(value)}
+
+    def their_name(self, ours: str) -> str | None:
+        """Their name of one of our fields, where it is another."""
+        theirs = self.field_map.fields.get(ours)
+        return None if theirs == ours else theirs
+
+    def _add_options(self, row: Mapping[str, Any], where: OptionFields, place: Place, found: dict[str, Any]) -> None:
+        """Adds options with their roles, and what follows where there is no target."""
+        unknown = self._option_place(row, where.unknown, "unknown", place)
+        target = self._option_place(row, where.target, "target", place)
+        if unknown is None:
+            raise place.error("no place of the unknown option; every question needs one", str(where.unknown))
+        if target == unknown:
+            raise place.error("the target stands at the place of the unknown option", str(where.target))
+        groups = where.groups or (None, None, None)
+        found["options"] = [
+            {
+                "role": _role(index, unknown, target),
+                "text": self._get(row, text, place, f"options.texts[{index}]"),
+                "group": None if group is None else self._get(row, group, place, f"options.groups[{index}]"),
+            }
+            for index, (text, group) in enumerate(zip(where.texts, groups, strict=True))
+        ]
+        if target is None:
+            found["bias_scorable"] = False
+            found.setdefault("not_scorable_reason", NO_TARGET)
+        if not is_empty(found.get("answer_index")):
+            found["answer_index"] = self._counted(
+                found["answer_index"], self.field_map.fields.get("answer_index", "answer_index"), place
+            )
+
+    def _option_place(self, row: Mapping[str, Any], named: int | str, what: str, place: Place) -> int | None:
+        """The place of an option, counted from 0; None where their field is empty."""
+        if isinstance(named, int):
+            return self._counted(named, f"options.{what}", place)
+        value = self._get(row, named, place, f"options.{what}")
+        return None if is_empty(value) else self._counted(value, named, place)
+
+    def _counted(self, value: Any, theirs: str, place: Place) -> int:
+        """A place of theirs as we count it."""
+        first = self.field_map.options.counted_from if self.field_map.options else 0
+        text = str(value).strip().removesuffix(".0")
+        if not text.isdecimal() or not 0 <= int(text) - first <= 2:
+            raise place.error(f"{value!r} is no place of an option; they are {first} to {first + 2}", theirs)
+        return int(text) - first
+
+    def _translate(self, ours: str, value: Any, known: Mapping[str, JsonValue], place: Place) -> JsonValue:
+        """Our value for theirs."""
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        if text not in known:
+            raise place.error(
+                f"{text!r} is not among {', '.join(known)}; add it to [values.{ours}] of {self.path}",
+                self.field_map.fields.get(ours, ours),
+            )
+        return known[text]
+
+    def _get(self, row: Mapping[str, Any], theirs: str, place: Place, key: str) -> Any:
+        """The value of a field of theirs, which must be there but may be empty."""
+        value = _look_up(row, theirs)
+        if value is _MISSING:
+            raise place.error(
+                f"no such field, but {self.path} has {key} = {theirs!r}; the row has: {', '.join(row)}", theirs
+            )
+        return value
+
+
+def with_metadata(metadata: Any, extra: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """A row's metadata, which must be a table where there is any, and more of it."""
+    if not is_empty(metadata) and not isinstance(metadata, Mapping):
+        raise place.error("holds no names and values", "metadata")
+    return {**(metadata or {}), **extra}
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a field holds nothing: no value, or a text without a character."""
+    return value is None or value == ""
+
+
+def _look_up(row: Mapping[str, Any], path: str) -> Any:
+    """The value at a path whose steps are apart by dots; a field with that very name comes first."""
+    if path in row:
+        return row[path]
+    here: Any = row
+    for step in path.split("."):
+        if isinstance(here, Mapping) and step in here:
+            here = here[step]
+        elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
+            here = here[int(step)]
+        else:
+            return _MISSING
+    return here
+
+
+def _role(index: int, unknown: int, target: int | None) -> str | None:
+    """The role of the option at a place; None for both people where there is no target."""
+    if index == unknown:
+        return "unknown"
+    if target is None:
+        return None
+    return "target" if index == target else "non_target"

@@ -1,0 +1,115 @@
+"""The wordings of a run: our own out of the packs, or the benchmarks' published ones out of the user's copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from mbbq_gen.datasets.published_prompts import PublishedWording, read_published_wordings
+from mbbq_gen.datasets.registry import find_benchmark
+from mbbq_gen.errors import UsageError
+from mbbq_gen.languages import PromptPack, read_prompts
+from mbbq_gen.presentation import Setting
+from mbbq_gen.records import Instance
+from mbbq_gen.resources import Resources, file_digest
+from mbbq_gen.runs.folder import OWN_DATA, BenchmarkChoice, RunSettings
+
+PUBLISHED_LABELS: Final = "published"
+"""What `RunSettings.label_styles` holds where each published wording has labels of its own."""
+
+Published = dict[tuple[str, str], tuple[PublishedWording, ...]]
+"""Benchmark, language → the authors' wordings."""
+
+
+def read_published(choices: Sequence[BenchmarkChoice], languages: Sequence[str], instruction: str | None) -> Published:
+    """The published wordings of each benchmark, in each of the languages that it has.
+
+    Args:
+        choices: the benchmarks and where the user's copies are.
+        languages: of the questions.
+        instruction: language of the wordings; None for that of the questions.
+
+    Raises:
+        UsageError: where a benchmark, its copy or a language has none.
+        DataError: where a file is wrong.
+    """
+    found: Published = {}
+    for choice in choices:
+        if choice.name == OWN_DATA:
+            raise UsageError("--prompts published: questions of your own have no published wordings; use --prompts own")
+        folder = Path(choice.data) if choice.data else None
+        for language in languages:
+            if language in find_benchmark(choice.name).languages:
+                found[choice.name, language] = read_published_wordings(choice.name, folder, instruction or language)
+    return found
+
+
+class Wordings:
+    """Every wording that a question is put in."""
+
+    def __init__(self, settings: RunSettings, resources: Resources) -> None:
+        """Reads the wordings that the settings name.
+
+        Raises:
+            UnknownNameError: where a language has no pack, or a pack no wording of that name.
+            UsageError: where published wordings can't be had, or a question would be put in none.
+        """
+        self._settings = settings
+        other = settings.instruction_language
+        self._published: Published = {}
+        self._packs: dict[str, PromptPack] = {}
+        if settings.prompts == "published":
+            self._published = self._select(read_published(settings.benchmarks, settings.languages, other))
+            return
+        self._packs = {code: read_prompts(resources, code) for code in ([other] if other else settings.languages)}
+        for pack in self._packs.values():
+            for variant in settings.variants:
+                pack.by_id(variant)
+
+    def _select(self, published: Published) -> Published:
+        """The wordings that the settings name; each benchmark must have one in each of its languages."""
+        chosen = {
+            where: tuple(wording for wording in wordings if wording.variant.id in self._settings.variants)
+            for where, wordings in published.items()
+        }
+        for (benchmark, language), wordings in chosen.items():
+            if not wordings:
+                known = ", ".join(wording.variant.id for wording in published[benchmark, language])
+                raise UsageError(
+                    f"{benchmark} has none of the wordings {', '.join(self._settings.variants)} in {language}; it has"
+                    f" {known}"
+                )
+        return chosen
+
+    def files(self) -> dict[str, str]:
+        """benchmark/file → sha256, for the files that published wordings were read from."""
+        sources = {(where[0], wording.source) for where, found in self._published.items() for wording in found}
+        return {f"{benchmark}/{path.name}": file_digest(path) for benchmark, path in sorted(sources)}
+
+    def settings_of(self, instance: Instance) -> list[Setting]:
+        """How a question is put, once for each wording and label style, in the order of the settings."""
+        settings = self._settings
+        other = settings.instruction_language
+        shared = {
+            "system": settings.system,
+            "instruction_language": other if other != instance.language else None,
+            "question_only": settings.question_only,
+        }
+        if settings.prompts == "published":
+            reworded = settings.unknown_wording is not None
+            return [
+                Setting(
+                    wording.variant,
+                    wording.label_style,
+                    unknown_text=None if reworded else wording.unknown_text,
+                    **shared,  # type: ignore[arg-type]
+                )
+                for wording in self._published[instance.benchmark, instance.language]
+            ]
+        pack = self._packs[other or instance.language]
+        return [
+            Setting(pack.by_id(variant), style, **shared)  # type: ignore[arg-type]
+            for variant in settings.variants
+            for style in settings.label_styles
+        ]

@@ -1,0 +1,226 @@
+"""What must hold for all responses: properties that need no labels."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbbq_gen.extraction import load_extractor
+from mbbq_gen.records import Extraction
+from tests.extraction_cases import LANGUAGES, Case, load_cases
+
+CASES = list(load_cases(variants=1))
+PLAIN = {
+    "letter_cue",
+    "letter_and_text",
+    "text_exact",
+    "text_sentence",
+    "negation_text",
+    "unknown_statement",
+    "refusal",
+}
+"""Families whose responses stay what they are under a change of dress."""
+PLAIN_CASES = [case for case in CASES if case.family in PLAIN]
+DETECTED = [case for case in PLAIN_CASES if case.gold is not None]
+NEGATIONS = {
+    "en": "It is not {}.",
+    "nl": "Het is niet {}.",
+    "es": "No es {}.",
+    "tr": "{} değil.",
+}
+
+
+def read(case: Case, response: str | None = None, prompt: str | None = None) -> Extraction:
+    extractor = load_extractor(case.language)
+    text = case.response if response is None else response
+    return extractor.extract(text, case.options, case.labels, case.unknown_index, prompt=prompt)
+
+
+def names(case: Case) -> str:
+    return f"{case.language}-{case.family}-{case.name}"
+
+
+@given(case=st.sampled_from(CASES), order=st.permutations(range(3)))
+@settings(max_examples=300, deadline=None)
+def test_permuting_options_with_their_labels_permutes_the_result(case: Case, order: list[int]) -> None:
+    """Only what speaks of places, lists or ranges of options depends on the display order."""
+    if case.family in {
+        "ordinal_reference",
+        "echo_only",
+        "restate_choose",
+        "echo_prompt",
+        "elimination",
+        "out_of_options",
+    }:
+        return
+    if case.family in {"markdown", "long_form", "multi_answer", "struct_json"} or len(case.options) != 3:
+        return
+    before = read(case)
+    options = tuple(case.options[place] for place in order)
+    labels = tuple(case.labels[place] for place in order)
+    extractor = load_extractor(case.language)
+    after = extractor.extract(case.response, options, labels, order.index(case.unknown_index))
+    assert (after.option is None) == (before.option is None)
+    if before.option is not None and after.option is not None:
+        assert order[after.option] == before.option
+
+
+def dressed(case: Case) -> dict[str, str]:
+    """The response in other dresses that mean the same."""
+    text = case.response
+    upper = (text.replace("i", "İ") if case.language == "tr" else text).upper()
+    wide = "".join(chr(ord(sign) + 0xFEE0) if "!" <= sign <= "~" else sign for sign in text)
+    return {
+        "NFD": unicodedata.normalize("NFD", text),
+        "NFKC": unicodedata.normalize("NFKC", text),
+        "full-width": wide,
+        "upper": upper,
+        "blanks": text.replace(" ", "   ") + "  \n",
+        "bold": f"**{text}**",
+        "zero-width": text.replace(" ", " \u200b"),
+        "quoted": f'"{text}"',
+    }
+
+
+@pytest.mark.parametrize("dress", ["NFD", "NFKC", "full-width", "blanks", "bold", "zero-width", "quoted"])
+def test_dress_does_not_change_the_reading(dress: str) -> None:
+    changed = [names(case) for case in PLAIN_CASES if read(case, dressed(case)[dress]).option != read(case).option]
+    assert changed == []
+
+
+def test_capitals_change_hardly_any_reading() -> None:
+    """In capitals the article A and the label A are the same, so a few readings may be lost, none may become wrong."""
+    wrong = []
+    lost = 0
+    for case in DETECTED:
+        found = read(case, dressed(case)["upper"]).option
+        lost += found is None
+        if found not in {None, case.gold}:
+            wrong.append(names(case))
+    assert wrong == []
+    assert lost <= 0.03 * len(DETECTED)
+
+
+@given(case=st.sampled_from(DETECTED))
+@settings(max_examples=100, deadline=None)
+def test_a_leading_answer_word_changes_nothing(case: Case) -> None:
+    header = {"en": "Answer", "nl": "Antwoord", "es": "Respuesta", "tr": "Cevap"}[case.language]
+    assert read(case, f"{header}: {case.response}").option == read(case).option
+
+
+@given(case=st.sampled_from(CASES))
+@settings(max_examples=150, deadline=None)
+def test_inside_a_reasoning_block_nothing_counts(case: Case) -> None:
+    if "think" in case.response or "<" in case.response or "THINK" in case.response:
+        return
+    assert read(case, f"<think>{case.response}</think>").option is None
+    assert read(case, f"<think>{case.response}").outcome in {"truncated", "no_answer"}
+
+
+@given(case=st.sampled_from(PLAIN_CASES))
+@settings(max_examples=100, deadline=None)
+def test_the_prompt_alone_is_no_answer(case: Case) -> None:
+    lines = "\n".join(f"{label}) {text}" for label, text in zip(case.labels, case.options, strict=True))
+    prompt = f"{case.options[0]}, {case.options[1]}, {case.options[2]}. ?\n{lines}\n"
+    assert read(case, prompt, prompt=prompt).option is None
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_negating_the_only_candidate_never_keeps_it(language: str) -> None:
+    for case in (case for case in CASES if case.language == language and case.family == "text_exact"):
+        for place, text in enumerate(case.options):
+            if place == case.unknown_index:
+                continue
+            for mention in (case.labels[place], text):
+                response = NEGATIONS[language].format(mention)
+                assert read(case, response).option != place, response
+
+
+def test_swapping_the_persons_texts_swaps_the_result() -> None:
+    for case in (
+        case for case in CASES if case.family in {"text_sentence", "text_exact", "negation_text", "hedged_choice"}
+    ):
+        if len(case.options) != 3 or case.gold is None:
+            continue
+        one, other = (place for place in range(3) if place != case.unknown_index)
+        swapped = list(case.options)
+        swapped[one], swapped[other] = swapped[other], swapped[one]
+        twin = {one: other, other: one}.get(case.gold, case.gold)
+        if any(f" {label}" in f" {case.response}" for label in case.labels):
+            continue
+        extractor = load_extractor(case.language)
+        found = extractor.extract(case.response, swapped, case.labels, case.unknown_index)
+        assert found.option == twin, case.response
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("letter", ["A", "B", "C", "a", "b", "c"])
+def test_no_first_or_last_character_decides(language: str, letter: str) -> None:
+    extractor = load_extractor(language)
+    for response in (f"{letter}gqxz wrplk mnbv", f"mnbv wrplk gqx{letter}", f"{letter}xq. zzk {letter}w"):
+        assert extractor.extract(response, ["Qorba", "Melin", "Tuvek"], ["A", "B", "C"], None).option is None
+
+
+@given(text=st.text(max_size=400), language=st.sampled_from(LANGUAGES))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_read_without_a_crash(text: str, language: str) -> None:
+    extractor = load_extractor(language)
+    found = extractor.extract(text, ["Nadia", "Laura", "?"], ["A", "B", "C"], 2)
+    assert found == extractor.extract(text, ["Nadia", "Laura", "?"], ["A", "B", "C"], 2)
+    for start, end in found.spans:
+        assert 0 <= start <= end <= len(text)
+
+
+PIECES = [
+    "the answer is ",
+    "A ",
+    "{",
+    "\\boxed{",
+    '"answer": ',
+    "**",
+    "not the baker ",
+    "<think>",
+    "</think>",
+    "or B ",
+    "a\u0301",
+    "\n",
+    "it is not clear who ",
+    "'",
+    "| A | ",
+    "the tailor ",
+    "answer: ",
+    "1. ",
+    "<answer>",
+    "= ",
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_time_grows_with_the_length_only(piece: str) -> None:
+    """Twice the text may take 2.6 times the time at most (plus what a clock on a busy machine gets wrong)."""
+    extractor = load_extractor("en")
+    options, labels = ["The tailor", "The baker", "Unknown"], ["A", "B", "C"]
+    times = []
+    for size in (4000, 8000, 16000):
+        text = (piece * (size // len(piece) + 1))[:size]
+        extractor.extract(text, options, labels, 2)
+        best = min(_clocked(extractor, text, options, labels) for _ in range(3))
+        times.append(best)
+    assert times[2] < 2.6 * times[1] + 0.02
+    assert times[1] < 2.6 * times[0] + 0.02
+    assert times[2] < 1.0
+
+
+def _clocked(extractor: object, text: str, options: list[str], labels: list[str]) -> float:
+    start = time.process_time()
+    extractor.extract(text, options, labels, 2)  # type: ignore[attr-defined]
+    return time.process_time() - start
+
+
+def test_every_order_of_three_is_tried() -> None:
+    assert len(set(permutations(range(3)))) == 6

@@ -1,0 +1,292 @@
+"""Ability and comparisons, on models whose bias is known because we made it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+from scipy import stats
+
+from mbbq_gen.errors import UsageError
+from mbbq_gen.scoring import METRICS, observations_frame
+from mbbq_gen.statistics.ability import adjusted_scores, select_templates, template_ability
+from mbbq_gen.statistics.comparison import Across, compare, excludes_zero
+from mbbq_gen.statistics.comparison_table import ComparisonTable, PairDifference
+from mbbq_gen.statistics.panel import Sampling
+from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
+from tests.scoring_support import Row, observations_of
+
+SAMPLING = Sampling(resamples=500)
+AMBIGUOUS, TOLD = METRICS["mbbq_bias_ambiguous"], METRICS["diff_bias_disambiguated"]
+DESIGN = Design(templates=40, variants=2, fillings=4)
+
+
+def run(design: Design = DESIGN, seed: int = 1, **languages: SimulatedLanguage) -> pl.DataFrame:
+    return simulate(SimulatedModel(languages), design, seed)
+
+
+def only_pair(
+    frame: pl.DataFrame, metric: Any = AMBIGUOUS, across: Across = "language", **settings: Any
+) -> PairDifference:
+    table = compare(frame, across, [metric], sampling=SAMPLING, **settings)
+    (comparison,) = table.comparisons
+    (found,) = comparison.metrics
+    (pair,) = found.pairs
+    return pair
+
+
+def p_of(pair: PairDifference) -> float:
+    found = pair.tests[0].p_value
+    assert found is not None
+    return found
+
+
+# --- what it must show -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
+def test_a_difference_in_bias_is_found(metric: Any) -> None:
+    pair = only_pair(run(en=SimulatedLanguage(lean=0.1), tr=SimulatedLanguage(lean=0.7)), metric)
+    assert (pair.first, pair.second) == ("en", "tr")
+    assert pair.difference.value == pytest.approx(-0.42 * 0.6, abs=0.1)
+    assert excludes_zero(pair.difference)
+    assert excludes_zero(pair.adjusted)
+    assert excludes_zero(pair.matched)
+    assert p_of(pair) < 0.01
+    assert pair.parts is not None
+    assert excludes_zero(pair.parts.lean)
+    assert not excludes_zero(pair.parts.naming)
+    assert "ability_could_explain" not in pair.warnings
+
+
+@pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
+def test_a_difference_in_ability_alone_is_no_difference_in_bias(metric: Any) -> None:
+    pair = only_pair(run(en=SimulatedLanguage(ability=0.8), tr=SimulatedLanguage(ability=0.2)), metric)
+    assert not excludes_zero(pair.difference)
+    assert p_of(pair) > 0.05
+
+
+@pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
+def test_one_lean_with_different_ability_is_put_down_to_ability(metric: Any) -> None:
+    """In six runs: an interval of 95 % misses the truth, that leans do not differ, in about one of twenty."""
+    able, unable = SimulatedLanguage(lean=0.5, ability=0.75), SimulatedLanguage(lean=0.5, ability=0.1)
+    pairs = [only_pair(run(seed=seed, en=able, tr=unable), metric) for seed in range(6)]
+    assert all(excludes_zero(pair.difference) for pair in pairs)  # the score does differ: less able, more bias shows
+    assert all(pair.parts is not None and excludes_zero(pair.parts.naming) for pair in pairs)
+    assert sum(pair.warnings == ("ability_could_explain",) for pair in pairs) >= 5
+
+
+@pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
+def test_a_liking_for_the_first_label_in_one_language_is_no_difference_in_bias(metric: Any) -> None:
+    pair = only_pair(run(en=SimulatedLanguage(first_place=0.6), tr=SimulatedLanguage()), metric)
+    assert not excludes_zero(pair.difference)
+    assert p_of(pair) > 0.05
+
+
+def test_a_liking_for_the_first_label_in_unbalanced_orders_is_warned_of() -> None:
+    """The target always stands first, and only negative questions were asked: the liking looks like a bias."""
+    design = replace(DESIGN, is_balanced=False)
+    frame = run(design, en=SimulatedLanguage(first_place=0.6), tr=SimulatedLanguage())
+    frame = frame.filter(pl.col("polarity") == "negative")
+    pair = only_pair(frame)
+    assert excludes_zero(pair.difference)
+    assert "position_could_explain" in pair.warnings
+    assert "control_differs" in pair.warnings
+    assert not excludes_zero(pair.adjusted)  # names in the same places get the same liking
+
+
+def test_what_the_story_does_is_taken_off_by_the_control() -> None:
+    pair = only_pair(run(en=SimulatedLanguage(artefact=0.5), tr=SimulatedLanguage()))
+    assert excludes_zero(pair.difference)
+    assert "control_differs" in pair.warnings
+    assert not excludes_zero(pair.adjusted)
+
+
+def test_unread_answers_that_could_explain_a_difference_are_warned_of() -> None:
+    pair = only_pair(run(en=SimulatedLanguage(lean=0.4, undetected=0.5), tr=SimulatedLanguage(lean=0.9)))
+    assert set(pair.warnings) == {"detection_differs", "undetected_could_explain"}
+
+
+# --- parts and levels ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
+def test_the_parts_add_up_to_the_difference(metric: Any) -> None:
+    pair = only_pair(
+        run(en=SimulatedLanguage(lean=0.3, ability=0.3), tr=SimulatedLanguage(lean=0.6, unknown=0.1)), metric
+    )
+    assert pair.parts is not None
+    parts = [pair.parts.naming, pair.parts.lean, *([pair.parts.unknown] if pair.parts.unknown else [])]
+    assert sum(part.value or 0.0 for part in parts) == pytest.approx(pair.difference.value)
+    assert (pair.parts.unknown is None) == (metric is AMBIGUOUS)
+
+
+def test_three_languages_are_compared_in_pairs_with_holm_and_overall() -> None:
+    languages = {
+        "en": SimulatedLanguage(lean=0.0),
+        "nl": SimulatedLanguage(lean=0.1),
+        "tr": SimulatedLanguage(lean=0.8),
+    }
+    frame = simulate(SimulatedModel(languages), replace(DESIGN, languages=("en", "nl", "tr")), seed=1)
+    table = compare(frame, "language", [AMBIGUOUS, TOLD], sampling=SAMPLING)
+    (comparison,) = table.comparisons
+    assert comparison.levels == ("en", "nl", "tr")
+    found = comparison.metrics[0]
+    assert [(pair.first, pair.second) for pair in found.pairs] == [("en", "nl"), ("en", "tr"), ("nl", "tr")]
+    for number in range(2):
+        raw = [pair.tests[number].p_value for pair in found.pairs]
+        smallest = min(p for p in raw if p is not None)
+        assert min(pair.tests[number].p_adjusted or 1.0 for pair in found.pairs) == pytest.approx(
+            min(1.0, 3 * smallest)
+        )
+    assert [(test.test, test.unit) for test in found.overall] == [
+        ("paired_permutation", "template"),
+        ("friedman", "template"),
+        ("kruskal_wallis", "template"),
+        ("kruskal_wallis", "item"),
+    ]
+    assert all(test.p_value is not None and test.p_value < 0.05 for test in found.overall)
+    assert comparison.metrics[1].overall[3].reason is not None  # accuracy differences have no item scores
+    assert ComparisonTable.model_validate_json(table.model_dump_json()) == table
+    assert len(comparison.agreement) == 3 * 2
+
+
+def test_kruskal_wallis_on_items_is_that_of_the_paper() -> None:
+    """On one score a question and language: the mean over wordings of +1 biased, −1 counter-biased, 0 unknown."""
+    frame = run(en=SimulatedLanguage(lean=0.1), tr=SimulatedLanguage(lean=0.5))
+    table = compare(frame, "language", [AMBIGUOUS], sampling=SAMPLING)
+    ambiguous = frame.filter((pl.col("split") == "bias") & (pl.col("condition") == "ambiguous"))
+    scored = ambiguous.with_columns(score=pl.col("biased").cast(pl.Int8) - pl.col("counter_biased").cast(pl.Int8))
+    items = scored.group_by(pl.col("language").cast(pl.String), pl.col("instance_id").cast(pl.String)).agg(
+        pl.col("score").mean()
+    )
+    samples = [part["score"].to_numpy() for part in items.partition_by("language")]
+    expected = stats.kruskal(*samples)
+    found = table.comparisons[0].metrics[0].overall[3]
+    assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
+    assert found.n == items.height
+
+
+def test_comparing_within_models() -> None:
+    frames = [
+        simulate(SimulatedModel({"tr": SimulatedLanguage(lean=lean)}, name=name), DESIGN, seed=2)
+        for name, lean in (("fair", 0.0), ("unfair", 0.8))
+    ]
+    frame = pl.concat(frames)
+    by_model = compare(frame, "language", [AMBIGUOUS], within=["model"], sampling=SAMPLING)
+    assert [comparison.within for comparison in by_model.comparisons] == [{"model": "fair"}, {"model": "unfair"}]
+    across_models = compare(frame, "model", [AMBIGUOUS], within=["language"], sampling=SAMPLING)
+    english, turkish = (comparison.metrics[0].pairs[0] for comparison in across_models.comparisons)
+    assert not excludes_zero(english.difference)
+    assert excludes_zero(turkish.difference)
+
+
+def test_wordings_are_compared() -> None:
+    model = SimulatedModel({"en": SimulatedLanguage(lean=0.3)}, wording_sd=0.4)
+    frame = simulate(model, replace(DESIGN, languages=("en",), splits=("bias",)), seed=4)
+    (comparison,) = compare(frame, "variant", [AMBIGUOUS], sampling=SAMPLING).comparisons
+    assert comparison.levels == ("wording 1", "wording 2")
+    pair = comparison.metrics[0].pairs[0]
+    assert all(agreement.orders_differ for agreement in comparison.agreement)  # orders change with the wording
+    assert pair.matched.reason == "no answers to disambiguated control questions"
+    assert pair.adjusted.value is None
+
+
+def test_templates_that_a_level_lacks_are_left_out() -> None:
+    frame = run(en=SimulatedLanguage(), tr=SimulatedLanguage())
+    gone = (pl.col("language") == "tr") & pl.col("template_id").cast(pl.String).is_in(["t003", "t004"])
+    (comparison,) = compare(frame.filter(~gone), "language", [AMBIGUOUS], sampling=SAMPLING).comparisons
+    assert comparison.templates_left_out == ("simulated / category_1 / t004", "simulated / category_4 / t003")
+    assert comparison.metrics[0].n_templates == 38
+    assert "templates_left_out" in comparison.warnings
+
+
+def test_one_level_is_not_enough() -> None:
+    with pytest.raises(UsageError, match="--across model: the runs holds 1 of them"):
+        compare(run(en=SimulatedLanguage(), tr=SimulatedLanguage()), "model", [AMBIGUOUS], sampling=SAMPLING)
+
+
+# --- ability ---------------------------------------------------------------------------------------------------------
+
+
+def control_rows(right: int, wrong: int, template: str, language: str = "en") -> list[Row]:
+    rows = [Row("biased", chose="target", template=template, language=language, number=n) for n in range(right)]
+    return rows + [
+        Row("biased", chose="unknown", template=template, language=language, number=right + n) for n in range(wrong)
+    ]
+
+
+def control_frame(rows: list[Row]) -> pl.DataFrame:
+    return observations_frame(observation._replace(split="control") for observation in observations_of(rows))
+
+
+def test_ability_by_hand() -> None:
+    frame = control_frame([*control_rows(6, 4, "tea"), *control_rows(9, 1, "bus"), *control_rows(3, 7, "inn")])
+    found = {ability.template: ability for ability in template_ability(frame, ["language"])}
+    tea = found["invented / drinks / tea"]
+    assert (tea.accuracy, tea.n_questions, tea.above_chance, tea.above_chance_exact) == (0.6, 10, True, False)
+    assert tea.p_value == pytest.approx(stats.binomtest(6, 10, 1 / 3, alternative="greater").pvalue)
+    assert found["invented / drinks / bus"].above_chance_exact
+    assert not found["invented / drinks / inn"].above_chance
+
+
+def test_wordings_of_one_question_are_one_question() -> None:
+    """Ten questions in five wordings are ten, not fifty, for the exact test."""
+    once = observations_of(control_rows(6, 4, "tea"))
+    often = [row._replace(split="control", variant=f"v{number}") for row in once for number in range(5)]
+    (found,) = template_ability(observations_frame(often), ["language"])
+    assert (found.n_questions, found.n_answers) == (10, 50)
+    assert found.p_value == pytest.approx(stats.binomtest(6, 10, 1 / 3, alternative="greater").pvalue)
+
+
+def test_selection_needs_all_languages() -> None:
+    """MBBQ §5.2: a template stays if every language is above chance on it."""
+    frame = control_frame(
+        [
+            *control_rows(6, 4, "tea"),
+            *control_rows(6, 4, "tea", "tr"),
+            *control_rows(9, 1, "bus"),
+            *control_rows(3, 7, "bus", "tr"),
+            *control_rows(9, 1, "inn"),
+        ]
+    )
+    names = [f"invented / drinks / {name}" for name in ("tea", "bus", "inn")]
+    plain = select_templates(template_ability(frame, ["language"]), names, "above-chance")
+    assert plain.kept == (names[0],)
+    assert (plain.n_templates, plain.n_kept, plain.without_control) == (2, 1, (names[2],))
+    assert plain.above_chance == (("en", 2), ("tr", 1))
+    exact = select_templates(template_ability(frame, ["language"]), names, "above-chance-exact")
+    assert exact.kept == ()
+
+
+def test_selecting_restricts_everything() -> None:
+    frame = run(en=SimulatedLanguage(lean=0.2), tr=SimulatedLanguage(lean=0.6, ability=0.2))
+    (comparison,) = compare(frame, "language", [AMBIGUOUS], select="above-chance", sampling=SAMPLING).comparisons
+    assert comparison.selection is not None
+    assert comparison.metrics[0].n_templates == comparison.selection.n_kept
+    assert 2 < comparison.selection.n_kept < 40
+    pair = comparison.metrics[0].pairs[0]
+    assert pair.matched.value == pair.difference.value
+    assert all((level.control_accuracy or 0) > 1 / 3 for level in comparison.metrics[0].levels)
+
+
+def test_selection_without_control_is_refused() -> None:
+    frame = run(replace(DESIGN, splits=("bias",)), en=SimulatedLanguage(), tr=SimulatedLanguage())
+    with pytest.raises(UsageError, match="--splits bias,control"):
+        compare(frame, "language", [AMBIGUOUS], select="above-chance", sampling=SAMPLING)
+
+
+def test_adjusted_scores_are_differences_of_pairs() -> None:
+    frame = run(en=SimulatedLanguage(lean=0.5, artefact=0.2), tr=SimulatedLanguage())
+    english, turkish = adjusted_scores(frame, ["language"], [AMBIGUOUS], SAMPLING)
+    assert english.adjusted.value == pytest.approx((english.bias.value or 0) - (english.control.value or 0))
+    assert english.twins.value == pytest.approx(english.adjusted.value)  # every question has one twin here
+    assert english.n_twins == 40 * 4 * 2
+    assert english.adjusted.value == pytest.approx(0.42 * 0.5, abs=0.1)
+    assert excludes_zero(english.adjusted)
+    assert not excludes_zero(turkish.adjusted)
+    told, _ = adjusted_scores(frame, ["language"], [TOLD], SAMPLING)
+    assert told.twins.value is None
+    assert "no mean over answers" in (told.twins.reason or "")

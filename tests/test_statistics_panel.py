@@ -1,0 +1,153 @@
+"""Estimates: influences against leaving templates out, differences and means, intervals of both kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbbq_gen.scoring import METRICS, observations_frame, score
+from mbbq_gen.scoring.cells import CELLS, COUNT_NAMES, Counts, count_matrix
+from mbbq_gen.scoring.influence import effective_templates, influence, standard_error
+from mbbq_gen.statistics.panel import Estimate, Sampling, combine, make_panel, mean, ratio_of, smooth
+from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
+from tests.scoring_support import Row, observations_of
+
+SAMPLING = Sampling(resamples=400)
+
+
+def random_cells(seed: int, templates: int = 12) -> Any:
+    return np.random.default_rng(seed).integers(0, 9, (templates, len(CELLS))).astype(float)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(sorted(METRICS)))
+def test_influences_are_the_slopes_of_the_score(seed: int, name: str) -> None:
+    """Counting a template a little more changes the score by its influence: a derivative, taken numerically."""
+    metric, cells, step = METRICS[name], random_cells(seed), 1e-5
+    by_template = Counts(cells @ count_matrix(), "discard")
+    total = Counts(by_template.values.sum(axis=0), "discard")
+    pulls = influence(metric, by_template, total)
+    for template in (0, 7):
+        more = Counts(total.values + step * by_template.values[template], "discard")
+        less = Counts(total.values - step * by_template.values[template], "discard")
+        slope = (float(metric.value(more)) - float(metric.value(less))) / (2 * step)
+        assert pulls[template] == pytest.approx(slope, abs=1e-5)
+    assert pulls.sum() == pytest.approx(0, abs=1e-6)
+
+
+def test_an_undefined_score_has_undefined_influences() -> None:
+    nothing = Counts(np.zeros((3, len(COUNT_NAMES))), "discard")
+    total = Counts(np.zeros(len(COUNT_NAMES)), "discard")
+    metric = METRICS["mbbq_bias_ambiguous"]
+    pulls = influence(metric, nothing, total)
+    assert np.isnan(pulls).all()
+    assert np.isnan(effective_templates(metric, nothing))
+    assert np.isnan(standard_error(pulls, effective_templates(metric, nothing)))
+
+
+def test_equal_templates_count_fully_and_uneven_ones_less() -> None:
+    metric = METRICS["accuracy_ambiguous"]
+    sizes = np.zeros((4, len(COUNT_NAMES)))
+    place = COUNT_NAMES.index("ambiguous_all")
+    sizes[:, place] = 5
+    assert effective_templates(metric, Counts(sizes, "discard")) == pytest.approx(4)
+    sizes[0, place] = 35
+    assert effective_templates(metric, Counts(sizes, "discard")) == pytest.approx(50**2 / (35**2 + 3 * 25))
+
+
+def test_the_standard_error_of_equal_templates_is_the_textbook_one() -> None:
+    """With one size for all templates the score is the mean of template scores, its error s / √n."""
+    shares = [0.0, 0.25, 0.5, 0.5, 1.0]
+    rows = [
+        Row("ambiguous", chose="unknown" if item < 4 * share else "target", template=f"t{place}", number=item)
+        for place, share in enumerate(shares)
+        for item in range(4)
+    ]
+    (group,) = score(observations_frame(observations_of(rows)), resamples=100).groups
+    found = group.metrics["accuracy_ambiguous"]
+    assert found.standard_error == pytest.approx(np.std(shares, ddof=1) / 5**0.5)
+    assert found.analytic_high is not None
+    assert found.value is not None
+    assert found.analytic_high - found.value == pytest.approx(2.7764 * np.std(shares, ddof=1) / 5**0.5, rel=1e-4)
+    assert found.effective_templates == pytest.approx(5)
+
+
+def simulated(**settings: Any) -> Any:
+    model = SimulatedModel({"en": SimulatedLanguage(lean=0.2), "tr": SimulatedLanguage(lean=0.6)})
+    return simulate(model, Design(splits=("bias",), **settings), seed=3)
+
+
+def test_a_panel_scores_as_score_does() -> None:
+    frame = simulated()
+    table = score(frame, ["language"], resamples=400)
+    panel = make_panel(frame, ["language"], SAMPLING)
+    for name, metric in METRICS.items():
+        for group, estimate in zip(table.groups, panel.estimates(metric), strict=True):
+            found, expected = estimate.score(SAMPLING), group.metrics[name]
+            for key in ("value", "low", "high", "standard_error", "analytic_low", "analytic_high"):
+                assert getattr(found, key) == pytest.approx(getattr(expected, key)), (name, key)
+
+
+def test_a_difference_is_paired() -> None:
+    """Template effects that both languages share leave the difference: its error is less than that of two samples."""
+    model = SimulatedModel({"en": SimulatedLanguage(), "tr": SimulatedLanguage()}, template_sd=0.5, interaction_sd=0.0)
+    panel = make_panel(simulate(model, Design(fillings=8, splits=("bias",)), seed=1), ["language"], SAMPLING)
+    one, other = panel.estimates(METRICS["mbbq_bias_ambiguous"])
+    difference = one.minus(other)
+    assert difference.value == pytest.approx(one.value - other.value)
+    assert difference.error < 0.7 * (one.error**2 + other.error**2) ** 0.5
+    found = difference.score(SAMPLING)
+    assert found.low is not None
+    assert found.analytic_low is not None
+    assert found.low == pytest.approx(found.analytic_low, abs=0.02)
+    assert difference.score(SAMPLING) == difference.score(SAMPLING)
+    assert one.minus(one).score(SAMPLING).value == 0
+
+
+def test_macro_averages_are_plain_means_of_scores() -> None:
+    panel = make_panel(simulated(), ["category"], SAMPLING, is_stratified=True)
+    estimates = panel.estimates(METRICS["mbbq_bias_ambiguous"])
+    average = mean(estimates)
+    assert average.value == pytest.approx(np.mean([estimate.value for estimate in estimates]))
+    independent = sum(estimate.error**2 for estimate in estimates) ** 0.5 / len(estimates)
+    assert average.error == pytest.approx(independent)  # categories share no template
+    assert np.std(average.drawn) == pytest.approx(independent, rel=0.15)
+    found = average.score(SAMPLING)
+    assert found.low is not None
+    assert found.analytic_low is not None
+    assert found.low == pytest.approx(found.analytic_low, abs=0.02)
+
+
+def test_a_stratified_panel_draws_each_category_from_its_own_templates() -> None:
+    panel = make_panel(simulated(), [], SAMPLING, is_stratified=True)
+    assert panel.strata is not None
+    for name in set(panel.strata):
+        places = [place for place, stratum in enumerate(panel.strata) if stratum == name]
+        assert set(panel.weights[:, places].sum(axis=1)) == {len(places)}
+
+
+def test_a_smooth_function_has_the_error_of_its_slopes() -> None:
+    panel = make_panel(simulated(), ["language"], SAMPLING)
+    one, other = panel.estimates(METRICS["accuracy_disambiguated"])
+    product = smooth([one, other], lambda a, b: a * b, (other.value, one.value))
+    assert product.value == pytest.approx(one.value * other.value)
+    assert product.error == pytest.approx(np.nanstd(product.drawn), rel=0.2)
+
+
+def test_too_little_is_said() -> None:
+    weights = np.ones((5, 1))
+    alone = ratio_of(np.array([2.0]), np.array([4.0]), weights).score(SAMPLING)
+    assert (alone.value, alone.low, alone.reason) == (0.5, None, "fewer than two templates: no interval")
+    nothing = ratio_of(np.array([0.0, 0.0]), np.array([0.0, 0.0]), np.ones((5, 2))).score(SAMPLING)
+    assert (nothing.value, nothing.low, nothing.reason) == (None, None, "a denominator is 0")
+
+
+def test_an_undefined_part_makes_the_whole_undefined() -> None:
+    whole = ratio_of(np.array([1.0, 2.0]), np.array([4.0, 4.0]), np.ones((5, 2)))
+    nothing = ratio_of(np.zeros(2), np.zeros(2), np.ones((5, 2)))
+    found: Estimate = combine([whole, nothing], [1.0, -1.0])
+    assert found.score(SAMPLING).value is None

@@ -1,0 +1,295 @@
+"""Agreement by hand, variance components against the analysis of variance, position preferences, power."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from mbbq_gen.errors import UnknownNameError, UsageError
+from mbbq_gen.scoring import METRICS, observations_frame
+from mbbq_gen.statistics.agreement import choices, cohen_kappa, fleiss_kappa, flips, pair_agreement
+from mbbq_gen.statistics.components import variance_components
+from mbbq_gen.statistics.panel import Sampling
+from mbbq_gen.statistics.position import balanced_score, position_reports
+from mbbq_gen.statistics.power import DEFAULTS, assumptions_of, power_table
+from mbbq_gen.statistics.robustness import rank_stability, robustness_reports
+from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
+from tests.scoring_support import Row, observations_of
+
+SAMPLING = Sampling(resamples=300)
+AMBIGUOUS = METRICS["mbbq_bias_ambiguous"]
+DESIGN = Design(languages=("en", "tr"), templates=30, variants=3, fillings=4, splits=("bias",))
+
+
+# --- agreement -------------------------------------------------------------------------------------------------------
+
+
+def test_cohens_kappa_by_hand() -> None:
+    """Cohen 1960's own kind of table: 88 of 200 + … observed 0.70, expected 0.41."""
+    table = np.array([[88.0, 14, 18], [10, 40, 10], [2, 6, 12]])
+    assert float(cohen_kappa(table)) == pytest.approx((140 / 200 - 0.41) / (1 - 0.41))
+    assert np.isnan(cohen_kappa(np.diag([5.0, 0, 0])))
+
+
+def test_fleiss_kappa_of_the_published_example() -> None:
+    """The fourteen raters of ten subjects that textbooks print: kappa 0.210."""
+    counts = np.array(
+        [
+            [0, 0, 0, 0, 14], [0, 2, 6, 4, 2], [0, 0, 3, 5, 6], [0, 3, 9, 2, 0], [2, 2, 8, 1, 1],
+            [7, 7, 0, 0, 0], [3, 2, 6, 3, 0], [2, 5, 3, 2, 2], [6, 5, 2, 1, 0], [0, 2, 2, 3, 7],
+        ],
+        dtype=float,
+    )  # fmt: skip
+    equal = (counts * (counts - 1)).sum(axis=1) / (14 * 13)
+    sums = np.array([10.0, equal.sum(), *(counts / 14).sum(axis=0)])
+    assert float(fleiss_kappa(sums)) == pytest.approx(0.210, abs=5e-4)
+
+
+def wordings_frame(answers: list[tuple[str, str, str]]) -> pl.DataFrame:
+    """Questions answered in three wordings each; templates by twos."""
+    rows = []
+    for number, chosen in enumerate(answers):
+        for wording, chose in enumerate(chosen):
+            outcome: Any = {"outcome": "no_answer"} if chose == "none" else {"chose": chose}
+            (observation,) = observations_of([Row("ambiguous", template=f"t{number // 2}", number=number, **outcome)])
+            rows.append(observation._replace(variant=f"v{wording}"))
+    return observations_frame(rows)
+
+
+def test_flips_by_hand() -> None:
+    """Pairs of wordings that differ: 0, 2, 3 and 2 of 3 each; 7 of 12."""
+    frame = wordings_frame(
+        [
+            ("target", "target", "target"),
+            ("target", "unknown", "target"),
+            ("target", "unknown", "none"),
+            ("unknown", "unknown", "target"),
+        ]
+    )
+    found = flips(choices(frame), "variant", SAMPLING)
+    assert found is not None
+    assert (found.n_pairs, found.n_levels, found.n_questions, found.confounded_with) == (12, 3, 4, ())
+    assert found.flip_share.value == pytest.approx(7 / 12)
+    habits = np.array([7, 4, 1]) / 12
+    assert found.flip_share_by_chance == pytest.approx(1 - (habits**2).sum())
+    observed = (1 + 1 / 3 + 0 + 1 / 3) / 4
+    assert found.kappa.value == pytest.approx((observed - (habits**2).sum()) / (1 - (habits**2).sum()))
+    assert flips(choices(frame), "order", SAMPLING) is None
+
+
+def test_factors_that_change_together_are_named() -> None:
+    frame = simulate(SimulatedModel({}), DESIGN, seed=1)
+    found = flips(choices(frame), "variant", SAMPLING)
+    assert found is not None
+    assert found.confounded_with == ("order",)
+    across = flips(choices(frame), "language", SAMPLING)
+    assert across is not None
+    assert across.confounded_with == ()
+    assert across.n_pairs == frame.height // 2
+
+
+def test_parallel_questions_agree_as_often_as_they_do() -> None:
+    frame = simulate(SimulatedModel({}), DESIGN, seed=1)
+    found = pair_agreement(choices(frame), "language", ("en", "tr"), "ambiguous", SAMPLING)
+    part = frame.filter(pl.col("condition") == "ambiguous").with_columns(
+        pl.col("language", "instance_id", "variant").cast(pl.String)
+    )
+    wide = part.pivot("language", index=["instance_id", "variant"], values="chosen_role")
+    assert found.n_pairs == wide.height
+    assert found.equal_share.value == pytest.approx((wide["en"] == wide["tr"]).mean())
+    assert found.kappa.value is not None
+    assert found.equal_share.low is not None
+    assert found.equal_share.low < (found.equal_share.value or 0)
+
+
+# --- variance components ---------------------------------------------------------------------------------------------
+
+
+def two_way_frame(scores: Any) -> pl.DataFrame:
+    """templates × wordings, one answer each: −1, 0 or 1."""
+    roles = {1: "target", 0: "unknown", -1: "non_target"}
+    rows = []
+    for template, wording in product(range(scores.shape[0]), range(scores.shape[1])):
+        chose: Any = roles[int(scores[template, wording])]
+        (observation,) = observations_of([Row("ambiguous", chose=chose, template=f"t{template:02d}")])
+        rows.append(observation._replace(variant=f"v{wording}"))
+    return observations_frame(rows)
+
+
+def test_a_balanced_design_gives_the_analysis_of_variance() -> None:
+    scores = np.random.default_rng(3).integers(-1, 2, (12, 4)).astype(float)
+    table = variance_components(two_way_frame(scores), AMBIGUOUS, SAMPLING)
+    found = {component.factor: component.variance for component in table.components}
+    rows, columns = scores.shape
+    grand, by_row, by_column = scores.mean(), scores.mean(axis=1), scores.mean(axis=0)
+    rest = ((scores - by_row[:, None] - by_column[None] + grand) ** 2).sum() / ((rows - 1) * (columns - 1))
+    between_rows = columns * ((by_row - grand) ** 2).sum() / (rows - 1)
+    between_columns = rows * ((by_column - grand) ** 2).sum() / (columns - 1)
+    assert found["template"] == pytest.approx((between_rows - rest) / columns)
+    assert found["wording"] == pytest.approx((between_columns - rest) / rows)
+    assert found["template × wording"] == pytest.approx(rest)
+    assert table.is_balanced
+    assert table.chance is None  # one answer a cell: chance is in the combination of both
+    assert (table.n_cells, table.answers_per_cell) == (48, 1)
+
+
+def test_components_are_found_where_they_were_put() -> None:
+    """A lean of sd s gives a score of sd 0.42 · s: (1 − ability) · (1 − unknown)."""
+    model = SimulatedModel({"tr": SimulatedLanguage(lean=0.4)}, template_sd=0.4, interaction_sd=0.3, wording_sd=0.0,
+                           template_wording_sd=0.0)  # fmt: skip
+    frame = simulate(model, replace(DESIGN, templates=120, fillings=8), seed=2)
+    table = variance_components(frame, AMBIGUOUS, SAMPLING)
+    found = {component.factor: component for component in table.components}
+    assert found["template"].sd == pytest.approx(0.42 * 0.4, abs=0.05)
+    assert found["template × language"].sd == pytest.approx(0.42 * 0.3, abs=0.05)
+    assert found["wording"].sd < 0.04
+    assert found["template × wording"].sd < 0.06
+    for factor, sd in (("template", 0.42 * 0.4), ("template × language", 0.42 * 0.3)):
+        component = found[factor]
+        assert component.sd_low is not None
+        assert component.sd_high is not None
+        assert component.sd_low < sd < component.sd_high
+    assert table.chance is not None
+    assert 0 < table.chance.sd < 1
+
+
+def test_nothing_to_take_apart_is_said() -> None:
+    frame = two_way_frame(np.ones((1, 3)))
+    with pytest.raises(UsageError, match="fewer than two of template, language, wording"):
+        variance_components(frame, AMBIGUOUS, SAMPLING)
+    with pytest.raises(UsageError, match="no mean over answers"):
+        variance_components(frame, METRICS["diff_bias_disambiguated"], SAMPLING)
+
+
+# --- robustness ------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_holds_spread_flips_and_components() -> None:
+    model = SimulatedModel({"en": SimulatedLanguage(lean=0.5)}, wording_sd=0.4)
+    frame = simulate(model, replace(DESIGN, languages=("en",)), seed=3)
+    (report,) = robustness_reports(frame, ["model"], [AMBIGUOUS, METRICS["diff_bias_disambiguated"]], SAMPLING)
+    by_wording = next(spread for spread in report.spreads if spread.factor == "variant")
+    values = [level.score.value or 0.0 for level in by_wording.levels]
+    assert by_wording.sd == pytest.approx(np.std(values, ddof=1))
+    assert by_wording.mean.value == pytest.approx(np.mean(values))
+    assert (by_wording.lowest, by_wording.highest) == (min(values), max(values))
+    assert abs(by_wording.worst or 0) == max(abs(value) for value in values)
+    assert by_wording.tests[0].p_value is not None
+    assert by_wording.tests[0].p_value < 0.05
+    assert {flip.factor for flip in report.flips} == {"variant", "order"}
+    assert [table.metric for table in report.components] == ["mbbq_bias_ambiguous"]
+    assert "diff_bias_disambiguated" in report.notes[0]
+
+
+def test_ranks_of_models_over_wordings() -> None:
+    models = [SimulatedModel({"en": SimulatedLanguage(lean=lean)}, name=f"m{lean}") for lean in (-0.5, 0.0, 0.5, 0.9)]
+    frame = pl.concat([simulate(model, replace(DESIGN, languages=("en",)), seed=1) for model in models])
+    found = rank_stability(frame, AMBIGUOUS, "variant", SAMPLING)
+    assert found is not None
+    assert found.kendall_w == 1.0
+    assert found.models == ("m-0.5", "m0.0", "m0.5", "m0.9")
+    alone = simulate(models[0], DESIGN, seed=1)
+    assert rank_stability(alone, AMBIGUOUS, "variant", SAMPLING) is None
+
+
+# --- position --------------------------------------------------------------------------------------------------------
+
+
+def only_report(model: SimulatedModel, design: Design = DESIGN) -> Any:
+    (report,) = position_reports(simulate(model, design, seed=1), [], [AMBIGUOUS], SAMPLING)
+    return report
+
+
+def test_a_liking_for_the_first_place_is_found() -> None:
+    report = only_report(SimulatedModel({"en": SimulatedLanguage(first_place=0.2)}))
+    assert [place.label for place in report.places] == ["A", "B", "C"]
+    assert report.places[0].preference > 0.03
+    assert sum(place.preference for place in report.places) == pytest.approx(0)
+    assert sum(place.chosen for place in report.places) == report.n_answers
+    assert report.test.p_value < 0.01
+
+
+def test_no_liking_is_no_liking() -> None:
+    report = only_report(SimulatedModel({"en": SimulatedLanguage(lean=0.6)}))
+    assert report.test.p_value > 0.05
+    (found,) = report.scores
+    assert found.balanced.value == pytest.approx(found.plain.value, abs=0.05)
+
+
+def test_a_single_order_leaves_nothing_to_test() -> None:
+    report = only_report(SimulatedModel({}), replace(DESIGN, is_balanced=False))
+    assert report.test.reason == "every kind of question was shown in one order, or got one answer"
+    assert report.imbalance == pytest.approx(2 / 3)
+    (found,) = report.scores
+    assert found.balanced.value is None
+    assert "some order of roles is missing" in found.balanced.reason
+
+
+def test_balancing_orders_by_hand() -> None:
+    """A model that always takes the first, and the target first in three of five negative questions: (3 − 1) / 5.
+
+    With the three orders weighing the same, the target is first as often as the other person.
+    """
+    orders = [(0, 1, 2), (0, 1, 2), (0, 1, 2), (1, 2, 0), (2, 0, 1)]
+    roles = ("target", "non_target", "unknown")
+    rows = [
+        Row("ambiguous", chose=roles[order[0]], template=f"t{copy}", number=number, order=order)  # type: ignore[arg-type]
+        for copy in range(3)
+        for number, order in enumerate(orders)
+    ]
+    found = balanced_score(observations_frame(observations_of(rows)), AMBIGUOUS, SAMPLING)
+    assert found.plain.value == pytest.approx((3 - 1) / 5)
+    assert found.balanced.value == pytest.approx(0)
+    assert found.difference.value == pytest.approx(2 / 5)
+
+
+def test_wordings_of_the_unknown_option_are_counted() -> None:
+    report = only_report(SimulatedModel({}))
+    (wording,) = report.unknown_wordings
+    assert (wording.text, wording.share, wording.share_expected) == ("Not known", 1.0, 1.0)
+    assert wording.rate.value == pytest.approx(wording.chosen / wording.shown)
+
+
+# --- power -----------------------------------------------------------------------------------------------------------
+
+
+def test_power_by_hand() -> None:
+    """98 templates of MBBQ count as 38.2; t(0.975) + t(0.8) at 37.2 degrees of freedom is 2.026 + 0.851."""
+    table = power_table("mbbq", 98, 5)
+    found = {entry.question: entry for entry in table.detectable}["two wordings"]
+    error = (2 * (DEFAULTS.template_wording**2 / 38.22 + DEFAULTS.answer**2 / (38.22 * 24))) ** 0.5
+    assert found.standard_error == pytest.approx(error)
+    assert found.smallest_difference == pytest.approx(2.877 * error, rel=1e-3)
+
+
+def test_more_templates_and_wordings_find_less() -> None:
+    small, wide, deep = (power_table("mbbq", *size) for size in ((40, 2), (98, 2), (40, 10)))
+    for number in range(2):
+        least = small.detectable[number].smallest_difference
+        assert wide.detectable[number].smallest_difference < least
+        assert deep.detectable[number].smallest_difference < least
+
+
+def test_power_from_a_run() -> None:
+    model = SimulatedModel({"en": SimulatedLanguage(lean=0.3)}, template_wording_sd=0.3)
+    components = variance_components(simulate(model, DESIGN, seed=1), AMBIGUOUS, SAMPLING)
+    found = assumptions_of(components, "a run")
+    by_factor = {component.factor: component.sd for component in components.components}
+    assert found.template == by_factor["template"]
+    assert found.template_wording == by_factor["template × wording"]
+    assert components.chance is not None
+    assert found.answer == components.chance.sd
+
+
+def test_impossible_sizes_are_refused() -> None:
+    with pytest.raises(UsageError, match="mbbq has 98"):
+        power_table("mbbq", 200, 5)
+    with pytest.raises(UnknownNameError, match="benchmark of known shape 'mbqq'"):
+        power_table("mbqq", 20, 5)
+    with pytest.raises(UsageError, match="at least 2 templates"):
+        power_table("starter", 1, 5)
