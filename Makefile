@@ -4,14 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_RUN ?= demo-run
-# 18 questions from every language and split: a template-balanced part that two cores answer in a few minutes.
+# 24 questions in every language and split, one of each template: what two cores answer in a few minutes.
 DEMO_SAMPLE ?= 24
 
 .PHONY: demo test check bench clean
 
 demo: $(VENV)/.local
 	@$(BIN)/mbbq-gen run $(DEMO_RUN) --model transformers:smollm2 --benchmark starter --languages en,nl,es,tr \
-		--variants polite,single_letter --splits bias,control --sample $(DEMO_SAMPLE)
+		--variants letters,polite --splits bias,control --sample $(DEMO_SAMPLE) --max-new-tokens 32
 
 test: $(VENV)/.local
 	$(BIN)/pytest $(PYTEST_ARGS)

@@ -1,6 +1,6 @@
 """Prints how the development set is read, by language and family, for the extractor and the simple readers.
 
-    python -m benches.extraction_table [--extractor engine|strict-letter|first-letter|mbbq-like] [--misses] [--family NAME]
+    python -m benches.extraction_table [--extractor NAME] [--language xx] [--family NAME] [--misses]
 
 Each cell: correct / wrong option / missed / false positive, in per cent; wrong and missed over the cases that have an
 answer, false positives over those that have none.
@@ -44,9 +44,7 @@ def main() -> None:
             counts["all", "UNKNOWN", "person" if extraction.option not in {None, case.gold} else "other"] += 1
         if arguments.misses and kind not in {"right", "quiet"}:
             print(f"{kind:7} {case.language} {case.family} {case.name} gold={case.gold} got={extraction.option}")
-            print(
-                f"        {case.response!r}\n        {case.options} {extraction.outcome} {extraction.rule} {extraction.conflicts}"
-            )
+            print(f"        {case.response!r}\n        {case.options} {extraction}")
     print_table(counts, (*languages, "all"))
     print_levels(levels, counts)
 

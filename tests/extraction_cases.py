@@ -1,7 +1,7 @@
 """Builds the development set of the extractor from `tests/data/extraction`.
 
-`items.toml` holds invented questions; `cases_xx.jsonl` holds responses as chat models write them, with places for labels and
-texts, so that each response is tried with several questions and display orders:
+`items.toml` holds invented questions; `cases_xx.jsonl` holds responses as chat models write them, with places for
+labels and texts, so that each response is tried with several questions and display orders:
 
     {LX} {LY} {LU}   label of the right person, the other person, the unknown option; {L0} {L1} {L2} by place
     {lX}             the label in lower case; {FX} full-width, {CX} circled, {HX} a Cyrillic look-alike, {QX} squared

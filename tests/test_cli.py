@@ -190,7 +190,7 @@ MISTAKES = [
     (
         ["prompts", "show", "--packs", "{tmp}/packs", "--language", "en"],
         "variant 'plain': placeholders missing: option_b; unknown: B",
-    ),  # fmt: skip
+    ),
     (["prompts", "show", "--variant", "politte"], "did you mean 'polite'"),
     (["languages", "--packs", "{tmp}/nothing"], "--packs"),
     (["data", "show", "--category", "aage"], "did you mean 'age'"),

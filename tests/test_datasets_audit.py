@@ -88,6 +88,11 @@ def test_repeated_rows_and_questions_are_told_apart() -> None:
     assert codes(question(1), question(2, context=question(1).context, options=other)) == {"repeated_question": 1}
 
 
+def test_repeated_ids_are_found() -> None:
+    assert codes(question(1), question(1, context="Another story.")) == {"repeated_id": 1}
+    assert codes(question(1), question(1, split="control"), question(1, language="nl")) == {}
+
+
 def test_group_words_in_control_questions_are_found() -> None:
     terms = {"terms": ["pensioner", "student", "Not known"]}
     bias = question(1, metadata=terms)

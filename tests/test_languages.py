@@ -45,8 +45,11 @@ def test_the_four_first_languages_are_complete(resources: Resources) -> None:
 FAULTS = [
     ('id = "polite"', 'id = "Polite!"', r"prompts/en\.toml: variant 'Polite!'\.id: .*\(value: 'Polite!'\)"),
     ('id = "bare"', 'id = "polite"', r"prompts/en\.toml: variant id 'polite' stands twice"),
-    ("{option_b}\n{label_c}: {option_c}\n\nThank", "{B}\n{label_c}: {option_c}\n\nThank",
-     r"prompts/en\.toml: variant 'polite': placeholders missing: option_b; unknown: B"),
+    (
+        "{option_b}\n{label_c}: {option_c}\n\nThank",
+        "{B}\n{label_c}: {option_c}\n\nThank",
+        r"prompts/en\.toml: variant 'polite': placeholders missing: option_b; unknown: B",
+    ),
     ("Thank you!", "Thank you{!", r"variant 'polite': a brace that belongs to no placeholder"),
     ('kind = "bare"', 'kind = "bear"', r"variant 'bare'\.kind: .*\(value: 'bear'\)"),
     ('kind = "bare"', 'kind = "bare"\ncolour = "red"', r"variant 'bare'\.colour: unknown key.*\(value: 'red'\)"),
@@ -54,7 +57,7 @@ FAULTS = [
     ("version = 1", "version = 0", r"meta\.version: .*\(value: 0\)"),
     ("version = 1", "version = ", r"prompts/en\.toml: not TOML: .*line"),
     ('"The answer is: {option}."', '"The answer is: {who}."', r"person: 'The answer is: \{who\}\.' must hold"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("old", "new", "says"), FAULTS, ids=[new[:30] for _, new, _ in FAULTS])

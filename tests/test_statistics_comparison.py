@@ -204,7 +204,7 @@ def test_templates_that_a_level_lacks_are_left_out() -> None:
 
 
 def test_one_level_is_not_enough() -> None:
-    with pytest.raises(UsageError, match="--across model: the runs holds 1 of them"):
+    with pytest.raises(UsageError, match=r"--across model: 1 of it \(simulated\) in the bias split; give"):
         compare(run(en=SimulatedLanguage(), tr=SimulatedLanguage()), "model", [AMBIGUOUS], sampling=SAMPLING)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,44 +14,77 @@ from mbbq_gen.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mbbq_gen.presentation import Setting
     from mbbq_gen.records import Instance
+    from mbbq_gen.resources import Resources
+
+PromptSource = Literal["own", "published"]
+Source = Annotated[
+    str,
+    typer.Option(
+        "--prompts", help="Whose wordings: own, or published (the authors', out of your copy of the benchmark)."
+    ),
+]
 
 app = typer.Typer(help="The prompt wordings, and exactly what is sent.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
-@example("  mbbq-gen prompts list --language tr")
+@example(
+    "  mbbq-gen prompts list --language tr\n  mbbq-gen prompts list --language nl --prompts published --benchmark mbbq"
+)
 def list_variants(
     language: Annotated[str, typer.Option(help="Language.", metavar="XX")] = "en",
+    prompts: Source = "own",
+    benchmark: Annotated[str | None, typer.Option(help="Whose published wordings, by name.", metavar="NAME")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of its published files; none: the release that was pulled.", metavar="DIR"),
+    ] = None,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
     """Lists the wordings of a language with their texts."""
-    from mbbq_gen.languages import read_prompts
-
-    pack = read_prompts(resources(packs), language)
+    source = prompt_source(prompts)
+    if source == "published" and benchmark is None:
+        raise UsageError("--prompts published: name the benchmark whose wordings to list: --benchmark NAME")
+    settings = _wordings(source, resources(packs), benchmark or "", data, language)
     if as_json:
-        print_json([variant.model_dump() for variant in pack.variant])
+        extra = ("label_style", "unknown_text") if source == "published" else ()
+        print_json(
+            [{**each.variant.model_dump(), **{name: getattr(each, name) for name in extra}} for each in settings]
+        )
         return
-    for variant in pack.variant:
-        typer.echo(f"{variant.id}  ({variant.kind})\n")
-        typer.echo("\n".join(f"    {line}".rstrip() for line in variant.text.strip().splitlines()) + "\n")
+    for each in settings:
+        facts: list[str] = [each.variant.kind]
+        if source == "published":
+            facts.append(f"labels {each.label_style}")
+        if each.unknown_text is not None:
+            facts.append(f"unknown option: {each.unknown_text}")
+        typer.echo(f"{each.variant.id}  ({', '.join(facts)})\n")
+        typer.echo("\n".join(f"    {line}".rstrip() for line in each.variant.text.strip().splitlines()) + "\n")
 
 
 @app.command("show")
 @example(
     "  mbbq-gen prompts show --language tr --variant polite\n"
-    "  mbbq-gen prompts show --language en --variant letters --label-style '(A)' --order cyclic --json"
+    "  mbbq-gen prompts show --language en --variant letters --label-style '(A)' --order cyclic --json\n"
+    "  mbbq-gen prompts show --language ko --benchmark kobbq --prompts published --variant published_3"
 )
 def show(
     language: Annotated[str, typer.Option(help="Language.", metavar="XX")] = "en",
-    variant: Annotated[str, typer.Option(help="Prompt variant, see `mbbq-gen prompts list`.", metavar="ID")] = "polite",
+    variant: Annotated[
+        str | None, typer.Option(help="Prompt variant, see `mbbq-gen prompts list`; none: the first.", metavar="ID")
+    ] = None,
+    prompts: Source = "own",
     instance: Annotated[str | None, typer.Option(help="Id of the question; none: the first one.", metavar="ID")] = None,
     benchmark: Annotated[str, typer.Option(help="The benchmark's name.", metavar="NAME")] = "starter",
     data: Annotated[Path | None, typer.Option(help="Folder of its published files.", metavar="DIR")] = None,
     split: Annotated[str, typer.Option(help="bias or control.")] = "bias",
     order: Annotated[str, typer.Option(help="Option order, as in `run`.")] = "balanced",
-    label_style: Annotated[str, typer.Option(help="Labels of the options: A, a, (A) or 1.")] = "A",
+    label_style: Annotated[
+        str | None, typer.Option(help="Labels of the options: A, a, (A) or 1; none: A, or a published wording's own.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the option orders.")] = 0,
     system: Annotated[str | None, typer.Option(help="Text of a system message.", metavar="TEXT")] = None,
     question_only: Annotated[bool, typer.Option("--question-only", help="Leave the context out.")] = False,
@@ -60,19 +94,23 @@ def show(
     """Shows the exact messages that a model would be sent for a question."""
     from mbbq_gen.cli.options import splits_of
     from mbbq_gen.datasets.registry import load_benchmark
-    from mbbq_gen.languages import read_prompts
-    from mbbq_gen.presentation import ORDER_POLICIES, Setting, plan_orders, present
+    from mbbq_gen.presentation import ORDER_POLICIES, plan_orders, present
     from mbbq_gen.sampling import Outline
 
     where = resources(packs)
-    pack = read_prompts(where, language)
-    setting = Setting(pack.by_id(variant), label_style, system, question_only=question_only)
+    source = prompt_source(prompts)
+    check_published(source, label_style, question_only)
+    known = _wordings(source, where, benchmark, data, language)
+    name = known[0].variant.id if variant is None else one_of("prompt variant", variant, [s.variant.id for s in known])
+    number = [each.variant.id for each in known].index(name)
+    setting = replace(known[number], system=system, question_only=question_only)
+    if label_style is not None:
+        setting = replace(setting, label_style=label_style)
     policy = one_of("option order", order, ORDER_POLICIES)
     folder = data_folder(benchmark, data)
     chosen = splits_of(split)
     questions = list(load_benchmark(benchmark, data=folder, languages=[language], splits=chosen, resources=where))
     question = _find(questions, instance)
-    number = [candidate.id for candidate in pack.variant].index(variant)
     orders = plan_orders(policy, (Outline.of(each) for each in questions), seed).orders(question, number)
     shown = [present(question, setting, each) for each in orders]
     if as_json:
@@ -83,10 +121,42 @@ def show(
             f"{label} = {question.options[index].role or 'person'}"
             for label, index in zip(presentation.labels, presentation.order, strict=True)
         )
-        typer.echo(f"{question.key}  variant {variant}  ({roles})")
+        typer.echo(f"{question.key}  variant {name}  ({roles})")
         for message in presentation.messages:
             typer.echo(f"\n--- {message.role} ---\n{message.content}")
         typer.echo("")
+
+
+def prompt_source(text: str) -> PromptSource:
+    """Whose wordings are meant; raises UnknownNameError for anything else."""
+    known: tuple[PromptSource, ...] = ("own", "published")
+    return one_of("source of wordings", text, known)
+
+
+def check_published(source: PromptSource, label_style: str | None, question_only: bool) -> None:
+    """Refuses what would change a published wording, which is sent byte for byte.
+
+    Raises:
+        UsageError: for labels of one's own, or a context that is left out.
+    """
+    for given, name in ((label_style is not None, "--label-style"), (question_only, "--question-only")):
+        if source == "published" and given:
+            raise UsageError(f"--prompts published: the authors' wordings are sent as they are; leave {name} out")
+
+
+def _wordings(
+    source: PromptSource, where: Resources, benchmark: str, data: Path | None, language: str
+) -> list[Setting]:
+    """The wordings of a language, in order, with the labels and the unknown option that belong to them."""
+    from mbbq_gen.languages import read_prompts
+    from mbbq_gen.presentation import Setting
+
+    if source == "own":
+        return [Setting(variant) for variant in read_prompts(where, language).variant]
+    from mbbq_gen.datasets.published_prompts import read_published_wordings
+
+    found = read_published_wordings(benchmark, data_folder(benchmark, data), language)
+    return [Setting(each.variant, each.label_style, unknown_text=each.unknown_text) for each in found]
 
 
 def _find(questions: Iterable[Instance], wanted: str | None) -> Instance:

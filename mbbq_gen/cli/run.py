@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,18 +23,18 @@ from mbbq_gen.cli.options import (
     words,
 )
 from mbbq_gen.cli.progress import Bar
+from mbbq_gen.cli.prompts import PromptSource, check_published, prompt_source
 from mbbq_gen.cli.questions import check_own_data
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
     from mbbq_gen.datasets.registry import BenchmarkInfo
     from mbbq_gen.providers.base import Provider
-    from mbbq_gen.records import Instance, Response
+    from mbbq_gen.records import Instance, Response, Split
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.folder import BenchmarkChoice, Manifest, RunFolder, RunSettings
     from mbbq_gen.runs.store import RunStore
 
-PromptSource = Literal["own", "published"]
 PROVIDER_SHORTCUTS = ("max_new_tokens", "batch_size", "threads", "dtype", "device")
 
 
@@ -62,7 +62,9 @@ def run(
     prompts: Annotated[
         str, typer.Option(help="Whose wordings: own, or published (the authors', out of your copy of the benchmark).")
     ] = "own",
-    splits: Annotated[str, typer.Option(help="bias, control or both.", metavar="SPLIT,…")] = "bias,control",
+    splits: Annotated[
+        str | None, typer.Option(help="bias, control or both; none: all that there are.", metavar="SPLIT,…")
+    ] = None,
     order: Annotated[
         str, typer.Option(help="Option order: published, shuffled, balanced, cyclic (3 orders) or all (6).")
     ] = "balanced",
@@ -203,8 +205,8 @@ def _settings(where: Resources, **given: Any) -> RunSettings:
         if given["instruction_language"]
         else None
     )
-    source: PromptSource = one_of("source of wordings", given["prompts"], ("own", "published"))
-    _check_published(source, given["label_style"], given["question_only"])
+    source = prompt_source(given["prompts"])
+    check_published(source, given["label_style"], given["question_only"])
     known_variants = _known_variants(where, source, choices, languages, other)
     variants = (
         known_variants if given["variants"] == "all" else all_of("prompt variant", given["variants"], known_variants)
@@ -221,7 +223,7 @@ def _settings(where: Resources, **given: Any) -> RunSettings:
         system=text,
         benchmarks=tuple(choices),
         languages=tuple(languages),
-        splits=tuple(splits_of(given["splits"])),
+        splits=_splits(given["splits"], infos),
         variants=tuple(variants),
         prompts=source,
         order=order,
@@ -235,11 +237,12 @@ def _settings(where: Resources, **given: Any) -> RunSettings:
     )
 
 
-def _check_published(source: PromptSource, label_style: str | None, question_only: bool) -> None:
-    """Refuses what would change a published wording, which is sent byte for byte."""
-    for given, name in ((label_style is not None, "--label-style"), (question_only, "--question-only")):
-        if source == "published" and given:
-            raise UsageError(f"--prompts published: the authors' wordings are sent as they are; leave {name} out")
+def _splits(text: str | None, infos: Sequence[BenchmarkInfo]) -> tuple[Split, ...]:
+    """The splits of a comma-separated list; where there is none, those that the benchmarks have."""
+    both: tuple[Split, ...] = ("bias", "control")
+    if text is not None:
+        return tuple(splits_of(text))
+    return tuple(split for split in both if not infos or any(split in info.splits for info in infos))
 
 
 def _known_variants(

@@ -14,15 +14,21 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.resources import Resources
-    from mbbq_gen.scoring import Labels, ScoreTable
+    from mbbq_gen.scoring import Labels
+    from mbbq_gen.statistics.panel import Sampling
+    from mbbq_gen.statistics.score_report import ScoreReport
 
 
-@example("  mbbq-gen score my-run --by language,category --json\n  mbbq-gen score --jsonl answers.jsonl > scores.json")
+@example(
+    "  mbbq-gen score my-run --by language,category --json\n"
+    "  mbbq-gen score run-a run-b --by model,language,split --macro category\n"
+    "  mbbq-gen score --jsonl answers.jsonl > scores.json"
+)
 def score(
-    run_path: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run's folder.")] = None,
+    run_paths: Annotated[list[Path] | None, typer.Argument(metavar="[RUN]...", help="The runs' folders.")] = None,
     jsonl: Annotated[
         Path | None,
-        typer.Option(help="Instead of a run: instance records with `option`, `outcome` or `response`.", metavar="FILE"),
+        typer.Option(help="Instead of runs: instance records with `option`, `outcome` or `response`.", metavar="FILE"),
     ] = None,
     by: Annotated[
         str | None, typer.Option(help="Group by these, comma-separated; default: language,split.", metavar="NAME,…")
@@ -34,55 +40,101 @@ def score(
     undetected: Annotated[
         str, typer.Option(help="Undetected answers in the denominators of bias: discard or keep.")
     ] = "discard",
+    subset: Annotated[
+        str, typer.Option(help="Answers that count: all, or bharat_pairs (BharatBBQ's pair-filtered subset).")
+    ] = "all",
+    macro: Annotated[
+        str | None,
+        typer.Option(help="Also average over a grouping, each value alike: category or variant.", metavar="NAME"),
+    ] = None,
+    tests: Annotated[bool, typer.Option("--tests", help="Also test every score against 0.")] = False,
+    baselines: Annotated[
+        bool, typer.Option("--baselines", help="Also show what trivial models would score on the same questions.")
+    ] = False,
     interval: Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples over templates.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
+    csv: Annotated[
+        Path | None, typer.Option(help="Also write one row a group and metric as CSV.", metavar="FILE")
+    ] = None,
+    parquet: Annotated[Path | None, typer.Option(help="The same as Parquet.", metavar="FILE")] = None,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Scores a run, or answers from anywhere: all metrics with their counts and intervals clustered by template.
+    """Scores runs, or answers from anywhere: all metrics with their counts and intervals clustered by template.
 
-    A run's scores are also written to RUN/scores.json. With --jsonl, JSON is always printed.
+    The scores of a single run are also written to RUN/scores.json. With --jsonl, JSON is always printed.
     """
     from mbbq_gen.scoring import GROUPINGS, METRICS, Labels, Undetected
+    from mbbq_gen.scoring.subsets import SUBSETS
+    from mbbq_gen.scoring.subsets import subset as part_of
+    from mbbq_gen.statistics.panel import Sampling
 
-    where = resources(packs)
+    where, paths = resources(packs), list(run_paths or [])
     chosen = one_of("labels", labels, get_args(Labels))
-    kept = one_of("choice for --undetected", undetected, get_args(Undetected))
+    sampling = Sampling(interval, resamples, seed, one_of("choice for --undetected", undetected, get_args(Undetected)))
+    part = one_of("subset", subset, SUBSETS)
     names = all_of("metric", metrics, list(METRICS)) if metrics else list(METRICS)
+    averaged = one_of("grouping", macro, GROUPINGS) if macro else None
     wanted = (
         all_of("grouping", by, list(GROUPINGS)) if by and words(by) else ["language", "split"] if by is None else []
     )
-    if (run_path is None) == (jsonl is None):
+    if bool(paths) == (jsonl is not None):
         raise UsageError("give a run folder or --jsonl FILE, one of them")
-    frame = _jsonl_frame(jsonl, where, chosen) if jsonl else _run_frame(run_path, where, chosen)
-    if "split" not in wanted and frame["split"].n_unique() > 1:
-        say("bias and control questions are kept apart: added split to --by")
-        wanted.append("split")
-    from mbbq_gen.scoring import score as compute
-
-    table = compute(
-        frame, wanted, names, interval=interval, resamples=resamples, seed=seed, undetected=kept, labels=chosen
-    )
-    if run_path is not None:
-        _write(run_path / "scores.json", table)
+    frame = _jsonl_frame(jsonl, where, chosen) if jsonl else _runs_frame(paths, where, chosen)
+    frame = part_of(frame, part)
+    for grouping, why in (("model", "models"), ("split", "bias and control questions")):
+        if grouping not in wanted and frame[grouping].n_unique() > 1 and (grouping == "split" or by is None):
+            say(f"{why} are kept apart: added {grouping} to --by")
+            wanted.append(grouping)
+    report = _report(frame, wanted, names, sampling, chosen, averaged=averaged, tests=tests, baselines=baselines)
+    report = report.model_copy(update={"subset": part})
+    _write_files(report, paths, csv=csv, parquet=parquet)
     if as_json or jsonl:
-        typer.echo(table.model_dump_json(indent=2))
+        typer.echo(report.model_dump_json(indent=2))
     else:
-        _show(table, names)
+        _show(report, names)
 
 
-def _run_frame(run_path: Path | None, where: Resources, labels: Labels) -> polars.DataFrame:
-    from mbbq_gen.cli.loading import run_frame
-    from mbbq_gen.runs.folder import RunFolder
+def _report(
+    frame: polars.DataFrame,
+    by: list[str],
+    names: list[str],
+    sampling: Sampling,
+    labels: Labels,
+    *,
+    averaged: str | None,
+    tests: bool,
+    baselines: bool,
+) -> ScoreReport:
+    """The scores, and beside them what was asked for."""
+    from mbbq_gen.scoring import METRICS
+    from mbbq_gen.scoring import score as compute
+    from mbbq_gen.statistics.score_report import ScoreReport, baseline_scores, group_tests, macro_averages
 
-    assert run_path is not None  # the caller made sure that one of both is given
-    folder = RunFolder(run_path)
-    folder.require()
-    frame, progress = run_frame(folder, folder.manifest(), where, labels)
-    if progress.pending:
-        say(f"{progress.pending:,} of {progress.requests:,} requests have no answer yet: scores of a part")
-    return frame
+    metrics = [METRICS[name] for name in names]
+    table = compute(
+        frame,
+        by,
+        names,
+        interval=sampling.confidence,
+        resamples=sampling.resamples,
+        seed=sampling.seed,
+        undetected=sampling.undetected,
+        labels=labels,
+    )
+    return ScoreReport(
+        **dict(table),
+        macro_averages=tuple(macro_averages(frame, by, averaged, metrics, sampling)) if averaged else (),
+        tests=tuple(group_tests(frame, by, metrics, sampling)) if tests else (),
+        baselines=tuple(baseline_scores(frame, by, metrics, sampling)) if baselines else (),
+    )
+
+
+def _runs_frame(paths: list[Path], where: Resources, labels: Labels) -> polars.DataFrame:
+    from mbbq_gen.cli.loading import runs_frame
+
+    return runs_frame(paths, where, labels)
 
 
 def _jsonl_frame(path: Path, where: Resources, labels: Labels) -> polars.DataFrame:
@@ -93,18 +145,31 @@ def _jsonl_frame(path: Path, where: Resources, labels: Labels) -> polars.DataFra
         return observations_frame(observe_lines(lines, str(path), labels=labels, resources=where))
 
 
-def _write(path: Path, table: ScoreTable) -> None:
+def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, parquet: Path | None) -> None:
+    from mbbq_gen.report.score_files import write_scores
+
+    if len(paths) == 1:
+        _write(paths[0] / "scores.json", report)
+    if csv is not None:
+        write_scores(report, csv, "csv")
+    if parquet is not None:
+        write_scores(report, parquet, "parquet")
+
+
+def _write(path: Path, report: ScoreReport) -> None:
     try:
-        path.write_text(table.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        path.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         say(f"{path}: not written: {error.strerror or error}")
 
 
-def _show(table: ScoreTable, names: list[str]) -> None:
+def _show(report: ScoreReport, names: list[str]) -> None:
+    from mbbq_gen.report.statistics_tables import print_beside
     from mbbq_gen.report.tables import Notes, metric_table
 
     console = result_console()
-    notes = Notes(table)
-    console.print(metric_table(table, names, notes))
+    notes = Notes(report)
+    console.print(metric_table(report, names, notes))
+    print_beside(report, console)
     for line in notes.lines():
         console.print(line)

@@ -249,6 +249,7 @@ class _Whole:
         self.places: Counter[tuple[str, str, str, str, int]] = Counter()
         self.alignments: Counter[tuple[str, str, str, str, str]] = Counter()
         self.phrases: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+        self.patterns: dict[tuple[str, str, str], re.Pattern[str]] = {}
         self.parallel: set[str] = set()
 
     def see(self, instance: Instance) -> list[str]:
@@ -286,9 +287,14 @@ class _Whole:
             terms = instance.metadata.get("terms") or []
             people = [term for term, option in zip(terms, instance.options, strict=False) if option.role != "unknown"]
             self.phrases[where] |= {term.casefold() for term in people if len(term) > 2}
+            self.patterns.pop(where, None)
             return
-        text = f"{instance.context} {instance.question}".casefold()
-        if any(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text) for phrase in self.phrases[where]):
+        if not self.phrases[where]:
+            return
+        if where not in self.patterns:
+            phrases = "|".join(re.escape(phrase) for phrase in sorted(self.phrases[where]))
+            self.patterns[where] = re.compile(rf"(?<!\w)(?:{phrases})(?!\w)")
+        if self.patterns[where].search(f"{instance.context} {instance.question}".casefold()):
             yield "group_word_in_control"
 
     def _unparallel(self, instance: Instance) -> Iterator[str]:

@@ -146,13 +146,15 @@ def _nested(row: Mapping[str, Any], place: Place) -> dict[str, Any]:
         table, _, inner = name.partition(".")
         if table == "options" and inner:
             number, _, key = inner.partition(".")
-            options.setdefault(number, {})[key] = value
+            options.setdefault(number, {"role": None})[key] = value
         elif table == "metadata" and inner:
             metadata[inner] = value
         else:
             fields[name] = value
     if options:
         fields["options"] = [options[number] for number in sorted(options)]
+    if isinstance(fields.get("metadata"), dict):  # a column of Parquet has every row's names: null is not there
+        fields["metadata"] = {name: value for name, value in fields["metadata"].items() if value is not None}
     if metadata:
         fields["metadata"] = with_metadata(fields.get("metadata"), metadata, place)
     return fields

@@ -132,8 +132,9 @@ class Mapped:
                 found[ours] = self._translate(ours, found[ours], known, place)
         if self.field_map.metadata:
             extra = {
-                ours: self._get(row, theirs, place, f"metadata.{ours}")
+                ours: value
                 for ours, theirs in self.field_map.metadata.items()
+                if not is_empty(value := self._get(row, theirs, place, f"metadata.{ours}"))
             }
             found["metadata"] = with_metadata(found.get("metadata"), extra, place)
         if self.field_map.options is not None:
@@ -158,7 +159,7 @@ class Mapped:
             {
                 "role": _role(index, unknown, target),
                 "text": self._get(row, text, place, f"options.texts[{index}]"),
-                "group": None if group is None else self._get(row, group, place, f"options.groups[{index}]"),
+                "group": None if group is None else self._get(row, group, place, f"options.groups[{index}]") or None,
             }
             for index, (text, group) in enumerate(zip(where.texts, groups, strict=True))
         ]

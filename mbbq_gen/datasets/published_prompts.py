@@ -18,8 +18,8 @@ None of them is part of this project. What each release holds, and what the auth
   taken, as published_1 ….
 
 The text is what the authors would send, byte for byte, once our `{context} {option_a} …` are filled: labels are the
-authors' own and can't be chosen. Two things differ, both on load and recorded as quirks: options lose blanks at their
-edges, and control characters are removed.
+authors' own and can't be chosen. What differs: a message begins and ends without blanks; and, recorded as quirks when
+the questions were read, options have lost blanks at their edges and texts their control characters.
 """
 
 from __future__ import annotations
@@ -340,7 +340,7 @@ def _parse(found: _Found, path: Path) -> tuple[list[str], list[str]]:
 
 def _label_style(pieces: Sequence[str], slots: Sequence[str]) -> str | None:
     """The label style whose labels stand before the three options; the longest labels where several fit."""
-    heads = [pieces[slots.index(slot)].rstrip(" :.") for slot in SLOTS[2:]]
+    heads = [pieces[slots.index(slot)] for slot in SLOTS[2:]]
     for style, labels in sorted(LABEL_STYLES.items(), key=lambda entry: -len(entry[1][0])):
         if all(_ends_with(head, label) for head, label in zip(heads, labels, strict=True)):
             return style
@@ -348,9 +348,10 @@ def _label_style(pieces: Sequence[str], slots: Sequence[str]) -> str | None:
 
 
 def _ends_with(head: str, label: str) -> bool:
-    """Whether a label, and not the last letter of a word, stands at the end."""
-    before = head.removesuffix(label)
-    return before != head and not (label[0].isalnum() and before[-1:].isalnum())
+    """Whether a label, and not the last letter of a word, stands at the end, with blanks or marks behind it."""
+    before, found, behind = head.rpartition(label)
+    in_word = label[0].isalnum() and before[-1:].isalnum()
+    return bool(found) and not in_word and not behind.strip(" \t\n:.)")
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

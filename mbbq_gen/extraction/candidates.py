@@ -141,13 +141,13 @@ class MentionFinder:
                 and token.text not in options.outside
             ):
                 continue
-            mention = self._label_at(tokens, place, token, tail, options, place + 1 in starts)
+            mention = self._label_at(tokens, place, token, tail, options, before_text=place + 1 in starts)
             if mention is not None:
                 mentions.append(mention)
         return mentions
 
     def _label_at(
-        self, tokens: Sequence[Token], place: int, token: Token, tail: str, options: OptionSet, before_text: bool
+        self, tokens: Sequence[Token], place: int, token: Token, tail: str, options: OptionSet, *, before_text: bool
     ) -> Mention | None:
         found = self._option_of(token, options)
         if found is None:
@@ -155,7 +155,9 @@ class MentionFinder:
         index, shown_case, is_word = found
         gap_after = tokens[place + 1].gap if place + 1 < len(tokens) else tail
         end = self._end_behind_suffix(tokens, place, gap_after)
-        if end is None or _is_glued(tokens, place, gap_after, end, options, self._words.option_words):
+        if end is None or _is_glued(
+            tokens, place, gap_after, end=end, options=options, option_words=self._words.option_words
+        ):
             return None
         if end > place + 1:
             gap_after = tokens[end].gap if end < len(tokens) else tail
@@ -169,7 +171,7 @@ class MentionFinder:
             label=index,
             shown_case=shown_case,
         )
-        self._weigh(mention, tokens, gap_after, options, is_word, before_text)
+        self._weigh(mention, tokens, gap_after, options, is_word=is_word, before_text=before_text)
         if mention.barred:
             return None
         if index is None and mention.strength != "strong":
@@ -203,9 +205,11 @@ class MentionFinder:
         end = place + 1
         if end < len(tokens) and gap_after in {"'", "’", "‘", "`", "-", "‑", "", "-’"}:
             following = tokens[end].key
-            if following in self._words.suffixes or following in self._words.option_words_after:
-                end += 1
-            elif following in self._words.option_words:
+            if (
+                following in self._words.suffixes
+                or following in self._words.option_words_after
+                or following in self._words.option_words
+            ):
                 end += 1
             elif gap_after in {"'", "’", "‘", "`", "-", "‑"} or following.isascii():
                 return None
@@ -219,6 +223,7 @@ class MentionFinder:
         tokens: Sequence[Token],
         gap_after: str,
         options: OptionSet,
+        *,
         is_word: bool,
         before_text: bool,
     ) -> None:
@@ -294,12 +299,15 @@ class MentionFinder:
     # --- places -------------------------------------------------------------------------------------------------------
 
     def ordinals(self, tokens: Sequence[Token], options: OptionSet, earlier: Sequence[Mention]) -> list[Mention]:
-        """Options named by their place: "the second option", "the latter"."""
+        """Options named by their place: "the second option", "the latter"; a number that is a label means the label."""
         items = [WordItem(t.key, t.text, t.break_before, t.gap, place, place + 1) for place, t in enumerate(tokens)]
         best: dict[int, Mention] = {}
         for hit in self._ordinals.find(items):
             _, place, *bare = hit.rule.family.split(".")
             index = _place_option(place, options, [m for m in earlier if m.end <= hit.start])
+            if options.digits:
+                numbers = [t.key for t in tokens[hit.start : hit.end] if t.key in options.labels]
+                index = options.labels[numbers[0]] if numbers else index
             if index is None:
                 continue
             if hit.end < len(tokens) and ":" in tokens[hit.end].gap:
@@ -327,7 +335,7 @@ def _place_option(place: str, options: OptionSet, earlier: list[Mention]) -> int
 
 
 def _is_glued(
-    tokens: Sequence[Token], place: int, gap_after: str, end: int, options: OptionSet, option_words: frozenset[str]
+    tokens: Sequence[Token], place: int, gap_after: str, *, end: int, options: OptionSet, option_words: frozenset[str]
 ) -> bool:
     """Whether a letter is part of something longer: `AI`, `C&A`, `N/A`, `I'd`, `D.C.`."""
     token = tokens[place]
@@ -383,10 +391,10 @@ def _clusters(
                 continue
             between = range(last + 1, entry[0])
             joined = entry[0] - last <= 4 and all(tokens[i].key in skip for i in between)
-            if joined and all(_holds(tokens[i]) for i in range(last + 1, entry[0] + 1)):
-                if not _repeats(group, entry, option.content):
-                    group.append(entry)
-                    continue
+            held = joined and all(_holds(tokens[i]) for i in range(last + 1, entry[0] + 1))
+            if held and not _repeats(group, entry, option.content):
+                group.append(entry)
+                continue
         if group:
             mention = _mention_of(tokens, options, index, group)
             if mention is not None:

@@ -83,7 +83,7 @@ class Extractor:
         self._without: frozenset[str] = frozenset()
         self._option_sets: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], OptionSet] = {}
 
-    def extract(
+    def extract(  # noqa: PLR0917 - the contract's order
         self,
         response: str,
         options: Sequence[str],
@@ -98,7 +98,7 @@ class Extractor:
         analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
         return to_extraction(analysis)
 
-    def extract_without(
+    def extract_without(  # noqa: PLR0917 - the contract's order
         self,
         without: frozenset[str],
         response: str,
@@ -114,7 +114,7 @@ class Extractor:
         finally:
             self._without = frozenset()
 
-    def explain(
+    def explain(  # noqa: PLR0917 - the contract's order
         self,
         response: str,
         options: Sequence[str],
@@ -133,7 +133,7 @@ class Extractor:
         analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
         return explain_analysis(self, analysis, response, tuple(options), tuple(labels), resources or Resources())
 
-    def analyse(
+    def analyse(  # noqa: PLR0917 - the contract's order
         self,
         response: str,
         options: Sequence[str],
@@ -218,7 +218,7 @@ class Extractor:
                 token.end += offset
         return reading, tokens
 
-    def _read_aliases(
+    def _read_aliases(  # noqa: PLR0917 - the contract's order
         self,
         first: Analysis,
         aliases: Mapping[str, Sequence[str]],
@@ -268,9 +268,13 @@ class Extractor:
         if decision.outcome == "no_answer" and decision.rule in {"no_candidate", "conflict"}:
             if finish_reason == "length" or analysis.zoned.open_reasoning or self._breaks_off(analysis):
                 analysis.decision = Decision("truncated", None, "medium", "truncated")
-        elif decision.winner is not None and decision.winner.tier <= SINGLE and decision.outcome == "option":
-            if finish_reason == "length" or self._breaks_off(analysis):
-                analysis.decision = Decision("truncated", None, "low", "truncated", None, [decision.rule])
+        elif (
+            decision.winner is not None
+            and decision.winner.tier <= SINGLE
+            and decision.outcome == "option"
+            and (finish_reason == "length" or self._breaks_off(analysis))
+        ):
+            analysis.decision = Decision("truncated", None, "low", "truncated", None, [decision.rule])
 
     def _breaks_off(self, analysis: Analysis) -> bool:
         """Whether the text ends in the middle of a sentence: on a small word or an announcement without its answer."""
@@ -455,7 +459,7 @@ def extractor_version(names: Sequence[str], resources: Resources) -> str:
     return f"{ENGINE_VERSION}+{hashlib.sha256(' '.join(digests).encode()).hexdigest()[:12]}"
 
 
-def extract(
+def extract(  # noqa: PLR0917 - the contract's order
     response: str,
     options: Sequence[str],
     labels: Sequence[str],

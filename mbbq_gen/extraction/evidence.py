@@ -1,8 +1,8 @@
 """Weighs what every sentence of an answer says about the options.
 
-Each mention gets a standing: live, or out of the running with the reason (ruled out, spoken of in passing, asked, listed,
-somebody else's view, part of a statement that it can't be told). What is live, and every statement that it can't be told,
-becomes a piece of evidence with a tier: how firmly the writer commits to it.
+Each mention gets a standing: live, or out of the running with the reason (ruled out, spoken of in passing, asked,
+listed, somebody else's view, part of a statement that it can't be told). What is live, and every statement that it
+can't be told, becomes a piece of evidence with a tier: how firmly the writer commits to it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from mbbq_gen.extraction.tokens import COMMA, LINE, PARAGRAPH, SEMICOLON, SENTEN
 
 Tier = int
 SEVERAL, SINGLE, LEANING, COMMITTED, FINAL, STRUCTURED = 1, 2, 3, 4, 5, 6
-"""One mention among several or a mere possibility; the only one of its clause; an unknown statement, a guess, a contrast;
-an announced or whole-line answer; a last word; a value in a structure."""
+"""One mention among several or a mere possibility; the only one of its clause; an unknown statement, a guess, a
+contrast; an announced or whole-line answer; a last word; a value in a structure."""
 
 Standing = Literal[
     "live", "negated", "aside", "asked", "listed", "reported", "granted", "reason", "echo", "in_unknown", "struck"
@@ -266,9 +266,9 @@ def _rule_out(reading: Reading) -> None:
                 if family == "relations.negated" or name == "x":
                     outs.setdefault(place, hit)
     for statement in reading.statements:
-        hit = outs.get(statement.place)
-        if hit is not None and statement.standing in {"live", "listed"}:
-            statement.standing, statement.why = "negated", hit
+        denial = outs.get(statement.place)
+        if denial is not None and statement.standing in {"live", "listed"}:
+            statement.standing, statement.why = "negated", denial
             for index in statement.mention.options:
                 reading.rejected[index] = statement.place
 
@@ -282,7 +282,7 @@ def _grant(reading: Reading) -> None:
         if statement.standing != "live":
             continue
         same = [hit for hit in unknown if reading.clause[hit.start] == statement.clause]
-        if same and not (statement.mention.options == (reading.options.unknown,)):
+        if same and statement.mention.options != (reading.options.unknown,):
             statement.standing, statement.why = "in_unknown", same[0]
             continue
         before = [
@@ -302,7 +302,8 @@ def _grant(reading: Reading) -> None:
 
 
 def _granting(reading: Reading, statement: Statement, granted: list[Hit]) -> Hit | None:
-    """The "although" that grants a mention: the main clause, with a mention or unknown statement of its own, is elsewhere."""
+    """The "although" that grants a mention: the main clause, with a mention or unknown statement of its own, is
+    elsewhere."""
     for hit in granted:
         if reading.sentence[hit.start] != statement.sentence or statement.place < hit.start:
             continue
@@ -328,7 +329,7 @@ def _granting(reading: Reading, statement: Statement, granted: list[Hit]) -> Hit
 
 
 def _granted_behind(reading: Reading, statement: Statement) -> Hit | None:
-    """The "although" behind a mention, where the main clause behind it has a mention or unknown statement of its own."""
+    """The "although" behind a mention; the main clause has a mention or unknown statement of its own."""
     for hit in reading.hits_of("markers.concessive_after"):
         if reading.sentence[hit.start] != statement.sentence or statement.place >= hit.start:
             continue
@@ -427,7 +428,8 @@ def _introduces(gap: str) -> bool:
 
 
 def _label_fits(reading: Reading, statement: Statement, place: int, cue_end: int) -> bool:
-    """Whether an announced letter that may be a word is a label: right behind the cue, and nothing of its own behind it."""
+    """Whether an announced letter that may be a word is a label: right behind the cue, and nothing of its own behind
+    it."""
     mention = statement.mention
     if mention.kind == "ordinal" and mention.strength == "weak":
         return _closes(reading, place) and place - cue_end <= 2
@@ -454,39 +456,46 @@ def _closes(reading: Reading, place: int) -> bool:
 
 
 def _guess(reading: Reading) -> None:
-    """Hedges, forced choices and conclusions."""
+    """Hedges and forced choices."""
     by_place = {statement.place: statement for statement in reading.statements}
     for family, possible in (("hedges.possible", True), ("hedges.likely", False)):
         for hit in reading.hits_of(family):
-            targets = [by_place[place] for _, place in hit.slots]
-            if not hit.slots:
-                targets = [
-                    s for s in reading.statements if s.clause == reading.clause[hit.start] and s.place > hit.start
-                ]
-                targets = [s for s in targets if s.standing == "live"][:1]
-            for statement in targets:
-                if hit.slots and statement.mention.shown_case:
-                    statement.mention.strength = "bare" if _is_weak(statement) else statement.mention.strength
-                if statement.standing in {"live", "in_unknown", "listed"} and not _is_weak(statement):
-                    statement.guessed, statement.possible = True, possible
-                    if not possible:
-                        statement.standing = "live"
-                        _raise(statement, LEANING, "hedged", hit)
+            for statement in _hedged(reading, by_place, hit):
+                statement.guessed, statement.possible = True, possible
+                if not possible:
+                    statement.standing = "live"
+                    _raise(statement, LEANING, "hedged", hit)
     for hit in reading.hits_of("markers.forced_choice"):
-        sentence = reading.sentence[hit.start]
-        for statement in reading.statements:
-            if statement.place > hit.start and statement.sentence - sentence in {0, 1} and statement.standing == "live":
-                if statement.sentence != sentence and any(
-                    other.sentence == sentence and other.place > hit.start for other in reading.statements
-                ):
-                    break
-                if not _is_weak(statement) or _closes(reading, statement.place):
-                    statement.guessed = True
-                    statement.mention.strength = "strong"
-                    _raise(statement, LEANING, "forced", hit)
-                    if statement.tier == COMMITTED:
-                        statement.tier, statement.rule = LEANING, "forced"
-                    break
+        chosen = _forced(reading, hit)
+        if chosen is not None:
+            chosen.guessed = True
+            chosen.mention.strength = "strong"
+            _raise(chosen, LEANING, "forced", hit)
+            if chosen.tier == COMMITTED:
+                chosen.tier, chosen.rule = LEANING, "forced"
+
+
+def _hedged(reading: Reading, by_place: dict[int, Statement], hit: Hit) -> list[Statement]:
+    """The mentions that a hedge speaks of: those in its slots, else the first live one behind it in the clause."""
+    found = [by_place[place] for _, place in hit.slots]
+    if not hit.slots:
+        behind = [s for s in reading.statements if s.clause == reading.clause[hit.start] and s.place > hit.start]
+        found = [s for s in behind if s.standing == "live"][:1]
+    for statement in found:
+        if hit.slots and statement.mention.shown_case and _is_weak(statement):
+            statement.mention.strength = "bare"
+    return [s for s in found if s.standing in {"live", "in_unknown", "listed"} and not _is_weak(s)]
+
+
+def _forced(reading: Reading, hit: Hit) -> Statement | None:
+    """The mention that a forced choice leads to: the first live one in its sentence, else in the next."""
+    sentence = reading.sentence[hit.start]
+    behind = [s for s in reading.statements if s.place > hit.start and s.sentence - sentence in {0, 1}]
+    here = [s for s in behind if s.sentence == sentence]
+    for statement in here or behind:
+        if statement.standing == "live" and (not _is_weak(statement) or _closes(reading, statement.place)):
+            return statement
+    return None
 
 
 def _is_weak(statement: Statement) -> bool:
@@ -497,9 +506,9 @@ def _stand_alone(reading: Reading) -> None:
     """Mentions that are a whole sentence or head a line."""
     last = reading.sentence[-1] if reading.sentence else -1
     for statement in reading.statements:
-        if statement.standing != "live" or statement.mention.enumerates and statement.mention.kind == "label":
-            if not (statement.standing == "live" and len(reading.items) == 1):
-                continue
+        number = statement.mention.enumerates and statement.mention.kind == "label" and len(reading.items) > 1
+        if statement.standing != "live" or number:
+            continue
         outer = statement.sentence in {0, last} or reading.items[reading.starts[statement.sentence]].gap.strip(
             " \n*_"
         ).startswith(":")
@@ -652,7 +661,7 @@ def _evidence_of(reading: Reading, statement: Statement) -> Evidence:
     )
 
 
-def _hit_evidence(
+def _hit_evidence(  # noqa: PLR0917 - each of them is of another type
     reading: Reading,
     hit: Hit,
     tier: Tier,

@@ -67,7 +67,7 @@ DECISIONS: dict[str, str] = {
 """Rule → the decision where nothing won."""
 
 
-def explain_analysis(
+def explain_analysis(  # noqa: PLR0917 - each of them is of another type
     extractor: Extractor,
     analysis: Analysis,
     response: str,

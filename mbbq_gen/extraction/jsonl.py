@@ -1,7 +1,7 @@
 """Reads responses from JSON Lines and writes them back with their extractions: any responses, from anywhere.
 
 in:  {"id", "language", "options": […], "labels": […], "unknown_index": 2 | null, "response": "…",
-      optional "aliases": {"en": […]}, "prompt", "context", "question", "finish_reason"; anything else is carried through}
+          optional "aliases": {"en": […]}, "prompt", "context", "question", "finish_reason"; what else there is stays}
 out: the same object plus "outcome", "option", "confidence", "rule", "spans"
 """
 

@@ -1,4 +1,5 @@
-"""Evidence that is no sentence: ticks and crosses beside options, and the shares that a response gives to each of them."""
+"""Evidence that is no sentence: ticks and crosses beside options, and the shares that a response gives to each of
+them."""
 
 from __future__ import annotations
 

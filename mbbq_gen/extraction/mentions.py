@@ -29,7 +29,7 @@ class JoinWords:
     """Articles and other words that a mention takes in front of it."""
 
 
-def join(
+def join(  # noqa: PLR0917 - each of them is of another type
     tokens: Sequence[Token],
     labels: list[Mention],
     texts: list[Mention],
@@ -142,9 +142,7 @@ def _labels_text(mentions: list[Mention], place: int, tokens: Sequence[Token], w
             return True
         if not label.heads_line and not _ends_sentence(text, tokens):
             return False
-    if not agree and _names_again(mentions, place, tokens):
-        return False
-    return True
+    return agree or not _names_again(mentions, place, tokens)
 
 
 def _text_labelled(mentions: list[Mention], place: int, tokens: Sequence[Token], words: JoinWords) -> bool:
@@ -295,8 +293,9 @@ def to_items(tokens: Sequence[Token], mentions: Sequence[Mention]) -> list[Item]
 def find_lists(items: Sequence[Item], options: OptionSet, small: frozenset[str]) -> set[int]:
     """Items that are part of a mere list of the options, by place in the row.
 
-    A list is a run of labelled texts in display order from the first option on that leaves out at most one, a run of lines
-    that are all the texts in order, or one mention that joins all options. Inside a line only small words part the entries.
+    A list is a run of labelled texts in display order from the first option on that leaves out at most one, a run of
+    lines that are all the texts in order, or one mention that joins all options. Inside a line only small words part
+    the entries.
     """
     need = options.count if options.count < 3 else options.count - 1
     listed = {
@@ -329,7 +328,8 @@ def _is_labelled(items: Sequence[Item], place: int) -> bool:
     mention = item.mention
     if mention.kind == "label_text":
         return mention.label == mention.options[0]
-    return mention.heads_line and mention.kind == "label" and mention.strength == "strong"
+    alone = place + 1 == len(items) or items[place + 1].break_before >= LINE
+    return mention.heads_line and mention.kind == "label" and mention.strength == "strong" and not alone
 
 
 def _discussed(items: Sequence[Item], need: int) -> set[int]:

@@ -1,8 +1,9 @@
 """Brings texts to one form for comparing, and remembers where every character stood in the raw text.
 
-Two steps. `normalise` mends a whole text and keeps its case: NFKC (full-width and circled letters, ligatures), invisible
-characters dropped, emoji letters to plain ones. `loose_key` is what words are compared by: case folded, accents dropped
-in the scripts where they are often left out (never in Indic scripts, where marks are spelling), the Turkish i's made one.
+Two steps. `normalise` mends a whole text and keeps its case: NFKC (full-width and circled letters, ligatures),
+invisible characters dropped, emoji letters to plain ones. `loose_key` is what words are compared by: case folded,
+accents dropped in the scripts where they are often left out (never in Indic scripts, where marks are spelling), the
+Turkish i's made one.
 """
 
 from __future__ import annotations

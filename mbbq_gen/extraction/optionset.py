@@ -1,4 +1,5 @@
-"""The options of one question, prepared for being found: their labels, and their words with the language's inflection."""
+"""The options of one question, prepared for being found: their labels, and their words with the language's
+inflection."""
 
 from __future__ import annotations
 
@@ -116,7 +117,7 @@ class OptionSet:
     stop: frozenset[str] = field(default_factory=frozenset)
 
 
-def build_options(
+def build_options(  # noqa: PLR0917 - each of them is of another type
     options: tuple[str, ...],
     labels: tuple[str, ...],
     unknown: int | None,
@@ -193,8 +194,8 @@ def _word_index(
 ) -> tuple[dict[str, tuple[tuple[int, str, Match], ...]], dict[int, frozenset[str]]]:
     """Forms → options, and the words that tell options apart.
 
-    A stem counts only where no two different words of different options share it: `amigo` and `amiga` as two options keep
-    their endings, `amigo` alone may become `amiga`.
+    A stem counts only where no two different words of different options share it: `amigo` and `amiga` as two options
+    keep their endings, `amigo` alone may become `amiga`.
     """
     owners: dict[str, set[tuple[int, str]]] = {}
     for option in texts:

@@ -1,7 +1,7 @@
 """The schema of `extractors/xx.toml` (how answers are read in a language) and of `extractors/_shared.toml`.
 
-Every list of phrases uses the pattern language of `mbbq_gen.extraction.patterns`; word lists hold plain words. What a list
-means is said here, once; the packs only fill them.
+Every list of phrases uses the pattern language of `mbbq_gen.extraction.patterns`; word lists hold plain words. What a
+list means is said here, once; the packs only fill them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Labels(Pack):
     """Words that make a label of the letter behind them: option, answer, letter…"""
     option_words_after: Words = ()
     """Words that make a label of the letter before them (Turkish şıkkı)."""
-    names: dict[Text, Words] = {}
+    names: dict[Text, Words] = Field(default_factory=dict)
     """Letters as they are spelled out: `B = ["be"]`; read only where a label is expected."""
     stray: Words = ()
     """Labels that are words of the language: they need brackets, a cue or a line of their own."""
@@ -52,7 +52,7 @@ class Labels(Pack):
 class Ordinals(Pack):
     """Options named by their place."""
 
-    places: dict[Slug, Words] = {}
+    places: dict[Slug, Words] = Field(default_factory=dict)
     """`p1`…`p10`, `last`, `middle`, `former`, `latter` → the words for it."""
     nouns: Words = ()
     """Words that an ordinal belongs to when it means an option: option, answer, one…"""
@@ -60,7 +60,7 @@ class Ordinals(Pack):
     """Whether the noun follows the ordinal, precedes it, or both are heard."""
     joiners: Words = ()
     """Words between an ordinal and its noun: the last `of the three` options."""
-    cardinals: dict[Slug, Words] = {}
+    cardinals: dict[Slug, Words] = Field(default_factory=dict)
     """`p1`… → number words that name a place behind a noun: option two."""
 
 
@@ -130,7 +130,8 @@ class Unknown(Pack):
     """Saying that it can't be told, and declining."""
 
     short: Phrases = ()
-    """Short wordings that are an answer of their own: `unclear`, `not specified`; they need a cue or a whole sentence."""
+    """Short wordings that are an answer of their own: `unclear`, `not specified`; they need a cue or a whole
+    sentence."""
     statement: Phrases = ()
     """Statements wherever they stand: `the text does not say who`."""
     refusal: Phrases = ()

@@ -32,6 +32,7 @@ from mbbq_gen.extraction.tokens import COMMA, SEMICOLON, SENTENCE, tokenise
 
 MAX_GAP = 6
 _PIECE = regex.compile(r"\{([a-z])\}|…(\d?)|[()|?:^$,]|\*?=?[^\s(){}|?:^$…*,]+\*?")
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}'’-]+")
 
 Slots = tuple[tuple[str, int], ...]
 """Slot name and the item that it took, in order."""
@@ -210,8 +211,8 @@ def _steps(piece: str, phrase: str) -> tuple[Step, ...]:
         return (("slot", piece[1:-1]),)
     word = piece.removeprefix("*").removeprefix("=").removesuffix("*")
     words = tokenise(word)
-    if not words:
-        return ()
+    if not words or not _WORD.fullmatch(word):
+        raise PackError(f"pattern {phrase!r}: {piece!r} is no word and no sign of the pattern language")
     steps: list[Step] = [("word", token.key) for token in words]
     if piece.startswith("="):
         steps = [("strict", token.text.casefold()) for token in words]
@@ -268,11 +269,12 @@ _COMMAS = frozenset(",،、，")
 _COLON_SIGNS = frozenset(":：=→⇒–—\n")
 
 _PARTS, _COMMA_SIGN, _SENTENCE, _BEGINS, _COLON, _ENDS = (1 << bit for bit in range(6))
-"""What stands before an item: a comma or more, a comma sign, a sentence end, the beginning of a sentence, a colon; _ENDS: a
-semicolon or more, or nothing follows at all."""
+"""What stands before an item: a comma or more, a comma sign, a sentence end, the beginning of a sentence, a colon;
+_ENDS: a semicolon or more, or nothing follows at all."""
 
 Symbol = tuple[str, str, bool, int]
-"""What the automaton sees of an item: its key and accented key if patterns know them, whether it is a mention, its gap."""
+"""What the automaton sees of an item: its key and accented key if patterns know them, whether it is a mention, its
+gap."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,7 +1,8 @@
 """Decides what an answer means, from the evidence in it.
 
-The firmest tier wins, and inside it the last statement; a later statement of a lower tier never overrides a firmer one. So a
-conclusion beats the opening, and a reason behind an answer does not. A correction resets what came before it.
+The firmest tier wins, and inside it the last statement; a later statement of a lower tier never overrides a firmer
+one. So a conclusion beats the opening, and a reason behind an answer does not. A correction resets what came before
+it.
 """
 
 from __future__ import annotations
@@ -32,9 +33,8 @@ def resolve(reading: Reading, question_words: frozenset[str]) -> Decision:
         len(labels) == len(reading.items) > 1
         and all(mention.kind == "label" for mention in labels)
         and not _is_ticked(reading)
-    ):
-        if len({mention.options for mention in labels}) > 1:
-            return Decision("multiple", None, "medium", "multiple:labels_only")
+    ) and len({mention.options for mention in labels}) > 1:
+        return Decision("multiple", None, "medium", "multiple:labels_only")
     evidence = _after_correction(reading)
     firm = [piece for piece in evidence if piece.tier >= SINGLE]
     if not firm:

@@ -16,7 +16,7 @@ from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
 
 
-def strict_letter(
+def strict_letter(  # noqa: PLR0917 - the contract's order
     response: str,
     options: Sequence[str],
     labels: Sequence[str],
@@ -38,7 +38,7 @@ def strict_letter(
     return Extraction(outcome="no_answer", rule="strict_letter")
 
 
-def first_letter(
+def first_letter(  # noqa: PLR0917 - the contract's order
     response: str,
     options: Sequence[str],
     labels: Sequence[str],
@@ -61,7 +61,7 @@ def first_letter(
     return _option(cores[match.group()], "first_letter", match.start(), match.group())
 
 
-def mbbq_like(
+def mbbq_like(  # noqa: PLR0917 - the contract's order
     response: str,
     options: Sequence[str],
     labels: Sequence[str],
@@ -75,9 +75,9 @@ def mbbq_like(
 ) -> Extraction:
     """Our retelling of the stages of MBBQ's released reader, with its known flaws, none of its code or lists.
 
-    In this order: an option text at the beginning; the label behind a few words such as "answer" or before them; a wording
-    of not knowing anywhere; exactly one option text anywhere; a label at the beginning; then, the flaw that makes half of
-    its wrong choices, the very first or last character of the response if it is a label; at last exactly one label anywhere.
+    In this order: an option text at the beginning; the label beside a word such as "answer"; a wording of not knowing
+    anywhere; exactly one option text anywhere; then, the flaw that makes half of its wrong choices, the very first or
+    last character of the response if it is a label; at last exactly one label anywhere.
     """
     if not response.strip():
         return Extraction(outcome="empty", rule="empty")

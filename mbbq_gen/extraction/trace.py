@@ -32,7 +32,7 @@ class Candidate(Record):
     """Something in the response that could have been the answer."""
 
     kind: str
-    """`label`, `text`, `label_text`, `ordinal`, `outside`, `unknown`, `refusal`, `several`, `neither` or a structure."""
+    """`label`, `text`, `label_text`, `ordinal`, `outside`, `unknown`, `refusal`, `several` or `neither`."""
     options: tuple[int, ...]
     """The options that it means; several where they are joined; none where it is not on offer."""
     span: tuple[int, int]

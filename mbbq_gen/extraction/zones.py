@@ -167,8 +167,8 @@ def squeeze(text: str) -> str:
 def find_echo(body: str, prompt: str, options: tuple[str, ...]) -> list[Zone]:
     """Lines and sentences of the prompt that the response repeats.
 
-    A line that is an option, with its label or not, is an answer unless it goes on an echo that has begun: the line before
-    it in the response is also the line before it in the prompt.
+    A line that is an option, with its label or not, is an answer unless it goes on an echo that has begun: the line
+    before it in the response is also the line before it in the prompt.
     """
     known = _squeezed_prompt(prompt)
     option_texts = tuple(squeeze(option) for option in options)

@@ -1,5 +1,7 @@
 """Kinds of models that can be asked, one module a kind, found by the names `kind:model` through a lazy registry."""
 
+import os
+
 from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions, request_key
 from mbbq_gen.providers.registry import ModelEntry, OptionEntry, list_models, open_provider, options_of
 
@@ -14,3 +16,8 @@ __all__ = [
     "options_of",
     "request_key",
 ]
+
+# Torch's threads spin while they wait for each other. Where other programs want the same cores, the one that is waited
+# for does not get to run, and a model becomes ten times slower and more. Sleeping costs a few hundredths on an idle
+# machine. It has to be said before torch is first imported, and this is imported earlier wherever we import torch.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -73,24 +73,20 @@ def read_answer(answered: Answered, extractor: Extractor) -> Extraction:
 def observations(
     store: RunStore, versions: Mapping[str, Sequence[str]], model: str, labels: Labels = "published"
 ) -> polars.DataFrame:
-    """The observations of all answers that these extractor versions have read, a language's in plan order."""
+    """The observations of all answers that these extractor versions, by language, have read, in plan order."""
     import polars as pl
 
-    parts = [
-        _answers(batch, model, version)
-        for language, extractors in sorted(versions.items())
-        for version in extractors
-        for batch in store.answer_rows(version, language)
-    ]
+    parts = [_answers(batch, model) for batch in store.answer_rows(versions)]
     answers = pl.concat(parts) if parts else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
     return observations_from_columns(store.instances(), answers, labels)
 
 
-def _answers(batch: list[tuple[str, str, str]], model: str, extractor: str) -> polars.DataFrame:
+def _answers(batch: list[tuple[str, str, str, str]], model: str) -> polars.DataFrame:
     """Rows of the store as a table of answers; what was shown and read is parsed once for each different text."""
     import polars as pl
 
-    rows = pl.DataFrame(batch, schema=dict.fromkeys(("instance_key", "shown", "read"), pl.String), orient="row")
+    names = ("instance_key", "shown", "read", "extractor")
+    rows = pl.DataFrame(batch, schema=dict.fromkeys(names, pl.String), orient="row")
     shown = pl.DataFrame(
         [
             (text, variant, style, json.dumps(order))
@@ -106,4 +102,4 @@ def _answers(batch: list[tuple[str, str, str]], model: str, extractor: str) -> p
         orient="row",
     )
     joined = rows.join(shown, on="shown", maintain_order="left").join(read, on="read", maintain_order="left")
-    return joined.with_columns(model=pl.lit(model), extractor=pl.lit(extractor)).select(ANSWER_COLUMNS)
+    return joined.with_columns(model=pl.lit(model)).select(ANSWER_COLUMNS)

@@ -11,7 +11,7 @@ Presentations that send the very same request share one response: it is asked, a
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -309,18 +309,19 @@ class RunStore:
             )
             yield from _parse_joined(rows)
 
-    def answer_rows(self, extractor: str, language: str) -> Iterator[list[tuple[str, str, str]]]:
-        """What was read by an extractor version in a language, in batches of (instance key, shown, read).
+    def answer_rows(self, extractors: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, str, str, str]]]:
+        """What these extractor versions, by language, have read: batches of (instance key, shown, read, extractor).
 
-        `shown` is the JSON list [variant, label style, order], `read` is [outcome, option, confidence]: a run has
-        few different ones, so whoever counts a million answers parses each only once.
+        In plan order. `shown` is the JSON list [variant, label style, order], `read` is [outcome, option, confidence]:
+        a run has few different ones, so whoever counts a million answers parses each only once.
         """
+        wanted = [(language, version) for language, versions in extractors.items() for version in versions]
         rows = self._db.execute(
             "SELECT p.instance_key, json_extract(p.record, '$.variant', '$.label_style', '$.order'),"
-            " json_extract(e.record, '$.outcome', '$.option', '$.confidence') FROM presentations p"
-            " JOIN extractions e ON e.presentation_id = p.presentation_id AND e.extractor = ?"
-            " WHERE p.language = ? ORDER BY p.number",
-            (extractor, language),
+            " json_extract(e.record, '$.outcome', '$.option', '$.confidence'), e.extractor FROM presentations p"
+            " JOIN extractions e ON e.presentation_id = p.presentation_id WHERE (p.language, e.extractor) IN"
+            f" (VALUES {', '.join(['(?, ?)'] * len(wanted)) or '(NULL, NULL)'}) ORDER BY p.number, e.extractor",
+            [text for pair in wanted for text in pair],
         )
         while batch := rows.fetchmany(_BATCH * 100):
             yield batch

@@ -173,8 +173,9 @@ def _compare_group(
     bias = frame.filter(pl.col("split") == "bias")
     levels = sorted(str(level) for level in bias[column].drop_nulls().unique().to_list())
     if len(levels) < 2:
-        inside = ", ".join(f"{name} {value}" for name, value in within.items()) or "the runs"
-        raise UsageError(f"--across {across}: {inside} holds {len(levels)} of them in the bias split; two are needed")
+        inside = "".join(f" of {name} {value}" for name, value in within.items())
+        found = f"{len(levels)} of it ({', '.join(levels) or 'none'}) in the bias split{inside}"
+        raise UsageError(f"--across {across}: {found}; give runs with two or more")
     frame = frame.filter(pl.col(column).cast(pl.String).is_in(levels))
     shared, left_out = _shared_templates(bias, column, levels)
     matched = _selection(frame, across, shared, select or "above-chance") if _has_control(frame) or select else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.presentation import LABEL_STYLES
 from mbbq_gen.records import DETECTED, NOT_HAD, Record
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from mbbq_gen.scoring.cells import Array
 
+DEFAULT_METRICS = ("mbbq_bias_ambiguous", "diff_bias_disambiguated")
 ROLES = ("target", "non_target", "unknown")
 ORDERS = tuple("-".join(order) for order in permutations(ROLES))
 """The six orders in which the roles can stand, as `Observation.order` writes them."""
@@ -105,6 +106,20 @@ class PositionReport(Record):
     """How far the share of any role at any place is from a third, at most: 0 for balanced orders."""
     scores: tuple[BalancedScore, ...]
     unknown_wordings: tuple[UnknownWording, ...]
+
+
+class PositionTable(Record):
+    """Reports with the settings that made them: what `mbbq-gen position --json` writes."""
+
+    schema_version: Literal["mbbq-gen.position/1"] = "mbbq-gen.position/1"
+    interval: float
+    resamples: int
+    seed: int
+    undetected: str
+    signs: dict[str, str]
+    """Metric → what a positive, or a high, value says."""
+    preference_sign: str = "above 0: the place is chosen more often than the roles and orders predict"
+    groups: tuple[PositionReport, ...]
 
 
 def position_reports(

@@ -1,10 +1,10 @@
 """The smallest difference that a run could find, from how much templates, languages and wordings vary.
 
-With N templates, K wordings and m answers to each template in each wording, the variance of
+With N templates, K wordings and A answers in each wording, the variance of
 
-    one score                              (σ²_T + σ²_TL) / N + σ²_W / K + σ²_TW / (N · K) + σ² / (N · K · m)
-    a difference between two languages     2 · (σ²_TL / N + σ²_LW / K + σ² / (N · K · m))
-    a difference between two wordings      2 · (σ²_TW / N + σ² / (N · m))
+    one score                              (σ²_T + σ²_TL) / N + σ²_W / K + σ²_TW / (N · K) + σ² / (K · A)
+    a difference between two languages     2 · (σ²_TL / N + σ²_LW / K + σ² / (K · A))
+    a difference between two wordings      2 · (σ²_TW / N + σ² / A)
 
 where σ²_T is that of templates, σ²_TL of template × language, σ²_W of wordings, σ²_TW of template × wording, σ²_LW of
 language × wording, and σ² that of one answer. The smallest difference that a two-sided test at level α finds with the
@@ -30,12 +30,12 @@ class BenchmarkShape(Record):
     effective_share: float
     """Effective over plain number of templates: 1 where all are of one size."""
     questions: float
-    """Ambiguous questions with a single target of the middle template."""
+    """Ambiguous questions with a single target to a template, on average."""
 
 
 SHAPES: dict[str, BenchmarkShape] = {
     "starter": BenchmarkShape(templates=24, effective_share=1.0, questions=12),
-    "mbbq": BenchmarkShape(templates=98, effective_share=0.39, questions=24),
+    "mbbq": BenchmarkShape(templates=98, effective_share=0.39, questions=51.4),
 }
 """Counted from the benchmarks' own files."""
 
@@ -85,7 +85,7 @@ class PowerTable(Record):
     effective_templates: float
     variants: int
     questions: float
-    """Answers that count for the metric to each template in each wording."""
+    """Answers that count for the metric to a template in one wording, on average."""
     level: float
     power: float
     assumptions: VarianceAssumptions
@@ -122,7 +122,7 @@ def power_table(
         raise UsageError(
             f"--templates {templates}, --variants {variants}: at least 2 templates and 1 wording are needed"
         )
-    variances = _variances(assumptions, effective, variants, asked)
+    variances = _variances(assumptions, effective, variants, templates * asked)
     reach = _reach(effective, level, power)
     return PowerTable(
         benchmark=benchmark,
@@ -141,19 +141,17 @@ def power_table(
     )
 
 
-def _variances(sd: VarianceAssumptions, templates: float, variants: int, questions: float) -> dict[Question, float]:
+def _variances(sd: VarianceAssumptions, templates: float, variants: int, answers: float) -> dict[Question, float]:
     one = (
         (sd.template**2 + sd.template_language**2) / templates
         + sd.wording**2 / variants
         + sd.template_wording**2 / (templates * variants)
-        + sd.answer**2 / (templates * variants * questions)
+        + sd.answer**2 / (variants * answers)
     )
     languages = 2 * (
-        sd.template_language**2 / templates
-        + sd.language_wording**2 / variants
-        + sd.answer**2 / (templates * variants * questions)
+        sd.template_language**2 / templates + sd.language_wording**2 / variants + sd.answer**2 / (variants * answers)
     )
-    wordings = 2 * (sd.template_wording**2 / templates + sd.answer**2 / (templates * questions))
+    wordings = 2 * (sd.template_wording**2 / templates + sd.answer**2 / answers)
     return {"one score against 0": one, "two languages": languages, "two wordings": wordings}
 
 
@@ -183,4 +181,4 @@ def _answer_sd(table: VarianceTable) -> float:
     if table.chance is not None:
         return table.chance.sd
     most = max(table.components, key=lambda component: component.factor.count("×"))
-    return most.sd * table.answers_per_cell**0.5
+    return float(most.sd * table.answers_per_cell**0.5)

@@ -76,6 +76,20 @@ class RankStability(Record):
     """Friedman's test that the levels do not rank the models at all."""
 
 
+class RobustnessTable(Record):
+    """Reports with the settings that made them: what `mbbq-gen robustness --json` writes."""
+
+    schema_version: Literal["mbbq-gen.robustness/1"] = "mbbq-gen.robustness/1"
+    interval: float
+    resamples: int
+    seed: int
+    undetected: str
+    signs: dict[str, str]
+    """Metric → what a positive, or a high, value says."""
+    groups: tuple[RobustnessReport, ...]
+    ranks: tuple[RankStability, ...]
+
+
 def robustness_reports(
     frame: polars.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: Sampling
 ) -> list[RobustnessReport]:

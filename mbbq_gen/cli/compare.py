@@ -1,0 +1,75 @@
+"""`mbbq-gen compare`: does a bias differ between languages, models, wordings or extractors?"""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+import typer
+
+from mbbq_gen.cli.options import Json, Packs, example, one_of, resources, result_console
+from mbbq_gen.cli.statistics_options import (
+    Interval,
+    LabelChoice,
+    MetricNames,
+    Resamples,
+    RunPaths,
+    Seed,
+    UndetectedChoice,
+    metrics_of,
+    sampling_of,
+    several,
+)
+
+
+@example(
+    "  mbbq-gen compare my-run --across language --select above-chance\n"
+    "  mbbq-gen compare run-a run-b --across model --metric mbbq_bias_ambiguous --json"
+)
+def compare(
+    run_paths: RunPaths,
+    across: Annotated[str, typer.Option(help="What is compared: language, model, variant or extractor.")],
+    metric: MetricNames = None,
+    select: Annotated[
+        str | None,
+        typer.Option(
+            help="Only templates that the model can do in all languages (models, …) compared, by its control answers: "
+            "above-chance, or above-chance-exact (significantly so)."
+        ),
+    ] = None,
+    labels: LabelChoice = "published",
+    undetected: UndetectedChoice = "discard",
+    interval: Interval = 0.95,
+    resamples: Resamples = 2000,
+    seed: Seed = 0,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Compares a bias across languages, models, wordings or extractors, paired by template.
+
+    Shows each score beside its control score, the tests over all, every pair with its paired difference, and what could
+    explain it: ability, control, detection, position. Differences are first minus second; above 0, the first leans more
+    to the stereotype. Where there are several models, benchmarks or languages beside what is compared, each is compared
+    for itself.
+    """
+    from mbbq_gen.cli.loading import runs_frame
+    from mbbq_gen.report.statistics_tables import print_comparisons
+    from mbbq_gen.scoring import Labels
+    from mbbq_gen.statistics.ability import Selection
+    from mbbq_gen.statistics.comparison import ACROSS, DEFAULT_METRICS
+    from mbbq_gen.statistics.comparison import compare as compute
+
+    level = one_of("thing to compare across", across, ACROSS)
+    selection = one_of("selection", select, get_args(Selection)) if select else None
+    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), sampling_of(interval, resamples, seed, undetected)
+    frame = runs_frame(
+        run_paths,
+        resources(packs),
+        one_of("labels", labels, get_args(Labels)),
+        all_extractors=level == "extractor",
+    )
+    within = [name for name in several(frame, "model", "benchmark", "language") if name != level]
+    table = compute(frame, level, metrics, within=within, select=selection, sampling=sampling)
+    if as_json:
+        typer.echo(table.model_dump_json(indent=2))
+    else:
+        print_comparisons(table, result_console())

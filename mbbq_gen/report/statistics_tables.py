@@ -1,0 +1,336 @@
+"""Comparisons, robustness, position and power as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mbbq_gen.report.tables import DASH, number, share
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from mbbq_gen.statistics.comparison_table import Comparison, ComparisonTable, MetricComparison, PairDifference
+    from mbbq_gen.statistics.components import VarianceTable
+    from mbbq_gen.statistics.panel import EstimateScore
+    from mbbq_gen.statistics.position import PositionTable
+    from mbbq_gen.statistics.power import PowerTable
+    from mbbq_gen.statistics.robustness import RobustnessReport, RobustnessTable
+    from mbbq_gen.statistics.score_report import ScoreReport
+    from mbbq_gen.statistics.significance import TestResult
+
+
+def estimate(score: EstimateScore) -> str:
+    """A signed score with its interval: `+0.08 [-0.02, +0.17]`."""
+    text = number(score.value, signed=True)
+    if score.low is not None and score.high is not None:
+        text += f" [{number(score.low, signed=True)}, {number(score.high, signed=True)}]"
+    return text
+
+
+def p_text(p_value: float | None) -> str:
+    """A p value: `0.031`, `<0.001`, or a dash."""
+    if p_value is None:
+        return DASH
+    return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def test_text(test: TestResult) -> str:
+    """One test in a line: name, unit, statistic, p, effect, or why there is none."""
+    name = test.test.replace("_", " ")
+    if test.p_value is None:
+        return f"{name} ({test.unit}s): {test.reason}"
+    effect = "" if test.effect is None else f", {test.effect_name} {test.effect:+.2f}"
+    exact = ", exact" if test.is_exact else ""
+    statistic = "" if test.statistic is None else f"{test.statistic_name} {test.statistic:.3g}, "
+    return f"{name} ({test.n:,} {test.unit}s): {statistic}p {p_text(test.p_value)}{exact}{effect}"
+
+
+test_text.__test__ = False  # type: ignore[attr-defined]  # not a test of pytest, whatever its name
+
+
+def _plain_table(titles: Iterable[str], *, right: Sequence[str] = ()) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for title in titles:
+        table.add_column(title, justify="right" if title in right else "left", overflow="fold")
+    return table
+
+
+def group_name(group: Mapping[str, str | None]) -> str:
+    """A group's values in words."""
+    return ", ".join(f"{name} {value if value is not None else DASH}" for name, value in group.items())
+
+
+# --- compare ---------------------------------------------------------------------------------------------------------
+
+
+def print_comparisons(table: ComparisonTable, console: Console) -> None:
+    """Every comparison, one metric after the other, with what it is read beside."""
+    for comparison in table.comparisons:
+        if comparison.within:
+            console.print(f"\n{group_name(comparison.within)}")
+        _print_selection(comparison, console)
+        for metric in comparison.metrics:
+            console.print(
+                f"\n{metric.metric} across {comparison.across}: {metric.n_templates} templates in all of them"
+            )
+            console.print(f"({metric.sign})\n")
+            console.print(_level_table(comparison.across, metric))
+            console.print("\n".join(f"all: {test_text(test)}" for test in metric.overall))
+            console.print()
+            console.print(_pair_table(metric.pairs))
+            for pair in metric.pairs:
+                if pair.warnings:
+                    console.print(f"{pair.first} − {pair.second}: {', '.join(pair.warnings)}")
+        _print_agreement(comparison, console)
+        for code, sentence in comparison.warnings.items():
+            console.print(f"{code}: {sentence}")
+    console.print(
+        f"\n{table.sign}. Intervals: {table.interval:.0%}, bootstrap over templates ({table.resamples:,} resamples, "
+        f"seed {table.seed}); undetected answers: {table.undetected}. p (Holm): permutation of whole templates, "
+        "corrected for the number of pairs."
+    )
+
+
+def _print_selection(comparison: Comparison, console: Console) -> None:
+    for found, what in ((comparison.selection, "compared on"), (comparison.matched, "matched: on")):
+        if found is None or (found is comparison.matched and comparison.selection is not None):
+            continue
+        each = ", ".join(f"{level} {count}" for level, count in found.above_chance)
+        console.print(
+            f"{what} {found.n_kept} of {found.n_templates} templates: {found.selection} on disambiguated control "
+            f"questions in all ({each})"
+        )
+    if comparison.templates_left_out:
+        console.print(f"{len(comparison.templates_left_out)} templates are not in all of them and left out")
+
+
+def _level_table(across: str, metric: MetricComparison) -> Table:
+    titles = (across, "items", "read", "acc.", "control\nacc.", "score", "p ≠ 0", "on control", "score − control")
+    table = _plain_table(titles, right=("items", "read", "acc.", "control\nacc.", "p ≠ 0"))
+    for level in metric.levels:
+        table.add_row(
+            level.level,
+            f"{level.n_items:,}",
+            share(level.detection_rate),
+            number(level.accuracy),
+            number(level.control_accuracy),
+            estimate(level.score),
+            p_text(level.tests[0].p_value) if level.tests else DASH,
+            estimate(level.control),
+            estimate(level.adjusted),
+        )
+    return table
+
+
+def _pair_table(pairs: Sequence[PairDifference]) -> Table:
+    titles = ("difference", "value", "p (Holm)", "d_z", "minus control", "matched", "naming part", "lean part")
+    table = _plain_table(titles, right=("p (Holm)", "d_z"))
+    table.columns[0].no_wrap = True
+    for pair in pairs:
+        permutation = pair.tests[0]
+        table.add_row(
+            f"{pair.first} − {pair.second}",
+            estimate(pair.difference),
+            p_text(permutation.p_adjusted),
+            DASH if permutation.effect is None else f"{permutation.effect:+.2f}",
+            estimate(pair.adjusted),
+            estimate(pair.matched),
+            estimate(pair.parts.naming) if pair.parts else DASH,
+            estimate(pair.parts.lean) if pair.parts else DASH,
+        )
+    return table
+
+
+def _print_agreement(comparison: Comparison, console: Console) -> None:
+    table = _plain_table(("same questions", "context", "pairs", "same role", "Cohen's kappa"), right=("pairs",))
+    for pair in comparison.agreement:
+        if pair.n_pairs:
+            name = f"{pair.first}, {pair.second}" + (" (other orders)" if pair.orders_differ else "")
+            table.add_row(name, pair.condition, f"{pair.n_pairs:,}", estimate(pair.equal_share), estimate(pair.kappa))
+    if table.row_count:
+        console.print()
+        console.print(table)
+
+
+# --- robustness ------------------------------------------------------------------------------------------------------
+
+
+def print_robustness(table: RobustnessTable, console: Console) -> None:
+    """Spread, flips and variance components of every group, then the ranks of models."""
+    for report in table.groups:
+        console.print(f"\n{group_name(report.group) or 'all answers'}: {report.n_items:,} items\n")
+        console.print(_spread_table(report))
+        console.print()
+        console.print(_flip_table(report))
+        for components in report.components:
+            _print_components(components, console)
+        for note in report.notes:
+            console.print(f"note: {note}")
+    for rank in table.ranks:
+        w = DASH if rank.kendall_w is None else f"{rank.kendall_w:.2f}"
+        console.print(f"ranks of {len(rank.models)} models by {rank.metric} over {rank.factor}: Kendall's W {w}")
+        console.print(f"  {test_text(rank.test)}")
+    _print_signs(table.signs, console)
+
+
+def _print_signs(signs: Mapping[str, str], console: Console) -> None:
+    """How the signs of the metrics read, one line for those that read alike."""
+    names: dict[str, list[str]] = {}
+    for name, sign in signs.items():
+        names.setdefault(sign, []).append(name)
+    console.print()
+    for sign, alike in names.items():
+        console.print(f"{', '.join(alike)}: {sign}", soft_wrap=True)
+
+
+def _spread_table(report: RobustnessReport) -> Table:
+    titles = ("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
+    table = _plain_table(titles, right=("values", "sd", "min", "max", "p (differ)"))
+    for spread in report.spreads:
+        table.add_row(
+            spread.metric,
+            spread.factor,
+            str(len(spread.levels)),
+            estimate(spread.mean),
+            number(spread.sd),
+            number(spread.lowest, signed=True),
+            number(spread.highest, signed=True),
+            f"{number(spread.worst, signed=True)} ({spread.worst_level})",
+            p_text(spread.tests[0].p_value),
+        )
+    return table
+
+
+def _flip_table(report: RobustnessReport) -> Table:
+    titles = ("answers that flip with", "pairs", "share", "by chance", "Fleiss' kappa", "changes with it")
+    table = _plain_table(titles, right=("pairs", "by chance"))
+    for flip in report.flips:
+        table.add_row(
+            flip.factor,
+            f"{flip.n_pairs:,}",
+            estimate(flip.flip_share),
+            number(flip.flip_share_by_chance),
+            estimate(flip.kappa),
+            ", ".join(flip.confounded_with) or DASH,
+        )
+    return table
+
+
+def _print_components(table: VarianceTable, console: Console) -> None:
+    """Single factors and pairs of them; combinations of three and more as one line."""
+    console.print(
+        f"\nvariance of {table.metric} over {table.n_cells:,} cells (mean {number(table.mean, signed=True)})\n"
+    )
+    shown = _plain_table(("factor", "values", "sd", "95 %", "share"), right=("values", "sd", "share"))
+    rest = 0.0
+    for part in table.components:
+        if part.factor.count("×") > 1:
+            rest += part.share or 0.0
+            continue
+        interval = DASH if part.sd_low is None or part.sd_high is None else f"{part.sd_low:.2f} … {part.sd_high:.2f}"
+        shown.add_row(part.factor, str(part.n_levels), f"{part.sd:.3f}", interval, share(part.share))
+    if rest:
+        shown.add_row("combinations of three and more", "", "", "", share(rest))
+    if table.chance is not None:
+        shown.add_row("chance, of one answer", str(table.chance.n_levels), f"{table.chance.sd:.3f}", "", "")
+    console.print(shown)
+
+
+# --- position --------------------------------------------------------------------------------------------------------
+
+
+def print_positions(found: PositionTable, console: Console) -> None:
+    """Places, the score with orders balanced, and wordings of the unknown option, of every group."""
+    for report in found.groups:
+        console.print(f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n")
+        table = _plain_table(("label", "place", "chosen", "share", "expected", "preference"), right=("chosen",))
+        for place in report.places:
+            table.add_row(
+                place.label,
+                str(place.place + 1),
+                f"{place.chosen:,}",
+                f"{place.share:.3f}",
+                f"{place.expected:.3f}",
+                f"{place.preference:+.3f}",
+            )
+        console.print(table)
+        console.print(test_text(report.test))
+        imbalance = DASH if report.imbalance is None else f"{report.imbalance:.3f}"
+        console.print(f"imbalance of the orders shown (0: every role at every place equally often): {imbalance}\n")
+        scores = _plain_table(("metric", "score", "with orders balanced", "difference"))
+        for score in report.scores:
+            balanced = score.balanced.reason if score.balanced.value is None else estimate(score.balanced)
+            scores.add_row(score.metric, estimate(score.plain), balanced, estimate(score.difference))
+        console.print(scores)
+        wordings = _plain_table(
+            ("unknown option", "shown", "chosen", "rate", "share", "expected"), right=("shown", "chosen")
+        )
+        for wording in report.unknown_wordings:
+            wordings.add_row(
+                wording.text,
+                f"{wording.shown:,}",
+                f"{wording.chosen:,}",
+                estimate(wording.rate),
+                number(wording.share),
+                number(wording.share_expected),
+            )
+        console.print(wordings)
+    console.print(f"\npreference: {found.preference_sign}")
+    _print_signs(found.signs, console)
+
+
+# --- power -----------------------------------------------------------------------------------------------------------
+
+
+def print_power(table: PowerTable, console: Console) -> None:
+    """The smallest differences, and what they stand on."""
+    console.print(
+        f"{table.benchmark}, {table.metric}: {table.templates} templates (as good as "
+        f"{table.effective_templates:.0f} of one size) × {table.variants} wordings × {table.questions:g} questions\n"
+    )
+    shown = _plain_table(("question", "standard error", "smallest difference found"), right=("standard error",))
+    for found in table.detectable:
+        shown.add_row(found.question, f"{found.standard_error:.3f}", f"{found.smallest_difference:.3f}")
+    console.print(shown)
+    sd = table.assumptions
+    console.print(
+        f"\nfound with probability {table.power:g} by a two-sided test at level {table.level:g}.\n"
+        f"standard deviations: template {sd.template:.3f}, template × language {sd.template_language:.3f}, "
+        f"wording {sd.wording:.3f}, template × wording {sd.template_wording:.3f}, "
+        f"language × wording {sd.language_wording:.3f}, one answer {sd.answer:.3f}\n({sd.source})"
+    )
+
+
+# --- score -----------------------------------------------------------------------------------------------------------
+
+
+def print_beside(report: ScoreReport, console: Console) -> None:
+    """Macro averages, tests and baselines, where they were asked for; then how the signs read."""
+    if report.macro_averages:
+        table = _plain_table(("macro average over", "group", "metric", "mean", "values", "left out"), right=("values",))
+        for average in report.macro_averages:
+            name, left_out = group_name(average.group), ", ".join(average.undefined) or DASH
+            table.add_row(average.over, name, average.metric, estimate(average.score), str(average.n_levels), left_out)
+        console.print()
+        console.print(table)
+    if report.tests:
+        table = _plain_table(("group", "metric", "score is 0", "p (false discovery rate)"))
+        for group in report.tests:
+            for test in group.tests:
+                table.add_row(group_name(group.group), group.metric, test_text(test), p_text(test.p_adjusted))
+        console.print()
+        console.print(table)
+    if report.baselines:
+        metrics = list(report.baselines[0].metrics)
+        table = _plain_table(("group", "baseline", *metrics), right=metrics)
+        for baseline in report.baselines:
+            values = [number(baseline.metrics[name], signed=True) for name in metrics]
+            table.add_row(group_name(baseline.group), baseline.baseline, *values)
+        console.print()
+        console.print(table)
+    _print_signs({name: definition.sign for name, definition in report.definitions.items()}, console)

@@ -1,0 +1,155 @@
+"""Scores with what they are read beside: macro averages, tests against 0, baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from mbbq_gen.errors import UsageError
+from mbbq_gen.records import Record
+from mbbq_gen.scoring.baselines import BASELINES, Baseline, baseline_value
+from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.scoring.subsets import Subset
+from mbbq_gen.scoring.table import ScoreTable
+from mbbq_gen.scoring.tally import grouping_columns, tally_groups
+from mbbq_gen.statistics.comparison import contributions
+from mbbq_gen.statistics.panel import EstimateScore, Sampling, mean, no_score, number, panel_of
+from mbbq_gen.statistics.significance import TestResult, benjamini_hochberg, sign_flip, wilcoxon
+
+if TYPE_CHECKING:
+    import polars
+
+
+class MacroAverage(Record):
+    """The plain mean of a score over the values of one grouping, every value counting the same."""
+
+    over: str
+    """`category`, as EsBBQ averages; `variant`, as MBBQ does over prompts."""
+    group: dict[str, str | None]
+    metric: str
+    score: EstimateScore
+    """Over categories, templates are drawn within each category; over wordings, for all of them at once."""
+    n_levels: int
+    """Values that the mean is over."""
+    undefined: tuple[str, ...]
+    """Values that are left out, for the score is undefined there."""
+
+
+class GroupTest(Record):
+    """A score of one group against 0."""
+
+    group: dict[str, str | None]
+    metric: str
+    tests: tuple[TestResult, ...]
+    """p_adjusted is Benjamini and Hochberg's over all groups of the table, for each metric and test."""
+
+
+class BaselineScores(Record):
+    """What a trivial model would score on the same questions."""
+
+    group: dict[str, str | None]
+    baseline: Baseline
+    metrics: dict[str, float | None]
+
+
+class ScoreReport(ScoreTable):
+    """A score table with what stands beside it; everything added is empty unless it was asked for."""
+
+    subset: Subset = "all"
+    """Which answers were scored."""
+    macro_averages: tuple[MacroAverage, ...] = ()
+    tests: tuple[GroupTest, ...] = ()
+    baselines: tuple[BaselineScores, ...] = ()
+
+
+def macro_averages(
+    frame: polars.DataFrame, by: Sequence[str], over: str, metrics: Sequence[Metric], sampling: Sampling
+) -> list[MacroAverage]:
+    """The macro averages over a grouping, for each group of the other groupings.
+
+    Raises:
+        UsageError: where `over` is also in `by`.
+        UnknownNameError: for an unknown grouping.
+    """
+    if over in by:
+        raise UsageError(f"--macro {over}: also in --by; average over a grouping or show it")
+    tallies = list(tally_groups(frame, grouping_columns([*by, over])))
+    names = list(grouping_columns(by))
+    (averaged,) = grouping_columns([over])
+    groups: dict[tuple[str | None, ...], list[int]] = {}
+    for place, tally in enumerate(tallies):
+        groups.setdefault(tuple(tally.group[name] for name in names), []).append(place)
+    found = []
+    for values, places in groups.items():
+        panel = panel_of([tallies[place] for place in places], sampling, is_stratified=averaged == "category")
+        levels = [str(group[averaged] or "–") for group in panel.groups]
+        for metric in metrics:
+            estimates = panel.estimates(metric)
+            defined = [estimate for estimate in estimates if number(estimate.value) is not None]
+            found.append(
+                MacroAverage(
+                    over=averaged,
+                    group=dict(zip(names, values, strict=True)),
+                    metric=metric.name,
+                    score=mean(defined).score(sampling) if defined else no_score("undefined throughout"),
+                    n_levels=len(defined),
+                    undefined=tuple(
+                        level
+                        for level, estimate in zip(levels, estimates, strict=True)
+                        if number(estimate.value) is None
+                    ),
+                )
+            )
+    return found
+
+
+def group_tests(
+    frame: polars.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: Sampling
+) -> list[GroupTest]:
+    """Every group's scores against 0, by sign flips and by Wilcoxon's test, with the false discovery rate held.
+
+    Only metrics whose 0 means no bias are tested.
+    """
+    panel = panel_of(list(tally_groups(frame, grouping_columns(by))), sampling)
+    found: list[GroupTest] = []
+    for metric in metrics:
+        if metric.low >= 0:
+            continue
+        scores = panel.template_scores(metric)
+        rows = [
+            (
+                sign_flip(contributions(estimate), f"{metric.name} is 0", seed=sampling.seed),
+                wilcoxon(scores[place], f"{metric.name} is 0 in the middle of the templates"),
+            )
+            for place, estimate in enumerate(panel.estimates(metric))
+        ]
+        adjusted = [benjamini_hochberg([row[number].p_value for row in rows]) for number in range(2)]
+        for place, row in enumerate(rows):
+            found.append(
+                GroupTest(
+                    group=panel.groups[place],
+                    metric=metric.name,
+                    tests=tuple(_adjusted(test, adjusted[column][place]) for column, test in enumerate(row)),
+                )
+            )
+    return found
+
+
+def _adjusted(test: TestResult, p_adjusted: float | None) -> TestResult:
+    return test.model_copy(update={"p_adjusted": p_adjusted, "adjustment": "benjamini_hochberg"})
+
+
+def baseline_scores(
+    frame: polars.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: Sampling
+) -> Iterable[BaselineScores]:
+    """What every baseline would score on the questions of every group."""
+    for tally in tally_groups(frame, grouping_columns(by)):
+        for baseline in BASELINES:
+            yield BaselineScores(
+                group=tally.group,
+                baseline=baseline,
+                metrics={
+                    metric.name: number(baseline_value(metric, baseline, tally, sampling.undetected))
+                    for metric in metrics
+                },
+            )

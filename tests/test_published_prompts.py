@@ -1,0 +1,267 @@
+"""The published wordings: what is sent equals what the authors' code would send, and each lack gives one line."""
+
+from __future__ import annotations
+
+import csv
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.cli import run_command_line
+from mbbq_gen.datasets.published_prompts import PublishedWording, read_published_wordings
+from mbbq_gen.datasets.registry import load_benchmark
+from mbbq_gen.errors import DataError, MbbqGenError, UsageError
+from mbbq_gen.presentation import Setting, present, shown_options
+from mbbq_gen.records import Instance, Option
+from mbbq_gen.runs.folder import RunFolder
+
+CASES = Path(__file__).parent / "data" / "datasets" / "published_prompts"
+
+
+def cases(name: str) -> list[Any]:
+    found = tomllib.loads((CASES / name).read_text(encoding="utf-8"))["case"]
+    return [pytest.param(case, id=case.get("name", case.get("says"))) for case in found]
+
+
+def copy_of(files: Mapping[str, str], folder: Path) -> Path:
+    """A copy of a release that holds these files."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.removeprefix("\n"), encoding="utf-8", newline="")
+    return folder
+
+
+def question(**changes: object) -> Instance:
+    fields: dict[str, object] = {
+        "benchmark": "own",
+        "version": "1",
+        "split": "bias",
+        "language": "en",
+        "instance_id": "1",
+        "template_id": "age/1",
+        "category": "age",
+        "condition": "ambiguous",
+        "polarity": "negative",
+        "context": "It rained.",
+        "question": "Who got wet?",
+        "options": (
+            Option(role="target", text="Ada"),
+            Option(role="non_target", text="Bo"),
+            Option(role="unknown", text="Nobody knows"),
+        ),
+        "answer": "unknown",
+    }
+    return Instance.model_validate(fields | changes)
+
+
+def sent(wording: PublishedWording, instance: Instance, order: tuple[int, ...] = (0, 1, 2)) -> str:
+    """The message that a wording makes of a question."""
+    setting = Setting(wording.variant, wording.label_style, unknown_text=wording.unknown_text)
+    return present(instance, setting, order).messages[-1].content
+
+
+@pytest.mark.parametrize("case", cases("good.toml"))
+def test_what_is_sent_is_what_the_authors_send(tmp_path: Path, case: dict[str, Any]) -> None:
+    folder = copy_of(case["files"], tmp_path)
+    expected: dict[str, dict[str, str]] = case["sent"]
+    found = {
+        wording.variant.id: wording for wording in read_published_wordings(case["benchmark"], folder, case["language"])
+    }
+    assert list(found) == list(expected)
+    for name, wanted in expected.items():
+        wording = found[name]
+        assert (wording.label_style, wording.unknown_text) == (wanted["style"], wanted.get("unknown"))
+        assert sent(wording, question()) == wanted["message"]
+        assert wording.source.is_file()
+
+
+@pytest.mark.parametrize("case", cases("broken.toml"))
+def test_a_copy_that_lacks_them_gives_one_line(tmp_path: Path, case: dict[str, Any]) -> None:
+    folder = copy_of(case["files"], tmp_path)
+    with pytest.raises(MbbqGenError, match=case["says"]) as caught:
+        read_published_wordings(case["benchmark"], folder, case.get("language", "en"))
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_no_copy_and_no_folder_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"get one with `mbbq-gen data pull mbbq`"):
+        read_published_wordings("mbbq", None, "en")
+    with pytest.raises(UsageError, match=r"no folder .*gone"):
+        read_published_wordings("mbbq", tmp_path / "gone", "en")
+
+
+def test_latin_1_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "answer_detection.py").write_bytes("prompts = ['é']".encode("latin-1"))
+    with pytest.raises(DataError, match=r"answer_detection\.py: not UTF-8 at byte 13"):
+        read_published_wordings("mbbq", tmp_path, "en")
+
+
+def test_the_files_are_found_beside_the_data_folder_too(tmp_path: Path) -> None:
+    copy_of({"answer_detection.py": "prompts = ['{} {} A: {} B: {} C: {}']"}, tmp_path)
+    (tmp_path / "data").mkdir()
+    (wording,) = read_published_wordings("mbbq", tmp_path / "data", "en")
+    assert sent(wording, question()) == "It rained. Who got wet? A: Ada B: Bo C: Nobody knows"
+
+
+def test_an_unknown_option_of_the_wording_is_shown_read_and_stored() -> None:
+    instance = question()
+    assert shown_options(instance, (2, 0, 1), "Can't tell") == ["Can't tell", "Ada", "Bo"]
+    assert shown_options(instance, (2, 0, 1)) == ["Nobody knows", "Ada", "Bo"]
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+MBBQ = """
+prompts = ["Who? {} {} (A): {} (B): {} (C): {}", "Say it. {} {} A: {} B: {} C: {} Answer:"]
+trans_prompt_dict = {}
+"""
+BROKEN_OFF = "--prompts published: the authors' wordings are sent as they are; leave"
+
+
+@pytest.fixture
+def mbbq(data: Path, tmp_path: Path) -> Path:
+    """A copy of MBBQ in the published shape with wordings of our own."""
+    folder = tmp_path / "MBBQ"
+    (folder / "data").mkdir(parents=True)
+    for path in (data / "datasets" / "mbbq" / "data").iterdir():
+        (folder / "data" / path.name).write_bytes(path.read_bytes())
+    return copy_of({"answer_detection.py": MBBQ}, folder)
+
+
+def call(*arguments: object) -> int:
+    return run_command_line([str(argument) for argument in arguments])
+
+
+def test_a_run_with_published_wordings(mbbq: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run"
+    common = ("--model", "oracle:perfect", "--benchmark", "mbbq", "--data", mbbq, "--prompts", "published")
+    assert call("run", path, *common, "--languages", "en", "--splits", "bias") == 0
+    capsys.readouterr()
+    folder = RunFolder(path)
+    settings = folder.manifest().settings
+    assert (settings.prompts, settings.variants) == ("published", ("published_1", "published_2"))
+    assert settings.label_styles == ("published",)
+    assert "mbbq/answer_detection.py" in folder.manifest().files
+    with folder.open_store(read_only=True) as store:
+        shown = [request.presentation for request in store.pending()]
+        assert shown == []
+        presentations = [presentation for _, presentation, _, _ in store.read_presentations(versions(path))]
+        questions = {instance.key: instance for instance in store.instances()}
+    assert len(presentations) == 2 * len(questions) == 80
+    assert {(p.variant, p.label_style) for p in presentations} == {("published_1", "(A)"), ("published_2", "A")}
+    for presentation in presentations:
+        instance = questions[presentation.instance_key]
+        texts = [instance.options[index].text for index in presentation.order]
+        template = {"published_1": "Who? {} {} (A): {} (B): {} (C): {}"}.get(
+            presentation.variant, "Say it. {} {} A: {} B: {} C: {} Answer:"
+        )
+        assert presentation.messages[-1].content == template.format(instance.context, instance.question, *texts)
+    assert call("run", path) == 0
+
+
+def versions(path: Path) -> dict[str, str]:
+    """Extractor versions of a run in English."""
+    from mbbq_gen.resources import Resources
+    from mbbq_gen.runs.reading import extractor_versions
+
+    assert path.is_dir()
+    return extractor_versions(["en"], Resources())
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--label-style", "a"), f"{BROKEN_OFF} --label-style out"),
+        (("--question-only",), f"{BROKEN_OFF} --question-only out"),
+        (("--variants", "published_9"), "unknown prompt variant 'published_9'"),
+        (("--prompts", "authors"), "unknown source of wordings 'authors'"),
+        (("--languages", "en,tr"), "mbbq has no published wording in 'tr'; it has en"),
+    ],
+)
+def test_what_published_wordings_do_not_allow(
+    mbbq: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], says: str
+) -> None:
+    common = ("--model", "oracle:perfect", "--benchmark", "mbbq", "--data", mbbq, "--prompts", "published")
+    assert call("run", tmp_path / "run", *common, "--languages", "en", *more) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_own_questions_have_no_published_wordings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text(question().model_dump_json(), encoding="utf-8")
+    assert (
+        call("run", tmp_path / "run", "--model", "oracle:perfect", "--instances", path, "--prompts", "published") == 2
+    )
+    assert "questions of your own have no published wordings" in capsys.readouterr().err
+
+
+def test_published_wordings_are_listed_and_shown(mbbq: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    published = ("--prompts", "published", "--benchmark", "mbbq", "--data", mbbq)
+    assert call("prompts", "list", *published) == 0
+    out = capsys.readouterr().out
+    assert "published_1  (published, labels (A))" in out
+    assert "Say it. {context} {question} {label_a}: {option_a}" in out
+    assert call("prompts", "list", *published, "--json") == 0
+    assert '"label_style": "(A)"' in capsys.readouterr().out
+    assert call("prompts", "show", *published, "--variant", "published_2", "--order", "published") == 0
+    assert re.search(r"\nSay it\. .* A: .* B: .* C: .* Answer:\n", capsys.readouterr().out)
+    assert call("prompts", "show", *published, "--label-style", "a") == 2
+    assert call("prompts", "list", "--prompts", "published") == 2
+    assert "name the benchmark whose wordings to list" in capsys.readouterr().err
+
+
+# --- the published files ---------------------------------------------------------------------------------------------
+
+
+def test_kobbq_is_asked_as_its_code_asks(shared_datasets: Path) -> None:
+    """`make_prefix` and `make_prompt` of the authors' 1_preprocess.py, by hand, on its first hundred samples."""
+    with (shared_datasets / "kobbq" / "evaluation" / "0_evaluation_prompts.tsv").open(
+        encoding="utf-8", newline=""
+    ) as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    wordings = read_published_wordings("kobbq", shared_datasets / "kobbq", "ko")
+    assert [wording.variant.id for wording in wordings] == [f"published_{row['prompt_id']}" for row in rows]
+    assert len(rows) == 5
+    samples = list(load_benchmark("kobbq", data=shared_datasets / "kobbq"))[:100]
+    for row, wording in zip(rows, wordings, strict=True):
+        for instance in samples:
+            texts = [option.text.replace("알 수 없음", row["unknown"]) for option in instance.options]
+            shown = [texts[1], texts[2], texts[0]]
+            asked = row["instruction"] + "\n\n"
+            for name, text in zip(
+                ("context", "question", "a", "b", "c"), (instance.context, instance.question, *shown), strict=True
+            ):
+                asked += row[name] + text + "\n"
+            asked += row["answer"]
+            assert sent(wording, instance, (1, 2, 0)) == asked
+            whole = row["prompt"].replace("\\n", "\n").replace("{B}", "{b}").replace("{C}", "{c}")
+            filled = dict(zip("abc", shown, strict=True))
+            assert asked == whole.format(context=instance.context, question=instance.question, **filled)
+
+
+def test_bharatbbq_wordings_are_the_blocks_of_its_files(shared_datasets: Path) -> None:
+    folder = shared_datasets / "bharatbbq"
+    files = ("zero-shot.md", "few-shot-English_instruction.md", "few-shot_Target_instruction.md")
+    blocks = [block for name in files for block in (folder / name).read_text(encoding="utf-8").split("```")[1::2]]
+    instance = question()
+    texts = {"a": "Ada", "b": "Bo", "c": "Nobody knows"}
+    possible = {block.format(ctx=instance.context, qn=instance.question, **texts).strip() for block in blocks}
+    asked: set[str] = set()
+    for language in ("en", "hi", "mr", "bn", "ta", "te", "or", "as"):
+        wordings = read_published_wordings("bharatbbq", folder, language)
+        assert len(wordings) == (2 if language == "en" else 4)
+        asked |= {sent(wording, instance) for wording in wordings}
+    assert asked == possible
+    assert len(possible) == 23
+
+
+def test_copies_without_wordings_are_told(shared_datasets: Path) -> None:
+    for name, folder, language in (("mbbq", "mbbq", "nl"), ("esbbq", "esbbq", "es"), ("cabbq", "esbbq", "ca")):
+        with pytest.raises(UsageError, match="--prompts own"):
+            read_published_wordings(name, shared_datasets / folder, language)

@@ -1,0 +1,187 @@
+"""The commands on statistics as a user types them, on runs of oracles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from mbbq_gen.cli import app as commands
+from mbbq_gen.cli import compare, position, power, robustness, run_command_line
+from mbbq_gen.statistics.comparison_table import ComparisonTable
+from mbbq_gen.statistics.position import PositionTable
+from mbbq_gen.statistics.power import PowerTable
+from mbbq_gen.statistics.robustness import RobustnessTable
+from mbbq_gen.statistics.score_report import ScoreReport
+
+SAMPLE = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters", "--splits", "bias,control"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered() -> Iterator[None]:
+    """The commands are there, whether or not the app has registered them already."""
+    known = {command.name for command in commands.app.registered_commands}
+    functions = {
+        "compare": compare.compare,
+        "robustness": robustness.robustness,
+        "position": position.position,
+        "power": power.power,
+    }
+    before = list(commands.app.registered_commands)
+    for name, function in functions.items():
+        if name not in known:
+            commands.app.command(name)(function)
+    yield
+    commands.app.registered_commands[:] = before
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("stereotyped", "random"):
+        asked = ["run", str(folder / name), "--model", f"oracle:{name}", *SAMPLE, "--sample", "96"]
+        assert run_command_line(asked) == 0
+    return {name: folder / name for name in ("stereotyped", "random")}
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = run_command_line([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_compare_models(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    command = ["compare", runs["random"], runs["stereotyped"], "--across", "model", "--metric", "mbbq_bias_ambiguous"]
+    code, out, err = call(capsys, *command, "--json", "--resamples", 200)
+    assert (code, err) == (0, "")
+    table = ComparisonTable.model_validate_json(out)
+    assert [comparison.within for comparison in table.comparisons] == [{"language": "en"}, {"language": "tr"}]
+    for comparison in table.comparisons:
+        assert comparison.levels == ("oracle:random", "oracle:stereotyped")
+        (metric,) = comparison.metrics
+        assert metric.levels[1].score.value == 1
+        assert metric.pairs[0].difference.high is not None
+        assert metric.pairs[0].difference.high < 0
+        assert metric.pairs[0].tests[0].p_adjusted == 1 / 5000
+    code, out, _ = call(capsys, *command, "--resamples", 200)
+    assert code == 0
+    assert "oracle:random − oracle:stereotyped" in out
+    assert "above 0: the first leans more to the stereotype" in out
+
+
+def test_compare_languages_of_an_oracle_finds_nothing(
+    capsys: pytest.CaptureFixture[str], runs: dict[str, Path]
+) -> None:
+    code, out, _ = call(capsys, "compare", runs["stereotyped"], "--across", "language", "--json", "--resamples", 200)
+    assert code == 0
+    (comparison,) = ComparisonTable.model_validate_json(out).comparisons
+    for metric in comparison.metrics:
+        assert metric.pairs[0].difference.value == 0
+        assert metric.pairs[0].tests[0].p_value == 1
+    assert all(pair.equal_share.value == 1 for pair in comparison.agreement)
+
+
+def test_compare_says_what_is_wrong(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    for arguments, message in (
+        (["--across", "langauge"], "unknown thing to compare across 'langauge'; did you mean 'language'"),
+        (["--across", "model"], "--across model: 1 of it (oracle:random) in the bias split of language en"),
+        (["--across", "language", "--select", "chance"], "unknown selection 'chance'"),
+        (["--across", "language", "--metric", "bias"], "unknown metric 'bias'"),
+    ):
+        code, _, err = call(capsys, "compare", runs["random"], *arguments)
+        assert code == 2
+        assert message in err
+        assert err.count("\n") == 1
+
+
+def test_one_extractor_is_not_enough(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    code, _, err = call(capsys, "compare", runs["random"], "--across", "extractor")
+    assert code == 2
+    assert "--across extractor: 1 of it" in err
+
+
+def test_robustness(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    command = ["robustness", *runs.values(), "--metric", "mbbq_bias_ambiguous", "--resamples", 200]
+    code, out, err = call(capsys, *command, "--json")
+    assert (code, err) == (0, "")
+    table = RobustnessTable.model_validate_json(out)
+    assert [group.group["model"] for group in table.groups] == ["oracle:random"] * 2 + ["oracle:stereotyped"] * 2
+    still = next(group for group in table.groups if group.group == {"model": "oracle:stereotyped", "split": "bias"})
+    assert {flip.factor: flip.flip_share.value for flip in still.flips} == {"variant": 0, "order": 0, "language": 0}
+    assert {rank.factor for rank in table.ranks} >= {"variant", "language"}
+    code, out, _ = call(capsys, *command)
+    assert code == 0
+    assert "template × wording" in out
+    assert "leans to the stereotype" in out
+
+
+def test_position(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    code, out, err = call(capsys, "position", runs["random"], "--json", "--resamples", 200)
+    assert (code, err) == (0, "")
+    table = PositionTable.model_validate_json(out)
+    assert len(table.groups) == 4
+    assert all([place.label for place in group.places] == ["A", "B", "C"] for group in table.groups)
+    assert {wording.text for wording in table.groups[0].unknown_wordings} >= {"Not enough information"}
+    code, out, _ = call(capsys, "position", runs["random"], "--by", "model", "--resamples", 200)
+    assert code == 0
+    assert "preference" in out
+
+
+def test_power(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    command = ["power", "--benchmark", "mbbq", "--templates", 98, "--variants", 5]
+    code, out, err = call(capsys, *command, "--json")
+    assert (code, err) == (0, "")
+    assert len(PowerTable.model_validate_json(out).detectable) == 3
+    code, out, _ = call(capsys, *command, "--from", runs["random"])
+    assert code == 0
+    assert f"taken from {runs['random']}" in out.replace("\n", "")
+    code, _, err = call(capsys, "power", "--benchmark", "mbbq", "--templates", 500, "--variants", 5)
+    assert code == 2
+    assert "mbbq has 98" in err
+
+
+def test_score_of_several_runs(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
+    csv, parquet = tmp_path / "scores.csv", tmp_path / "scores.parquet"
+    command: list[Any] = ["score", *runs.values(), "--metrics", "mbbq_bias_ambiguous,accuracy_ambiguous"]
+    code, out, err = call(capsys, *command, "--macro", "category", "--tests", "--baselines", "--json",
+                          "--csv", csv, "--parquet", parquet)  # fmt: skip
+    assert code == 0
+    assert "added model to --by" in err
+    report = ScoreReport.model_validate_json(out)
+    assert report.by == ("language", "split", "model")
+    assert len(report.groups) == 8
+    assert len(report.macro_averages) == 8 * 2
+    assert {test.metric for test in report.tests} == {"mbbq_bias_ambiguous"}
+    by_name = {(found.group["model"], found.group["split"], found.group["language"], found.baseline): found.metrics
+               for found in report.baselines}  # fmt: skip
+    assert by_name["oracle:random", "bias", "en", "stereotyped"]["mbbq_bias_ambiguous"] == 1
+    rows = pl.read_csv(csv)
+    assert rows.shape[0] == 8 * 2
+    assert rows["value"].to_list() == pl.read_parquet(parquet)["value"].to_list()
+    assert not (runs["random"] / "scores.json").exists()
+    code, out, _ = call(capsys, *command, "--macro", "variant")
+    assert code == 0
+    assert "macro average over" in out
+
+
+def test_a_subset_is_named(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    whole, part = (
+        json.loads(call(capsys, "score", runs["random"], "--by", "split", "--json", "--subset", name)[1])
+        for name in ("all", "bharat_pairs")
+    )
+    assert (whole["subset"], part["subset"]) == ("all", "bharat_pairs")
+    assert part["groups"][0]["n_items"] <= whole["groups"][0]["n_items"]
+
+
+def test_runs_of_one_model_are_told_apart(
+    capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path
+) -> None:
+    again = tmp_path / "again"
+    call(capsys, "run", again, "--model", "oracle:random", *SAMPLE, "--sample", 24)
+    _, out, _ = call(capsys, "score", runs["random"], again, "--by", "model,split", "--json")
+    names = {group["group"]["model"] for group in json.loads(out)["groups"]}
+    assert names == {"oracle:random [random]", "oracle:random [again]"}
