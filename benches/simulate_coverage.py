@@ -36,6 +36,10 @@ SAMPLING = Sampling(resamples=1000)
 TEMPLATES = (6, 10, 20, 40, 100)
 
 
+CONTEXTS = (("ambiguous", 2, "unknown"), ("biased", 1, "target"), ("counter_biased", 1, "non_target"))
+CHOICES = ("target", "non_target", "unknown", "undetected")
+
+
 @dataclass(frozen=True)
 class World:
     """A population of templates, and a model's habits in each of some languages."""
@@ -62,25 +66,20 @@ class World:
 
     def _answer(self, cells: Array, lean: Array, ability: float, sizes: Array, generator: np.random.Generator) -> None:
         """Adds answers: half to ambiguous questions, a quarter to each kind of disambiguated ones."""
-        by_lean = (1 + lean) / 2
-        for context, share, right in (
-            ("ambiguous", 2, "unknown"),
-            ("biased", 1, "target"),
-            ("counter_biased", 1, "non_target"),
-        ):
-            for number in range(len(sizes)):
-                person = np.array([by_lean[number], 1 - by_lean[number]]) * (1 - ability) * 0.7
-                p = {"target": person[0], "non_target": person[1], "unknown": (1 - ability) * 0.3}
-                p[right] += ability
-                p = {choice: value * (1 - self.undetected) for choice, value in p.items()}
-                p["undetected"] = self.undetected
-                counts = generator.multinomial(sizes[number] * share // 2, list(p.values()))
-                for choice, count in zip(p, counts, strict=True):
-                    cells[number, _code(context, choice, right)] += count
+        person = (1 - ability) * 0.7
+        for context, share, right in CONTEXTS:
+            chances = np.stack(
+                [person * (1 + lean) / 2, person * (1 - lean) / 2, 0 * lean + (1 - ability) * 0.3], axis=1
+            )
+            chances[:, CHOICES.index(right)] += ability
+            read = chances * (1 - self.undetected)
+            counts = generator.multinomial(sizes * share // 2, np.column_stack([read, 1 - read.sum(axis=1)]))
+            for place, choice in enumerate(CHOICES):
+                cells[:, _code(context, choice, right)] += counts[:, place]
 
     def truth(self, metric: str) -> float:
         """The metric in the population, from a very large sample."""
-        panel = panel_of(self.draw(20_000, np.random.default_rng(1)), Sampling(resamples=1))
+        panel = panel_of(self.draw(100_000, np.random.default_rng(1)), Sampling(resamples=1))
         return float(METRICS[metric].value(panel.total)[0])
 
 

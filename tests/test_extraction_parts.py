@@ -263,12 +263,12 @@ def test_every_reader_reads_lines(name: str) -> None:
 )
 def test_bad_rows_are_named(change: dict[str, object], field: str) -> None:
     lines = [json.dumps(ROW), json.dumps(ROW | change)]
-    with pytest.raises(DataError, match=r"in\.jsonl: row 2: .*" + field.replace(".", r"\.")):
+    with pytest.raises(DataError, match=r"in\.jsonl:2: .*" + field.replace(".", r"\.")):
         list(extract_lines(lines, "in.jsonl"))
 
 
 def test_cut_off_lines_and_missing_fields_are_named() -> None:
-    with pytest.raises(DataError, match=r"row 1: not JSON"):
+    with pytest.raises(DataError, match=r":1: not JSON"):
         list(extract_lines([json.dumps(ROW)[:-5]], "in.jsonl"))
     short = {key: value for key, value in ROW.items() if key != "unknown_index"}
     with pytest.raises(DataError, match=r"unknown_index: missing"):

@@ -146,6 +146,7 @@ def read_evidence(reading: Reading) -> None:
     _stand_alone(reading)
     _drop_weak(reading)
     _single_out(reading)
+    _identify(reading)
     _collect(reading)
 
 
@@ -521,10 +522,19 @@ def _stand_alone(reading: Reading) -> None:
             and statement.place == reading.starts[statement.sentence]
         ):
             _raise(statement, COMMITTED if outer else LEANING, "line_label", None)
+        elif _ends_with_it(reading, statement):
+            _raise(statement, COMMITTED if statement.sentence == last else LEANING, "whole_answer", None)
         elif _is_whole_clause(reading, statement):
             _raise(statement, LEANING, "whole_clause", None)
         elif statement.place == 0 and _closes(reading, 0) and not _is_weak(statement):
             _raise(statement, COMMITTED, "leading_answer", None)
+
+
+def _ends_with_it(reading: Reading, statement: Statement) -> bool:
+    """Whether a sentence leads up to the mention with a colon and ends with it: "long story short: B"."""
+    item = reading.items[statement.place]
+    leads = statement.place > 0 and (":" in item.gap or "：" in item.gap)
+    return leads and statement.place + 1 == reading.ends[statement.sentence] and not _is_weak(statement)
 
 
 def _is_whole_clause(reading: Reading, statement: Statement) -> bool:
@@ -559,6 +569,7 @@ def _is_whole(reading: Reading, statement: Statement) -> bool:
 
 def _drop_weak(reading: Reading) -> None:
     """Letters that nothing made a label are words; a capital behind a copula that ends its clause is a label."""
+    identified = {place for hit in reading.hits_of("cues.identified") for _, place in hit.slots}
     for statement in reading.statements:
         place = statement.place
         inside = (
@@ -569,7 +580,7 @@ def _drop_weak(reading: Reading) -> None:
         if reading.options.digits:
             continue
         others = any(o.sentence == statement.sentence and o.place != place for o in reading.statements)
-        if inside or (_closes(reading, place) and not others):
+        if place in identified or inside or (_closes(reading, place) and not others):
             statement.mention.strength = "bare"
     reading.statements = [
         statement
@@ -611,6 +622,19 @@ def _single_out(reading: Reading) -> None:
                 _raise(statement, COMMITTED, "conclusion", hit)
             else:
                 _raise(statement, SINGLE, "single_mention", None)
+
+
+def _identify(reading: Reading) -> None:
+    """Who is singled out is the answer, unless a plain sentence names somebody else: then it may be an afterthought."""
+    by_place = {statement.place: statement for statement in reading.statements}
+    for hit in reading.hits_of("cues.identified"):
+        for _, place in hit.slots:
+            statement = by_place.get(place)
+            if statement is None or statement.standing != "live":
+                continue
+            others = [s for s in reading.statements if s.standing == "live" and s.tier == SINGLE and s is not statement]
+            if all(other.mention.options == statement.mention.options for other in others):
+                _raise(statement, COMMITTED, "identified", hit)
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------------

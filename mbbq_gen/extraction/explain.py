@@ -36,6 +36,7 @@ WHY_RULE: dict[str, str] = {
     "cue_before": "announced as the answer",
     "answer_header": "stands under the answer's header",
     "cue_after": "confirmed as the answer",
+    "identified": "singled out, and nobody else is named",
     "contrast": "chosen over the other",
     "conclusion": "the conclusion",
     "whole_answer": "a whole sentence of its own",

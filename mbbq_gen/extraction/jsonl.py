@@ -51,7 +51,7 @@ def extract_lines(
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        where = f"{source_name}: row {number}"
+        where = f"{source_name}:{number}"
         row = _read_row(line, where)
         yield {**row, **_fields(_extract_row(row, where, packs, extractor))}
 

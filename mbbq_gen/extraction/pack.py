@@ -71,6 +71,8 @@ class Cues(Pack):
     """Announce an answer: `the correct answer is`."""
     after: Phrases = ()
     """Confirm the mention in front of them: `{x} is the correct answer`."""
+    identified: Phrases = ()
+    """Single out the mention without saying that it is the answer: `{x} is the one who`, `it was {x} who`."""
     final: Phrases = ()
     """Announce the last word: `final answer`."""
     copulas: Words = ()

@@ -266,7 +266,7 @@ def _add_step(node: _Node, step: Step, after: _Node) -> None:
 # --- finding ----------------------------------------------------------------------------------------------------------
 
 _COMMAS = frozenset(",،、，")
-_COLON_SIGNS = frozenset(":：=→⇒–—\n")
+_COLON_SIGNS = frozenset(":：=→⇒←⇐–—\n")
 
 _PARTS, _COMMA_SIGN, _SENTENCE, _BEGINS, _COLON, _ENDS = (1 << bit for bit in range(6))
 """What stands before an item: a comma or more, a comma sign, a sentence end, the beginning of a sentence, a colon;

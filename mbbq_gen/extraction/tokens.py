@@ -26,7 +26,7 @@ NO_BREAK, QUOTE, COMMA, SEMICOLON, SENTENCE, LINE, PARAGRAPH = range(7)
 
 _PARAGRAPH = regex.compile(r"\n[ \t\r>]*\n")
 _SENTENCE_END = frozenset(".!?。！？।॥؟…．｡")
-_COMMA_LIKE = frozenset(",،、，:：()（）[]—–|{}=→⇒")
+_COMMA_LIKE = frozenset(",،、，:：()（）[]—–|{}=→⇒←⇐")
 _QUOTES = frozenset('"“”„«»‘「」『』‹›')
 
 
