@@ -2,9 +2,9 @@
 
     python benches/simulate_coverage.py [RUNS]
 
-Every line draws RUNS samples (default 600) of templates and answers, and counts. A coverage between 93 % and 97 % and
-a rate of false positives between 3 % and 7 % are as they should be; the standard error of a rate of 5 % in 600 runs
-is 0.9 points. The tables stand in docs/statistics.md.
+Every line draws RUNS samples (default 400) of templates and answers, and counts. A coverage between 93 % and 97 % and
+a rate of false positives between 3 % and 7 % are as they should be; the standard error of a rate of 5 % in 400 runs
+is 1.1 points. The tables stand in docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def powers(runs: int) -> None:
 
 
 def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 600
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     print(f"Coverage of 95 % intervals, {runs:,} samples a line, in per cent\n")
     coverages(runs)
     print(f"\nHow often tests speak at the level of 5 %, {runs:,} samples a line, in per cent\n")

@@ -155,6 +155,7 @@ def test_score_of_several_runs(capsys: pytest.CaptureFixture[str], runs: dict[st
     assert report.by == ("language", "split", "model")
     assert len(report.groups) == 8
     assert len(report.macro_averages) == 8 * 2
+    assert report.adjusted == ()
     assert {test.metric for test in report.tests} == {"mbbq_bias_ambiguous"}
     by_name = {(found.group["model"], found.group["split"], found.group["language"], found.baseline): found.metrics
                for found in report.baselines}  # fmt: skip
@@ -166,6 +167,17 @@ def test_score_of_several_runs(capsys: pytest.CaptureFixture[str], runs: dict[st
     code, out, _ = call(capsys, *command, "--macro", "variant")
     assert code == 0
     assert "macro average over" in out
+
+
+def test_score_adjusted_for_control(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    command = ["score", runs["stereotyped"], "--adjusted", "--metrics", "mbbq_bias_ambiguous,accuracy_ambiguous"]
+    code, out, _ = call(capsys, *command, "--json")
+    assert code == 0
+    found = ScoreReport.model_validate_json(out).adjusted
+    assert [row.group for row in found] == [{"language": "en"}, {"language": "tr"}]
+    assert [(row.bias.value, row.control.value, row.adjusted.value) for row in found] == [(1, 1, 0)] * 2
+    assert all(row.twins.value == 0 and row.n_twins > 0 for row in found)
+    assert "bias − control" in call(capsys, *command)[1]
 
 
 def test_a_subset_is_named(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.resources import Resources
-    from mbbq_gen.scoring import Labels
+    from mbbq_gen.scoring import Labels, Metric
+    from mbbq_gen.statistics.ability import AdjustedScore
     from mbbq_gen.statistics.panel import Sampling
     from mbbq_gen.statistics.score_report import ScoreReport
 
@@ -47,6 +48,9 @@ def score(
         str | None,
         typer.Option(help="Also average over a grouping, each value alike: category or variant.", metavar="NAME"),
     ] = None,
+    adjusted: Annotated[
+        bool, typer.Option("--adjusted", help="Also show each bias minus the same score on the control questions.")
+    ] = False,
     tests: Annotated[bool, typer.Option("--tests", help="Also test every score against 0.")] = False,
     baselines: Annotated[
         bool, typer.Option("--baselines", help="Also show what trivial models would score on the same questions.")
@@ -87,7 +91,9 @@ def score(
         if grouping not in wanted and frame[grouping].n_unique() > 1 and (grouping == "split" or by is None):
             say(f"{why} are kept apart: added {grouping} to --by")
             wanted.append(grouping)
-    report = _report(frame, wanted, names, sampling, chosen, averaged=averaged, tests=tests, baselines=baselines)
+    report = _report(
+        frame, wanted, names, sampling, chosen, averaged=averaged, adjusted=adjusted, tests=tests, baselines=baselines
+    )
     report = report.model_copy(update={"subset": part})
     _write_files(report, paths, csv=csv, parquet=parquet)
     if as_json or jsonl:
@@ -104,6 +110,7 @@ def _report(
     labels: Labels,
     *,
     averaged: str | None,
+    adjusted: bool,
     tests: bool,
     baselines: bool,
 ) -> ScoreReport:
@@ -126,9 +133,18 @@ def _report(
     return ScoreReport(
         **dict(table),
         macro_averages=tuple(macro_averages(frame, by, averaged, metrics, sampling)) if averaged else (),
+        adjusted=tuple(_adjusted(frame, by, metrics, sampling)) if adjusted else (),
         tests=tuple(group_tests(frame, by, metrics, sampling)) if tests else (),
         baselines=tuple(baseline_scores(frame, by, metrics, sampling)) if baselines else (),
     )
+
+
+def _adjusted(frame: polars.DataFrame, by: list[str], metrics: list[Metric], sampling: Sampling) -> list[AdjustedScore]:
+    """Bias minus control, of the metrics that tell a bias; the two splits are compared, so they are no grouping."""
+    from mbbq_gen.statistics.ability import adjusted_scores
+
+    biases = [metric for metric in metrics if metric.low < 0]
+    return adjusted_scores(frame, [name for name in by if name != "split"], biases, sampling)
 
 
 def _runs_frame(paths: list[Path], where: Resources, labels: Labels) -> polars.DataFrame:

@@ -36,7 +36,7 @@ def p_text(p_value: float | None) -> str:
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
-def test_text(test: TestResult) -> str:
+def describe_test(test: TestResult) -> str:
     """One test in a line: name, unit, statistic, p, effect, or why there is none."""
     name = test.test.replace("_", " ")
     if test.p_value is None:
@@ -45,9 +45,6 @@ def test_text(test: TestResult) -> str:
     exact = ", exact" if test.is_exact else ""
     statistic = "" if test.statistic is None else f"{test.statistic_name} {test.statistic:.3g}, "
     return f"{name} ({test.n:,} {test.unit}s): {statistic}p {p_text(test.p_value)}{exact}{effect}"
-
-
-test_text.__test__ = False  # type: ignore[attr-defined]  # not a test of pytest, whatever its name
 
 
 def _plain_table(titles: Iterable[str], *, right: Sequence[str] = ()) -> Table:
@@ -80,7 +77,7 @@ def print_comparisons(table: ComparisonTable, console: Console) -> None:
             )
             console.print(f"({metric.sign})\n")
             console.print(_level_table(comparison.across, metric))
-            console.print("\n".join(f"all: {test_text(test)}" for test in metric.overall))
+            console.print("\n".join(f"all: {describe_test(test)}" for test in metric.overall))
             console.print()
             console.print(_pair_table(metric.pairs))
             for pair in metric.pairs:
@@ -174,7 +171,7 @@ def print_robustness(table: RobustnessTable, console: Console) -> None:
     for rank in table.ranks:
         w = DASH if rank.kendall_w is None else f"{rank.kendall_w:.2f}"
         console.print(f"ranks of {len(rank.models)} models by {rank.metric} over {rank.factor}: Kendall's W {w}")
-        console.print(f"  {test_text(rank.test)}")
+        console.print(f"  {describe_test(rank.test)}")
     _print_signs(table.signs, console)
 
 
@@ -259,7 +256,7 @@ def print_positions(found: PositionTable, console: Console) -> None:
                 f"{place.preference:+.3f}",
             )
         console.print(table)
-        console.print(test_text(report.test))
+        console.print(describe_test(report.test))
         imbalance = DASH if report.imbalance is None else f"{report.imbalance:.3f}"
         console.print(f"imbalance of the orders shown (0: every role at every place equally often): {imbalance}\n")
         scores = _plain_table(("metric", "score", "with orders balanced", "difference"))
@@ -318,11 +315,18 @@ def print_beside(report: ScoreReport, console: Console) -> None:
             table.add_row(average.over, name, average.metric, estimate(average.score), str(average.n_levels), left_out)
         console.print()
         console.print(table)
+    if report.adjusted:
+        table = _plain_table(("group", "metric", "bias", "on control", "bias − control", "question − twin", "twins"))
+        for row in report.adjusted:
+            scores = (row.bias, row.control, row.adjusted, row.twins)
+            table.add_row(group_name(row.group), row.metric, *map(estimate, scores), f"{row.n_twins:,}")
+        console.print()
+        console.print(table)
     if report.tests:
         table = _plain_table(("group", "metric", "score is 0", "p (false discovery rate)"))
         for group in report.tests:
             for test in group.tests:
-                table.add_row(group_name(group.group), group.metric, test_text(test), p_text(test.p_adjusted))
+                table.add_row(group_name(group.group), group.metric, describe_test(test), p_text(test.p_adjusted))
         console.print()
         console.print(table)
     if report.baselines:

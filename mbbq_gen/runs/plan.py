@@ -156,7 +156,7 @@ def _data_digests(choice: BenchmarkChoice, names: Iterable[str]) -> dict[str, st
     if given.is_file():
         own = [given, *([Path(choice.field_map)] if choice.field_map else [])]
         return {f"{choice.name}/{path.name}": file_digest(path) for path in own}
-    found = ((name, next(given.rglob(name), None)) for name in sorted(names))
+    found = ((name, min(given.rglob(name), default=None)) for name in sorted(names))
     return {f"{choice.name}/{name}": file_digest(path) for name, path in found if path is not None}
 
 

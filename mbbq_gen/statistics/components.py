@@ -11,12 +11,14 @@ in the components,
 which is solved for all S at once. No balance is needed; on a balanced design it is the analysis of variance, and a
 test holds it to that. Estimates may come out below 0; they are reported as they are, and their standard deviation is 0.
 
-Intervals: the estimate plus its noise (what its mean square holds beside it) over its expectation is taken to be
-distributed as in a parametric bootstrap with normal effects, so few wordings give the wide interval that they must.
+Intervals: the mean square of a factor over its expectation is taken to be distributed as in a parametric bootstrap with
+normal effects (as χ² over its degrees of freedom, on a balanced design), so few wordings give the wide interval that
+they must. `benches/simulate_components.py` holds them to what they promise.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -87,10 +89,11 @@ class VarianceTable(Record):
 
 
 @dataclass(frozen=True)
-class _Cells:
+class Cells:
     """The cells of a design."""
 
     scores: Array
+    """The mean score of each cell."""
     codes: dict[Term, Codes]
     """For each term: the number of each cell's combination."""
     chance: float | None
@@ -108,14 +111,11 @@ def variance_components(frame: polars.DataFrame, metric: Metric, sampling: Sampl
         UsageError: for a metric that is no mean over answers, or where fewer than two factors vary.
     """
     cells = _cells(frame, metric, sampling)
-    estimated = _Moments(cells.codes).solve(cells.scores)
-    estimated[-1] -= cells.chance_of_means
-    intervals = _intervals(cells, estimated, sampling)
-    whole = sum(max(variance, 0.0) for variance in estimated[1:]) + cells.chance_of_means
-    terms = list(cells.codes)
+    estimated = estimate_components(cells, sampling)
+    whole = sum(max(part[0], 0.0) for term, part in estimated.items() if term) + cells.chance_of_means
     components = [
-        _component(" × ".join(_shown(term)), _levels(cells.codes[term]), float(estimated[row]), whole, intervals[row])
-        for row, term in enumerate(terms)
+        _component(" × ".join(_shown(term)), _levels(cells.codes[term]), variance, whole, (low, high))
+        for term, (variance, low, high) in estimated.items()
         if term
     ]
     ordered = sorted(components, key=lambda component: component.factor.count("×"))
@@ -129,6 +129,17 @@ def variance_components(frame: polars.DataFrame, metric: Metric, sampling: Sampl
         chance=None if cells.chance is None else _component("chance", int(sizes.sum()), cells.chance, None, None),
         is_balanced=bool((sizes == sizes[0]).all()) and _is_complete(cells.codes),
     )
+
+
+def estimate_components(cells: Cells, sampling: Sampling) -> dict[Term, tuple[float, float | None, float | None]]:
+    """Term → its variance, and the interval of its sd; the term of no factor holds the squared mean."""
+    estimated = _Moments(cells.codes).solve(cells.scores)
+    estimated[-1] -= cells.chance_of_means
+    intervals = _intervals(cells, estimated, sampling)
+    return {
+        term: (float(variance), *interval)
+        for term, variance, interval in zip(cells.codes, estimated, intervals, strict=True)
+    }
 
 
 def _component(
@@ -167,7 +178,7 @@ def _is_complete(codes: dict[Term, Codes]) -> bool:
 # --- the cells -------------------------------------------------------------------------------------------------------
 
 
-def _cells(frame: polars.DataFrame, metric: Metric, sampling: Sampling) -> _Cells:
+def _cells(frame: polars.DataFrame, metric: Metric, sampling: Sampling) -> Cells:
     import numpy as np
     import polars as pl
 
@@ -187,7 +198,7 @@ def _cells(frame: polars.DataFrame, metric: Metric, sampling: Sampling) -> _Cell
     )
     sizes = table["n"].to_numpy().astype(np.float64)
     chance = _chance(answers, keys)
-    return _Cells(
+    return Cells(
         scores=table["score"].to_numpy(),
         codes=_codes(table, nested, varying),
         chance=chance,
@@ -264,48 +275,54 @@ class _Moments:
         found: Array = np.linalg.lstsq(self.matrix / self.pairs[:, None], np.array(sums) / self.pairs, rcond=None)[0]
         return found
 
-    def noise(self, variances: Array) -> Array:
-        """What the mean square of each term holds beside its own component: those of the terms that contain it."""
+    def above(self) -> Array:
+        """Terms × terms: how much each term's mean square holds of each component; its own has the factor 1.
+
+        The mean square of A, by the number of cells to each of its combinations, is Σ σ²(B) · P(B) / P(A) over all B
+        that contain A: exactly so on a balanced design.
+        """
         import numpy as np
 
         sets = [frozenset(term) for term in self.terms]
-        held = np.maximum(variances, 0.0)
         return np.array(
             [
-                sum(
-                    held[other] * self.pairs[other] / self.pairs[row] for other in range(len(sets)) if sets[other] > one
-                )
+                [self.pairs[column] / self.pairs[row] if other >= one else 0.0 for column, other in enumerate(sets)]
                 for row, one in enumerate(sets)
             ]
         )
 
 
-def _intervals(cells: _Cells, estimated: Array, sampling: Sampling) -> list[tuple[float | None, float | None]]:
+def _intervals(cells: Cells, estimated: Array, sampling: Sampling) -> list[tuple[float | None, float | None]]:
     """The interval of each component's sd."""
     import numpy as np
 
     moments = _Moments(cells.codes)
     held = np.maximum(estimated, 0.0)
-    noise = moments.noise(held)
-    noise = noise + cells.chance_of_means * moments.pairs[-1] / moments.pairs
+    chance = np.zeros(len(held))
+    chance[-1] = cells.chance_of_means
+    above = moments.above()
     generator = np.random.default_rng(stable_number("components", sampling.seed, cells.scores.size))
     drawn = np.array([_redraw(cells, moments, held, generator) for _ in range(DRAWS)])
+    observed, expected, squares = ((part + chance) @ above.T for part in (estimated, held, drawn))
     tail = (1 - sampling.confidence) / 2
     found: list[tuple[float | None, float | None]] = []
     for row in range(len(estimated)):
-        expected, observed = held[row] + noise[row], estimated[row] + noise[row]
-        if expected <= 0 or row == 0:
+        if row == 0 or expected[row] <= 0 or observed[row] <= 0:
             found.append((None, None))
             continue
-        low_ratio, high_ratio = np.quantile((drawn[:, row] + noise[row]) / expected, (tail, 1 - tail))
-        low = observed / high_ratio - noise[row]
-        # Where the noise itself is uncertain the ratio may be no positive number; the plain percentile is then taken.
-        high = observed / low_ratio - noise[row] if low_ratio > 0.01 else float(np.quantile(drawn[:, row], 1 - tail))
-        found.append((max(low, 0.0) ** 0.5, max(high, 0.0) ** 0.5))
+        least, most = np.quantile(squares[:, row] / expected[row], (tail, 1 - tail))
+        rest = expected[row] - held[row]  # of the mean square, what is not the component
+        low, high = (observed[row] / ratio - rest if ratio > 0 else float("nan") for ratio in (most, least))
+        found.append((_root(low), _root(high)))
     return found
 
 
-def _redraw(cells: _Cells, moments: _Moments, held: Array, generator: numpy.random.Generator) -> Array:
+def _root(variance: float) -> float | None:
+    """The sd of a variance, 0 for one below 0; None where it is not a number."""
+    return None if math.isnan(variance) else max(variance, 0.0) ** 0.5
+
+
+def _redraw(cells: Cells, moments: _Moments, held: Array, generator: numpy.random.Generator) -> Array:
     """The components of scores drawn from the estimated ones."""
     scores = generator.normal(0.0, 1.0, cells.scores.size) * (cells.chance_of_means**0.5)
     for term, variance in zip(moments.terms[1:], held[1:], strict=True):

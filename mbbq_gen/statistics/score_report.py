@@ -12,6 +12,7 @@ from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.subsets import Subset
 from mbbq_gen.scoring.table import ScoreTable
 from mbbq_gen.scoring.tally import grouping_columns, tally_groups
+from mbbq_gen.statistics.ability import AdjustedScore
 from mbbq_gen.statistics.comparison import contributions
 from mbbq_gen.statistics.panel import EstimateScore, Sampling, mean, no_score, number, panel_of
 from mbbq_gen.statistics.significance import TestResult, benjamini_hochberg, sign_flip, wilcoxon
@@ -58,6 +59,7 @@ class ScoreReport(ScoreTable):
     subset: Subset = "all"
     """Which answers were scored."""
     macro_averages: tuple[MacroAverage, ...] = ()
+    adjusted: tuple[AdjustedScore, ...] = ()
     tests: tuple[GroupTest, ...] = ()
     baselines: tuple[BaselineScores, ...] = ()
 
