@@ -442,7 +442,12 @@ def _label_fits(reading: Reading, statement: Statement, place: int, cue_end: int
     if reading.options.digits and mention.shown_case:
         return True
     begins = reading.items[place].break_before >= COMMA
-    return _closes(reading, place) or (mention.shown_case and reading.cased and not begins)
+    return _closes(reading, place) or (mention.shown_case and _is_capital(reading, place) and not begins)
+
+
+def _is_capital(reading: Reading, place: int) -> bool:
+    """Whether a letter stands out as a capital: the text has small letters too. A small "a" is a word before a label."""
+    return reading.cased and reading.items[place].text[:1].isupper()
 
 
 def _closes(reading: Reading, place: int) -> bool:
@@ -573,7 +578,9 @@ def _drop_weak(reading: Reading) -> None:
     for statement in reading.statements:
         place = statement.place
         inside = (
-            place > reading.starts[statement.sentence] and reading.cased and not _introduces(reading.items[place].gap)
+            place > reading.starts[statement.sentence]
+            and _is_capital(reading, place)
+            and not _introduces(reading.items[place].gap)
         )
         if not (_is_weak(statement) and statement.mention.shown_case and statement.mention.kind == "label"):
             continue
