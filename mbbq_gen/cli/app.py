@@ -7,7 +7,22 @@ from typing import Annotated
 import typer
 
 import mbbq_gen
-from mbbq_gen.cli import data, extract, instantiate, languages, models, packs, prompts, report, run, score
+from mbbq_gen.cli import (
+    compare,
+    data,
+    extract,
+    instantiate,
+    languages,
+    models,
+    packs,
+    position,
+    power,
+    prompts,
+    report,
+    robustness,
+    run,
+    score,
+)
 
 app = typer.Typer(
     name="mbbq-gen",
@@ -42,6 +57,10 @@ app.command("report")(report.report)
 data.app.command("instantiate")(instantiate.instantiate)
 app.add_typer(data.app, name="data")
 app.add_typer(prompts.app, name="prompts")
+app.command("compare")(compare.compare)
+app.command("robustness")(robustness.robustness)
+app.command("position")(position.position)
+app.command("power")(power.power)
 app.command("languages")(languages.languages)
 app.command("models")(models.models)
 app.command("check")(packs.check)
