@@ -48,5 +48,6 @@ def test_the_worked_example_is_right(page: str) -> None:
 
 def test_the_simulations_are_there(page: str) -> None:
     proof = page.partition("## Proof")[2]
-    assert "<!-- coverage -->" in proof
+    assert "<!--" in proof
+    assert "expanded percentile" in proof
     assert proof.count("| mbbq_bias_ambiguous |") >= 10

@@ -133,7 +133,10 @@ class MentionFinder:
         mentions = []
         starts = {_with_articles(tokens, mention.start, options) for mention in texts}
         known, names = options.labels, self._words.names
+        own_articles = _own_articles(tokens, texts, options)
         for place, token in enumerate(tokens):
+            if place in own_articles:
+                continue
             if (
                 len(token.text) > 1
                 and token.key not in known
@@ -517,6 +520,20 @@ def _longest(found: list[Mention], tokens: Sequence[Token], options: OptionSet) 
         after = tokens[mention.end].gap if mention.end < len(tokens) else "~~"
         mention.struck = "~~" in tokens[first].gap[-2:] and after.startswith("~~")
     return sorted(taken, key=lambda mention: mention.start)
+
+
+def _own_articles(tokens: Sequence[Token], texts: Sequence[Mention], options: OptionSet) -> set[int]:
+    """Places of articles that an option's own text begins with, right before that text: no labels."""
+    articles = {option.index: option.article for option in options.texts}
+    return {
+        mention.start - 1
+        for mention in texts
+        if mention.start
+        and len(mention.options) == 1
+        and tokens[mention.start].break_before < COMMA
+        and not tokens[mention.start].gap.strip()
+        and tokens[mention.start - 1].key == articles.get(mention.options[0])
+    }
 
 
 def _with_articles(tokens: Sequence[Token], start: int, options: OptionSet) -> int:

@@ -446,7 +446,7 @@ def _label_fits(reading: Reading, statement: Statement, place: int, cue_end: int
 
 
 def _is_capital(reading: Reading, place: int) -> bool:
-    """Whether a letter stands out as a capital: the text has small letters too. A small "a" is a word before a label."""
+    """Whether a letter stands out as a capital. In a text with small letters a small "a" is a word before a label."""
     return reading.cased and reading.items[place].text[:1].isupper()
 
 

@@ -74,6 +74,8 @@ class OptionText:
     is_unknown: bool
     tokens: tuple[str, ...]
     """Its words without leading articles, in order, each once or more."""
+    article: str | None
+    """The article right before them, if it begins with one: the "a" of `A woman` is no label."""
     content: tuple[str, ...]
     """Its telling words, each once, in order."""
     per_character: bool
@@ -176,13 +178,15 @@ def _outside_labels(shown: tuple[str, ...]) -> frozenset[str]:
 
 def _option_text(index: int, text: str, is_unknown: bool, articles: frozenset[str], stop: frozenset[str]) -> OptionText:
     keys = [token.key for token in tokenise(normalise(text).text)]
+    article = None
     while len(keys) > 1 and keys[0] in articles:
-        keys.pop(0)
+        article = keys.pop(0)
     content = [key for key in keys if key not in articles and key not in stop]
     return OptionText(
         index=index,
         is_unknown=is_unknown,
         tokens=tuple(keys),
+        article=article,
         content=tuple(dict.fromkeys(content or keys)),
         per_character=bool(_PER_CHARACTER.search(text)),
         repeats=len(set(content)) < len(content) and not _PER_CHARACTER.search(text),
