@@ -22,10 +22,10 @@ from mbbq_gen.presentation import Setting, plan_orders, present
 from mbbq_gen.providers.decoding import ContinuousDecoder, Decoder, Prompt
 from mbbq_gen.providers.local_model import LocalModel, load_model
 from mbbq_gen.providers.local_options import TransformersOptions, find_device
-from mbbq_gen.providers.smollm2 import cache_directory, smollm2_source
+from mbbq_gen.providers.smollm2 import smollm2_source
 from mbbq_gen.providers.static_decoding import StaticDecoder
 from mbbq_gen.records import Message
-from mbbq_gen.resources import Resources
+from mbbq_gen.resources import Resources, cache_directory
 from mbbq_gen.sampling import Outline, balanced_sample
 
 WORDINGS = ("polite", "single_letter")

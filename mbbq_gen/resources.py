@@ -63,9 +63,12 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+CACHE_VARIABLE = "MBBQ_GEN_CACHE"
+
+
 def cache_directory() -> Path:
     """Where we keep what can be had again: MBBQ_GEN_CACHE if it is set, else the user's cache directory."""
-    named = os.environ.get("MBBQ_GEN_CACHE")
+    named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named).expanduser()
     from platformdirs import user_cache_path

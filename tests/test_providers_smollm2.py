@@ -15,10 +15,10 @@ from mbbq_gen.languages import fill, read_prompts
 from mbbq_gen.providers import smollm2
 from mbbq_gen.providers.local_options import TransformersOptions
 from mbbq_gen.providers.local_source import ModelSource, gguf_source
-from mbbq_gen.providers.smollm2 import SmolLM2Provider, cache_directory, find_gguf, smollm2_source
+from mbbq_gen.providers.smollm2 import SmolLM2Provider, find_gguf, smollm2_source
 from mbbq_gen.providers.transformers_local import TransformersProvider
 from mbbq_gen.records import Request, Response
-from mbbq_gen.resources import Resources, file_digest
+from mbbq_gen.resources import Resources, cache_directory, file_digest
 from tests.providers_support import TEXTS, answers, make_request
 
 # --- where it is kept: without the real model ------------------------------------------------------------------------

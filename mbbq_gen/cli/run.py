@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.folder import BenchmarkChoice, Manifest, RunFolder, RunSettings
     from mbbq_gen.runs.store import RunStore
 
-PROVIDER_SHORTCUTS = ("max_new_tokens", "batch_size", "threads", "dtype", "device")
-
 
 @example(
     "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter \\\n"

