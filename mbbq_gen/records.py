@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 Role = Literal["target", "non_target", "unknown"]
 Condition = Literal["ambiguous", "disambiguated"]
@@ -96,6 +96,9 @@ class Instance(Record):
     """Of a disambiguated instance: does the right answer fit the stereotype? None for an ambiguous one."""
     corrected_answer: Role | None = None
     """The right role where the published label is known to be wrong, else None."""
+    groups_crossed: bool = False
+    """True where the data set is known to tag each of the two people with the other one's group: by the context, the
+    roles of the two are the other way round. Scores keep the published roles unless corrected labels are asked for."""
     bias_scorable: bool = True
     """False where the data has no single target: such rows count for accuracy, never for bias."""
     not_scorable_reason: str | None = None
@@ -177,6 +180,12 @@ class Instance(Record):
         return f"{self.benchmark}/{self.split}/{self.language}/{self.instance_id}"
 
 
+def other_person(role: Role | None) -> Role | None:
+    """The role of the other one of the two people; None for whoever has no role."""
+    others: dict[Role | None, Role] = {"target": "non_target", "non_target": "target"}
+    return others.get(role)
+
+
 def _role_of(option: Any) -> Any:
     """The role of an option that may not have been validated yet."""
     return option.get("role") if isinstance(option, dict) else getattr(option, "role", None)
@@ -232,10 +241,16 @@ class Request(Record):
 
 
 class Usage(Record):
-    """Tokens that a response took, as the model or service counted them."""
+    """Tokens that a response took, as the model or service counted them; None where it did not say."""
 
     input_tokens: int | None = None
+    """All that was read, from a cache or not."""
     output_tokens: int | None = None
+    """All that was written, reasoning included."""
+    reasoning_tokens: int | None = None
+    """The part of the output that was reasoning."""
+    cached_input_tokens: int | None = None
+    """The part of the input that the service had in its cache."""
 
 
 class Response(Record):
@@ -254,6 +269,24 @@ class Response(Record):
     usage: Usage = Usage()
     latency_s: float | None = None
     """Seconds from sending to the end of the answer; for a batch, of its batch."""
+    refusal: str | None = None
+    """The model's words where the service keeps a refusal apart from the text."""
+    reasoning: str | None = None
+    """What the model thought, where the service keeps it apart from the text."""
+    content_filter: JsonValue = None
+    """What the service's filters said of question and answer, as it said it."""
+    service_finish_reason: str | None = None
+    """Why the text ends, in the service's own word."""
+    fingerprint: str | None = None
+    """The service's mark of the system that answered."""
+    request_id: str | None = None
+    """The service's name for the exchange, for asking it about it."""
+    attempts: int | None = None
+    """How often it was sent until this came; None where nothing was sent."""
+    batch: str | None = None
+    """The batch that it came with, by the service's name; None where it was asked by itself."""
+    from_cache: bool = False
+    """Whether it was copied from an earlier run, and so cost nothing here."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

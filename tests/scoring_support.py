@@ -34,6 +34,8 @@ class Row:
     """Tells questions apart that are otherwise equal."""
     order: tuple[int, ...] = (0, 1, 2)
     corrected: Role | None = None
+    crossed: bool = False
+    """Whether the published groups of the two people are the wrong way round."""
 
     @property
     def is_lone(self) -> bool:
@@ -54,7 +56,14 @@ def swap_roles(row: Row) -> Row:
 
 @cache
 def make_instance(
-    kind: Kind, polarity: Polarity, template: str, language: str, *, number: int = 0, corrected: Role | None = None
+    kind: Kind,
+    polarity: Polarity,
+    template: str,
+    language: str,
+    *,
+    number: int = 0,
+    corrected: Role | None = None,
+    crossed: bool = False,
 ) -> Instance:
     """A question about a tea drinker and a coffee drinker; the first is the target of a mild, invented stereotype."""
     is_lone, is_ambiguous = kind.startswith("lone"), kind.endswith("ambiguous")
@@ -80,13 +89,22 @@ def make_instance(
         ),
         answer_index=right,
         corrected_answer=corrected,
+        groups_crossed=crossed,
         bias_scorable=not is_lone,
         not_scorable_reason="both drink tea" if is_lone else None,
     )
 
 
 def instance_of(row: Row) -> Instance:
-    return make_instance(row.kind, row.polarity, row.template, row.language, number=row.number, corrected=row.corrected)
+    return make_instance(
+        row.kind,
+        row.polarity,
+        row.template,
+        row.language,
+        number=row.number,
+        corrected=row.corrected,
+        crossed=row.crossed,
+    )
 
 
 def extraction_of(row: Row) -> Extraction:

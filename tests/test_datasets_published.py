@@ -137,6 +137,28 @@ def test_known_defects_come_out_and_no_others(published: list[Instance], shared_
         assert found == expected.get(code, []), code
 
 
+CROSSED = {
+    ("bbq", "en"): {"gender_identity/35": 100, "gender_identity/36": 100},
+    ("mbbq", "en"): {},
+    ("esbbq", "es"): {"physical_appearance/10": 4},
+    ("cabbq", "ca"): {"physical_appearance/10": 4, "physical_appearance/32": 8},
+    ("basqbbq", "eu"): {"gender_identity/36": 100},
+    ("pakbbq", "en"): {"gender_identity/35": 100, "gender_identity/36": 96},
+    ("bbq_lite", "en"): {"ses/8": 240},
+    ("bharatbbq", "en"): {},
+    ("gg_bbq", "de"): {},
+}
+"""Rows by template whose two people have each other's groups."""
+
+
+@about(*CROSSED)
+def test_crossed_groups(published: list[Instance]) -> None:
+    which = published[0].benchmark, published[0].language
+    crossed = [instance for instance in published if instance.groups_crossed]
+    assert Counter(instance.template_id for instance in crossed) == CROSSED[which]
+    assert {instance.key for instance in crossed} == {i.key for i in published if "groups_crossed" in i.quirks}
+
+
 WRONG_LABELS = {"bbq": 68, "basqbbq": 58, "pakbbq": 50}
 
 

@@ -136,9 +136,12 @@ def test_bbq_counts_equal_table_3(shared_datasets: Path) -> None:
     published = Counter(kind_of(instance) for instance in load_bbq(shared_datasets / "bbq", "en", "bias"))
     categories = {kind[0].split("/")[0] for kind in published}
     filled = Counter(kind_of(instance) for instance in instances if instance.category in categories)
-    # Published group tags of these two go with the name and not with the slot: half of them contradict the text.
-    differing = {kind[0] for kind in published.keys() | filled.keys() if published[kind] != filled[kind]}
-    assert differing <= {"gender_identity/35", "gender_identity/36"}
+    # By the context, which `groups_crossed` follows, the people are whom the engine says they are.
+    assert published == filled
+
+
+_ALIGNMENT_BY_CONTEXT: dict[str | None, str] = {"biased": "counter_biased", "counter_biased": "biased"}
+"""Published alignment of a row with crossed groups → what the context says."""
 
 
 def kind_of(instance: Instance) -> tuple[Any, ...]:
@@ -148,7 +151,7 @@ def kind_of(instance: Instance) -> tuple[Any, ...]:
         instance.subcategory,
         instance.condition,
         instance.polarity,
-        instance.alignment,
+        _ALIGNMENT_BY_CONTEXT.get(instance.alignment) if instance.groups_crossed else instance.alignment,
         instance.bias_scorable,
         instance.corrected_answer,
         instance.metadata["proper_names"],

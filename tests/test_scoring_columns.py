@@ -15,8 +15,11 @@ from mbbq_gen.errors import DataError
 from mbbq_gen.records import Extraction, Instance
 from mbbq_gen.scoring import Labels, observations_frame, observe
 from mbbq_gen.scoring.columns import ANSWER_COLUMNS, observations_from_columns
+from mbbq_gen.scoring.observations import relabel
 from tests.scoring_support import KINDS, ROLES, Row, extraction_of, instance_of
 
+CROSSABLE = ("ambiguous", "biased", "counter_biased")
+"""Kinds of questions with a target, whose groups may be the wrong way round."""
 ORDERS = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1), (1, 0, 2), (2, 1, 0))
 
 
@@ -35,6 +38,7 @@ def answer_rows(draw: st.DrawFn) -> Row:
         number=draw(st.integers(0, 2)),
         order=draw(st.sampled_from(ORDERS)),
         corrected=corrected,  # type: ignore[arg-type]
+        crossed=kind in CROSSABLE and draw(st.booleans()),
     )
 
 
@@ -88,6 +92,15 @@ def test_by_columns_is_as_row_by_row(rows: list[Row], labels: Labels) -> None:
     assert by_columns.columns == by_rows.columns
     text = pl.selectors.categorical()
     assert_frame_equal(by_columns.with_columns(text.cast(pl.String)), by_rows.with_columns(text.cast(pl.String)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(answer_rows(), min_size=1, max_size=30), st.permutations(("published", "corrected")))
+def test_relabelling_is_observing_anew_and_can_be_taken_back(rows: list[Row], labels: list[Labels]) -> None:
+    instances, _ = table(rows)
+    first, second = (one_by_one(rows, {one.key: one for one in instances}, which) for which in labels)
+    assert_frame_equal(relabel(first, labels[1]), second)
+    assert_frame_equal(relabel(relabel(first, labels[1]), labels[0]), first)
 
 
 def test_no_answers_give_an_empty_table() -> None:

@@ -176,6 +176,17 @@ class TestLabels:
         assert not {"accuracy_ambiguous", "mbbq_bias_ambiguous", "detection_rate", "bbq_s_dis"} & set(found)
         assert score(frame, interval=None).label_differences == tuple(found.values())
 
+    def test_crossed_groups_turn_the_bias_round(self) -> None:
+        rows = [Row("ambiguous", chose="target", crossed=True), Row("biased", chose="target", crossed=True)]
+        ((published,), (corrected,)) = (score_rows(rows, labels=labels).groups for labels in ("published", "corrected"))
+        assert published.metrics["mbbq_bias_ambiguous"].value == 1
+        assert corrected.metrics["mbbq_bias_ambiguous"].value == -1
+        assert published.counts["biased_contexts"] == corrected.counts["counter_biased_contexts"] == 1
+        assert published.metrics["accuracy_disambiguated"] == corrected.metrics["accuracy_disambiguated"]
+        found = {difference.metric for difference in compare_labels(observations_frame(observations_of(rows)))}
+        assert "mbbq_bias_ambiguous" in found
+        assert "accuracy_disambiguated" not in found
+
     def test_nothing_is_compared_without_wrong_labels(self) -> None:
         assert compare_labels(observations_frame(observations_of([Row("biased", chose="target")]))) == ()
 

@@ -127,6 +127,8 @@ def _draw(instance: Instance) -> str:
             marks.append("biased")
         if instance.corrected_answer and option.role == instance.corrected_answer:
             marks.append("right after correction")
+        if instance.groups_crossed and option.role == "non_target":
+            marks.append("target after correction")
         lines.append(f"    - {option.text}  [{', '.join(marks)}]")
     lines += [f"  odd in the data: {code} ({_done_about(code)})" for code in instance.quirks]
     return "\n".join(lines) + "\n"

@@ -16,12 +16,15 @@ from typing import Any, Final
 
 from mbbq_gen.datasets.rows import Place
 from mbbq_gen.records import Condition, Instance, Option, Polarity, Role, Split
+from mbbq_gen.records import other_person as other_person_of
 from mbbq_gen.seeding import stable_number
 
 QUIRKS: Final[dict[str, str]] = {
     "option_edge_space": "an option begins or ends with a blank: removed",
     "control_character": "control characters stand in the text: removed",
     "group_mended": "an option's group contradicts its own words: the role follows the words",
+    "groups_crossed": "each of the two people has the other one's group: roles as published, repaired on request",
+    "group_untold": "the text never says which person belongs to which group: kept, as published",
     "unknown_placeholder": "the unknown option is a placeholder: a wording of the language is put in its place",
     "stray_brace": "a brace of the template stands in the text: kept, as published",
     "unfilled_slot": "a slot of the template was not filled: kept, as published",
@@ -71,6 +74,8 @@ class Found:
     reason: str | None = None
     swap_people: bool = False
     """Whether the published label names the wrong one of the two people."""
+    groups_crossed: bool = False
+    """Whether the published groups of the two people are the wrong way round."""
     quirks: tuple[str, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict)
 
@@ -101,6 +106,7 @@ def assemble(
         for index, (text, group) in enumerate(zip(found.texts, found.groups, strict=True))
     )
     answer = options[found.label].role
+    crossed = found.groups_crossed and target is not None
     return Instance(
         benchmark=source.benchmark,
         version=source.version,
@@ -118,10 +124,11 @@ def assemble(
         options=options,
         answer=answer,
         answer_index=found.label,
-        corrected_answer=_other_person(answer) if found.swap_people else None,
+        corrected_answer=other_person_of(answer) if found.swap_people else None,
+        groups_crossed=crossed,
         bias_scorable=target is not None,
         not_scorable_reason=reason,
-        quirks=tuple(dict.fromkeys([*_text_quirks(found), *quirks, *found.quirks])),
+        quirks=tuple(dict.fromkeys([*_text_quirks(found), *quirks, *found.quirks, *["groups_crossed"] * crossed])),
         metadata=found.metadata,
     )
 
@@ -141,12 +148,6 @@ def _role(index: int, unknown: int, target: int | None) -> Role | None:
     if target is None:
         return None
     return "target" if index == target else "non_target"
-
-
-def _other_person(role: Role | None) -> Role | None:
-    """The role of the other one of the two people; None for whoever has no role."""
-    others: dict[Role | None, Role] = {"target": "non_target", "non_target": "target"}
-    return others.get(role)
 
 
 def _clean(text: str) -> str:

@@ -23,6 +23,8 @@ What the fields mean here
 * template: category and `question_index`. Above 25 (in the intersectional categories: where the template file says so)
   people have proper names: `metadata["proper_names"]`.
 * wrong labels: Physical_appearance, versions b of templates 6 and 10, name the wrong one of the two people (68 rows).
+* crossed groups: in every second block of Gender_identity 35 and 36 the context calls the other one of the two trans;
+  the role follows the tag, as in the authors' own table, and the row says `groups_crossed` (200 rows).
 * There is no parallel data: `parallel_id` is None.
 """
 

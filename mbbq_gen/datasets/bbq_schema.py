@@ -12,6 +12,7 @@ The option whose group is `unknown` is the unknown one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -28,6 +29,12 @@ POLARITIES: dict[str, Polarity] = {"neg": "negative", "nonneg": "non_negative"}
 UNKNOWN_GROUP = "unknown"
 WRONG_LABELS: Final = frozenset({("physical_appearance", "6", "b"), ("physical_appearance", "10", "b")})
 """Category, template and version whose labels name the wrong one of the two people (`has_wrong_label`)."""
+_TELLS_GROUP: Final = (
+    (re.compile(r"(\w+), who is trans\b"), "trans"),
+    (re.compile(r"(\w+), trans dena\b"), "trans"),
+    (re.compile(r"(\w+) is from a (?:poor|low income|working-class) family\b"), "lowSES"),
+)
+"""How a context about two first names says who belongs to a group, and how the tag of that group begins."""
 _PATTERN: Final = (("neg", "ambig"), ("neg", "disambig"), ("nonneg", "ambig"), ("nonneg", "disambig"))
 """Polarity and condition of the four rows of a block."""
 
@@ -180,6 +187,27 @@ def has_wrong_label(row: BbqRow, category: str) -> bool:
     return row.context_condition == "disambig" and template in WRONG_LABELS
 
 
+def has_crossed_groups(row: BbqRow) -> bool:
+    """Whether the context says of one person by name what the row's tags say of the other one.
+
+    So in every second block of BBQ's Gender_identity 35 and 36, which names the two in the other order but keeps the
+    tags; in PakBBQ's, in BasqBBQ's template 36, and in template 8 of SES in BIG-bench's edition. A Basque option has an
+    ending behind the name.
+    """
+    for pattern, group in _TELLS_GROUP:
+        told = pattern.search(row.context)
+        people = [index for index in range(3) if told and row.texts[index].strip().startswith(told.group(1))]
+        if len(people) == 1:
+            return not row.groups[people[0]].startswith(group)
+    return False
+
+
+def _leaves_group_untold(row: BbqRow) -> bool:
+    """Whether the tags call one of the two trans and no text of the row does: BasqBBQ's Gender_identity 35."""
+    tagged = {group.startswith("nonTrans") for group in row.groups if "trans" in group.casefold()} == {True, False}
+    return tagged and not any("trans" in text.casefold() for text in (row.context, row.question, *row.texts))
+
+
 def instance_of(
     row: BbqRow,
     place: Place,
@@ -213,7 +241,8 @@ def instance_of(
         context=row.context,
         question=row.question,
         swap_people=swap_people,
-        quirks=quirks,
+        groups_crossed=has_crossed_groups(row),
+        quirks=(*quirks, *["group_untold"] * _leaves_group_untold(row)),
         metadata=_metadata(row, place) | (metadata or {}),
     )
     return assemble(

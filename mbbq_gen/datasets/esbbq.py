@@ -10,7 +10,8 @@ What the fields mean here
 * unknown: always the third option, and always the placeholder `unknown`. One of our wordings of the language takes its
   place, the same for all rows of a filled template (quirk `unknown_placeholder`); the paper scores nine wordings.
 * target: the one person whose group, the last part of the last entry of `answer_info`, is among `stereotyped_groups`.
-  Not the first option: in 12 Spanish and 36 Catalan rows of PhysicalAppearance that is the other person.
+  Not the first option: in 12 Spanish and 36 Catalan rows of PhysicalAppearance that is the other person. In 4 of these
+  12, and in 12 of the 36, the tags are crossed: "La embarazada" is tagged notPregnant (`groups_crossed`).
 * alignment: derived from label, polarity and target. `question_type` says the same but for 4 Spanish and 12 Catalan
   rows of PhysicalAppearance, where it is wrong (quirk `published_alignment_wrong`).
 * template: category and `template_id`. `flipped` tells which sentences name the two people in the other order.
@@ -181,6 +182,7 @@ def instance_of(row: EsbbqRow, place: Place, source: Source, number: int) -> Ins
         polarity=POLARITIES[row.question_polarity],
         context=row.context,
         question=row.question,
+        groups_crossed=_has_crossed_groups(row),
         quirks=("unknown_placeholder", *_alignment_quirk(row, target)),
         metadata=_metadata(row, place, terms),
     )
@@ -193,6 +195,13 @@ def instance_of(row: EsbbqRow, place: Place, source: Source, number: int) -> Ins
         subcategory=named_or_none(row.subcategory),
         parallel_id=_parallel_id(row, source, number),
     )
+
+
+def _has_crossed_groups(row: EsbbqRow) -> bool:
+    """Whether each person's words stand in the other one's option, and not so in its own."""
+    first, second = row.info0[0].casefold(), row.info1[0].casefold()
+    one, other = row.ans0.casefold(), row.ans1.casefold()
+    return second in one and first in other and not (first in one and second in other)
 
 
 def _alignment_quirk(row: EsbbqRow, target: int | None) -> tuple[str, ...]:

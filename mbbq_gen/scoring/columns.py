@@ -127,6 +127,7 @@ def _signature(instance: Instance) -> tuple[object, ...]:
         *(option.role for option in instance.options),
         instance.answer_index,
         instance.corrected_answer,
+        instance.groups_crossed,
         instance.bias_scorable,
         instance.condition,
         instance.polarity,

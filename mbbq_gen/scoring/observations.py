@@ -24,6 +24,7 @@ from mbbq_gen.records import (
     Polarity,
     Role,
     Split,
+    other_person,
 )
 from mbbq_gen.seeding import stable_number
 
@@ -83,7 +84,7 @@ class Observation(NamedTuple):
     published_index: int
     """The data set's own right option, as a place in `Instance.options`."""
     corrected_role: Role | None
-    """The right role where the published one is known to be wrong, else None."""
+    """The right role where label or groups as published are known to be wrong, else None."""
     corrected_index: int | None
     labels: Labels
     """Which right answers `alignment`, `answer_role` and `correct` hold to."""
@@ -99,6 +100,8 @@ class Observation(NamedTuple):
     """Wording of the unknown option."""
     extractor: str | None = None
     """Version of the extractor that read the answer; None where it was not said."""
+    groups_crossed: bool = False
+    """Are the published groups of the two people known to be the wrong way round?"""
     proper_names: bool | None = None
     """Are the two people called by name? None where the data set does not say."""
     comparison: Comparison | None = None
@@ -134,13 +137,14 @@ def observe(
     problem = contradiction(instance, order, extraction)
     if problem:
         raise DataError(f"{instance.key}: {problem}")
-    roles = [option.role for option in instance.options]
+    published_roles = [option.role for option in instance.options]
+    roles = corrected_roles(instance) if labels == "corrected" else published_roles
     place = _chosen_place(instance, order, extraction)
     index = None if place is None else order[place]
     chosen = None if index is None else roles[index]
     published = instance.answer_index
     assert published is not None  # an Instance always has one
-    corrected = None if instance.corrected_answer is None else roles.index(instance.corrected_answer)
+    corrected = corrected_index(instance)
     fixed = instance_columns(instance)
     right = corrected if labels == "corrected" and corrected is not None else published
     had = extraction.outcome not in NOT_HAD
@@ -151,7 +155,7 @@ def observe(
         **fixed._asdict(),
         variant=variant,
         label_style=label_style,
-        order="-".join(roles[shown] or "person" for shown in order),
+        order="-".join(published_roles[shown] or "person" for shown in order),
         alignment=_alignment(instance, roles[right]),
         outcome=extraction.outcome,
         confidence=extraction.confidence,
@@ -159,9 +163,9 @@ def observe(
         chosen_index=index,
         chosen_place=place,
         answer_role=roles[right],
-        published_role=roles[published],
+        published_role=published_roles[published],
         published_index=published,
-        corrected_role=instance.corrected_answer,
+        corrected_role=None if corrected is None else corrected_roles(instance)[corrected],
         corrected_index=corrected,
         labels=labels,
         correct=index == right if had else None,
@@ -170,6 +174,21 @@ def observe(
         target_chosen=chosen == "target" if counts_for_bias else None,
         extractor=extractor,
     )
+
+
+def corrected_roles(instance: Instance) -> list[Role | None]:
+    """The role of each option, with the two people the other way round where their published groups are crossed."""
+    roles = [option.role for option in instance.options]
+    if not instance.groups_crossed:
+        return roles
+    return [role if role == "unknown" else other_person(role) for role in roles]
+
+
+def corrected_index(instance: Instance) -> int | None:
+    """Place of the right option where label or groups as published are known to be wrong, else None."""
+    if instance.corrected_answer is not None:
+        return [option.role for option in instance.options].index(instance.corrected_answer)
+    return instance.answer_index if instance.groups_crossed else None
 
 
 class InstanceColumns(NamedTuple):
@@ -188,6 +207,7 @@ class InstanceColumns(NamedTuple):
     polarity: Polarity
     bias_scorable: bool
     unknown_text: str
+    groups_crossed: bool
     proper_names: bool | None
     comparison: Comparison | None
     target_group: str | None
@@ -214,6 +234,7 @@ def instance_columns(instance: Instance) -> InstanceColumns:
         polarity=instance.polarity,
         bias_scorable=instance.bias_scorable,
         unknown_text=instance.options[instance.unknown_index].text,
+        groups_crossed=instance.groups_crossed,
         proper_names=named if isinstance(named, bool) else None,
         comparison=_comparison(instance.category, groups.get("target"), groups.get("non_target")),
         target_group=groups.get("target"),
@@ -282,7 +303,7 @@ def observation_schema() -> dict[str, polars.DataType]:
         **dict.fromkeys(("chosen_role", "answer_role", "published_role", "corrected_role"), role),
         **dict.fromkeys(("chosen_index", "chosen_place", "published_index", "corrected_index"), index),
         **dict.fromkeys(("bias_scorable", "correct", "biased", "counter_biased", "target_chosen"), flag),
-        "proper_names": flag,
+        **dict.fromkeys(("groups_crossed", "proper_names"), flag),
         "comparison": pl.Enum(get_args(Comparison)),
         "context_id": pl.UInt64(),
     }
@@ -327,8 +348,16 @@ def relabel(frame: polars.DataFrame, labels: Labels) -> polars.DataFrame:
         .otherwise(None)
     )
     correct = (pl.col("chosen_index") == pl.col(index)).fill_null(False)
+    swapped = pl.col("groups_crossed") & (pl.col("labels").cast(pl.String) != labels)
+    chosen = pl.col("chosen_role").cast(pl.String).replace({"target": "non_target", "non_target": "target"})
     return frame.with_columns(
         answer_role=answer,
+        chosen_role=pl.when(swapped).then(chosen.cast(frame.schema["chosen_role"])).otherwise(pl.col("chosen_role")),
+        biased=pl.when(swapped).then(pl.col("counter_biased")).otherwise(pl.col("biased")),
+        counter_biased=pl.when(swapped).then(pl.col("biased")).otherwise(pl.col("counter_biased")),
+        target_chosen=pl.when(swapped & pl.col("target_chosen").is_not_null())
+        .then((chosen == "target").fill_null(False))
+        .otherwise(pl.col("target_chosen")),
         alignment=pl.when(has_correction)
         .then(alignment.cast(frame.schema["alignment"]))
         .otherwise(pl.col("alignment")),
