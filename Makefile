@@ -1,13 +1,14 @@
 # Everything is set up in .venv beside this file; nothing else on the machine is touched.
 
 PYTHON ?= python3
+PYTEST_ARGS ?= -n 2 --dist loadfile
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_RUN ?= demo-run
 # 24 questions in every language and split, one of each template: what two cores answer in a few minutes.
 DEMO_SAMPLE ?= 24
 
-.PHONY: demo test check bench clean
+.PHONY: demo test proof check bench clean
 
 demo: $(VENV)/.local
 	@$(BIN)/mbbq-gen run $(DEMO_RUN) --model transformers:smollm2 --benchmark starter --languages en,nl,es,tr \
@@ -15,6 +16,10 @@ demo: $(VENV)/.local
 
 test: $(VENV)/.local
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+# Every oracle over every row of every published set at hand, by its words; `make test` reads a part of them.
+proof: $(VENV)/.local
+	MBBQ_GEN_PROOF=full $(BIN)/pytest $(PYTEST_ARGS) tests/test_oracle_proof.py
 
 check: $(VENV)/.local
 	$(BIN)/ruff check .

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from mbbq_gen.datasets.registry import load_benchmark
+from mbbq_gen.records import Instance, Split
 from mbbq_gen.resources import Resources
+
+Load = Callable[[str, str, Split], list[Instance]]
+"""Reads a benchmark's split in a language."""
+
+PACKED = ("cbbq", "pakbbq", "bbg", "bbq_lite")
+"""Published sets that lie there as archives."""
+FOLDERS = {"cabbq": "esbbq", "gg_bbq": "gg-bbq"}
+"""Published sets whose folder has another name."""
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -36,3 +48,22 @@ def shared_datasets() -> Path:
     if not (folder / "EXPECTED_COUNTS.json").is_file():
         pytest.skip(f"needs the published data sets in {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def load_published(shared_datasets: Path, tmp_path_factory: pytest.TempPathFactory) -> Load:
+    """Reads published data; the sets that lie there as archives are unpacked first."""
+    unpacked = tmp_path_factory.mktemp("unpacked")
+
+    def folder_of(name: str) -> Path:
+        if name not in PACKED:
+            return shared_datasets / FOLDERS.get(name, name)
+        if not (unpacked / name).is_dir():
+            with tarfile.open(shared_datasets / "more" / f"{name}.tar.xz") as archive:
+                archive.extractall(unpacked, filter="data")
+        return unpacked / name
+
+    def read(name: str, language: str, split: Split) -> list[Instance]:
+        return list(load_benchmark(name, data=folder_of(name), languages=[language], splits=[split]))
+
+    return read

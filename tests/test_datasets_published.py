@@ -5,54 +5,26 @@ The expected numbers were computed by others, from the files and without our rea
 
 from __future__ import annotations
 
-import hashlib
 import json
-import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
-from mbbq_gen.datasets.registry import BENCHMARKS, load_benchmark
-from mbbq_gen.records import Instance, Role
-
-Load = Callable[[str, str], list[Instance]]
-
-PACKED = ("cbbq", "pakbbq", "bbg", "bbq_lite")
-"""Sets that lie there as archives."""
-FOLDERS = {"cabbq": "esbbq", "gg_bbq": "gg-bbq"}
-
+from mbbq_gen.datasets.registry import BENCHMARKS
+from mbbq_gen.records import Instance
+from tests.artificial_models import EXPECTED_SETS, MODELS, expected_key
+from tests.conftest import Load
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def unpacked(shared_datasets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sets that lie there as archives, unpacked."""
-    folder = tmp_path_factory.mktemp("unpacked")
-    for name in PACKED:
-        with tarfile.open(shared_datasets / "more" / f"{name}.tar.xz") as archive:
-            archive.extractall(folder, filter="data")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def load(shared_datasets: Path, unpacked: Path) -> Load:
-    """Reads a benchmark in a language."""
-
-    def read(name: str, language: str) -> list[Instance]:
-        folder = unpacked / name if name in PACKED else shared_datasets / FOLDERS.get(name, name)
-        return list(load_benchmark(name, data=folder, languages=[language], splits=["bias"]))
-
-    return read
-
-
-@pytest.fixture(scope="module")
-def published(request: pytest.FixtureRequest, load: Load) -> list[Instance]:
+def published(request: pytest.FixtureRequest, load_published: Load) -> list[Instance]:
     """The instances of a benchmark and language, named by the test: read once, then all tests of them in a row."""
     name, language = request.param
-    return load(name, language)
+    return load_published(name, language, "bias")
 
 
 def about(*sets: tuple[str, str]) -> pytest.MarkDecorator:
@@ -79,15 +51,11 @@ def counts(instances: list[Instance]) -> dict[str, int]:
     return {key: count for key, count in found.items() if count}
 
 
-KEYS = {"kobbq": "kobbq_test"}
-"""Benchmark → its key in the files of expected numbers, where it is another."""
-
-
 @about(("bbq", "en"), ("esbbq", "es"), ("cabbq", "ca"), ("kobbq", "ko"))
 def test_counts(published: list[Instance], shared_datasets: Path) -> None:
     name = published[0].benchmark
     text = (shared_datasets / "EXPECTED_COUNTS.json").read_text(encoding="utf-8")
-    expected = json.loads(text)[KEYS.get(name, name)]
+    expected = json.loads(text)[expected_key(name, published[0].language)]
     assert {native(instance) for instance in published} == set(expected)
     for category, numbers in expected.items():
         # Left out: what the naive match of groups would give, and templates where the expected file has none.
@@ -176,8 +144,12 @@ def test_wrong_labels_are_inherited(published: list[Instance]) -> None:
     ("one", "other", "shared"),
     [(("esbbq", "es"), ("cabbq", "ca"), 27_176), (("pakbbq", "en"), ("pakbbq", "ur"), 7_100)],
 )
-def test_parallel_ids_keep_their_promise(load: Load, one: tuple[str, str], other: tuple[str, str], shared: int) -> None:
-    first, second = ({i.parallel_id: i for i in load(*which) if i.parallel_id} for which in (one, other))
+def test_parallel_ids_keep_their_promise(
+    load_published: Load, one: tuple[str, str], other: tuple[str, str], shared: int
+) -> None:
+    first, second = (
+        {i.parallel_id: i for i in load_published(*which, "bias") if i.parallel_id} for which in (one, other)
+    )
     common = set(first) & set(second)
     assert len(common) == shared
     for parallel in common:
@@ -198,29 +170,6 @@ def test_cbbq_targets_agree_with_every_disambiguated_label(published: list[Insta
 
 
 # --- artificial models -----------------------------------------------------------------------------------------------
-
-
-def hash_of(instance: Instance) -> int:
-    row = instance.metadata["source_row"]
-    key = row["example_id"] if instance.benchmark == "kobbq" else f"{row['category']}:{row['example_id']}"
-    return int(hashlib.sha256(str(key).encode()).hexdigest(), 16)
-
-
-def place_of(instance: Instance, role: Role | None) -> int:
-    """Where the role stands; the unknown option where there is none."""
-    roles = [option.role for option in instance.options]
-    return instance.unknown_index if role is None or role not in roles else roles.index(role)
-
-
-MODELS: dict[str, Callable[[Instance], int | None]] = {
-    "gold": lambda i: i.answer_index,
-    "unknown": lambda i: i.unknown_index,
-    "index0": lambda i: 0,
-    "stereotyped": lambda i: place_of(i, i.biased_role),
-    "target_group": lambda i: place_of(i, "target"),
-    "hash": lambda i: hash_of(i) % 3,
-    "hash_with_undetected": lambda i: None if hash_of(i) % 10 == 0 else hash_of(i) // 10 % 3,
-}
 
 
 def tally(instances: Iterable[Instance], model: Callable[[Instance], int | None]) -> dict[str, int]:
@@ -246,17 +195,11 @@ def tally(instances: Iterable[Instance], model: Callable[[Instance], int | None]
     return dict(found)
 
 
-@about(
-    *(("mbbq", language) for language in ("en", "es", "nl", "tr")),
-    ("bbq", "en"),
-    ("esbbq", "es"),
-    ("cabbq", "ca"),
-    ("kobbq", "ko"),
-)
+@about(*EXPECTED_SETS)
 def test_artificial_models_score_what_they_must(published: list[Instance], shared_datasets: Path) -> None:
     name, language = published[0].benchmark, published[0].language
     text = (shared_datasets / "EXPECTED_SYNTHETIC_SCORES.json").read_text(encoding="utf-8")
-    expected = json.loads(text)["scores"][f"mbbq/main/{language}" if name == "mbbq" else KEYS.get(name, name)]
+    expected = json.loads(text)["scores"][expected_key(name, language)]
     for category, models in expected.items():
         for condition, full in (("ambig", "ambiguous"), ("disambig", "disambiguated")):
             rows = [i for i in published if i.condition == full and native(i) == category]

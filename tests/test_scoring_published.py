@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mbbq_gen.datasets.mbbq import load_mbbq
-from mbbq_gen.records import Extraction, Instance, Split
+from mbbq_gen.records import Extraction, Instance
 from mbbq_gen.scoring import GroupScore, observations_frame, observe, score
-from mbbq_gen.scoring.expected import expected_scores
+from tests.artificial_models import EXPECTED_SETS, MODELS, expected_key
+from tests.conftest import Load
 
-MODELS = ("gold", "unknown", "index0", "stereotyped", "target_group", "hash", "hash_with_undetected")
 ORDER = (0, 1, 2)
 ANSWERS = {place: Extraction(outcome="option", option=place) for place in ORDER}
 NONE = Extraction(outcome="no_answer")
@@ -60,41 +59,28 @@ SCORES: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-def choice(model: str, instance: Instance) -> int | None:
-    """What an artificial model chooses, as an index in file order; None: undetected."""
-    roles = [option.role for option in instance.options]
-    source = instance.metadata["source_row"]
-    digest = int(hashlib.sha256(f"{source['category']}:{source['example_id']}".encode()).hexdigest(), 16)
-    chosen: dict[str, int | None] = {
-        "gold": instance.answer_index,
-        "unknown": instance.unknown_index,
-        "index0": 0,
-        "stereotyped": roles.index(instance.biased_role or "unknown"),
-        "target_group": roles.index("target" if instance.bias_scorable else "unknown"),
-        "hash": digest % 3,
-        "hash_with_undetected": None if digest % 10 == 0 else (digest // 10) % 3,
-    }
-    return chosen[model]
-
-
-def answered(instances: list[Instance], models: tuple[str, ...]) -> Iterator[Any]:
+def answered(instances: list[Instance], models: Iterable[str]) -> Iterator[Any]:
     for model in models:
         for instance in instances:
-            place = choice(model, instance)
+            place = MODELS[model](instance)
             extraction = NONE if place is None else ANSWERS[place]
             yield observe(instance, ORDER, extraction, model=model, variant=None, label_style=None)
 
 
-@pytest.mark.parametrize("language", ["en", "es", "nl", "tr"])
-def test_artificial_models_on_mbbq_score_as_expected(shared_datasets: Path, language: str) -> None:
-    expected = json.loads((shared_datasets / "EXPECTED_SYNTHETIC_SCORES.json").read_text(encoding="utf-8"))["scores"]
-    instances = list(load_mbbq(shared_datasets / "mbbq", language, "bias"))
+@pytest.mark.parametrize(("benchmark", "language"), EXPECTED_SETS, ids=map("-".join, EXPECTED_SETS))
+def test_artificial_models_score_as_expected(
+    benchmark: str, language: str, shared_datasets: Path, load_published: Load
+) -> None:
+    text = (shared_datasets / "EXPECTED_SYNTHETIC_SCORES.json").read_text(encoding="utf-8")
+    expected = json.loads(text)["scores"][expected_key(benchmark, language)]
+    instances = load_published(benchmark, language, "bias")
     native = {instance.category: instance.metadata["source_row"]["category"] for instance in instances}
     table = score(observations_frame(answered(instances, MODELS)), ["model", "category"], interval=None)
     assert len(table.groups) == len(MODELS) * len(native)
+    assert set(native.values()) == set(expected)
     for group in table.groups:
         model, category = group.group["model"], native[str(group.group["category"])]
-        for part, numbers in expected[f"mbbq/main/{language}"][category][model].items():
+        for part, numbers in expected[category][model].items():
             _compare(group, part, numbers)
 
 
@@ -111,18 +97,6 @@ def _compare(group: GroupScore, part: str, numbers: dict[str, Any]) -> None:
             if key == "sAMB" and wanted is None:
                 wanted = 0.0  # nobody is named: the limit, by the design
             assert group.metrics[name].value == pytest.approx(wanted, abs=6e-7), (group.group, name)
-
-
-@pytest.mark.parametrize("split", ["bias", "control"])
-@pytest.mark.parametrize("oracle", ["perfect", "stereotyped", "always_unknown", "first_option"])
-def test_oracles_on_mbbq_score_what_arithmetic_says(shared_datasets: Path, split: Split, oracle: str) -> None:
-    instances = list(load_mbbq(shared_datasets / "mbbq", "es", split))
-    model = {"perfect": "gold", "always_unknown": "unknown", "first_option": "index0"}.get(oracle, oracle)
-    (group,) = score(observations_frame(answered(instances, (model,))), interval=None).groups
-    expected = expected_scores(oracle, [(instance, ORDER) for instance in instances])
-    assert set(expected) == set(group.metrics)
-    for name, value in expected.items():
-        assert group.metrics[name].value == (None if value is None else pytest.approx(float(value))), name
 
 
 def test_the_wrong_labels_of_mbbq_unbalance_physical_appearance(shared_datasets: Path) -> None:

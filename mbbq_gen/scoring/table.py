@@ -35,7 +35,8 @@ WARNINGS: dict[WarningCode, str] = {
     "not_had": "some presentations have no usable response (error or filtered); they are in no score",
     "unbalanced_contexts": "biased and counter-biased contexts are not equally many: "
     "mbbq_bias_disambiguated, bbq_s_dis and bharat_bs_disambiguated are not 0 for a perfect model",
-    "wrong_labels": "the group holds questions whose published label or group tags are known to be wrong; see label_differences",
+    "wrong_labels": "the group holds questions whose published label or group tags are known to be wrong; "
+    "see label_differences",
 }
 
 
