@@ -56,7 +56,15 @@ class _Kind(NamedTuple):
 
 
 _QUIRK_PROBLEMS: Final = frozenset(
-    {"unfilled_slot", "equal_options", "contradicting_labels", "group_mended", "published_alignment_wrong"}
+    {
+        "unfilled_slot",
+        "equal_options",
+        "contradicting_labels",
+        "group_mended",
+        "group_untold",
+        "groups_crossed",
+        "published_alignment_wrong",
+    }
 )
 
 
