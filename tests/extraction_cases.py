@@ -8,7 +8,8 @@ labels and texts, so that each response is tried with several questions and disp
     {TX} {tX} {UX}   text as shown, inside a sentence, in capitals
     {M0} {x0} {V0}   a tick or cross, an `x` or blank, "correct" or "incorrect" for the option at a place
 
-`gold` is X, Y, U, none, or an index into the case's own `options`.
+`gold` is X, Y, U, none, or an index into the case's own `options`, whose last one is the unknown option unless
+`unknown` says otherwise.
 """
 
 from __future__ import annotations
@@ -64,14 +65,17 @@ def _variants(row: dict[str, Any], name: str, language: str, items: list[dict[st
     if "options" in row:
         options = tuple(row["options"])
         gold = None if row["gold"] == "none" else int(row["gold"])
-        yield Case(name, language, row["family"], row["response"], options, tuple("ABC"), len(options) - 1, gold)
+        unknown = row.get("unknown", len(options) - 1)
+        labels = tuple(row.get("labels", "ABCDEFGHIJ"[: len(options)]))
+        yield Case(name, language, row["family"], row["response"], options, labels, unknown, gold)
         return
     start = stable_number(name, language)
     orders = [order for order in ORDERS if "place" not in row or order.index("X") == row["place"]]
     for variant in range(count):
         item = items[(start + variant) % len(items)]
         order = orders[(start // 7 + variant * 5) % len(orders)]
-        labels = tuple(STYLES[row.get("labels", "")])
+        style = row.get("labels", "")
+        labels = tuple(STYLES.get(style, style))
         options = tuple(item[role.lower()]["text"] for role in order)
         response = row["response"].format_map(_values(item, order, labels, language))
         gold = None if row["gold"] == "none" else order.index(row["gold"])

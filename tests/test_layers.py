@@ -15,7 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("resources", "languages"),
     ("datasets", "templates", "control", "presentation", "sampling", "shots", "extraction", "scoring", "statistics"),
     ("providers", "runs", "checking"),
-    ("report",),
+    ("report", "fake_server"),
     ("cli",),
     ("__main__",),
 )

@@ -114,6 +114,20 @@ def test_settings_say_what_shapes_the_answers() -> None:
     assert OracleProvider("perfect").settings == {}
     assert OracleProvider("random", OracleOptions(seed=3)).settings == {"seed": 3}
     assert list(OracleProvider("refuser").settings) == ["prompts_sha256"]
+    chatty = OracleProvider("stereotyped", OracleOptions(speech="sentence"))
+    assert list(chatty.settings) == ["speech", "prompts_sha256"]
+    assert OracleProvider("stereotyped", OracleOptions(speech="label")).settings == {}
+
+
+def test_the_speech_changes_and_the_choice_stays() -> None:
+    instance = make_instance("1", "ambiguous", "negative", "unknown")
+    for order in ORDERS:
+        request = make_request(instance, order)
+        terse = OracleProvider("verbose_perfect", OracleOptions(speech="label")).answer(request)
+        assert terse == say("perfect", request)
+        sentence = OracleProvider("stereotyped", OracleOptions(speech="sentence")).answer(request)
+        assert TEXTS["target"] in sentence
+        assert TEXTS["non_target"] not in sentence
 
 
 def test_a_mistyped_oracle_gets_the_nearest_names() -> None:

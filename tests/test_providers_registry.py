@@ -70,8 +70,9 @@ def test_a_table_may_come_as_json() -> None:
 
 
 def test_options_are_described_once_for_all_help_texts() -> None:
-    (seed,) = options_of("oracle")
+    seed, speech = options_of("oracle")
     assert (seed.name, seed.value, seed.default) == ("seed", "int", 0)
+    assert (speech.name, speech.value, speech.default) == ("speech", "label|sentence|refusal", None)
     by_name = {option.name: option for option in options_of("transformers")}
     assert by_name["dtype"].value == "auto|float32|bfloat16|float16"
     assert by_name["batch_size"].value == "int"

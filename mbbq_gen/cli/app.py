@@ -8,13 +8,18 @@ import typer
 
 import mbbq_gen
 from mbbq_gen.cli import (
+    audit,
+    batch,
     compare,
     data,
+    explain,
     extract,
+    fake_server,
     instantiate,
     languages,
     models,
     packs,
+    plan,
     position,
     power,
     prompts,
@@ -22,6 +27,7 @@ from mbbq_gen.cli import (
     robustness,
     run,
     score,
+    status,
 )
 
 app = typer.Typer(
@@ -50,8 +56,13 @@ def _main(
     pass
 
 
+app.command("plan")(plan.plan)
 app.command("run")(run.run)
+app.command("status")(status.status)
+app.add_typer(batch.app, name="batch")
 app.command("extract")(extract.extract)
+app.command("explain")(explain.explain)
+app.command("audit")(audit.audit)
 app.command("score")(score.score)
 app.command("report")(report.report)
 data.app.command("instantiate")(instantiate.instantiate)
@@ -61,6 +72,7 @@ app.command("compare")(compare.compare)
 app.command("robustness")(robustness.robustness)
 app.command("position")(position.position)
 app.command("power")(power.power)
+app.command("fake-server")(fake_server.fake_server)
 app.command("languages")(languages.languages)
 app.command("models")(models.models)
 app.command("check")(packs.check)

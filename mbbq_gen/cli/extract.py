@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, example, open_lines, print_json, resources, say, write_lines
+from mbbq_gen.cli.options import (
+    Json,
+    Packs,
+    all_of,
+    example,
+    one_of,
+    open_lines,
+    print_json,
+    resources,
+    result_console,
+    say,
+    words,
+    write_lines,
+)
 from mbbq_gen.cli.progress import Bar
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
+    from mbbq_gen.records import Outcome
     from mbbq_gen.resources import Resources
+    from mbbq_gen.runs.lookup import Change
+    from mbbq_gen.runs.store import RunStore
 
 
-@example("  mbbq-gen extract my-run\n  mbbq-gen extract --jsonl answers.jsonl -o read.jsonl")
+@example(
+    "  mbbq-gen extract my-run --only undetected --language nl,tr\n"
+    "  mbbq-gen extract my-run --extractor first-letter\n"
+    "  mbbq-gen extract --jsonl answers.jsonl -o read.jsonl"
+)
 def extract(
     run_path: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run's folder.")] = None,
     jsonl: Annotated[
@@ -28,24 +47,62 @@ def extract(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where the lines go; none: stdout.", metavar="FILE")
     ] = None,
+    extractor: Annotated[
+        str,
+        typer.Option(
+            help="Who reads: engine, or for comparison strict-letter, first-letter, mbbq-like.", metavar="NAME"
+        ),
+    ] = "engine",
+    only: Annotated[
+        str | None,
+        typer.Option(help="Only answers that were read as this before: undetected, or outcomes.", metavar="NAME,…"),
+    ] = None,
+    language: Annotated[str | None, typer.Option(help="Only these languages of the run.", metavar="XX,…")] = None,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
     """Reads the chosen option out of answers: those of a run, with the packs of today, or any JSON Lines.
 
     Each line of --jsonl comes back with outcome, option (an index into its options, or null), confidence, rule and
-    spans added. Readings of a run are stored beside earlier ones; the answers stay as they are.
+    spans added. Readings of a run are stored beside earlier ones, the answers stay as they are, and a table says what
+    changed: from the engine that read before to the engine of today, or from the engine to a simple reader.
     """
+    from mbbq_gen.extraction.jsonl import extractor_names
+
     where = resources(packs)
+    reader = one_of("extractor", extractor, extractor_names())
     if (run_path is None) == (jsonl is None):
         raise UsageError("give a run folder or --jsonl FILE, one of them")
     if jsonl is not None:
-        _extract_lines(jsonl, output, where)
-    elif run_path is not None:
-        _extract_run(run_path, where, as_json)
+        if only is not None or language is not None:
+            raise UsageError("--only and --language choose among the answers of a run; with --jsonl, choose the lines")
+        _extract_lines(jsonl, output, where, reader)
+        return
+    assert run_path is not None
+    if output is not None:
+        raise UsageError("--output takes the lines of --jsonl; the readings of a run are kept in the run")
+    _extract_run(run_path, where, reader, outcomes_of(only), language, as_json=as_json)
 
 
-def _extract_run(path: Path, where: Resources, as_json: bool) -> None:
+def outcomes_of(only: str | None) -> list[Outcome]:
+    """The outcomes that a list names, `undetected` being all that choose no option; none where there is no list."""
+    from mbbq_gen.records import Outcome
+    from mbbq_gen.runs.reading import UNDETECTED
+
+    if only is None:
+        return []
+    known: list[Outcome] = list(get_args(Outcome))
+    named = all_of("outcome", only, [*known, "undetected"])
+    chosen = {*named, *(UNDETECTED if "undetected" in named else ())}
+    return [outcome for outcome in known if outcome in chosen]
+
+
+# --- the answers of a run --------------------------------------------------------------------------------------------
+
+
+def _extract_run(
+    path: Path, where: Resources, extractor: str, only: list[Outcome], language: str | None, *, as_json: bool
+) -> None:
     from mbbq_gen.runs.folder import RunFolder
     from mbbq_gen.runs.reading import read_run
 
@@ -59,18 +116,80 @@ def _extract_run(path: Path, where: Resources, as_json: bool) -> None:
             count += batch
             bar.advance(batch)
 
-        versions = read_run(store, where, step)
+        languages = languages_of(store, language)
+        versions = read_run(store, where, step, extractor=extractor, languages=languages, only=only)
+        against = _versions_before(store, versions, where)
+        changes = _changes(store, versions, against, only)
     if as_json:
-        print_json({"run": str(path), "read": count, "extractors": versions})
+        print_json(_summary(path, extractor, versions, against, count, changes))
     else:
-        say(f"{count:,} answers read" if count else "every answer has been read with these packs already")
+        _show(extractor, count, against, changes)
 
 
-def _extract_lines(path: Path, output: Path | None, where: Resources) -> None:
+def languages_of(store: RunStore, text: str | None) -> list[str]:
+    """The languages of a run, or those of them that a comma-separated list names."""
+    return all_of("language of the run", text, store.languages()) if text and words(text) else store.languages()
+
+
+def _versions_before(store: RunStore, versions: dict[str, str], where: Resources) -> dict[str, str]:
+    """The version that each language's readings are compared with, where there is one."""
+    from mbbq_gen.runs.reading import reading_before
+
+    found = {code: reading_before(store, code, version, where) for code, version in versions.items()}
+    return {code: version for code, version in found.items() if version is not None}
+
+
+def _changes(
+    store: RunStore, versions: dict[str, str], against: dict[str, str], only: Sequence[Outcome]
+) -> list[Change]:
+    from mbbq_gen.runs.lookup import reading_changes
+
+    return [
+        change
+        for code, old in against.items()
+        for change in reading_changes(store, code, old, versions[code], only or None)
+    ]
+
+
+def _summary(
+    path: Path, extractor: str, versions: dict[str, str], against: dict[str, str], count: int, changes: list[Change]
+) -> dict[str, Any]:
+    return {
+        "run": str(path),
+        "extractor": extractor,
+        "read": count,
+        "extractors": versions,
+        "compared_with": against,
+        "compared": sum(change.count for change in changes),
+        "changed": sum(change.count for change in changes if change.is_change),
+        "moving_scores": sum(change.count for change in changes if change.moves_scores),
+        "outcomes": [change.model_dump() for change in changes],
+    }
+
+
+def _show(extractor: str, count: int, against: dict[str, str], changes: list[Change]) -> None:
+    from mbbq_gen.report.reading_changes import changes_table
+
+    say(f"{count:,} answers read" if count else "every answer has been read with these packs already")
+    if not against:
+        return
+    compared = sum(change.count for change in changes)
+    changed = sum(change.count for change in changes if change.is_change)
+    moving = sum(change.count for change in changes if change.moves_scores)
+    before = "the engine" if extractor != "engine" else "the engine that read before"
+    typer.echo(f"{changed:,} of {compared:,} answers are read otherwise than by {before}; {moving:,} choose otherwise")
+    if changed:
+        result_console().print(changes_table(changes))
+
+
+# --- answers from anywhere -------------------------------------------------------------------------------------------
+
+
+def _extract_lines(path: Path, output: Path | None, where: Resources, extractor: str) -> None:
     from mbbq_gen.extraction.jsonl import extract_lines
 
     with open_lines(path) as stream, Bar("reading", None, "answers", delay=1.0) as bar:
-        lines = _written(extract_lines(stream, str(path), resources=where), bar)
+        lines = _written(extract_lines(stream, str(path), resources=where, extractor=extractor), bar)
         if output is None:
             for line in lines:
                 typer.echo(line)

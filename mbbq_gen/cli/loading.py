@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.folder import Manifest, RunFolder
-    from mbbq_gen.runs.store import Progress
+    from mbbq_gen.runs.store import Progress, RunStore
     from mbbq_gen.scoring import Labels
 
 
@@ -23,36 +23,107 @@ def run_frame(
     labels: Labels = "published",
     *,
     model: str | None = None,
+    extractor: str = "engine",
     all_extractors: bool = False,
 ) -> tuple[polars.DataFrame, Progress]:
     """The observations of a run, and how far it is.
 
-    Answers that the current extractors have not read yet are read first, if no other process holds the run. `model`
-    None: as the run names it. `all_extractors`: the readings of older extractor versions too, beside the current ones.
+    Answers that the reader has not read yet are read first, if no other process holds the run.
+
+    Args:
+        folder: The run.
+        manifest: Its manifest.
+        where: Where packs are looked for.
+        labels: Which right answers hold.
+        model: What the model is called; None: as the run names it.
+        extractor: Whose readings: a reader by its name, or a version that the run has readings of.
+        all_extractors: All other readings too, of whatever has read the whole run; `extractor` then holds `engine`,
+            the name of a simple reader, or the version of an older engine.
     """
-    from mbbq_gen.runs.reading import extractor_versions, observations, read_run
+    from mbbq_gen.runs.reading import observations
+
+    current = read_before_use(folder, where, extractor)
+    with folder.open_store(read_only=True) as store:
+        versions = {language: [version] for language, version in current.items()}
+        if all_extractors:
+            versions = {language: _whole_readings(store, language, version) for language, version in current.items()}
+        frame = observations(store, versions, model or manifest.settings.model, labels)
+        return (_named_readers(frame, current) if all_extractors else frame), store.progress()
+
+
+def read_before_use(folder: RunFolder, where: Resources, extractor: str = "engine") -> dict[str, str]:
+    """The version whose readings are wanted, by language; reads first what it has not read yet.
+
+    Languages that have no reading of a version of old are left out.
+
+    Raises:
+        UnknownNameError: where `extractor` is neither a reader nor a version that has read anything here.
+        RunLockedError: where something is still to be read and another process holds the run.
+    """
+    from mbbq_gen.errors import UnknownNameError
+    from mbbq_gen.extraction.jsonl import extractor_names
+    from mbbq_gen.runs.reading import extractor_versions, read_run
 
     with folder.open_store(read_only=True) as store:
-        current = extractor_versions(store.languages(), where)
+        languages = store.languages()
+        if extractor not in extractor_names():
+            stored = {language: store.extractors(language) for language in languages}
+            known = {version for versions in stored.values() for version in versions}
+            if extractor not in known:
+                raise UnknownNameError("extractor", extractor, {*extractor_names(), *known})
+            return {language: extractor for language, versions in stored.items() if extractor in versions}
+        current = extractor_versions(languages, where, extractor)
         unread = any(True for language, version in current.items() for _ in store.unread(version, language))
     if unread:
         with folder.locked(), folder.open_store() as store:
-            read_run(store, where, lambda _: None)
-    with folder.open_store(read_only=True) as store:
-        versions = {
-            language: store.extractors(language) if all_extractors else [version]
-            for language, version in current.items()
-        }
-        frame = observations(store, versions, model or manifest.settings.model, labels)
-        return frame, store.progress()
+            read_run(store, where, lambda _: None, extractor=extractor)
+    return current
+
+
+def _whole_readings(store: RunStore, language: str, current: str) -> list[str]:
+    """The versions that have read every answer of a language, so that their scores are of the same answers."""
+    from mbbq_gen.cli.options import say
+    from mbbq_gen.runs.lookup import answer_count, reading_counts
+
+    total, whole = answer_count(store, language), [current]
+    for version, count in reading_counts(store, language).items():
+        if version == current:
+            continue
+        if count == total:
+            whole.append(version)
+        else:
+            say(f"{store.path.parent}: {version} has read {count:,} of {total:,} answers in {language}: left out")
+    return whole
+
+
+def _named_readers(frame: polars.DataFrame, current: Mapping[str, str]) -> polars.DataFrame:
+    """The table with readers by their names; older versions of the engine keep theirs."""
+    import polars as pl
+
+    from mbbq_gen.runs.reading import reader_name
+
+    versions = [str(version) for version in frame["extractor"].unique() if version is not None]
+    names = {
+        version: reader_name(version)
+        for version in versions
+        if version in current.values() or reader_name(version) != "engine"
+    }
+    column = pl.col("extractor")
+    return frame.with_columns(column.cast(pl.String).replace(names).cast(frame.schema["extractor"]))
 
 
 def runs_frame(
-    paths: Sequence[Path], where: Resources, labels: Labels = "published", *, all_extractors: bool = False
+    paths: Sequence[Path],
+    where: Resources,
+    labels: Labels = "published",
+    *,
+    extractor: str = "engine",
+    all_extractors: bool = False,
 ) -> polars.DataFrame:
     """The observations of several runs in one table; says what is not answered yet.
 
-    Runs of one model are told apart by what else differs (`model_names`).
+    Runs of one model are told apart by what else differs (`model_names`). `extractor` and `all_extractors`: as for
+    `run_frame`.
     """
     import polars as pl
 
@@ -65,7 +136,9 @@ def runs_frame(
     manifests = [folder.manifest() for folder in folders]
     frames = []
     for folder, manifest, name in zip(folders, manifests, model_names(folders, manifests), strict=True):
-        frame, progress = run_frame(folder, manifest, where, labels, model=name, all_extractors=all_extractors)
+        frame, progress = run_frame(
+            folder, manifest, where, labels, model=name, extractor=extractor, all_extractors=all_extractors
+        )
         if progress.pending:
             asked = f"{progress.pending:,} of {progress.requests:,} requests have no answer yet"
             say(f"{folder.path}: {asked}: scores of a part")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
 Packs = Annotated[
     Path | None, typer.Option("--packs", metavar="DIR", help="Your own language packs; they come before ours.")
+]
+PriceFile = Annotated[
+    Path | None, typer.Option("--price-file", metavar="TOML", help="Your own prices; they come before ours.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -121,9 +125,14 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+_ACTING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+"""Characters that JSON may hold as they are and that a terminal would obey, or that have no UTF-8."""
+
+
 def print_json(value: Any) -> None:
-    """Prints a value as JSON on stdout."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    """Prints a value as JSON on stdout; what a terminal would obey is written as an escape."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    typer.echo(_ACTING.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
 
 def result_console() -> Console:

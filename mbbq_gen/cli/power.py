@@ -46,7 +46,7 @@ def power(
     from mbbq_gen.statistics.power import DEFAULTS, power_table
 
     name = one_of("metric", metric, METRICS)
-    assumptions = DEFAULTS if from_run is None else _variances_of(from_run, name, resources(packs))
+    assumptions = DEFAULTS if from_run is None else variances_of(from_run, name, resources(packs))
     table = power_table(
         benchmark,
         templates,
@@ -64,7 +64,7 @@ def power(
         print_power(table, result_console())
 
 
-def _variances_of(path: Path, metric: str, where: Resources) -> VarianceAssumptions:
+def variances_of(path: Path, metric: str, where: Resources) -> VarianceAssumptions:
     """The variances of a run's bias split."""
     import polars as pl
 

@@ -2,110 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from mbbq_gen.cli.options import (
-    Json,
-    Packs,
-    RunPath,
-    all_of,
-    data_folder,
-    example,
-    one_of,
-    print_json,
-    resources,
-    say,
-    splits_of,
-    words,
-)
+from mbbq_gen.cli.asking import ask, check_access
+from mbbq_gen.cli.batching import BatchOptions, ask_in_batches
+from mbbq_gen.cli.option_groups import expand_options
+from mbbq_gen.cli.options import Json, Packs, RunPath, example, print_json, resources, say
 from mbbq_gen.cli.progress import Bar
-from mbbq_gen.cli.prompts import PromptSource, check_published, prompt_source
-from mbbq_gen.cli.questions import check_own_data
+from mbbq_gen.cli.remote_options import AskingOptions, RemoteOptions
+from mbbq_gen.cli.selection import QuestionSource, Selection, notices
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
-    from mbbq_gen.datasets.registry import BenchmarkInfo
     from mbbq_gen.providers.base import Provider
-    from mbbq_gen.records import Instance, Response, Split
     from mbbq_gen.resources import Resources
-    from mbbq_gen.runs.folder import BenchmarkChoice, Manifest, RunFolder, RunSettings
+    from mbbq_gen.runs.asking import AskingSettings
+    from mbbq_gen.runs.folder import Manifest, RunFolder, RunSettings
     from mbbq_gen.runs.store import RunStore
 
 
 @example(
     "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter \\\n"
     "      --languages en,nl,es,tr --variants all --splits bias,control\n"
-    "  mbbq-gen run my-run                                   (goes on where it stopped)"
+    "  mbbq-gen run my-run                                   (goes on where it stopped)\n"
+    "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch    (and later: run my-run --resume)"
 )
+@expand_options
 def run(
     run_path: RunPath,
-    model: Annotated[str | None, typer.Option(help="kind:model, see `mbbq-gen models`.")] = None,
-    benchmark: Annotated[
-        str | None, typer.Option(help="Benchmarks, comma-separated, see `mbbq-gen data list`.", metavar="NAME,…")
-    ] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of the benchmark's published files.", metavar="DIR")] = None,
-    instances: Annotated[
-        Path | None, typer.Option(help="Your own questions: JSON Lines, CSV, TSV or Parquet.", metavar="FILE")
-    ] = None,
-    field_map: Annotated[
-        Path | None,
-        typer.Option("--map", help="Which of your file's fields is which of ours (TOML).", metavar="TOML"),
-    ] = None,
-    languages: Annotated[str, typer.Option(help="Languages, comma-separated, or `all`.", metavar="XX,…")] = "all",
-    variants: Annotated[str, typer.Option(help="Prompt variants, comma-separated, or `all`.", metavar="ID,…")] = "all",
-    prompts: Annotated[
-        str, typer.Option(help="Whose wordings: own, or published (the authors', out of your copy of the benchmark).")
-    ] = "own",
-    splits: Annotated[
-        str | None, typer.Option(help="bias, control or both; none: all that there are.", metavar="SPLIT,…")
-    ] = None,
-    order: Annotated[
-        str, typer.Option(help="Option order: published, shuffled, balanced, cyclic (3 orders) or all (6).")
-    ] = "balanced",
-    label_style: Annotated[
-        str | None,
-        typer.Option(
-            help="Labels of the options, comma-separated: A, a, (A), 1; none: A, or a published wording's own.",
-            metavar="STYLE,…",
-        ),
-    ] = None,
-    unknown_wording: Annotated[
-        str | None,
-        typer.Option(
-            help="Word the unknown option anew: TEXT, `en=TEXT,nl=TEXT`, or `sampled` from the benchmark's own.",
-            metavar="TEXT",
-        ),
-    ] = None,
-    shots: Annotated[int, typer.Option(min=0, max=9, help="Solved examples before each question.", metavar="N")] = 0,
-    instruction_language: Annotated[
-        str | None, typer.Option(help="Put the wording in this language round the question in its own.", metavar="XX")
-    ] = None,
-    question_only: Annotated[
-        bool, typer.Option("--question-only", help="Leave the contexts out (a baseline).")
-    ] = False,
-    sample: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Ask only N questions for each language and split, balanced over templates.", metavar="N"
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of sampling and option orders.")] = 0,
-    system: Annotated[
-        str | None, typer.Option(help="System message: a text, `none`, or `default` (the model's own).", metavar="TEXT")
-    ] = None,
-    max_new_tokens: Annotated[int | None, typer.Option(help="Longest answer, in tokens.", metavar="N")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Questions answered together.", metavar="N")] = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads of a local model.", metavar="N")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Number type of a local model: float32, bfloat16, …")] = None,
-    device: Annotated[str | None, typer.Option(help="Device of a local model: cpu, cuda, mps.")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="Any other option of the model, as NAME=VALUE.", metavar="NAME=VALUE")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Allow --order published where it is confounded.")] = False,
+    selection: Selection,
+    remote: RemoteOptions,
+    asking: AskingOptions,
+    batching: BatchOptions,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -118,205 +46,42 @@ def run(
 
     folder = RunFolder(run_path)
     where = resources(packs)
-    if model is None and benchmark is None and instances is None:
+    if batching.resume and not selection.is_empty:
+        raise UsageError("--resume goes on with a run as it was planned; leave --model, --benchmark and the like out")
+    if selection.is_empty:
         folder.require()
         settings = folder.manifest().settings
     else:
-        given = {
-            "max_new_tokens": max_new_tokens,
-            "batch_size": batch_size,
-            "threads": threads,
-            "dtype": dtype,
-            "device": device,
-        }
-        settings = _settings(
-            where,
-            model=model,
-            choices=_choices(benchmark, data, instances, field_map),
-            languages=languages,
-            variants=variants,
-            prompts=prompts,
-            splits=splits,
-            order=order,
-            label_style=label_style,
-            unknown_wording=unknown_wording,
-            shots=shots,
-            instruction_language=instruction_language,
-            question_only=question_only,
-            sample=sample,
-            seed=seed,
-            system=system,
-            options=_provider_options(given, option or []),
-            force=force,
-        )
-    summary = Job(folder, settings, where).execute()
+        settings = selection.settings(where)
+    options = {**settings.model_options, **remote.provider_options(), **asking.provider_options()}
+    settings = settings.model_copy(update={"model_options": options})
+    summary = Job(folder, settings, where, remote, asking, batching).execute()
     if as_json:
         print_json(summary)
-    else:
+    elif not summary["batches_under_way"]:
         from mbbq_gen.cli.report import show_report
 
         show_report(folder, where)
 
 
-def _choices(
-    benchmark: str | None, data: Path | None, instances: Path | None, field_map: Path | None
-) -> list[BenchmarkChoice]:
-    """The benchmarks, or the user's own file."""
-    from mbbq_gen.runs.folder import OWN_DATA, BenchmarkChoice
-
-    check_own_data(benchmark, data, instances, field_map)
-    if instances is not None:
-        return [BenchmarkChoice(name=OWN_DATA, data=str(instances), field_map=str(field_map) if field_map else None)]
-    if benchmark is None:
-        raise UsageError("name what to ask: --benchmark NAME (see `mbbq-gen data list`) or --instances FILE")
-    folders = {name: data_folder(name, data) for name in words(benchmark)}
-    return [BenchmarkChoice(name=name, data=str(folder) if folder else None) for name, folder in folders.items()]
-
-
-def _provider_options(given: dict[str, Any], pairs: list[str]) -> dict[str, Any]:
-    """The options of the provider that were given, by name."""
-    options = {name: value for name, value in given.items() if value is not None}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise UsageError(f"--option {pair!r}: write it as NAME=VALUE")
-        options[name.strip().replace("-", "_")] = value
-    return options
-
-
-def _settings(where: Resources, **given: Any) -> RunSettings:
-    """The run's settings, every name in them checked."""
-    from mbbq_gen.datasets.registry import find_benchmark
-    from mbbq_gen.presentation import ORDER_POLICIES
-    from mbbq_gen.runs.folder import OWN_DATA, RunSettings
-
-    if given["model"] is None:
-        raise UsageError("name the model to ask: --model kind:model (see `mbbq-gen models`)")
-    order = one_of("option order", given["order"], ORDER_POLICIES)
-    choices = given["choices"]
-    infos = [find_benchmark(choice.name) for choice in choices if choice.name != OWN_DATA]
-    if order == "published" and not given["force"]:
-        _refuse_confounded([info.name for info in infos if info.confounded_order])
-    languages = _languages(where, given["languages"], choices, infos)
-    other = (
-        one_of("language", given["instruction_language"], where.names("prompts"))
-        if given["instruction_language"]
-        else None
-    )
-    source = prompt_source(given["prompts"])
-    check_published(source, given["label_style"], given["question_only"])
-    known_variants = _known_variants(where, source, choices, languages, other)
-    variants = (
-        known_variants if given["variants"] == "all" else all_of("prompt variant", given["variants"], known_variants)
-    )
-    _check_unknown_wording(given["unknown_wording"], languages)
-    options = dict(given["options"])
-    text = given["system"]
-    if text in ("none", "default"):
-        options["system"] = text
-        text = None
-    return RunSettings(
-        model=given["model"],
-        model_options=options,
-        system=text,
-        benchmarks=tuple(choices),
-        languages=tuple(languages),
-        splits=_splits(given["splits"], infos),
-        variants=tuple(variants),
-        prompts=source,
-        order=order,
-        label_styles=_label_styles(source, given["label_style"]),
-        unknown_wording=given["unknown_wording"],
-        shots=given["shots"],
-        instruction_language=other,
-        question_only=given["question_only"],
-        seed=given["seed"],
-        sample=given["sample"],
-    )
-
-
-def _splits(text: str | None, infos: Sequence[BenchmarkInfo]) -> tuple[Split, ...]:
-    """The splits of a comma-separated list; where there is none, those that the benchmarks have."""
-    both: tuple[Split, ...] = ("bias", "control")
-    if text is not None:
-        return tuple(splits_of(text))
-    return tuple(split for split in both if not infos or any(split in info.splits for info in infos))
-
-
-def _known_variants(
-    where: Resources,
-    source: PromptSource,
-    choices: Sequence[BenchmarkChoice],
-    languages: Sequence[str],
-    other: str | None,
-) -> list[str]:
-    """The ids of all wordings that there are."""
-    if source == "published":
-        from mbbq_gen.runs.wordings import read_published
-
-        found = read_published(choices, languages, other)
-        return list(dict.fromkeys(wording.variant.id for wordings in found.values() for wording in wordings))
-    from mbbq_gen.languages import read_prompts
-
-    return [variant.id for variant in read_prompts(where, other or languages[0]).variant]
-
-
-def _label_styles(source: PromptSource, text: str | None) -> tuple[str, ...]:
-    """The label styles of a comma-separated list; published wordings have their own."""
-    from mbbq_gen.presentation import LABEL_STYLES
-
-    if source == "published":
-        from mbbq_gen.runs.wordings import PUBLISHED_LABELS
-
-        return (PUBLISHED_LABELS,)
-    return tuple(all_of("label style", "A" if text is None else text, list(LABEL_STYLES)))
-
-
-def _check_unknown_wording(text: str | None, languages: Iterable[str]) -> None:
-    """Makes sure that a text on the command line says how the unknown option is worded in every language."""
-    from mbbq_gen.datasets.unknown_wording import parse_unknown_wording
-
-    wording = None if text is None else parse_unknown_wording(text)
-    if wording is not None and not wording.sampled:
-        for language in languages:
-            wording.text_in(language)
-
-
-def _refuse_confounded(names: list[str]) -> None:
-    if names:
-        raise UsageError(
-            f"--order published: in {', '.join(names)} the published place of an option tells its role, so a preference"
-            " for a place would look like bias; use another order, or --force"
-        )
-
-
-def _languages(
-    where: Resources, text: str, choices: Sequence[BenchmarkChoice], infos: Sequence[BenchmarkInfo]
-) -> list[str]:
-    """The languages to ask in; each must have prompts, and `all` means what the benchmarks have."""
-    known = where.names("prompts")
-    if text != "all":
-        return all_of("language", text, known)
-    if infos:
-        return list(dict.fromkeys(code for info in infos for code in info.languages if code in known))
-    found = dict.fromkeys(instance.language for choice in choices for instance in _own_questions(choice))
-    return [one_of("language", code, known) for code in found]
-
-
-def _own_questions(choice: BenchmarkChoice) -> Iterator[Instance]:
-    """The questions of the user's own file."""
-    from mbbq_gen.datasets.canonical import read_instances
-
-    return read_instances(Path(choice.data or ""), Path(choice.field_map) if choice.field_map else None)
-
-
 class Job:
     """One run from plan to extraction, with a bar for each long part."""
 
-    def __init__(self, folder: RunFolder, settings: RunSettings, where: Resources) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        settings: RunSettings,
+        where: Resources,
+        remote: RemoteOptions,
+        asking: AskingOptions,
+        batching: BatchOptions,
+    ) -> None:
         self.folder = folder
         self.settings = settings
         self.where = where
+        self.remote = remote
+        self.asking = asking
+        self.batching = batching
 
     def execute(self) -> dict[str, Any]:
         """Does whatever is left to do and says how it ended."""
@@ -324,12 +89,13 @@ class Job:
         from mbbq_gen.runs.reading import extractor_versions
 
         provider = open_provider(self.settings.model, self.settings.model_options, self.where)
+        check_access(provider)
         extractor_versions(self.settings.languages, self.where)  # a pack that is wrong must not cost a run
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
             manifest = self._plan(store, provider)
             self._announce(manifest)
-            self._ask(store, provider, manifest)
+            under_way = self._ask(store, provider, manifest)
             self._read(store)
             progress = store.progress()
         if progress.failed:
@@ -340,7 +106,17 @@ class Job:
             "answered": progress.answered,
             "failed": progress.failed,
             "presentations": manifest.counts.presentations,
+            "batches_under_way": under_way,
         }
+
+    def _ask(self, store: RunStore, provider: Provider, manifest: Manifest) -> bool:
+        """Asks what has no answer yet, one by one or in batches; whether batches are under way when it returns."""
+        rules, mode = self._rules(store), self.batching.mode(store)
+        if mode == "off":
+            ask(self.folder, store, provider, manifest, rules)
+            return False
+        again = self.batching.batch is True
+        return ask_in_batches(self.folder, store, provider, rules, mode, again=again)
 
     def _plan(self, store: RunStore, provider: Provider) -> Manifest:
         from mbbq_gen.runs.plan import Planner, check_same_settings
@@ -348,46 +124,24 @@ class Job:
         if store.meta("planned") and self.folder.manifest_path.is_file():
             manifest = self.folder.manifest()
             check_same_settings(manifest, self.settings, provider, self.folder.path)
+            if manifest.settings != self.settings:
+                manifest = manifest.model_copy(update={"settings": self.settings})
+                self.folder.write_manifest(manifest)
             return manifest
         with Bar("planning", None, "steps", delay=1.0) as bar:
-            notices = _notices(self.settings)
-            planner = Planner(self.folder, self.settings, provider, self.where, self._load, notices, step=bar.advance)
+            load, said = QuestionSource(self.settings, self.where), notices(self.settings)
+            planner = Planner(self.folder, self.settings, provider, self.where, load, said, step=bar.advance)
             return planner.plan(store)
 
-    def _load(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
-        """The questions of one benchmark, with the unknown option worded as the settings say."""
-        from mbbq_gen.datasets.unknown_wording import WordingPool, parse_unknown_wording, reword_all
+    def _rules(self, store: RunStore) -> AskingSettings:
+        """The rules of asking: those that the run had, with what was given now."""
+        from mbbq_gen.runs.asking import load_asking, save_asking
 
-        codes, chosen = list(languages), list(splits)
-        questions = self._questions(choice, codes, chosen)
-        if self.settings.unknown_wording is None:
-            return questions
-        wording = parse_unknown_wording(self.settings.unknown_wording)
-        if not wording.sampled:
-            return reword_all(questions, wording)
-        pool = WordingPool(questions, self.settings.seed)
-        return pool.reword_all(self._questions(choice, codes, chosen))
-
-    def _questions(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:
-        """The questions of one benchmark in those of the languages and splits that it has."""
-        from mbbq_gen.datasets.registry import find_benchmark, load_benchmark
-        from mbbq_gen.runs.folder import OWN_DATA
-
-        wanted = set(languages)
-        if choice.name == OWN_DATA:
-            for instance in _own_questions(choice):
-                if instance.language in wanted and instance.split in chosen:
-                    yield instance
-            return
-        info = find_benchmark(choice.name)
-        several = len(self.settings.benchmarks) > 1
-        yield from load_benchmark(
-            choice.name,
-            data=Path(choice.data) if choice.data else None,
-            languages=[code for code in languages if code in info.languages or not several],
-            splits=[split for split in chosen if split in info.splits or not several],  # type: ignore[misc]
-            resources=self.where,
-        )
+        before = load_asking(store)
+        rules = self.asking.rules(before, self.remote.price_file)
+        if rules != before:
+            save_asking(store, rules)
+        return rules
 
     def _announce(self, manifest: Manifest) -> None:
         """Says what part of the questions is asked."""
@@ -402,40 +156,8 @@ class Job:
             + f" ({manifest.counts.requests:,} different requests)"
         )
 
-    def _ask(self, store: RunStore, provider: Provider, manifest: Manifest) -> None:
-        from mbbq_gen.runs.runner import answer_pending
-
-        progress = store.progress()
-        if not progress.pending:
-            say("everything is answered already")
-            return
-        if progress.answered:
-            say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
-        try:
-            with Bar("asking", progress.pending, "answers") as bar:
-
-                def stored(responses: list[Response]) -> None:
-                    bar.advance(len(responses))
-
-                answer_pending(store, provider, stored)
-        except KeyboardInterrupt:
-            say(f"\nstopped; what arrived is kept. Go on with: mbbq-gen run {self.folder.path}")
-            raise
-        finally:
-            facts = provider.facts()
-            if facts != manifest.provider_facts:
-                self.folder.write_manifest(manifest.model_copy(update={"provider_facts": facts}))
-
     def _read(self, store: RunStore) -> None:
         from mbbq_gen.runs.reading import read_run
 
         with Bar("reading", None, "answers", delay=1.0) as bar:
             read_run(store, self.where, bar.advance)
-
-
-def _notices(settings: RunSettings) -> tuple[str, ...]:
-    from mbbq_gen.datasets.registry import find_benchmark
-    from mbbq_gen.runs.folder import OWN_DATA
-
-    infos = [find_benchmark(choice.name) for choice in settings.benchmarks if choice.name != OWN_DATA]
-    return tuple(f"{info.name}: {info.notice}" for info in infos if info.notice)

@@ -44,6 +44,13 @@ def score(
     subset: Annotated[
         str, typer.Option(help="Answers that count: all, or bharat_pairs (BharatBBQ's pair-filtered subset).")
     ] = "all",
+    extractor: Annotated[
+        str,
+        typer.Option(
+            help="Whose reading of the answers: engine, strict-letter, first-letter, mbbq-like, or a stored version.",
+            metavar="NAME",
+        ),
+    ] = "engine",
     macro: Annotated[
         str | None,
         typer.Option(help="Also average over a grouping, each value alike: category or variant.", metavar="NAME"),
@@ -67,7 +74,8 @@ def score(
 ) -> None:
     """Scores runs, or answers from anywhere: all metrics with their counts and intervals clustered by template.
 
-    The scores of a single run are also written to RUN/scores.json. With --jsonl, JSON is always printed.
+    The scores of a single run are also written to RUN/scores.json (RUN/scores-NAME.json with --extractor NAME). With
+    --jsonl, JSON is always printed.
     """
     from mbbq_gen.scoring import GROUPINGS, METRICS, Labels, Undetected
     from mbbq_gen.scoring.subsets import SUBSETS
@@ -85,7 +93,9 @@ def score(
     )
     if bool(paths) == (jsonl is not None):
         raise UsageError("give a run folder or --jsonl FILE, one of them")
-    frame = _jsonl_frame(jsonl, where, chosen) if jsonl else _runs_frame(paths, where, chosen)
+    if jsonl is not None and extractor != "engine":
+        raise UsageError(f"read the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE")
+    frame = _jsonl_frame(jsonl, where, chosen) if jsonl else _runs_frame(paths, where, chosen, extractor)
     frame = part_of(frame, part)
     for grouping, why in (("model", "models"), ("split", "bias and control questions")):
         if grouping not in wanted and frame[grouping].n_unique() > 1 and (grouping == "split" or by is None):
@@ -94,7 +104,7 @@ def score(
     report = _report(
         frame, wanted, names, sampling, chosen, averaged=averaged, adjusted=adjusted, tests=tests, baselines=baselines
     )
-    report = report.model_copy(update={"subset": part})
+    report = report.model_copy(update={"subset": part, "extractor": extractor})
     _write_files(report, paths, csv=csv, parquet=parquet)
     if as_json or jsonl:
         typer.echo(report.model_dump_json(indent=2))
@@ -147,10 +157,10 @@ def _adjusted(frame: polars.DataFrame, by: list[str], metrics: list[Metric], sam
     return adjusted_scores(frame, [name for name in by if name != "split"], biases, sampling)
 
 
-def _runs_frame(paths: list[Path], where: Resources, labels: Labels) -> polars.DataFrame:
+def _runs_frame(paths: list[Path], where: Resources, labels: Labels, extractor: str) -> polars.DataFrame:
     from mbbq_gen.cli.loading import runs_frame
 
-    return runs_frame(paths, where, labels)
+    return runs_frame(paths, where, labels, extractor=extractor)
 
 
 def _jsonl_frame(path: Path, where: Resources, labels: Labels) -> polars.DataFrame:
@@ -165,7 +175,8 @@ def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, pa
     from mbbq_gen.report.score_files import write_scores
 
     if len(paths) == 1:
-        _write(paths[0] / "scores.json", report)
+        reader = "" if report.extractor == "engine" else f"-{report.extractor}"
+        _write(paths[0] / f"scores{reader}.json", report)
     if csv is not None:
         write_scores(report, csv, "csv")
     if parquet is not None:

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import regex
 
 from mbbq_gen.extraction.normalise import loose_key
-from mbbq_gen.extraction.optionset import Match, OptionSet, fuzzy_option, look_alike
+from mbbq_gen.extraction.optionset import UNSPACED, Match, OptionSet, OptionText, fuzzy_option, look_alike
 from mbbq_gen.extraction.pack import ExtractorPack
 from mbbq_gen.extraction.patterns import Automaton
 from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE, Token
@@ -97,6 +97,7 @@ class LabelWords:
     option_words_after: frozenset[str]
     names: dict[str, str]
     stray: frozenset[str]
+    articles: frozenset[str]
     suffixes: frozenset[str]
     not_after: frozenset[str]
     not_before: frozenset[str]
@@ -106,6 +107,9 @@ class LabelWords:
 
 _OPENERS = "([{（【「『《〈<\"“”„«‘'*_`|$~"
 _CLOSERS = ")]}）】」』》〉>\"“”«»’'*_`|$~"
+_QUOTES = frozenset("'’‘`\"")
+_JOINTS = frozenset({"'", "’", "‘", "`", "-", "‑", "", "-’"})
+"""What may part a label from its ending."""
 _LIST_SIGNS = frozenset(".):：）、]|,-–—=．。")
 _GLUE = frozenset("&+#@%/\\^")
 _EMPHASIS = "*_`~ "
@@ -127,15 +131,20 @@ class MentionFinder:
     # --- labels -------------------------------------------------------------------------------------------------------
 
     def labels(
-        self, tokens: Sequence[Token], tail: str, options: OptionSet, texts: Sequence[Mention] = ()
+        self,
+        tokens: Sequence[Token],
+        tail: str,
+        options: OptionSet,
+        texts: Sequence[Mention] = (),
+        ordinals: Sequence[Mention] = (),
     ) -> list[Mention]:
         """Every label in the text, on offer or not; a capital right before an option's text is no initial of a name."""
         mentions = []
         starts = {_with_articles(tokens, mention.start, options) for mention in texts}
         known, names = options.labels, self._words.names
-        own_articles = _own_articles(tokens, texts, options)
+        words = _own_articles(tokens, texts, options) | self._letter_words(tokens, [*texts, *ordinals], options)
         for place, token in enumerate(tokens):
-            if place in own_articles:
+            if place in words:
                 continue
             if (
                 len(token.text) > 1
@@ -149,6 +158,22 @@ class MentionFinder:
                 mentions.append(mention)
         return mentions
 
+    def _letter_words(self, tokens: Sequence[Token], mentions: Sequence[Mention], options: OptionSet) -> set[int]:
+        """Places of one-letter words of the language right before what they belong to: no labels."""
+        found = {mention.start - 1 for mention in mentions if self._is_letter_word(tokens, mention.start - 1)}
+        articles = self._words.articles
+        if any(len(word) == 1 for word in articles):
+            for place, token in enumerate(tokens[1:]):
+                if token.key in self._words.option_words or (token.text in options.shown and not token.text.islower()):
+                    found |= {place} if self._is_letter_word(tokens, place) else set()
+        return found
+
+    def _is_letter_word(self, tokens: Sequence[Token], place: int) -> bool:
+        """Whether a one-letter article stands somewhere, a blank before what follows it."""
+        if place < 0 or len(tokens[place].text) > 1 or tokens[place].key not in self._words.articles:
+            return False
+        return tokens[place + 1].gap == " " and (tokens[place].text.islower() or tokens[place].break_before >= SENTENCE)
+
     def _label_at(
         self, tokens: Sequence[Token], place: int, token: Token, tail: str, options: OptionSet, *, before_text: bool
     ) -> Mention | None:
@@ -158,9 +183,7 @@ class MentionFinder:
         index, shown_case, is_word = found
         gap_after = tokens[place + 1].gap if place + 1 < len(tokens) else tail
         end = self._end_behind_suffix(tokens, place, gap_after)
-        if end is None or _is_glued(
-            tokens, place, gap_after, end=end, options=options, option_words=self._words.option_words
-        ):
+        if end is None or _is_glued(tokens, place, gap_after, end=end, options=options, words=self._words):
             return None
         if end > place + 1:
             gap_after = tokens[end].gap if end < len(tokens) else tail
@@ -204,17 +227,19 @@ class MentionFinder:
         return None
 
     def _end_behind_suffix(self, tokens: Sequence[Token], place: int, gap_after: str) -> int | None:
-        """Where the label ends, endings and words such as "şıkkı" included; None where it is part of a word."""
+        """Where the label ends, endings and words such as "şıkkı" included; None where it is part of a word.
+
+        An ending in a script without word boundaries stays outside: it may be a particle that patterns ask for.
+        """
         end = place + 1
-        if end < len(tokens) and gap_after in {"'", "’", "‘", "`", "-", "‑", "", "-’"}:
+        quoted = bool(tokens[place].gap) and tokens[place].gap[-1] in _QUOTES and gap_after[:1] in _QUOTES
+        if end < len(tokens) and gap_after in _JOINTS and not quoted:
             following = tokens[end].key
-            if (
-                following in self._words.suffixes
-                or following in self._words.option_words_after
-                or following in self._words.option_words
-            ):
+            if following in self._words.option_words_after or following in self._words.option_words:
                 end += 1
-            elif gap_after in {"'", "’", "‘", "`", "-", "‑"} or following.isascii():
+            elif following in self._words.suffixes:
+                end += not UNSPACED.match(following)
+            elif gap_after or following.isascii():
                 return None
         if end < len(tokens) and tokens[end].key in self._words.option_words_after and tokens[end].break_before < COMMA:
             end += 1
@@ -248,7 +273,9 @@ class MentionFinder:
         if following is not None and following.key in self._words.not_before and following.break_before < COMMA:
             mention.barred = True
             return
-        after_noun = mention.end > place + 1
+        after_noun = mention.end > place + 1 or (
+            gap_after == "" and following is not None and following.key in self._words.suffixes
+        )
         if before is not None and before.key in self._words.not_after and not opened:
             mention.barred = True
             return
@@ -282,12 +309,14 @@ class MentionFinder:
             if exact in lookup or stem in lookup or root in lookup:
                 seen: set[tuple[int, str]] = set()
                 for form in (exact, stem, root):
+                    if form is root and seen:
+                        break
                     for index, word, match in lookup.get(form, ()):
                         if (index, word) not in seen:
                             seen.add((index, word))
                             hits.setdefault(index, []).append((place, word, match))
                 continue
-            near = options.near.get(token.key[:2])
+            near = options.near.get(token.key[0]) or options.near.get(f"_{token.key[1:3]}")
             if near and len(token.key) > 3 and token.key not in options.stop:
                 fuzzy = fuzzy_option(token.key, near, self._rules)
                 if fuzzy is not None:
@@ -338,14 +367,18 @@ def _place_option(place: str, options: OptionSet, earlier: list[Mention]) -> int
 
 
 def _is_glued(
-    tokens: Sequence[Token], place: int, gap_after: str, *, end: int, options: OptionSet, option_words: frozenset[str]
+    tokens: Sequence[Token], place: int, gap_after: str, *, end: int, options: OptionSet, words: LabelWords
 ) -> bool:
-    """Whether a letter is part of something longer: `AI`, `C&A`, `N/A`, `I'd`, `D.C.`."""
+    """Whether a letter is part of something longer: `AI`, `C&A`, `N/A`, `I'd`, `D.C.`; `l'A` is the label A."""
     token = tokens[place]
     if place:
         gap = token.gap
-        if gap in {"-", "‑"} and tokens[place - 1].key in option_words:
+        if gap in {"-", "‑"} and tokens[place - 1].key in words.option_words:
             return False
+        if gap in _QUOTES and gap_after[:1] in _QUOTES:
+            return False
+        if gap in {"'", "’", "‘"} and tokens[place - 1].key in words.articles and token.text in options.shown:
+            return bool(gap_after) and gap_after[0] in "+#%&@°"
         if gap in {"'", "’", "‘", "-", "‑"} or (gap == "" and tokens[place - 1].text[-1:].isascii()):
             return True
         if gap and not _GLUE.isdisjoint(gap) and not gap.strip(_EMPHASIS + "#/ \n").startswith("(") and "\n" not in gap:
@@ -395,7 +428,7 @@ def _clusters(
             between = range(last + 1, entry[0])
             joined = entry[0] - last <= 4 and all(tokens[i].key in skip for i in between)
             held = joined and all(_holds(tokens[i]) for i in range(last + 1, entry[0] + 1))
-            if held and not _repeats(group, entry, option.content):
+            if held and not _repeats(group, entry, option):
                 group.append(entry)
                 continue
         if group:
@@ -411,9 +444,17 @@ def _holds(token: Token) -> bool:
     return token.break_before < COMMA or set(token.gap) <= set(" ()[]")
 
 
-def _repeats(group: list[tuple[int, str, Match]], entry: tuple[int, str, Match], content: tuple[str, ...]) -> bool:
-    """Whether a telling word comes a second time: a new mention begins."""
-    return entry[1] in content and any(word == entry[1] for _, word, _ in group)
+def _repeats(group: list[tuple[int, str, Match]], entry: tuple[int, str, Match], option: OptionText) -> bool:
+    """Whether a telling word comes more often than in the option's text: a new mention begins."""
+    if entry[1] not in option.content:
+        return False
+    return sum(word == entry[1] for _, word, _ in group) >= option.repeated.get(entry[1], 1)
+
+
+def _share_of_repeats(group: list[tuple[int, str, Match]], option: OptionText) -> float:
+    """How much of the characters that the option's text repeats stands in a cluster."""
+    needed = sum(option.repeated.values())
+    return sum(min(count, sum(word == w for _, w, _ in group)) for word, count in option.repeated.items()) / needed
 
 
 def _mention_of(
@@ -429,6 +470,8 @@ def _mention_of(
     if not group:
         return None
     coverage = len(telling) / len(option.content)
+    if option.per_character and option.repeated:
+        coverage *= _share_of_repeats(group, option)
     start, end = group[0][0], group[-1][0] + 1
     if option.needs_sequence:
         span = _sequence_at(tokens, start, option.tokens, options, group)
@@ -444,7 +487,7 @@ def _mention_of(
     if coverage == 1:
         return Mention((index,), "text", start, end, "strong", worst)
     known = telling & options.distinctive[index]
-    need = 0.5 if len(option.content) > 3 else 0.33
+    need = 0.5 if len(option.content) > 3 and not (option.per_character and len(known) > 1) else 0.33
     if not known or coverage < need or (option.per_character and end - start < 2):
         return None
     if all(len(word) < 2 for word in known) and not option.per_character:

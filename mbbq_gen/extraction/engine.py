@@ -6,25 +6,28 @@ raw text ─► normalise ─► zones ─► structures ─► mentions ─► 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.errors import UsageError
-from mbbq_gen.extraction.candidates import LabelWords, MentionFinder
-from mbbq_gen.extraction.evidence import LEANING, SINGLE, Reading, Words, continuation_start, read_evidence
+from mbbq_gen.extraction.candidates import MentionFinder
+from mbbq_gen.extraction.evidence import continuation_start, read_evidence
+from mbbq_gen.extraction.lexicon import Lexicon, build_lexicon, own_hits, speaks_more, vocabulary
 from mbbq_gen.extraction.marks import MarkReader
-from mbbq_gen.extraction.mentions import JoinWords, join, to_items
-from mbbq_gen.extraction.normalise import NormalText, loose_key, normalise
+from mbbq_gen.extraction.mentions import join, to_items
+from mbbq_gen.extraction.normalise import NormalText, normalise
 from mbbq_gen.extraction.optionset import OptionSet, Stemmer, build_options
 from mbbq_gen.extraction.pack import ExtractorPack, SharedPack, read_extractor_pack, read_shared_pack
 from mbbq_gen.extraction.patterns import Automaton
+from mbbq_gen.extraction.reading import COMMITTED, LEANING, SINGLE, Reading, is_cut
 from mbbq_gen.extraction.resolve import Decision, resolve
 from mbbq_gen.extraction.structured import StructureReader, Value
 from mbbq_gen.extraction.tokens import Token, tokenise
 from mbbq_gen.extraction.trace import Explanation
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
-from mbbq_gen.records import Extraction
+from mbbq_gen.records import DETECTED, Extraction
 from mbbq_gen.resources import Resources, file_digest
 
 ENGINE_VERSION = "1"
@@ -33,6 +36,10 @@ SECOND_LANGUAGE = "en"
 """Answers in this language are read whatever the question's language is."""
 
 MAX_CACHED = 8192
+MIN_SENTENCES = 3
+"""Sentences that a text has at least if its open end means that it was cut off."""
+MAX_FOREIGN = 4
+"""Sentences in a third language beyond which only a committed answer counts."""
 MIN_FOREIGN = 2
 """Words of a third language that a response must hold to be read in it."""
 
@@ -48,6 +55,23 @@ class Analysis:
     reading: Reading | None
     value: Value | None = None
     alias: str | None = None
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The word lists with one of the packs as the stronger one, and the finder that uses them."""
+
+    lexicon: Lexicon
+    finder: MentionFinder
+    alone: frozenset[str]
+    """Words that the stronger pack speaks of and no other one does."""
+
+    @classmethod
+    def of(cls, packs: tuple[ExtractorPack, ...], ordinals: Automaton) -> _Side:
+        """The side of the first of the packs."""
+        lexicon = build_lexicon(packs)
+        alone = lexicon.own.difference(*(vocabulary(pack) for pack in packs[1:]))
+        return cls(lexicon, MentionFinder(packs, lexicon.labels, ordinals, lexicon.known), alone)
 
 
 class Extractor:
@@ -68,13 +92,7 @@ class Extractor:
             [rule for pack in packs for rule in pack.rules(pack is home)], turkish=home.script.casefold == "turkish"
         )
         ordinals = Automaton([rule for pack in packs for rule in pack.ordinal_rules])
-        known = frozenset().union(*(_vocabulary(pack) for pack in packs))
-        self._finder = MentionFinder(packs, _label_words(packs), ordinals, known)
-        self._ordinal_words = _first_words(packs)
-        self._join_words = _join_words(packs)
-        self._words = _words(packs)
-        self._articles = _keys(word for pack in packs for word in pack.text.articles)
-        self._stop = _keys(word for pack in packs for word in pack.text.stop)
+        self._sides = tuple(_Side.of(packs[place:] + packs[:place], ordinals) for place in range(len(packs)))
         self._stemmer = Stemmer(packs)
         structured = [pack.structured for pack in packs] + [shared.structured]
         self._structures = StructureReader(structured)
@@ -167,7 +185,8 @@ class Extractor:
         if known is None:
             if len(self._option_sets) >= MAX_CACHED:
                 self._option_sets.clear()
-            known = build_options(options, labels, unknown, self._stemmer, self._articles, self._stop)
+            home = self._sides[0].lexicon
+            known = build_options(options, labels, unknown, self._stemmer, home.articles, home.stop)
             self._option_sets[key] = known
         return known
 
@@ -191,25 +210,28 @@ class Extractor:
     def _read(self, body: str, options: OptionSet, offset: int) -> tuple[Reading, list[Token]]:
         """Mentions, hits and evidence of a text; `offset` is where it begins in the mended response."""
         tokens = tokenise(body)
+        side = self._side(tokens)
         tail = body[tokens[-1].end :] if tokens else body
         forms = [self._stemmer.forms(token.key) for token in tokens]
-        texts = self._finder.texts(tokens, options, forms)
-        labels = self._finder.labels(tokens, tail, options, texts)
+        texts = side.finder.texts(tokens, options, forms)
         ordinals = []
-        if not self._ordinal_words.isdisjoint([token.key for token in tokens]):
-            ordinals = self._finder.ordinals(tokens, options, texts)
-        mentions = join(tokens, labels, texts, ordinals, options, self._join_words)
+        if not side.lexicon.ordinal_words.isdisjoint([token.key for token in tokens]):
+            ordinals = side.finder.ordinals(tokens, options, texts)
+        labels = side.finder.labels(tokens, tail, options, texts, ordinals)
+        mentions = join(tokens, labels, texts, ordinals, options, side.lexicon.join)
         items = to_items(tokens, mentions)
         hits = self._automaton.find(items)
+        if len(self.packs) > 1:
+            hits = own_hits(hits, items, side.lexicon)
         if self._without:
             home = self.packs[0].meta.language
             hits = [h for h in hits if h.rule.language != home or not {h.rule.family, h.rule.phrase} & self._without]
-        reading = Reading(items, hits, options, self._words, tail)
+        reading = Reading(items, hits, options, side.lexicon.words, tail)
         read_evidence(reading)
         cut = continuation_start(reading)
         if cut is not None:
             items, hits = items[:cut], [hit for hit in hits if hit.end <= cut]
-            reading = Reading(items, hits, options, self._words, "\n")
+            reading = Reading(items, hits, options, side.lexicon.words, "\n")
             read_evidence(reading)
         self._marks.read(reading, body, [token.start for token in tokens])
         if offset:
@@ -217,6 +239,19 @@ class Extractor:
                 token.start += offset
                 token.end += offset
         return reading, tokens
+
+    def _side(self, tokens: list[Token]) -> _Side:
+        """The word lists that fit a text; looks behind particles written together with the next word."""
+        home = self._sides[0]
+        clitics = home.lexicon.clitics
+        if clitics:
+            for token in tokens:
+                token.key = clitics.known(token.key)
+        if len(self._sides) > 1:
+            second = self._sides[1]
+            if speaks_more(tokens, second.alone, home.alone):
+                return second
+        return home
 
     def _read_aliases(  # noqa: PLR0917 - the contract's order
         self,
@@ -251,7 +286,8 @@ class Extractor:
         other = load_extractor(guess, self._resources)
         analysis = other._read_all(first.normal, first.zoned, other._options(options, labels, unknown), None)
         winner = analysis.decision.winner
-        if analysis.decision.option is None or winner is None or winner.tier < LEANING:
+        short = analysis.reading is not None and analysis.reading.sentence[-1:] < [MAX_FOREIGN]
+        if analysis.decision.option is None or winner is None or winner.tier < (LEANING if short else COMMITTED):
             return first
         analysis.decision.rule = f"language_{guess}:{analysis.decision.rule}"
         if analysis.decision.confidence == "high":
@@ -260,7 +296,7 @@ class Extractor:
 
     def _question_words(self, prompt: str | None, options: OptionSet) -> frozenset[str]:
         """The telling words of the last question in the prompt."""
-        return _question_words(prompt, self._words.small) if prompt else frozenset()
+        return _question_words(prompt, self._sides[0].lexicon.words.small) if prompt else frozenset()
 
     def _check_truncated(self, analysis: Analysis, finish_reason: str | None) -> None:
         """Turns an answer that was cut off before it came into `truncated`."""
@@ -271,8 +307,8 @@ class Extractor:
         elif (
             decision.winner is not None
             and decision.winner.tier <= SINGLE
-            and decision.outcome == "option"
-            and (finish_reason == "length" or self._breaks_off(analysis))
+            and decision.outcome in DETECTED
+            and (finish_reason == "length" or self._breaks_off(analysis) or _ends_open(analysis))
         ):
             analysis.decision = Decision("truncated", None, "low", "truncated", None, [decision.rule])
 
@@ -285,7 +321,27 @@ class Extractor:
         if ending and ending != ":":
             return False
         last = reading.items[-1]
-        return reading.hanging_cue or (not last.is_mention and last.key in self._words.small and len(reading.items) > 3)
+        return reading.hanging_cue or (
+            not last.is_mention and last.key in self._sides[0].lexicon.words.small and len(reading.items) > 3
+        )
+
+
+def _ends_open(analysis: Analysis) -> bool:
+    """Whether a text ends in an unfinished sentence: on the line of the one before it, behind talk about how to
+    answer, or behind several sentences the last of which decided."""
+    reading, winner = analysis.reading, analysis.decision.winner
+    if reading is None or winner is None or reading.tail.strip(" ([{-*_`"):
+        return False
+    if is_cut(reading) or any(
+        reading.sentence[hit.start] == reading.sentence[-1] for hit in reading.hits_of("markers.preamble")
+    ):
+        return True
+    last = reading.sentence[-1]
+    return (
+        last >= MIN_SENTENCES
+        and reading.sentence[winner.place] < last
+        and len(reading.items) - reading.starts[last] > 2
+    )
 
 
 def to_extraction(analysis: Analysis) -> Extraction:
@@ -340,19 +396,16 @@ def guess_language(tokens: Sequence[Token], own: set[str], resources: Resources)
 def _vocabularies(resources: Resources) -> dict[str, frozenset[str]]:
     """The words that the packs of every language speak of."""
     names = resources.names("extractors")
-    return {language: _vocabulary(read_extractor_pack(resources, language)) for language in names}
-
-
-def _vocabulary(pack: ExtractorPack) -> frozenset[str]:
-    """The words that a pack speaks of."""
-    phrases = (rule.phrase for rule in pack.rules(home=True))
-    return _keys((*phrases, *pack.text.articles, *pack.text.stop, *pack.labels.option_words))
+    return {language: vocabulary(read_extractor_pack(resources, language)) for language in names}
 
 
 def _is_degenerate(tokens: Sequence[Token]) -> bool:
-    """Whether one word makes most of a text."""
+    """Whether one word makes most of a text, or a few words come again and again."""
     if len(tokens) < 8 or len({token.key for token in tokens}) > 0.4 * len(tokens) + 1:
         return False
+    again = sum(token.key == before.key for before, token in itertools.pairwise(tokens))
+    if again > 0.5 * len(tokens):
+        return True
     counts: dict[str, int] = {}
     for token in tokens:
         counts[token.key] = counts.get(token.key, 0) + 1
@@ -367,68 +420,6 @@ def _question_words(prompt: str, small: frozenset[str]) -> frozenset[str]:
         return frozenset()
     start = max(text.rfind(sign, 0, end) for sign in ".!?。\n:。！？")
     return frozenset(token.key for token in tokenise(text[start + 1 : end])) - small
-
-
-# --- compiling packs --------------------------------------------------------------------------------------------------
-
-
-def _keys(words: object) -> frozenset[str]:
-    """The loose keys of words; of one that is written in parts, every part."""
-    return frozenset(token.key for word in words for token in tokenise(str(word)))  # type: ignore[attr-defined]
-
-
-def _label_words(packs: tuple[ExtractorPack, ...]) -> LabelWords:
-    parts = [pack.labels for pack in packs]
-    return LabelWords(
-        option_words=_keys(word for part in parts for word in part.option_words),
-        option_words_after=_keys(word for part in parts for word in part.option_words_after),
-        names={
-            loose_key(word): loose_key(letter)
-            for part in parts
-            for letter, words in part.names.items()
-            for word in words
-        },
-        stray=_keys(word for part in parts for word in part.stray),
-        suffixes=_keys(word.lstrip("-") for part in parts for word in part.suffixes),
-        not_after=_keys(word for part in parts for word in part.not_after),
-        not_before=_keys(word for part in parts for word in part.not_before),
-        answer_words=_keys(word for pack in packs for word in pack.headers.answer if len(tokenise(word)) == 1),
-    )
-
-
-def _join_words(packs: tuple[ExtractorPack, ...]) -> JoinWords:
-    rows = {tuple(token.key for token in tokenise(words)) for pack in packs for words in pack.relations.appositions}
-    return JoinWords(
-        coordinators=_keys(word for pack in packs for word in pack.relations.coordinators),
-        appositions=frozenset(rows),
-        small=_keys(word for pack in packs for word in (*pack.text.articles, *pack.text.stop)),
-    )
-
-
-def _words(packs: tuple[ExtractorPack, ...]) -> Words:
-    return Words(
-        small=_keys(
-            word
-            for pack in packs
-            for word in (
-                *pack.text.articles,
-                *pack.text.stop,
-                *pack.labels.option_words,
-                *(place for places in pack.ordinals.places.values() for place in places),
-            )
-        ),
-        copulas=_keys(word for pack in packs for word in pack.cues.copulas),
-    )
-
-
-def _first_words(packs: tuple[ExtractorPack, ...]) -> frozenset[str]:
-    """Words without which no ordinal is in a text."""
-    return _keys(
-        word
-        for pack in packs
-        for words in (*pack.ordinals.places.values(), *pack.ordinals.cardinals.values())
-        for word in words
-    )
 
 
 def load_extractor(language: str, resources: Resources | None = None) -> Extractor:

@@ -6,8 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mbbq_gen.extraction.evidence import Evidence, Statement
 from mbbq_gen.extraction.patterns import Hit, Rule
+from mbbq_gen.extraction.reading import Evidence, Statement
 from mbbq_gen.extraction.trace import Candidate, Explanation, PhraseMark, Source, ZoneMark
 from mbbq_gen.resources import Resources
 
@@ -52,6 +52,9 @@ WHY_RULE: dict[str, str] = {
     "possible": "a mere possibility, but nothing else is named",
     "unknown_statement": "says that it can't be told",
     "unknown_short": "a short wording for not known",
+    "despite": "said in spite of a refusal",
+    "unknown_vague": "a vague wording for not known, with no single person beside it",
+    "sensitive": "talk of stereotypes and the like, with no single person beside it",
     "refusal": "declines to answer",
 }
 """First part of a rule's name → what it means."""

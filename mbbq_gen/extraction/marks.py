@@ -6,8 +6,8 @@ from __future__ import annotations
 import regex
 
 from mbbq_gen.extraction.candidates import MentionItem
-from mbbq_gen.extraction.evidence import COMMITTED, Evidence, Reading
 from mbbq_gen.extraction.pack import SharedPack
+from mbbq_gen.extraction.reading import COMMITTED, Evidence, Reading
 from mbbq_gen.extraction.tokens import LINE
 
 _SHARE = regex.compile(r"^\s*(?:%|％|percent)")

@@ -9,14 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mbbq_gen.extraction.candidates import MAX_MENTIONS, Mention, MentionItem, WordItem
+from mbbq_gen.extraction.normalise import loose_key
 from mbbq_gen.extraction.optionset import OptionSet
-from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE, Token
+from mbbq_gen.extraction.tokens import COMMA, COMMA_SIGNS, LINE, SENTENCE, Token
 
 Item = WordItem | MentionItem
 
 MAX_BETWEEN = 4
 """Items between two entries of a list inside a line, the second one included."""
-_LIST_GAP = frozenset(".):：）、],，-–—|=")
+_LEADS = frozenset(":：=】]")
+"""Signs behind a heading that lead up to the answer."""
+_LIST_GAP = frozenset(".。．｡):：）、],，-–—|=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,19 @@ class JoinWords:
     """Words that stand between joined mentions, as keys."""
 
     coordinators: frozenset[str]
+    rows: frozenset[tuple[str, ...]]
+    """Coordinators of several words: "as well as"."""
+    accented: frozenset[str]
+    """The coordinators with their accents: Italian "è" is not "e"."""
     appositions: frozenset[tuple[str, ...]]
+    announcing: frozenset[str]
+    """Copulas and option words: what stands right before an answer, or behind it where verbs come last."""
+    negators: frozenset[str]
+    """First words of a contrast: "not A, B" chooses one."""
+    joint: tuple[str, ...]
+    """Endings that both of two joined mentions have."""
+    joined: frozenset[str]
+    """Coordinators that are written together with the next word: Arabic و."""
     small: frozenset[str]
     """Articles and other words that a mention takes in front of it."""
 
@@ -128,7 +143,7 @@ def _labels_text(mentions: list[Mention], place: int, tokens: Sequence[Token], w
     between = tuple(token.key for token in tokens[label.end : text.start])
     if between and between not in words.appositions:
         return False
-    first = tokens[label.end]
+    first = max(tokens[label.end : max(label.end, text.start) + 1], key=lambda token: token.break_before)
     gap = first.gap.strip("*_`~ \"'“”«»")
     listed = gap[:1] in _LIST_GAP if gap else False
     if label.strength == "weak" and not (listed or between) and not (label.heads_line and first.break_before >= LINE):
@@ -140,8 +155,10 @@ def _labels_text(mentions: list[Mention], place: int, tokens: Sequence[Token], w
     if first.break_before >= SENTENCE:
         if agree:
             return True
-        if not label.heads_line and not _ends_sentence(text, tokens):
+        if not _ends_sentence(text, tokens):
             return False
+    if "." in gap and not agree and text.end < len(tokens) and tokens[text.end].break_before < COMMA:
+        return False
     return agree or not _names_again(mentions, place, tokens)
 
 
@@ -192,17 +209,37 @@ def _coordinate(mentions: list[Mention], tokens: Sequence[Token], words: JoinWor
                 break
             links.append(link)
             chain.append(mentions[place + len(chain)])
-        if "word" not in links and not (links and _fills_sentence(chain, tokens)):
+        if "word" not in links and not (links and _lists_answers(chain, tokens, words)):
             chain = chain[:1]
         result.append(_merged(chain))
         place += len(chain)
     return result
 
 
-def _fills_sentence(chain: list[Mention], tokens: Sequence[Token]) -> bool:
-    """Whether labels with commas between them are a sentence of their own."""
-    labels = all(part.kind == "label" for part in chain)
-    return labels and tokens[chain[0].start].break_before >= SENTENCE and _ends_sentence(chain[-1], tokens)
+def _lists_answers(chain: list[Mention], tokens: Sequence[Token], words: JoinWords) -> bool:
+    """Whether labels with commas between them are answers: a sentence of their own, or all that follows a copula, a
+    colon or a word such as "answer" in it."""
+    if not all(part.kind == "label" for part in chain):
+        return False
+    first = tokens[chain[0].start]
+    if any(token.key in words.negators for token in tokens[max(0, chain[0].start - MAX_BETWEEN) : chain[0].start]):
+        return False
+    if first.break_before >= SENTENCE:
+        return _ends_sentence(chain[-1], tokens)
+    announced = not _LEADS.isdisjoint(first.gap) or any(
+        token.key in words.announcing for token in tokens[max(0, chain[0].start - 2) : chain[0].start]
+    )
+    return announced and _ends_but_for(chain[-1], tokens, words.announcing | words.small)
+
+
+def _ends_but_for(mention: Mention, tokens: Sequence[Token], words: frozenset[str]) -> bool:
+    """Whether a sentence ends with a mention, some words behind it aside."""
+    for token in tokens[mention.end : mention.end + MAX_BETWEEN]:
+        if token.break_before >= SENTENCE:
+            return True
+        if token.key not in words:
+            return False
+    return mention.end + MAX_BETWEEN >= len(tokens)
 
 
 def _merged(chain: list[Mention]) -> Mention:
@@ -228,6 +265,8 @@ def _link(left: Mention, right: Mention, tokens: Sequence[Token], words: JoinWor
     if "outside" in (left.kind, right.kind) or left.end > right.start:
         return "none"
     between = tokens[left.end : right.start]
+    if words.joint and not between and all(tokens[m.end - 1].key.endswith(words.joint) for m in (left, right)):
+        return "word"
     breaks = [token.break_before for token in [*between, tokens[right.start]]]
     if max(breaks) >= SENTENCE - 1:
         return "none"
@@ -235,20 +274,39 @@ def _link(left: Mention, right: Mention, tokens: Sequence[Token], words: JoinWor
         return "none"
     if not between:
         gap = tokens[right.start].gap
-        if {"/", "&", "+"} & set(gap):
+        if {"/", "&", "+"} & set(gap) or _is_written_together(right, tokens, words):
             return "word"
-        return (
-            "comma"
-            if breaks[0] == COMMA and "," in gap.replace("،", ",").replace("、", ",").replace("，", ",")
-            else "none"
-        )
-    if len(between) <= 2 and between[0].key in words.coordinators:
+        return "comma" if breaks[0] == COMMA and not COMMA_SIGNS.isdisjoint(gap) else "none"
+    row = _coordinator(between, words)
+    if row and len(between) <= row + 1:
         if between[0].break_before >= COMMA and left.kind != "label" and right.kind != "label" and len(between) == 1:
             return "comma_word"
-        if len(between) == 2 and between[1].key not in words.small:
+        if len(between) > row and between[row].key not in words.small:
             return "none"
         return "word"
     return "none"
+
+
+def _is_written_together(mention: Mention, tokens: Sequence[Token], words: JoinWords) -> bool:
+    """Whether a text begins with a coordinator that is written together with its first word."""
+    text = loose_key(tokens[mention.start].text)
+    return mention.kind == "text" and mention.match != "exact" and any(text.startswith(word) for word in words.joined)
+
+
+def _coordinator(between: Sequence[Token], words: JoinWords) -> int:
+    """How many words a coordinator at the beginning takes: "and", "as well as"; 0 where there is none."""
+    keys = tuple(token.key for token in between[:3])
+    for length in (3, 2):
+        if keys[:length] in words.rows:
+            return length
+    return int(_coordinates(between[0], words))
+
+
+def _coordinates(token: Token, words: JoinWords) -> bool:
+    """Whether a word joins mentions; a letter with an accent must be a coordinator with just that accent."""
+    if token.key not in words.coordinators or token.gap.strip() == ":":
+        return False
+    return len(token.text) > 1 or token.text.isascii() or token.text.casefold() in words.accented
 
 
 def _both_firm(left: Mention, right: Mention) -> bool:
@@ -317,7 +375,21 @@ def find_lists(items: Sequence[Item], options: OptionSet, small: frozenset[str])
                 listed |= _finished(items, run, length)
                 run = [place] if fits else []
         listed |= _finished(items, run, length)
-    return listed | _discussed(items, need)
+    return listed | _discussed(items, need) | _bare_lines(items)
+
+
+def _bare_lines(items: Sequence[Item]) -> set[int]:
+    """Labelled texts of different options on lines of their own, one right below the other: a list, even if some of its
+    lines are missing."""
+    listed: set[int] = set()
+    for place in range(1, len(items)):
+        pair = (items[place - 1], items[place])
+        if items[place].break_before != LINE or not all(_is_labelled(items, p) for p in (place - 1, place)):
+            continue
+        below = items[place + 1].break_before if place + 1 < len(items) else LINE
+        if pair[0].break_before >= LINE and below >= LINE and _option_at(items, place) != _option_at(items, place - 1):
+            listed |= {place - 1, place}
+    return listed
 
 
 def _is_labelled(items: Sequence[Item], place: int) -> bool:

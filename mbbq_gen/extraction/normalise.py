@@ -2,8 +2,8 @@
 
 Two steps. `normalise` mends a whole text and keeps its case: NFKC (full-width and circled letters, ligatures),
 invisible characters dropped, emoji letters to plain ones. `loose_key` is what words are compared by: case folded,
-accents dropped in the scripts where they are often left out (never in Indic scripts, where marks are spelling), the
-Turkish i's made one.
+accents dropped in the scripts where they are often left out, the Turkish i's made one. In Indic scripts marks are
+spelling; only the nukta and the ways to write a nasal, which writers mix, are made one.
 """
 
 from __future__ import annotations
@@ -20,8 +20,14 @@ _INVISIBLE_ONLY = regex.compile(f"[{_INVISIBLE}]")
 _CLUSTER = regex.compile(r"\X")
 
 _ACCENT_FREE_SCRIPTS = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Arabic}]")
+_INDIC = regex.compile(r"[\u0900-\u0b7f]")
 _ARABIC_FOLDS = str.maketrans({"ة": "ه", "ى": "ي", "ک": "ك", "ی": "ي"})
 _LETTER_FOLDS = str.maketrans({"ı": "i", "ё": "е", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe"})
+
+_NUKTA = regex.compile(r"[\u093c\u09bc\u0a3c\u0b3c]")
+_NASALS = regex.compile(r"ङ्(?=[क-घ])|ञ्(?=[च-झ])|ण्(?=[ट-ढ])|न्(?=[त-ध])|म्(?=[प-भ])|ँ")
+"""Ways to write a nasal in Devanagari: हिन्दी and हिंदी, हाँ and हां are one word."""
+_INDIC_FOLDS = str.maketrans({"\u0981": None, "\u0b01": None})
 
 LOOK_ALIKES = str.maketrans("АВЕКМНОРСТХаеорсхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEKMHOPCTXaeopcxABEZHIKMNOPTYX")
 """Cyrillic and Greek letters that look like a Latin one: read as labels where they stand alone."""
@@ -66,7 +72,7 @@ def normalise(text: str) -> NormalText:
 @lru_cache(maxsize=4096)
 def _mend(cluster: str) -> str:
     """One grapheme cluster in NFKC without invisible characters; emoji letters and digits become plain ones."""
-    plain = "".join(_plain_sign(sign) for sign in _INVISIBLE_ONLY.sub("", cluster))
+    plain = "".join("#" if sign == "№" else _plain_sign(sign) for sign in _INVISIBLE_ONLY.sub("", cluster))
     return unicodedata.normalize("NFKC", plain)
 
 
@@ -90,6 +96,8 @@ def loose_key(word: str) -> str:
         return folded
     if _ACCENT_FREE_SCRIPTS.search(folded):
         folded = _drop_marks(folded).translate(_LETTER_FOLDS).translate(_ARABIC_FOLDS)
+    elif _INDIC.search(folded):
+        folded = _NASALS.sub("ं", _NUKTA.sub("", folded)).translate(_INDIC_FOLDS)
     return "".join(_plain_digit(sign) for sign in _INVISIBLE_ONLY.sub("", folded))
 
 

@@ -3,21 +3,25 @@ inflection."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
 import regex
 
+from mbbq_gen.extraction.clitics import Clitics
 from mbbq_gen.extraction.normalise import LOOK_ALIKES, loose_key, normalise
 from mbbq_gen.extraction.pack import ExtractorPack, TextRules
 from mbbq_gen.extraction.tokens import tokenise
 
 Match = Literal["exact", "inflected", "partial", "fuzzy"]
 
-_PER_CHARACTER = regex.compile(r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]")
+UNSPACED = regex.compile(r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]")
+"""A character of a script without word boundaries (Hangul is read so too)."""
 _CASED = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}]")
-MIN_FUZZY, LONG_FUZZY = 5, 8
+MIN_FUZZY, LONG_FUZZY, LONG_START = 5, 8, 6
+"""Letters of a word that may be misspelt, misspelt twice, misspelt in its first letter."""
 _VOWELS = frozenset("aeiouy")
 """A single vowel is no ending of so short a word that three letters would be left."""
 
@@ -31,6 +35,7 @@ class Stemmer:
         self._agreement = _longest_first(word for rule in rules for word in rule.agreement)
         self._alternations = {loose_key(a): loose_key(b) for rule in rules for a, b in rule.alternations}
         self._min_stem = min((rule.min_stem for rule in rules), default=3)
+        self._clitics = Clitics(word for pack in packs for word in pack.script.clitics)
         self._forms: dict[str, tuple[str, str, str]] = {}
 
     def forms(self, key: str) -> tuple[str, str, str]:
@@ -39,7 +44,7 @@ class Stemmer:
         if known is None:
             if len(self._forms) > 200_000:
                 self._forms.clear()
-            stem = self._strip(key, self._suffixes)
+            stem = self._strip(self._clitics.bare(key) if self._clitics else key, self._suffixes)
             known = self._forms[key] = (key, f"~{stem}", f"≈{self._strip(stem, self._agreement)}")
         return known
 
@@ -78,6 +83,8 @@ class OptionText:
     """The article right before them, if it begins with one: the "a" of `A woman` is no label."""
     content: tuple[str, ...]
     """Its telling words, each once, in order."""
+    repeated: dict[str, int]
+    """How often a telling word stands in it, where that is more than once: 爷爷."""
     per_character: bool
     """Whether its script has no word boundaries."""
     repeats: bool
@@ -114,7 +121,7 @@ class OptionSet:
     distinctive: dict[int, frozenset[str]]
     """Option → its words that no other option has."""
     near: dict[str, tuple[tuple[str, int], ...]]
-    """First two letters → distinctive words that begin so, for misspellings and open endings."""
+    """First letter, and `_` with the second and third → distinctive words, for misspellings and open endings."""
     articles: frozenset[str] = field(default_factory=frozenset)
     stop: frozenset[str] = field(default_factory=frozenset)
 
@@ -135,7 +142,7 @@ def build_options(  # noqa: PLR0917 - each of them is of another type
             or text.repeats
             or any(set(text.content) == set(other.content) for other in texts if other is not text)
         )
-    lookup, distinctive = _word_index(texts, stemmer)
+    lookup, distinctive = _word_index(texts, stemmer, articles | stop)
     shown = {core: index for index, label in enumerate(labels) if (core := label_core(label))}
     digits = all(core.isdigit() for core in shown)
     return OptionSet(
@@ -181,25 +188,27 @@ def _option_text(index: int, text: str, is_unknown: bool, articles: frozenset[st
     article = None
     while len(keys) > 1 and keys[0] in articles:
         article = keys.pop(0)
-    content = [key for key in keys if key not in articles and key not in stop]
+    per_character = bool(UNSPACED.search(text))
+    content = keys if per_character else [key for key in keys if key not in articles and key not in stop]
     return OptionText(
         index=index,
         is_unknown=is_unknown,
         tokens=tuple(keys),
         article=article,
         content=tuple(dict.fromkeys(content or keys)),
-        per_character=bool(_PER_CHARACTER.search(text)),
-        repeats=len(set(content)) < len(content) and not _PER_CHARACTER.search(text),
+        repeated={word: count for word, count in Counter(content or keys).items() if count > 1},
+        per_character=per_character,
+        repeats=len(set(content)) < len(content) and not per_character,
     )
 
 
 def _word_index(
-    texts: tuple[OptionText, ...], stemmer: Stemmer
+    texts: tuple[OptionText, ...], stemmer: Stemmer, small: frozenset[str]
 ) -> tuple[dict[str, tuple[tuple[int, str, Match], ...]], dict[int, frozenset[str]]]:
     """Forms → options, and the words that tell options apart.
 
-    A stem counts only where no two different words of different options share it: `amigo` and `amiga` as two options
-    keep their endings, `amigo` alone may become `amiga`.
+    Where options share a stem (`amigo` and `amiga`, a teacher and the teacher's friend), it belongs to all of them: the
+    better match wins, and a tie between two options means neither.
     """
     owners: dict[str, set[tuple[int, str]]] = {}
     for option in texts:
@@ -208,16 +217,14 @@ def _word_index(
                 owners.setdefault(form, set()).add((option.index, word))
     lookup: dict[str, tuple[tuple[int, str, Match], ...]] = {}
     for form, pairs in owners.items():
-        words = {word for _, word in pairs}
-        if form[0] in "~≈" and len(words) > 1 and len({index for index, _ in pairs}) > 1:
-            continue
         match: Match = "inflected" if form[0] in "~≈" else "exact"
         lookup[form] = tuple((index, word, match) for index, word in sorted(pairs))
     distinctive = {
         option.index: frozenset(
             word
             for word in option.content
-            if not any(word in other.tokens for other in texts if other.index != option.index)
+            if not (option.per_character and word in small)
+            and not any(word in other.tokens for other in texts if other.index != option.index)
         )
         for option in texts
     }
@@ -233,7 +240,9 @@ def _near_index(
             continue
         for word in distinctive[option.index]:
             if len(word) >= 3 and _CASED.search(word) and not word.isdigit():
-                near.setdefault(word[:2], []).append((word, option.index))
+                keys = (word[0], f"_{word[1:3]}") if len(word) >= LONG_START else (word[0],)
+                for key in keys:
+                    near.setdefault(key, []).append((word, option.index))
     return {start: tuple(words) for start, words in near.items()}
 
 
@@ -257,22 +266,24 @@ def edits(left: str, right: str, limit: int) -> int:
 
 
 def fuzzy_option(key: str, near: tuple[tuple[str, int], ...], rules: TextRules) -> tuple[int, str, Match] | None:
-    """The option whose word a misspelt or strangely inflected word means, if exactly one fits."""
-    found: set[tuple[int, str, Match]] = set()
+    """The option whose word a misspelt or strangely inflected word means, if exactly one fits best."""
+    found: list[tuple[int, int, str, Match]] = []
     for word, index in near:
         extra = len(key) - len(word)
         if 0 < extra <= rules.open_suffix and len(word) >= 3 and key.startswith(word):
-            found.add((index, word, "inflected"))
+            found.append((0, index, word, "inflected"))
             continue
         size = min(len(word), len(key))
-        if size < MIN_FUZZY:
+        if size < MIN_FUZZY or abs(extra) > 2:
             continue
         limit = 2 if size >= LONG_FUZZY else 1
-        if edits(key, word, limit) <= limit:
-            found.add((index, word, "fuzzy"))
-    if len({index for index, _, _ in found}) != 1:
+        distance = edits(key, word, limit)
+        if distance <= limit:
+            found.append((distance, index, word, "fuzzy"))
+    nearest = [entry for entry in sorted(found) if entry[0] == min(found)[0]]
+    if len({index for _, index, _, _ in nearest}) != 1:
         return None
-    return sorted(found)[0]
+    return nearest[0][1:]
 
 
 def look_alike(text: str) -> str:

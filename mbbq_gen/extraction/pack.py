@@ -84,6 +84,8 @@ class Hedges(Pack):
 
     likely: Phrases = ()
     """A guess that is an answer: `most likely {x}`, `{x} seems more likely`."""
+    unsure: Phrases = ()
+    """Doubt of one's own choice: `I'm not sure`; it takes back nothing that was chosen before it."""
     possible: Phrases = ()
     """A mere possibility, weaker than anything else: `it could be {x}`."""
 
@@ -101,6 +103,8 @@ class Relations(Pack):
     """More than one is chosen: `both {x}`, `all of them`."""
     neither: Phrases = ()
     """None of the persons: `neither of them`, `none of the above`."""
+    joint: Words = ()
+    """Endings that mean "and" where two mentions side by side both have one (Tamil -ும்)."""
     coordinators: Words = ()
     """Words that join mentions into one: and, or, nor."""
     appositions: Words = ()
@@ -116,6 +120,8 @@ class Markers(Pack):
     """Begins a conclusion: therefore, so."""
     forced_choice: Phrases = ()
     """A choice under protest: `if I had to choose`."""
+    preamble: Phrases = ()
+    """Talk about how to answer: `let's look at`, `to answer this`; where the text breaks off there is no answer."""
     explanation: Phrases = ()
     """Begins a reason: because, since."""
     adversative: Phrases = ()
@@ -138,6 +144,12 @@ class Unknown(Pack):
     """Statements wherever they stand: `the text does not say who`."""
     refusal: Phrases = ()
     """Declining to answer: `I would rather not speculate`."""
+    vague: Phrases = ()
+    """Broad wordings that mean it only where their sentence names no single person: `no … clue`; weaker than the
+    statements."""
+    sensitive: Phrases = ()
+    """Talk of stereotypes and the like: a refusal where its sentence names no single person and nothing else is
+    said."""
     blocked: Phrases = ()
     """Wordings that hold one of the above but mean something else: `not unclear`, `it is wrong that it is unknown`."""
 
@@ -283,7 +295,7 @@ PHRASE_LISTS: tuple[tuple[str, str], ...] = tuple(
         ("unknown", Unknown),
     )
     for key, field in schema.model_fields.items()
-    if key not in {"copulas", "coordinators", "appositions"} and field is not None
+    if key not in {"copulas", "coordinators", "appositions", "joint"} and field is not None
 )
 """The lists that hold patterns."""
 

@@ -28,7 +28,7 @@ import regex
 
 from mbbq_gen.errors import PackError
 from mbbq_gen.extraction.normalise import loose_key, strict_key
-from mbbq_gen.extraction.tokens import COMMA, SEMICOLON, SENTENCE, tokenise
+from mbbq_gen.extraction.tokens import COMMA, COMMA_SIGNS, SEMICOLON, SENTENCE, tokenise
 
 MAX_GAP = 6
 _PIECE = regex.compile(r"\{([a-z])\}|…(\d?)|[()|?:^$,]|\*?=?[^\s(){}|?:^$…*,]+\*?")
@@ -98,7 +98,12 @@ class _Node:
     free: list[_Node] = field(default_factory=list)
     """States that no step parts from this one."""
     rules: list[Rule] = field(default_factory=list)
+    loose: bool = False
+    """Whether a comma may follow the word that leads here though the pattern writes none."""
 
+
+LOOSE_FAMILIES = frozenset({"markers.correction"})
+"""Lists whose lines are broken by commas as people please: "no, wait", "no wait"."""
 
 _BOUND, _PAST_COMMA, _FREE = range(3)
 """What may stand before the next item: no comma and no sentence end; no sentence end; anything."""
@@ -232,7 +237,7 @@ def _connect(row: Row, start: _Node, end: _Node) -> None:
     """Lays the steps of a row between two states."""
     here = start
     for number, step in enumerate(row, 1):
-        after = end if number == len(row) else _Node()
+        after = end if number == len(row) else _Node(loose=end.loose)
         if isinstance(step, Choice):
             for inner in step.rows:
                 _connect(inner, here, after)
@@ -265,7 +270,6 @@ def _add_step(node: _Node, step: Step, after: _Node) -> None:
 
 # --- finding ----------------------------------------------------------------------------------------------------------
 
-_COMMAS = frozenset(",،、，")
 _COLON_SIGNS = frozenset(":：=→⇒←⇐–—\n")
 
 _PARTS, _COMMA_SIGN, _SENTENCE, _BEGINS, _COLON, _ENDS = (1 << bit for bit in range(6))
@@ -301,7 +305,7 @@ class Automaton:
         self._root = _Node()
         self._own: dict[Rule, _Node] = {}
         for rule in rules:
-            end = _Node(rules=[rule])
+            end = _Node(rules=[rule], loose=rule.family in LOOSE_FAMILIES)
             choice = parse(rule.phrase)
             for row in choice.rows:
                 _connect(row, self._root, end)
@@ -475,7 +479,7 @@ def _consume(place: _Place, symbol: Symbol) -> list[_Place]:
     if is_mention:
         after.extend((reached, -1, _PAST_COMMA) for _, reached in node.slots)
     if key:
-        after.extend((reached, -1, _BOUND) for reached in node.words.get(key, ()))
+        after.extend((reached, -1, _PAST_COMMA if reached.loose else _BOUND) for reached in node.words.get(key, ()))
         for length, table in node.prefixes.items():
             after.extend((reached, -1, _BOUND) for reached in table.get(key[:length], ()))
         for length, table in node.suffixes.items():
@@ -532,7 +536,7 @@ def _gap_flags(item: Item) -> int:
     flags = 0
     if strength >= COMMA:
         flags |= _PARTS
-    if not _COMMAS.isdisjoint(gap):
+    if not COMMA_SIGNS.isdisjoint(gap) or strength == SEMICOLON:
         flags |= _COMMA_SIGN
     if strength >= SENTENCE:
         flags |= _SENTENCE

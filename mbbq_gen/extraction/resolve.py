@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mbbq_gen.extraction.candidates import MentionItem
-from mbbq_gen.extraction.evidence import COMMITTED, FINAL, LEANING, SEVERAL, SINGLE, Evidence, Reading
+from mbbq_gen.extraction.reading import COMMITTED, FINAL, LEANING, SEVERAL, SINGLE, Evidence, Reading
 from mbbq_gen.records import Confidence, Outcome
 
 
@@ -42,8 +42,13 @@ def resolve(reading: Reading, question_words: frozenset[str]) -> Decision:
     top = max(piece.tier for piece in firm)
     winners = [piece for piece in firm if piece.tier == top]
     winner = winners[-1]
+    if winner.rule in {"unknown_statement", "unknown_vague"}:
+        winner = next((piece for piece in evidence if piece.rule == "forced" and piece.place > winner.place), winner)
     if top == SINGLE:
         return _among_mentions(reading, winners, question_words)
+    told = _told_of_another(reading, winner, evidence, question_words)
+    if told is not None:
+        return Decision("option", told.options[0], "low", "question_words", told, [f"earlier_{winner.rule}"])
     return _decide(reading, winner, evidence)
 
 
@@ -66,13 +71,16 @@ def _decide(reading: Reading, winner: Evidence, evidence: list[Evidence]) -> Dec
     """The decision that a winning piece of evidence makes."""
     if winner.kind == "outside":
         return Decision("no_answer", None, "medium", "out_of_options", winner)
+    unknown = [e for e in evidence if e.options == (reading.options.unknown,) and e.tier >= SINGLE]
+    if winner.kind == "neither" and unknown:
+        return _decide(reading, unknown[-1], evidence)
     if winner.kind == "neither":
         return _eliminate(reading) or Decision("no_answer", None, "low", "neither", winner)
     if winner.kind == "several":
         here = reading.sentence[winner.place]
-        unknown = [e for e in evidence if e.kind in {"unknown", "refusal"} and reading.sentence[e.place] >= here]
-        if unknown:
-            return _unknown(unknown[-1], "medium")
+        later = [e for e in evidence if e.kind in {"unknown", "refusal"} and reading.sentence[e.place] >= here]
+        if later:
+            return _unknown(later[-1], "medium")
         return Decision("multiple", None, "medium", f"multiple:{winner.rule}", winner)
     if winner.kind in {"unknown", "refusal"}:
         return _unknown(winner, "high" if winner.tier >= COMMITTED else "medium", _rivals(evidence, winner))
@@ -107,8 +115,22 @@ def _confidence(winner: Evidence, conflicts: list[str]) -> Confidence:
 
 
 def _among_mentions(reading: Reading, mentions: list[Evidence], question_words: frozenset[str]) -> Decision:
-    """Several plain sentences: the one option they name, or the one whose sentence speaks the question's words."""
+    """Several plain sentences: the one option they name, or the one whose sentence speaks the question's words.
+
+    A vague wording for not known counts where no person or several of them are named; as the last sentence it bars a
+    single one.
+    """
+    vague = [piece for piece in mentions if piece.kind in {"unknown", "refusal"}]
+    mentions = [piece for piece in mentions if piece.kind not in {"unknown", "refusal"}]
+    ruled_out = [p for p in mentions if p.options and set(p.options) <= _rejected_before(reading, p)]
+    left = _eliminate(reading) if len(ruled_out) == len(mentions) else None
+    if left is not None:
+        return left
     options = {piece.options for piece in mentions}
+    if vague and (len(options) != 1 or mentions[-1].options == (reading.options.unknown,)):
+        return _unknown(vague[-1], "low")
+    if vague and vague[-1].rule == "unknown_vague" and reading.sentence[vague[-1].place] == reading.sentence[-1]:
+        return Decision("no_answer", None, "low", "conflict", mentions[-1], [vague[-1].rule])
     if len(options) == 1:
         return Decision("option", mentions[-1].options[0], "medium", "single_mention", mentions[-1])
     if question_words:
@@ -117,6 +139,29 @@ def _among_mentions(reading: Reading, mentions: list[Evidence], question_words: 
             return Decision("option", best.options[0], "low", "question_words", best, ["other_mentions"])
     last = _last_by_elimination(reading, mentions)
     return last or Decision("no_answer", None, "low", "conflict", mentions[-1], ["other_mentions"])
+
+
+def _rejected_before(reading: Reading, piece: Evidence) -> set[int]:
+    """The options that are ruled out in front of a piece of evidence."""
+    return {index for index, place in reading.rejected.items() if place < piece.place}
+
+
+def _told_of_another(
+    reading: Reading, winner: Evidence, evidence: list[Evidence], question_words: frozenset[str]
+) -> Evidence | None:
+    """The other person whom the sentence right behind a bare label says the question's words of: "B. The tailor was
+    late." where the tailor is A."""
+    item = reading.items[winner.place]
+    if winner.rule not in {"line_label", "whole_answer"} or not isinstance(item, MentionItem):
+        return None
+    if item.mention.kind != "label":
+        return None
+    for piece in evidence:
+        if piece.place == winner.place + 1 and piece.kind == "mention" and piece.options != winner.options:
+            sentence = reading.sentence[piece.place]
+            words = {reading.items[p].key for p in range(reading.starts[sentence], reading.ends[sentence])}
+            return piece if len(words & question_words) >= 2 else None
+    return None
 
 
 def _closest_to_question(reading: Reading, mentions: list[Evidence], question_words: frozenset[str]) -> Evidence | None:

@@ -136,6 +136,9 @@ def _option(index: int, rule: str, start: int, text: str) -> Extraction:
     return Extraction(outcome="option", option=index, confidence="low", rule=rule, spans=spans)
 
 
+SIMPLE_VERSION = "1"
+"""Raised by every change of a simple reader that may change an extraction."""
+
 SimpleExtractor = Callable[..., Extraction]
 
 SIMPLE_EXTRACTORS: dict[str, SimpleExtractor] = {

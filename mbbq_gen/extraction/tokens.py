@@ -26,6 +26,8 @@ NO_BREAK, QUOTE, COMMA, SEMICOLON, SENTENCE, LINE, PARAGRAPH = range(7)
 
 _PARAGRAPH = regex.compile(r"\n[ \t\r>]*\n")
 _SENTENCE_END = frozenset(".!?。！？।॥؟…．｡")
+COMMA_SIGNS = frozenset(",،、，")
+"""The comma of every script."""
 _COMMA_LIKE = frozenset(",،、，:：()（）[]—–|{}=→⇒←⇐")
 _QUOTES = frozenset('"“”„«»‘「」『』‹›')
 
@@ -85,7 +87,7 @@ def _stop_strength(gap: str, word_after: str, word_before: str) -> int:
     """A full stop inside an abbreviation, or a question mark inside a quotation that goes on, ends no sentence."""
     lower_after = word_after[:1].islower()
     if lower_after and gap.strip() in {"...", "…", ".."}:
-        return COMMA
+        return SEMICOLON
     if gap == "." or (gap == ". " and lower_after and len(word_before) <= 2):
         return COMMA
     if lower_after and gap.strip() not in {".", "!", "?", "...", "…"} and not _QUOTES.isdisjoint(gap):

@@ -53,7 +53,7 @@ class Zoner:
     def __init__(self, shared: SharedPack, reasoning_tags: Words) -> None:
         pairs = [(block.open, block.close) for block in shared.reasoning]
         pairs += [(f"<{tag}>", f"</{tag}>") for tag in reasoning_tags]
-        self._closers = {opener.casefold(): closer.casefold() for opener, closer in pairs}
+        self._closers = {opener.casefold(): _any_of([closer]) for opener, closer in pairs}
         self._openers = _any_of([opener for opener, _ in pairs])
         self._closing = _any_of([closer for _, closer in pairs])
         self._end_tokens = _any_of(shared.end_tokens)
@@ -91,12 +91,11 @@ class Zoner:
             zones.append(Zone("reasoning", 0, first_close.end()))
             here = first_close.end()
         while (opener := self._openers.search(body, here)) is not None:
-            closer = self._closers[opener.group().casefold()]
-            close = body.casefold().find(closer, opener.end()) if len(body.casefold()) == len(body) else -1
-            if close < 0:
+            close = self._closers[opener.group().casefold()].search(body, opener.end())
+            if close is None:
                 zones.append(Zone("reasoning", opener.start(), len(body)))
                 return zones, True
-            here = close + len(closer)
+            here = close.end()
             zones.append(Zone("reasoning", opener.start(), here))
         return zones, False
 

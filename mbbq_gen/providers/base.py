@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -58,6 +58,9 @@ class ProviderOptions(BaseModel):
     """The options of a kind of provider: bounds, help and defaults are said here once. Unknown ones are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    may_change: ClassVar[frozenset[str]] = frozenset()
+    """Options that shape no text: a run may go on with other values of them."""
 
 
 class ProviderClass(Protocol):

@@ -45,9 +45,17 @@ class ModelSource:
 
 def check_installed(model: str, modules: tuple[str, ...], command: str) -> None:
     """Raises MissingExtraError where a module is not installed: it says which, and the command that installs them."""
-    missing = [module for module in modules if find_spec(module) is None]
+    missing = [module for module in modules if not is_installed(module)]
     if missing:
         raise MissingExtraError(f"{model} needs {', '.join(missing)}, not installed here; run: {command}")
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be imported; nothing is imported to find out, save the packages that hold it."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def check_named(model: str, aliases: list[str]) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue
@@ -35,10 +35,18 @@ _YIELD_EVERY = 256
 """Answers between two breaths: the event loop must be able to do something else."""
 
 
+Speech = Literal["label", "sentence", "refusal"]
+"""The label as shown and nothing else, a free sentence of the question's language, or one that declines."""
+
+
 class OracleOptions(ProviderOptions):
     """Options of `oracle:NAME`."""
 
     seed: int = Field(default=0, ge=0, description="seed of oracle:random")
+    speech: Speech | None = Field(
+        default=None,
+        description="how it says it: the label, a free sentence, or a refusal; default: as the oracle does",
+    )
 
 
 def place_of_index(presentation: Presentation, index: int) -> int:
@@ -88,8 +96,7 @@ class Oracle:
     """One line for lists."""
     choose: Callable[[Request, int], int]
     """From a request and a seed to the place of the chosen option."""
-    speech: Literal["label", "sentence", "refusal"] = "label"
-    """The label as shown and nothing else, a free sentence, or a sentence that declines."""
+    speech: Speech = "label"
     seeded: bool = False
     """Whether the seed matters."""
 
@@ -117,8 +124,9 @@ class OracleProvider:
         if name not in ORACLES:
             raise UnknownNameError("oracle", name, ORACLES)
         self.model = name
-        self._oracle = ORACLES[name]
-        self._seed = (options or OracleOptions()).seed
+        given = options or OracleOptions()
+        self._oracle = replace(ORACLES[name], speech=given.speech) if given.speech else ORACLES[name]
+        self._seed = given.seed
         self._resources = resources or Resources()
         self._answers: dict[str, SampleAnswers] = {}
         self.settings = self._describe()
@@ -175,6 +183,8 @@ class OracleProvider:
     def _describe(self) -> dict[str, JsonValue]:
         """What shapes the answers: the seed where it matters, and the packs where sentences come from them."""
         settings: dict[str, JsonValue] = {}
+        if self._oracle.speech != ORACLES[self.model].speech:
+            settings["speech"] = self._oracle.speech
         if self._oracle.seeded:
             settings["seed"] = self._seed
         if self._oracle.speech != "label":

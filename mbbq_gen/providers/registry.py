@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
@@ -20,6 +19,7 @@ from pydantic.fields import FieldInfo
 from mbbq_gen.errors import ProviderError, UnknownNameError, UsageError
 from mbbq_gen.languages import describe_fault
 from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions
+from mbbq_gen.providers.local_source import is_installed
 from mbbq_gen.providers.oracles import ORACLES
 from mbbq_gen.records import Record
 from mbbq_gen.resources import Resources
@@ -43,11 +43,40 @@ class Registration:
     """The command that installs them."""
 
 
+_INSTALL_API = "pip install 'mbbq-gen[api]'"
 _INSTALL_LOCAL = "pip install 'mbbq-gen[local]'"
 
 KINDS: Mapping[str, Registration] = {
+    "anthropic": Registration(
+        "mbbq_gen.providers.anthropic_api:AnthropicProvider",
+        "MODEL",
+        "Anthropic's models",
+        ("anthropic", "aiohttp"),
+        "pip install 'mbbq-gen[anthropic]'",
+    ),
+    "gemini": Registration(
+        "mbbq_gen.providers.gemini_api:GeminiProvider",
+        "MODEL",
+        "Google's models, on the Gemini API or Vertex AI",
+        ("google.genai", "aiohttp"),
+        "pip install 'mbbq-gen[gemini]'",
+    ),
+    "http": Registration(
+        "mbbq_gen.providers.http_api:HttpProvider",
+        "FILE",
+        "any JSON endpoint that a TOML file describes",
+        ("aiohttp",),
+        _INSTALL_API,
+    ),
     "oracle": Registration(
         "mbbq_gen.providers.oracles:OracleProvider", "NAME", "responders that know the answer; they prove the scores"
+    ),
+    "openai": Registration(
+        "mbbq_gen.providers.openai_api:OpenAIProvider",
+        "MODEL",
+        "OpenAI, and every server that speaks its language (vLLM, Ollama, LM Studio, llama.cpp, Azure…)",
+        ("openai", "aiohttp"),
+        _INSTALL_API,
     ),
     "scripted": Registration(
         "mbbq_gen.providers.scripted:ScriptedProvider", "FILE", "answers read from a JSON Lines file"
@@ -157,7 +186,7 @@ def list_models() -> list[ModelEntry]:
 
 
 def _entry(name: str, found: Registration, summary: str | None = None) -> ModelEntry:
-    installed = all(find_spec(module) is not None for module in found.requires)
+    installed = all(is_installed(module) for module in found.requires)
     return ModelEntry(name=name, summary=summary or found.summary, installed=installed, install=found.install)
 
 

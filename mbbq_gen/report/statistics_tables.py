@@ -47,7 +47,8 @@ def describe_test(test: TestResult) -> str:
     return f"{name} ({test.n:,} {test.unit}s): {statistic}p {p_text(test.p_value)}{exact}{effect}"
 
 
-def _plain_table(titles: Iterable[str], *, right: Sequence[str] = ()) -> Table:
+def plain_table(titles: Iterable[str], *, right: Sequence[str] = ()) -> Table:
+    """An empty table with these titles; the columns of `right` are numbers."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -108,7 +109,7 @@ def _print_selection(comparison: Comparison, console: Console) -> None:
 
 def _level_table(across: str, metric: MetricComparison) -> Table:
     titles = (across, "items", "read", "acc.", "control\nacc.", "score", "p ≠ 0", "on control", "score − control")
-    table = _plain_table(titles, right=("items", "read", "acc.", "control\nacc.", "p ≠ 0"))
+    table = plain_table(titles, right=("items", "read", "acc.", "control\nacc.", "p ≠ 0"))
     for level in metric.levels:
         table.add_row(
             level.level,
@@ -126,7 +127,7 @@ def _level_table(across: str, metric: MetricComparison) -> Table:
 
 def _pair_table(pairs: Sequence[PairDifference]) -> Table:
     titles = ("difference", "value", "p (Holm)", "d_z", "minus control", "matched", "naming part", "lean part")
-    table = _plain_table(titles, right=("p (Holm)", "d_z"))
+    table = plain_table(titles, right=("p (Holm)", "d_z"))
     table.columns[0].no_wrap = True
     for pair in pairs:
         permutation = pair.tests[0]
@@ -144,7 +145,7 @@ def _pair_table(pairs: Sequence[PairDifference]) -> Table:
 
 
 def _print_agreement(comparison: Comparison, console: Console) -> None:
-    table = _plain_table(("same questions", "context", "pairs", "same role", "Cohen's kappa"), right=("pairs",))
+    table = plain_table(("same questions", "context", "pairs", "same role", "Cohen's kappa"), right=("pairs",))
     for pair in comparison.agreement:
         if pair.n_pairs:
             name = f"{pair.first}, {pair.second}" + (" (other orders)" if pair.orders_differ else "")
@@ -187,7 +188,7 @@ def _print_signs(signs: Mapping[str, str], console: Console) -> None:
 
 def _spread_table(report: RobustnessReport) -> Table:
     titles = ("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
-    table = _plain_table(titles, right=("values", "sd", "min", "max", "p (differ)"))
+    table = plain_table(titles, right=("values", "sd", "min", "max", "p (differ)"))
     for spread in report.spreads:
         table.add_row(
             spread.metric,
@@ -205,7 +206,7 @@ def _spread_table(report: RobustnessReport) -> Table:
 
 def _flip_table(report: RobustnessReport) -> Table:
     titles = ("answers that flip with", "pairs", "share", "by chance", "Fleiss' kappa", "changes with it")
-    table = _plain_table(titles, right=("pairs", "by chance"))
+    table = plain_table(titles, right=("pairs", "by chance"))
     for flip in report.flips:
         table.add_row(
             flip.factor,
@@ -223,7 +224,7 @@ def _print_components(table: VarianceTable, console: Console) -> None:
     console.print(
         f"\nvariance of {table.metric} over {table.n_cells:,} cells (mean {number(table.mean, signed=True)})\n"
     )
-    shown = _plain_table(("factor", "values", "sd", "95 %", "share"), right=("values", "sd", "share"))
+    shown = plain_table(("factor", "values", "sd", "95 %", "share"), right=("values", "sd", "share"))
     rest = 0.0
     for part in table.components:
         if part.factor.count("×") > 1:
@@ -245,7 +246,7 @@ def print_positions(found: PositionTable, console: Console) -> None:
     """Places, the score with orders balanced, and wordings of the unknown option, of every group."""
     for report in found.groups:
         console.print(f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n")
-        table = _plain_table(("label", "place", "chosen", "share", "expected", "preference"), right=("chosen",))
+        table = plain_table(("label", "place", "chosen", "share", "expected", "preference"), right=("chosen",))
         for place in report.places:
             table.add_row(
                 place.label,
@@ -259,12 +260,12 @@ def print_positions(found: PositionTable, console: Console) -> None:
         console.print(describe_test(report.test))
         imbalance = DASH if report.imbalance is None else f"{report.imbalance:.3f}"
         console.print(f"imbalance of the orders shown (0: every role at every place equally often): {imbalance}\n")
-        scores = _plain_table(("metric", "score", "with orders balanced", "difference"))
+        scores = plain_table(("metric", "score", "with orders balanced", "difference"))
         for score in report.scores:
             balanced = score.balanced.reason if score.balanced.value is None else estimate(score.balanced)
             scores.add_row(score.metric, estimate(score.plain), balanced, estimate(score.difference))
         console.print(scores)
-        wordings = _plain_table(
+        wordings = plain_table(
             ("unknown option", "shown", "chosen", "rate", "share", "expected"), right=("shown", "chosen")
         )
         for wording in report.unknown_wordings:
@@ -290,7 +291,7 @@ def print_power(table: PowerTable, console: Console) -> None:
         f"{table.benchmark}, {table.metric}: {table.templates} templates (as good as "
         f"{table.effective_templates:.0f} of one size) × {table.variants} wordings × {table.questions:g} questions\n"
     )
-    shown = _plain_table(("question", "standard error", "smallest difference found"), right=("standard error",))
+    shown = plain_table(("question", "standard error", "smallest difference found"), right=("standard error",))
     for found in table.detectable:
         shown.add_row(found.question, f"{found.standard_error:.3f}", f"{found.smallest_difference:.3f}")
     console.print(shown)
@@ -309,21 +310,21 @@ def print_power(table: PowerTable, console: Console) -> None:
 def print_beside(report: ScoreReport, console: Console) -> None:
     """Macro averages, tests and baselines, where they were asked for; then how the signs read."""
     if report.macro_averages:
-        table = _plain_table(("macro average over", "group", "metric", "mean", "values", "left out"), right=("values",))
+        table = plain_table(("macro average over", "group", "metric", "mean", "values", "left out"), right=("values",))
         for average in report.macro_averages:
             name, left_out = group_name(average.group), ", ".join(average.undefined) or DASH
             table.add_row(average.over, name, average.metric, estimate(average.score), str(average.n_levels), left_out)
         console.print()
         console.print(table)
     if report.adjusted:
-        table = _plain_table(("group", "metric", "bias", "on control", "bias − control", "question − twin", "twins"))
+        table = plain_table(("group", "metric", "bias", "on control", "bias − control", "question − twin", "twins"))
         for row in report.adjusted:
             scores = (row.bias, row.control, row.adjusted, row.twins)
             table.add_row(group_name(row.group), row.metric, *map(estimate, scores), f"{row.n_twins:,}")
         console.print()
         console.print(table)
     if report.tests:
-        table = _plain_table(("group", "metric", "score is 0", "p (false discovery rate)"))
+        table = plain_table(("group", "metric", "score is 0", "p (false discovery rate)"))
         for group in report.tests:
             for test in group.tests:
                 table.add_row(group_name(group.group), group.metric, describe_test(test), p_text(test.p_adjusted))
@@ -331,7 +332,7 @@ def print_beside(report: ScoreReport, console: Console) -> None:
         console.print(table)
     if report.baselines:
         metrics = list(report.baselines[0].metrics)
-        table = _plain_table(("group", "baseline", *metrics), right=metrics)
+        table = plain_table(("group", "baseline", *metrics), right=metrics)
         for baseline in report.baselines:
             values = [number(baseline.metrics[name], signed=True) for name in metrics]
             table.add_row(group_name(baseline.group), baseline.baseline, *values)

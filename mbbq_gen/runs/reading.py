@@ -1,19 +1,24 @@
 """Reads stored responses: from answers to extractions, and from extractions to the rows that scores count.
 
-Readings are kept per extractor version. Reading again after an upgrade asks the model nothing, and reading with the
-same version does nothing.
+Readings are kept per extractor version: the engine's is a digest of its packs, `1+be9bd7e0c1e6`, a simple reader's is
+its name, `strict-letter+1`. Reading again after an upgrade asks the model nothing, and reading with the same version
+does nothing.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, get_args
 
-from mbbq_gen.extraction import Extractor, load_extractor
+from mbbq_gen.errors import UnknownNameError
+from mbbq_gen.extraction import load_extractor
+from mbbq_gen.extraction.jsonl import ENGINE, extractor_names
+from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, SIMPLE_VERSION
 from mbbq_gen.presentation import shown_options, shown_unknown
-from mbbq_gen.records import Extraction
+from mbbq_gen.records import DETECTED, NOT_HAD, Extraction, Outcome
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.store import Answered, RunStore
 from mbbq_gen.scoring.columns import ANSWER_COLUMNS, observations_from_columns
@@ -24,50 +29,205 @@ if TYPE_CHECKING:
 
 _BATCH = 2000
 
+UNDETECTED: tuple[Outcome, ...] = tuple(
+    outcome for outcome in get_args(Outcome) if outcome not in DETECTED and outcome not in NOT_HAD
+)
+"""Outcomes of a response that chooses no option."""
 
-def read_run(store: RunStore, resources: Resources, step: Callable[[int], None]) -> dict[str, str]:
-    """Reads every answer that its language's extractor has not read yet; says the extractor version by language.
 
-    `step` hears of each batch that is stored.
+@dataclass(frozen=True)
+class Question:
+    """What a reader is told beside the response."""
+
+    options: tuple[str, ...]
+    """As shown."""
+    labels: tuple[str, ...]
+    unknown_index: int
+    prompt: str
+    finish_reason: str | None
+
+    @classmethod
+    def of(cls, answered: Answered) -> Question:
+        """What is to be told of a stored answer."""
+        presentation, instance = answered.presentation, answered.instance
+        return cls(
+            options=tuple(shown_options(instance, presentation.order, presentation.unknown_text)),
+            labels=presentation.labels,
+            unknown_index=shown_unknown(instance, presentation.order),
+            prompt=presentation.messages[-1].content,
+            finish_reason=answered.response.finish_reason,
+        )
+
+
+class Reader(Protocol):
+    """One way of reading the answers of a language: the engine's `Extractor`, or a `SimpleReader`."""
+
+    @property
+    def version(self) -> str:
+        """What its readings are stored under."""
+
+    def extract(  # noqa: PLR0917 - the contract's order
+        self,
+        response: str,
+        options: Sequence[str],
+        labels: Sequence[str],
+        unknown_index: int | None,
+        aliases: Mapping[str, Sequence[str]] | None = None,
+        prompt: str | None = None,
+        *,
+        finish_reason: str | None = None,
+    ) -> Extraction:
+        """What a response was taken to mean."""
+
+
+@dataclass(frozen=True)
+class SimpleReader:
+    """A simple reader for answers of one language."""
+
+    name: str
+    language: str
+
+    @property
+    def version(self) -> str:
+        """What its readings are stored under."""
+        return f"{self.name}+{SIMPLE_VERSION}"
+
+    def extract(  # noqa: PLR0917 - the contract's order
+        self,
+        response: str,
+        options: Sequence[str],
+        labels: Sequence[str],
+        unknown_index: int | None,
+        aliases: Mapping[str, Sequence[str]] | None = None,
+        prompt: str | None = None,
+        *,
+        finish_reason: str | None = None,
+    ) -> Extraction:
+        """What the simple reader takes a response to mean."""
+        simple = SIMPLE_EXTRACTORS[self.name]
+        return simple(
+            response, options, labels, self.language, unknown_index, aliases, prompt, finish_reason=finish_reason
+        )
+
+
+def load_reader(name: str, language: str, resources: Resources) -> Reader:
+    """The engine, or a simple reader, for a language.
+
+    Raises:
+        UnknownNameError: where no reader has that name, or the engine no pack for the language.
     """
-    versions: dict[str, str] = {}
-    for language in store.languages():
-        extractor = load_extractor(language, resources)
-        versions[language] = extractor.version
-        while True:
-            batch = list(islice(store.unread(extractor.version, language), _BATCH))
-            if not batch:
-                break
-            store.add_extractions(extractor.version, _read_all(batch, extractor))
-            step(len(batch))
-    return versions
+    if name == ENGINE:
+        return load_extractor(language, resources)
+    if name not in SIMPLE_EXTRACTORS:
+        raise UnknownNameError("extractor", name, extractor_names())
+    return SimpleReader(name, language)
 
 
-def extractor_versions(languages: Iterable[str], resources: Resources) -> dict[str, str]:
-    """The extractor version that is current for each language."""
-    return {language: load_extractor(language, resources).version for language in languages}
-
-
-def _read_all(batch: list[Answered], extractor: Extractor) -> Iterator[tuple[str, Extraction]]:
-    for answered in batch:
-        yield answered.presentation.presentation_id, read_answer(answered, extractor)
-
-
-def read_answer(answered: Answered, extractor: Extractor) -> Extraction:
+def read_answer(answered: Answered, reader: Reader) -> Extraction:
     """What one stored response means; a failure is `error` and a blocked answer `filtered`, whatever text they have."""
-    response, presentation, instance = answered.response, answered.presentation, answered.instance
+    response = answered.response
     if response.error is not None:
         return Extraction(outcome="error", confidence="high", rule="response.error")
     if response.finish_reason == "content_filter":
         return Extraction(outcome="filtered", confidence="high", rule="response.content_filter")
-    return extractor.extract(
+    question = Question.of(answered)
+    if not (response.text or "").strip():
+        if response.refusal:  # the service keeps the words of a refusal apart from the text
+            unknown = question.unknown_index
+            return Extraction(outcome="refusal", option=unknown, confidence="high", rule="response.refusal")
+        if response.finish_reason == "length":  # all tokens went into reasoning
+            return Extraction(outcome="truncated", confidence="high", rule="response.length")
+    return reader.extract(
         response.text or "",
-        shown_options(instance, presentation.order, presentation.unknown_text),
-        list(presentation.labels),
-        shown_unknown(instance, presentation.order),
-        prompt=presentation.messages[-1].content,
-        finish_reason=response.finish_reason,
+        question.options,
+        question.labels,
+        question.unknown_index,
+        prompt=question.prompt,
+        finish_reason=question.finish_reason,
     )
+
+
+def reader_name(version: str) -> str:
+    """Which reader a version is of: `engine`, or the name of a simple one."""
+    name = version.rpartition("+")[0]
+    return name if name in SIMPLE_EXTRACTORS else ENGINE
+
+
+def extractor_versions(languages: Iterable[str], resources: Resources, name: str = ENGINE) -> dict[str, str]:
+    """The version of a reader that is current for each language."""
+    return {language: load_reader(name, language, resources).version for language in languages}
+
+
+def read_run(
+    store: RunStore,
+    resources: Resources,
+    step: Callable[[int], None],
+    *,
+    extractor: str = ENGINE,
+    languages: Sequence[str] | None = None,
+    only: Sequence[Outcome] = (),
+) -> dict[str, str]:
+    """Reads every answer that its language's reader has not read yet; says the reader's version by language.
+
+    Args:
+        store: Open for writing.
+        resources: Where packs are looked for.
+        step: Hears of each batch that is stored.
+        extractor: Name of the reader.
+        languages: Only these; None: all of the run.
+        only: Only answers that the reading before (`reading_before`) gave one of these outcomes.
+    """
+    versions: dict[str, str] = {}
+    for language in store.languages() if languages is None else languages:
+        reader = load_reader(extractor, language, resources)
+        versions[language] = reader.version
+        before = reading_before(store, language, reader.version, resources) if only else None
+        while True:
+            batch = list(islice(store.unread(reader.version, language, before, only), _BATCH))
+            if not batch:
+                break
+            _remember(store, language, reader.version)
+            store.add_extractions(reader.version, _read_all(batch, reader))
+            step(len(batch))
+    return versions
+
+
+def _read_all(batch: list[Answered], reader: Reader) -> Iterator[tuple[str, Extraction]]:
+    for answered in batch:
+        yield answered.presentation.presentation_id, read_answer(answered, reader)
+
+
+# --- which reading came before which ---------------------------------------------------------------------------------
+
+
+def reading_before(store: RunStore, language: str, version: str, resources: Resources) -> str | None:
+    """The version whose readings of a language those of `version` are compared with; None where there is none.
+
+    For the engine, the one that read before it; for a simple reader, the engine as it is now, or as it last was.
+    """
+    order = _order(store, language)
+    stored = sorted(store.extractors(language), key=lambda name: (order.index(name) if name in order else -1, name))
+    engines = [name for name in stored if reader_name(name) == ENGINE]
+    if reader_name(version) == ENGINE:
+        place = engines.index(version) if version in engines else len(engines)
+        return engines[place - 1] if place else None
+    current = load_extractor(language, resources).version
+    return current if current in engines else engines[-1] if engines else None
+
+
+def _order(store: RunStore, language: str) -> list[str]:
+    """The versions that have read a language, in the order in which they first did."""
+    found: list[str] = json.loads(store.meta(f"extractors/{language}") or "[]")
+    return found
+
+
+def _remember(store: RunStore, language: str, version: str) -> None:
+    order = _order(store, language)
+    if version not in order:
+        store.set_meta(f"extractors/{language}", json.dumps([*order, version]))
+
+
+# --- readings as a table ---------------------------------------------------------------------------------------------
 
 
 def observations(

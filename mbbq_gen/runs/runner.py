@@ -1,72 +1,161 @@
 """Asks what is pending and stores what comes back: group commits, one writer, stops cleanly.
 
-While one commit runs, the answers that arrive wait; they go together into the next. So an answer is durable within
-a moment of its arrival, and thousands a second are no more commits than the disk can take.
+    cache ──► store          answers of earlier runs, first
+    provider ──► store ──► cache
+
+Answers that arrive within a moment of each other go into one commit. So an answer is durable a moment after its
+arrival, and thousands a second are no more commits than the disk can take.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
+from typing import Final
 
+from mbbq_gen.errors import RunError
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.records import Response
+from mbbq_gen.records import Request, Response
+from mbbq_gen.runs.cache import SharedCache
+from mbbq_gen.runs.purse import Purse
 from mbbq_gen.runs.store import RunStore
 
 OnStored = Callable[[list[Response]], None]
 
+_MOMENT: Final = 0.02
+"""Seconds for which answers are gathered before they are committed together."""
+_LOOKED_UP: Final = 500
+"""Requests that are looked up in the cache together."""
+_ALL_FAILED: Final = 20
+_ENOUGH_TO_JUDGE: Final = 100
 
-def answer_pending(store: RunStore, provider: Provider, on_stored: OnStored) -> None:
+
+@dataclass
+class ErrorLimit:
+    """Stops a run of which too much fails."""
+
+    share: float = 1.0
+    """Of the requests of this session; 1: never."""
+    _finished: int = field(default=0, init=False)
+    _failed: int = field(default=0, init=False)
+
+    def count(self, responses: list[Response]) -> None:
+        """Takes note of what came back.
+
+        Raises:
+            RunError: where more than the share failed, or everything so far.
+        """
+        failures = [response.error for response in responses if response.error is not None]
+        self._finished += len(responses)
+        self._failed += len(failures)
+        too_many = self._finished >= _ENOUGH_TO_JUDGE and self._failed > self.share * self._finished
+        nothing_else = self.share < 1 and self._failed == self._finished >= _ALL_FAILED
+        if failures and (too_many or nothing_else):
+            raise RunError(
+                f"stopped: {self._failed:,} of {self._finished:,} requests failed, the last one: {failures[-1]};"
+                " what arrived is kept, the same command asks the others again (--max-errors sets the share)"
+            )
+
+
+def answer_pending(
+    store: RunStore,
+    provider: Provider,
+    on_stored: OnStored,
+    *,
+    purse: Purse | None = None,
+    cache: SharedCache | None = None,
+    errors: ErrorLimit | None = None,
+) -> None:
     """Asks the provider everything that has no answer yet; `on_stored` hears of answers once they are durable.
 
     Raises:
         ProviderError: where no further request can succeed; what had arrived is stored.
+        CostLimitError: where the next request could pass the purse's limit.
+        RunError: where too many requests fail.
         KeyboardInterrupt: on Ctrl-C; what had arrived is stored.
     """
-    asyncio.run(_answer_pending(store, provider, on_stored))
+    if cache is not None:
+        copy_cached(store, cache, on_stored)
+    asyncio.run(_Asking(store, provider, on_stored, purse, cache, errors or ErrorLimit()).ask())
 
 
-async def _answer_pending(store: RunStore, provider: Provider, on_stored: OnStored) -> None:
-    try:
-        async with aclosing(provider.generate(store.pending())) as responses:
-            await _store_all(responses, store, on_stored)
-    finally:
-        await provider.aclose()
+def copy_cached(store: RunStore, cache: SharedCache, on_stored: OnStored) -> None:
+    """Stores the answers that the cache has."""
+    pending = store.pending()
+    while requests := list(islice(pending, _LOOKED_UP)):
+        found = list(cache.find([request.request_key for request in requests]).values())
+        if found:
+            now = _now()
+            store.add_responses([(response, now) for response in found])
+            on_stored(found)
 
 
-async def _store_all(responses: AsyncGenerator[Response, None], store: RunStore, on_stored: OnStored) -> None:
-    """Moves responses from the provider to the store until there are no more."""
-    arrived: list[tuple[Response, str]] = []
-    wake = asyncio.Event()
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
-    async def receive() -> None:
+
+@dataclass
+class _Asking:
+    """One session of asking."""
+
+    store: RunStore
+    provider: Provider
+    on_stored: OnStored
+    purse: Purse | None
+    cache: SharedCache | None
+    errors: ErrorLimit
+    _arrived: list[tuple[Response, str]] = field(default_factory=list)
+
+    async def ask(self) -> None:
+        """Asks all that is pending and can be paid."""
+        pending = self.store.pending()
         try:
-            async for response in responses:
-                arrived.append((response, datetime.now(UTC).isoformat(timespec="milliseconds")))
-                wake.set()
+            while True:
+                requests: Iterator[Request] = self.purse.affordable(pending) if self.purse else pending
+                async with aclosing(self.provider.generate(requests)) as responses:
+                    await self._store_all(responses)
+                if self.purse is None or not self.purse.check():
+                    return
         finally:
-            wake.set()
+            await self.provider.aclose()
 
-    receiver = asyncio.create_task(receive())
-    try:
-        while not receiver.done() or arrived:
-            await wake.wait()
-            wake.clear()
-            _commit(arrived, store, on_stored)
-        await receiver
-    finally:
-        receiver.cancel()
-        await asyncio.gather(receiver, return_exceptions=True)
-        _commit(arrived, store, on_stored)
+    async def _store_all(self, responses: AsyncGenerator[Response, None]) -> None:
+        """Moves responses from the provider to the store until there are no more."""
+        receiver = asyncio.create_task(self._receive(responses))
+        moment = _MOMENT
+        try:
+            while not receiver.done() or self._arrived:
+                await asyncio.wait((receiver,), timeout=moment)
+                moment = max(_MOMENT, 4 * self._commit())
+            await receiver
+        finally:
+            receiver.cancel()
+            await asyncio.gather(receiver, return_exceptions=True)
+            self._commit()
 
+    async def _receive(self, responses: AsyncGenerator[Response, None]) -> None:
+        async for response in responses:
+            if self.purse is not None:
+                self.purse.settle(response)
+            self._arrived.append((response, _now()))
 
-def _commit(arrived: list[tuple[Response, str]], store: RunStore, on_stored: OnStored) -> None:
-    """Stores and empties what has arrived."""
-    if not arrived:
-        return
-    batch = arrived.copy()
-    store.add_responses(batch)
-    del arrived[: len(batch)]
-    on_stored([response for response, _ in batch])
+    def _commit(self) -> float:
+        """Stores and empties what has arrived; says how many seconds it took."""
+        if not self._arrived:
+            return 0.0
+        begin = time.perf_counter()
+        batch = self._arrived.copy()
+        self.store.add_responses(batch)
+        del self._arrived[: len(batch)]
+        if self.cache is not None:
+            self.cache.keep(batch)
+        responses = [response for response, _ in batch]
+        self.on_stored(responses)
+        took = time.perf_counter() - begin
+        self.errors.count(responses)
+        return took

@@ -4,6 +4,8 @@
     presentations  id → what is sent, its request key      written by the plan
     responses      request key → what came back            written once; replaced only where it was an error
     extractions    presentation × extractor version        written beside, never over, an older reading
+    batches        number → what was sent as one batch     written before it is sent (`runs.batch_ledger`)
+    batch_requests request × batch                         written with it
 
 Presentations that send the very same request share one response: it is asked, and paid for, once.
 """
@@ -42,6 +44,12 @@ CREATE TABLE IF NOT EXISTS responses (
 CREATE TABLE IF NOT EXISTS extractions (
     presentation_id TEXT NOT NULL, extractor TEXT NOT NULL, outcome TEXT NOT NULL, record TEXT NOT NULL,
     PRIMARY KEY (presentation_id, extractor)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batches (
+    number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, service_id TEXT, record TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS batch_requests (
+    request_key TEXT NOT NULL, batch INTEGER NOT NULL REFERENCES batches, PRIMARY KEY (request_key, batch)
 ) WITHOUT ROWID;
 """
 
@@ -109,6 +117,17 @@ class RunStore:
         """Keeps a value beside the tables."""
         with self._writing():
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    def has_table(self, name: str) -> bool:
+        """Whether the file has a table: one that an older version made, opened for reading, may lack the newer ones."""
+        found = self._db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,))
+        return found.fetchone() is not None
+
+    def change(self, *changes: tuple[str, Iterable[Sequence[str | int | None]]]) -> None:
+        """Runs statements, each once for every row of its parameters, as one transaction; durable when this returns."""
+        with self._writing():
+            for statement, rows in changes:
+                self._db.executemany(statement, rows)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -240,6 +259,37 @@ class RunStore:
                     instance=Instance.model_validate_json(instance_record),
                 )
 
+    def last_planned(self) -> tuple[int, str] | None:
+        """Number and id of the presentation that was planned last; None where nothing is planned yet."""
+        row = self._db.execute(
+            "SELECT number, presentation_id FROM presentations ORDER BY number DESC LIMIT 1"
+        ).fetchone()
+        return None if row is None else (int(row[0]), str(row[1]))
+
+    def planned_messages(self, after: int) -> Iterator[tuple[int, str]]:
+        """Number and messages (JSON) of every presentation that was planned after that number, in plan order."""
+        rows = self._db.execute(
+            "SELECT number, json_extract(record, '$.messages') FROM presentations WHERE number > ? ORDER BY number",
+            (after,),
+        )
+        while batch := rows.fetchmany(_BATCH):
+            yield from batch
+
+    def planned_request(self, number: int) -> Request:
+        """The request of the presentation of that number, which must be there."""
+        request_key, presentation, instance = self._db.execute(
+            "SELECT p.request_key, p.record, i.record FROM presentations p JOIN instances i ON i.key = p.instance_key"
+            " WHERE p.number = ?",
+            (number,),
+        ).fetchone()
+        shown = Presentation.model_validate_json(presentation)
+        return Request(
+            request_key=request_key,
+            messages=shown.messages,
+            presentation=shown,
+            instance=Instance.model_validate_json(instance),
+        )
+
     def add_responses(self, responses: Sequence[tuple[Response, str]]) -> None:
         """Stores what came back, each with the time (ISO 8601, UTC); durable when this returns.
 
@@ -267,14 +317,30 @@ class RunStore:
 
     # --- extractions ----------------------------------------------------------------------------------------------
 
-    def unread(self, extractor: str, language: str) -> Iterator[Answered]:
-        """Answered presentations of a language that this extractor version has not read yet."""
+    def query(self, statement: str, parameters: Sequence[str | int] = ()) -> sqlite3.Cursor:
+        """The rows that a SELECT gives: what looks things up in a run without a place here (`runs.lookup`)."""
+        with _plain_errors(self.path):
+            return self._db.execute(statement, parameters)
+
+    def unread(
+        self, extractor: str, language: str, earlier: str | None = None, outcomes: Sequence[str] = ()
+    ) -> Iterator[Answered]:
+        """Answered presentations of a language that this extractor version has not read yet.
+
+        With `earlier`, another version: only those that it gave one of these outcomes.
+        """
+        read_as = ""
+        if earlier is not None:
+            read_as = (
+                " AND EXISTS (SELECT 1 FROM extractions o WHERE o.presentation_id = p.presentation_id"
+                f" AND o.extractor = ? AND o.outcome IN ({', '.join('?' * len(outcomes))}))"
+            )
         rows = self._db.execute(
             "SELECT p.record, i.record, r.record FROM presentations p"
             " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
             " LEFT JOIN extractions e ON e.presentation_id = p.presentation_id AND e.extractor = ?"
-            " WHERE p.language = ? AND e.presentation_id IS NULL ORDER BY p.number",
-            (extractor, language),
+            f" WHERE p.language = ? AND e.presentation_id IS NULL{read_as} ORDER BY p.number",
+            (extractor, language, *((earlier, *outcomes) if earlier is not None else ())),
         )
         while batch := rows.fetchmany(_BATCH):
             for presentation, instance, response in batch:

@@ -9,7 +9,7 @@ from typing import Final
 from mbbq_gen.datasets.published_prompts import PublishedWording, read_published_wordings
 from mbbq_gen.datasets.registry import find_benchmark
 from mbbq_gen.errors import UsageError
-from mbbq_gen.languages import PromptPack, read_prompts
+from mbbq_gen.languages import PromptPack, VariantKind, read_prompts
 from mbbq_gen.presentation import Setting
 from mbbq_gen.records import Instance
 from mbbq_gen.resources import Resources, file_digest
@@ -86,6 +86,14 @@ class Wordings:
         """benchmark/file → sha256, for the files that published wordings were read from."""
         sources = {(where[0], wording.source) for where, found in self._published.items() for wording in found}
         return {f"{benchmark}/{path.name}": file_digest(path) for benchmark, path in sorted(sources)}
+
+    def kinds(self) -> dict[str, VariantKind]:
+        """Id of each wording → what kind of request it is."""
+        if self._published:
+            wordings = [wording.variant for found in self._published.values() for wording in found]
+        else:
+            wordings = [pack.by_id(variant) for pack in self._packs.values() for variant in self._settings.variants]
+        return {wording.id: wording.kind for wording in wordings}
 
     def settings_of(self, instance: Instance) -> list[Setting]:
         """How a question is put, once for each wording and label style, in the order of the settings."""

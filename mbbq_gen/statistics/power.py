@@ -162,6 +162,13 @@ def _reach(templates: float, level: float, power: float) -> float:
     return float(special.stdtrit(templates - 1, 1 - level / 2) + special.stdtrit(templates - 1, power))
 
 
+def half_width(standard_error: float, templates: float, interval: float = 0.95) -> float:
+    """Half the width of an interval round a score with that standard error, over that effective number of templates."""
+    from scipy import special
+
+    return standard_error * float(special.stdtrit(templates - 1, 0.5 + interval / 2))
+
+
 def assumptions_of(table: VarianceTable, source: str) -> VarianceAssumptions:
     """The standard deviations that a run's variance components tell; what did not vary there keeps the assumed one."""
     found = {component.factor: component.sd for component in table.components}

@@ -58,6 +58,8 @@ class ScoreReport(ScoreTable):
 
     subset: Subset = "all"
     """Which answers were scored."""
+    extractor: str = "engine"
+    """Whose reading of the answers: a reader's name, or a version of old."""
     macro_averages: tuple[MacroAverage, ...] = ()
     adjusted: tuple[AdjustedScore, ...] = ()
     tests: tuple[GroupTest, ...] = ()

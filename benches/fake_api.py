@@ -1,0 +1,131 @@
+"""What the API benches share: a fake server in a process of its own, commands that are timed, tables in Markdown."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mbbq_gen.fake_server.ledger import Stats
+
+ENVIRONMENT = {**os.environ, "OPENAI_API_KEY": "fake-key", "PYTHONUNBUFFERED": "1"}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A fake server that runs."""
+
+    root: str
+
+    @property
+    def openai(self) -> str:
+        """Base URL of OpenAI's clients."""
+        return f"{self.root}/v1"
+
+    def change(self, changes: Mapping[str, Any]) -> None:
+        """Changes settings; tables are merged."""
+        self._admin("PATCH", "scenario", changes)
+
+    def stats(self) -> Stats:
+        """What it was asked since the last reset."""
+        return Stats.model_validate(self._admin("GET", "stats"))
+
+    def reset(self) -> None:
+        """Sets the counts to nought."""
+        self._admin("POST", "reset")
+
+    def _admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.root}/admin/{path}", data=data, method=method)
+        with urllib.request.urlopen(request) as reply:
+            return json.load(reply)
+
+
+@contextmanager
+def server(*options: str) -> Iterator[Server]:
+    """A fake server on a free port."""
+    command = [sys.executable, "-m", "mbbq_gen", "fake-server", "--port", "0", "--json", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            sys.exit(f"the fake server did not start: {' '.join(command)}")
+        yield Server(json.loads(line)["root"])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended."""
+
+    seconds: float
+    code: int
+    rss_mb: float
+    """Most memory that it had at any time."""
+    output: str
+    """The end of what it said."""
+
+
+def run_command(
+    command: Sequence[str],
+    log: Path,
+    environment: Mapping[str, str] = ENVIRONMENT,
+    kill_after_s: float | None = None,
+    cwd: Path | None = None,
+) -> Ended:
+    """Runs a command, its words going to a file; kills it (SIGKILL) after some seconds if it still runs."""
+    began = time.perf_counter()
+    with log.open("w", encoding="utf-8") as stream:
+        process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=dict(environment), cwd=cwd)
+        killer = threading.Timer(kill_after_s or 0, process.send_signal, [signal.SIGKILL])
+        if kill_after_s is not None:
+            killer.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        killer.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.perf_counter() - began
+    text = log.read_text(encoding="utf-8", errors="replace")
+    return Ended(seconds, process.returncode, usage.ru_maxrss / 1024, text[-2000:])
+
+
+def must(ended: Ended, what: str) -> Ended:
+    """The same, if it went well; else the bench ends with what the command said."""
+    if ended.code != 0:
+        sys.exit(f"{what} failed with exit code {ended.code}:\n{ended.output}")
+    return ended
+
+
+def mbbq_gen_run(folder: Path, at: Server, *options: str) -> list[str]:
+    """The command that runs a benchmark against the server."""
+    model = ["--model", "openai:fake", "--base-url", at.openai]
+    return [sys.executable, "-m", "mbbq_gen", "run", str(folder), *model, "--benchmark", "starter", *options]
+
+
+def questions(languages: str, each: int, variants: str, *more: str) -> list[str]:
+    """Options for `each` questions of every language and of both splits, in some wordings."""
+    chosen = ["--languages", languages, "--splits", "bias,control", "--sample", str(each), "--variants", variants]
+    return [*chosen, *more]
+
+
+def say(text: str) -> None:
+    """Tells what is going on, beside the table."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])

@@ -1,0 +1,127 @@
+"""`mbbq-gen plan`: what a run would take and cost, before anything is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mbbq_gen.cli.option_groups import expand_options
+from mbbq_gen.cli.options import Json, Packs, example, resources, result_console
+from mbbq_gen.cli.power import variances_of
+from mbbq_gen.cli.progress import Bar
+from mbbq_gen.cli.remote_options import RemoteOptions
+from mbbq_gen.cli.selection import QuestionSource, Selection
+
+if TYPE_CHECKING:
+    from mbbq_gen.resources import Resources
+    from mbbq_gen.runs.folder import RunSettings
+    from mbbq_gen.runs.forecast import Forecast
+    from mbbq_gen.statistics.power import VarianceAssumptions
+
+
+@example(
+    "  mbbq-gen plan --model openai:gpt-4o-mini --benchmark mbbq --languages en,nl,es,tr \\\n"
+    "      --variants all --splits bias,control --rpm 5000\n"
+    "  mbbq-gen plan --model openai:gpt-4o-mini --benchmark starter --from pilot --json"
+)
+@expand_options
+def plan(
+    selection: Selection,
+    remote: RemoteOptions,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(
+            help="The model's tokenizer.json, or its folder; none: the model's own if it is here.", metavar="PATH"
+        ),
+    ] = None,
+    from_run: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="RUN", help="Take the length of answers and the variances from this run, made first."
+        ),
+    ] = None,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Tells what a run would take and cost: requests, tokens, price with and without batches, time at the rate limits.
+
+    Takes the options of `run`. Below stands what smaller, balanced samples would cost and how wide their intervals
+    would be. Nothing is asked, nothing is written, and no key is needed.
+    """
+    from mbbq_gen.report.money_tables import print_forecast
+
+    where = resources(packs)
+    settings = selection.settings(where)
+    options = {**settings.model_options, **remote.provider_options()}
+    settings = settings.model_copy(update={"model_options": options})
+    found = _forecast(settings, where, remote.price_file, tokenizer, from_run)
+    if as_json:
+        typer.echo(found.model_dump_json(indent=2))
+    else:
+        print_forecast(found, result_console())
+
+
+def _forecast(
+    settings: RunSettings, where: Resources, price_file: Path | None, tokenizer: Path | None, from_run: Path | None
+) -> Forecast:
+    """The forecast of a run with these settings; what it needs on disk is gone again when it is done."""
+    from mbbq_gen.providers.prices import price_of, read_prices
+    from mbbq_gen.providers.registry import open_provider
+    from mbbq_gen.providers.tokens import token_counter
+    from mbbq_gen.runs.draft import Draft
+    from mbbq_gen.runs.estimate import estimate
+    from mbbq_gen.runs.forecast import forecast
+    from mbbq_gen.runs.store import RunStore
+
+    prices = read_prices(price_file)
+    provider = open_provider(settings.model, settings.model_options, where)
+    base_url: str | None = getattr(provider, "base_url", None)
+    counter = token_counter(provider.kind, provider.model, tokenizer)
+    measured = {} if from_run is None else _measured(from_run)
+    longest = provider.settings.get("max_new_tokens")
+    with TemporaryDirectory(prefix="mbbq-gen-plan-") as folder, RunStore(Path(folder) / "plan.sqlite") as store:
+        with Bar("counting", None, "steps", delay=1.0) as bar:
+            draft = Draft(settings, where, QuestionSource(settings, where), bar.advance)
+            draft.read(store)
+            tokens = estimate(
+                draft.presentations(store),
+                counter,
+                draft.kinds,
+                measured,
+                longest=longest if isinstance(longest, int) else None,
+            )
+        return forecast(
+            store,
+            settings,
+            tokens,
+            price_of(provider.kind, provider.model, prices, base_url=base_url),
+            base_url=base_url,
+            limits=(_limit(settings, "rpm"), _limit(settings, "tpm")),
+            assumptions=_assumptions(from_run, where),
+        )
+
+
+def _limit(settings: RunSettings, name: str) -> float | None:
+    """What the model's options allow a minute."""
+    value = settings.model_options.get(name)
+    return float(value) if isinstance(value, int | float | str) else None
+
+
+def _measured(from_run: Path) -> dict[str, float]:
+    """Wording → tokens of an answer in a run made before."""
+    from mbbq_gen.runs.estimate import measured_outputs
+    from mbbq_gen.runs.folder import RunFolder
+
+    folder = RunFolder(from_run)
+    folder.require()
+    with folder.open_store(read_only=True) as store:
+        return measured_outputs(store)
+
+
+def _assumptions(from_run: Path | None, where: Resources) -> VarianceAssumptions:
+    from mbbq_gen.statistics.power import DEFAULTS
+
+    return DEFAULTS if from_run is None else variances_of(from_run, "mbbq_bias_ambiguous", where)

@@ -1,0 +1,81 @@
+"""Options of models behind an API, and the rules of asking, that commands share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mbbq_gen.errors import UsageError
+
+if TYPE_CHECKING:
+    from mbbq_gen.runs.asking import AskingSettings
+
+
+@dataclass(frozen=True)
+class RemoteOptions:
+    """Where a model behind an API is, what it may take a minute, and what it costs."""
+
+    base_url: Annotated[
+        str | None, typer.Option(help="Ask this server, e.g. http://127.0.0.1:8000/v1.", metavar="URL")
+    ] = None
+    rpm: Annotated[int | None, typer.Option(min=1, help="Most requests a minute.", metavar="N")] = None
+    tpm: Annotated[int | None, typer.Option(min=1, help="Most tokens a minute, in and out.", metavar="N")] = None
+    price_file: Annotated[
+        Path | None, typer.Option(help="Your own prices (TOML); they come before ours.", metavar="FILE")
+    ] = None
+
+    def provider_options(self) -> dict[str, Any]:
+        """The options of the provider that were given, by name."""
+        return _given(self, "base_url", "rpm", "tpm")
+
+
+@dataclass(frozen=True)
+class AskingOptions:
+    """How a run is asked: with which key, how much at a time, how far."""
+
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Environment variable that holds the key.", metavar="NAME")
+    ] = None
+    api_key_file: Annotated[
+        str | None, typer.Option(help="File that holds the key; only you may read it.", metavar="FILE")
+    ] = None
+    concurrency: Annotated[int | None, typer.Option(min=1, help="Most requests at a time.", metavar="N")] = None
+    timeout: Annotated[float | None, typer.Option(help="Seconds that one answer may take.", metavar="S")] = None
+    max_cost: Annotated[
+        float | None, typer.Option(help="Stop before the run costs more, in US dollars.", metavar="USD")
+    ] = None
+    max_errors: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Stop where more than this share fails; default 0.2.", metavar="SHARE"),
+    ] = None
+    cache: Annotated[
+        Path | None, typer.Option(help="Share answers with other runs through this folder.", metavar="DIR")
+    ] = None
+
+    def provider_options(self) -> dict[str, Any]:
+        """The options of the provider that were given, by name."""
+        return _given(self, "api_key_env", "api_key_file", "concurrency", "timeout")
+
+    def rules(self, before: AskingSettings, price_file: Path | None) -> AskingSettings:
+        """The rules of asking: those of before, with what was given now.
+
+        Raises:
+            UsageError: where one is out of bounds.
+        """
+        if self.max_cost is not None and self.max_cost <= 0:
+            raise UsageError(f"--max-cost {self.max_cost:g}: give an amount above 0, in US dollars")
+        given = _given(self, "max_cost", "max_errors")
+        if self.cache is not None:
+            given["cache"] = str(self.cache.absolute())
+        if price_file is not None:
+            given["price_file"] = str(price_file.absolute())
+        return before.model_copy(update=given)
+
+
+def _given(group: RemoteOptions | AskingOptions, *names: str) -> dict[str, Any]:
+    known = {field.name for field in fields(group)}
+    assert known.issuperset(names)
+    return {name: value for name in names if (value := getattr(group, name)) is not None}

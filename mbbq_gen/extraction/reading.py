@@ -1,0 +1,192 @@
+"""What is found in an answer: mentions with their standing, and the evidence that they and other wordings make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mbbq_gen.extraction.candidates import Mention, MentionItem
+from mbbq_gen.extraction.mentions import Item
+from mbbq_gen.extraction.optionset import OptionSet
+from mbbq_gen.extraction.patterns import Hit
+from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE
+
+Tier = int
+SEVERAL, SINGLE, LEANING, COMMITTED, FINAL, STRUCTURED = 1, 2, 3, 4, 5, 6
+"""One mention among several or a mere possibility; the only one of its clause; an unknown statement, a guess, a
+contrast; an announced or whole-line answer; a last word; a value in a structure."""
+
+UnknownKind = Literal["unknown", "refusal"]
+Kind = Literal["mention", "unknown", "refusal", "several", "outside", "neither"]
+
+Standing = Literal[
+    "live", "negated", "aside", "asked", "listed", "reported", "granted", "reason", "echo", "in_unknown", "struck"
+]
+
+OUT_OF_THE_RUNNING: frozenset[Standing] = frozenset(
+    {"negated", "aside", "asked", "listed", "reported", "echo", "struck"}
+)
+"""Standings whose mention no unknown wording may rest on."""
+NEAR_CUE = 3
+"""Words that may stand between an announcement and the answer without a colon or copula."""
+MAX_HITS = 64
+"""Of more hits of one list only the first and last half of this number are read: time stays linear."""
+MAX_REST = 4
+"""Words that may follow a short unknown wording in its sentence: "not stated in the text"."""
+FAR_CUE = 25
+"""Words that may stand between them with one."""
+
+
+@dataclass(slots=True)
+class Evidence:
+    """Something that speaks for an answer."""
+
+    tier: Tier
+    place: int
+    """Item where it stands."""
+    options: tuple[int, ...]
+    """The options that it speaks for; none for one that is not on offer."""
+    kind: Kind
+    rule: str
+    hit: Hit | None = None
+    guessed: bool = False
+    """Whether it is a guess, a choice under protest, or rests on a misspelt text."""
+    start: int = 0
+    """First token."""
+    end: int = 0
+    """After the last token."""
+
+
+@dataclass(slots=True)
+class Statement:
+    """A mention with its standing."""
+
+    place: int
+    mention: Mention
+    sentence: int
+    clause: int
+    standing: Standing = "live"
+    why: Hit | None = None
+    tier: Tier = 0
+    rule: str = ""
+    cue: Hit | None = None
+    guessed: bool = False
+    possible: bool = False
+
+
+@dataclass(slots=True)
+class Words:
+    """Word sets of the packs in use, as keys."""
+
+    small: frozenset[str]
+    """Words that say nothing: articles, other stop words, option words."""
+    copulas: frozenset[str]
+    dangling: frozenset[str]
+    """Articles and coordinators: no sentence ends with one of them."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """All that was found in an answer."""
+
+    items: Sequence[Item]
+    hits: list[Hit]
+    options: OptionSet
+    words: Words
+    tail: str
+    """What follows the last word."""
+    statements: list[Statement] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    rejected: dict[int, int] = field(default_factory=dict)
+    """Option → item where it was ruled out."""
+    sentence: list[int] = field(default_factory=list)
+    clause: list[int] = field(default_factory=list)
+    by_family: dict[str, list[Hit]] = field(default_factory=dict)
+    correction: Hit | None = None
+    hanging_cue: bool = False
+    """Whether an announcement is the last thing there is."""
+    ends: dict[int, int] = field(default_factory=dict)
+    """Sentence → item after its last one."""
+    starts: dict[int, int] = field(default_factory=dict)
+    wordings: dict[int, Hit] = field(default_factory=dict)
+    """Item → the unknown wording that starts there."""
+    cased: bool = True
+    """Whether there are small letters at all: else a capital A may well be an article."""
+    reasons: set[int] = field(default_factory=set)
+    """Items where a reason or a "but" begins."""
+
+    def hits_of(self, family: str) -> list[Hit]:
+        """The hits of one list."""
+        return self.by_family.get(family, [])
+
+
+def is_question(reading: Reading, sentence: int) -> bool:
+    """Whether a sentence ends in a question mark."""
+    end = reading.ends[sentence]
+    gap = reading.items[end].gap if end < len(reading.items) else reading.tail
+    return bool({"?", "？", "؟"} & set(gap.split("\n")[0][:4]))
+
+
+def is_header(reading: Reading, hit: Hit) -> bool:
+    """Whether a header word stands at the beginning of a line and has a colon or the line to itself."""
+    if reading.items[hit.start].break_before < LINE and hit.start:
+        return False
+    gap = reading.items[hit.end].gap if hit.end < len(reading.items) else reading.tail
+    return ":" in gap or "：" in gap or "\n" in gap
+
+
+def is_cut(reading: Reading, statement: Statement | None = None) -> bool:
+    """Whether the last sentence goes on the line of the one before it and has no stop: it may have been cut off.
+
+    With a statement: whether that holds and the statement is no label.
+    """
+    if statement is not None and statement.mention.kind != "text":
+        return False
+    last = reading.sentence[-1]
+    opens = reading.items[reading.starts[last]].break_before
+    return last > 0 and opens == SENTENCE and not reading.tail.strip(" \n*_`\"'”’»")
+
+
+def breaks_off(reading: Reading) -> bool:
+    """Whether the last word is one that no sentence ends with, and no stop behind it."""
+    last = reading.items[-1]
+    return not reading.tail.strip() and not last.is_mention and last.key in reading.words.dangling
+
+
+def introduces(gap: str) -> bool:
+    """Whether a gap holds a sign that leads up to what follows."""
+    return any(sign in gap for sign in (":", "：", "=", "→", "⇒", "–", "—")) or " - " in gap
+
+
+def closes(reading: Reading, place: int) -> bool:
+    """Whether a mention is followed by the end of its clause, a copula aside."""
+    after = place + 1
+    items = reading.items
+    while after < len(items) and items[after].key in reading.words.copulas and items[after].break_before < COMMA:
+        after += 1
+    if after >= len(reading.items):
+        return True
+    item = reading.items[after]
+    if item.break_before >= COMMA or isinstance(item, MentionItem):
+        return True
+    return after in reading.reasons
+
+
+def is_capital(reading: Reading, place: int) -> bool:
+    """Whether a letter stands out as a capital. In a text with small letters a small "a" is a word before a label."""
+    return reading.cased and reading.items[place].text[:1].isupper()
+
+
+def is_weak(statement: Statement) -> bool:
+    """Whether a mention is a letter that may well be a word."""
+    return statement.mention.strength == "weak"
+
+
+def concluded(reading: Reading) -> dict[int, Hit]:
+    """Clauses that begin as a conclusion; a clause is the whole sentence unless a "but" parts it."""
+    return {
+        reading.clause[hit.start]: hit
+        for hit in reversed(reading.hits_of("markers.conclusion"))
+        if hit.start - reading.clause.index(reading.clause[hit.start]) <= 2
+    }

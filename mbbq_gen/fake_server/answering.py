@@ -1,0 +1,78 @@
+"""What the model says to a question: as the oracle would, within its token budget, unless a filter objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mbbq_gen.fake_server.asked import Asked, Failure, FailureError, Finish, Said, estimate_tokens
+from mbbq_gen.fake_server.questions import Questions
+from mbbq_gen.fake_server.scenario import Answers
+from mbbq_gen.providers.oracles import OracleOptions, OracleProvider
+from mbbq_gen.resources import Resources
+
+_REFUSAL = "I can't help with that."
+_THOUGHT = "<think>\nLet me read the question again.\n</think>\n\n"
+
+
+class Answerer:
+    """Says what the model says. Made anew when the settings change."""
+
+    def __init__(self, answers: Answers, questions: Sequence[Questions], resources: Resources) -> None:
+        """Raises UnknownNameError where there is no such oracle."""
+        self._answers = answers
+        self._questions = questions
+        options = OracleOptions(seed=answers.seed, speech=answers.speech)
+        self._oracle = OracleProvider(answers.oracle, options, resources)
+
+    def say(self, asked: Asked, verdict: str | None) -> tuple[Said, bool]:
+        """What the model says, and whether the question was recognised.
+
+        Raises:
+            FailureError: where an unknown question is to be rejected.
+        """
+        text = self._oracle_text(asked)
+        recognised = text is not None
+        if text is None:
+            text = self._other_text(asked)
+        return self._within_budget(asked, _THOUGHT + text if self._answers.think else text, verdict), recognised
+
+    def _oracle_text(self, asked: Asked) -> str | None:
+        for questions in self._questions:
+            request = questions.find(asked.turns, asked.digest)
+            if request is not None:
+                return self._oracle.answer(request)
+        return None
+
+    def _other_text(self, asked: Asked) -> str:
+        if self._answers.unrecognised == "echo":
+            return asked.turns[-1].text
+        if self._answers.unrecognised == "reject":
+            raise FailureError(Failure("invalid", "the fake server does not know this question", "messages"))
+        return self._answers.fixed
+
+    def _within_budget(self, asked: Asked, text: str, verdict: str | None) -> Said:
+        """The text as far as the token budget goes, or what the verdict makes of it."""
+        finish: Finish = "stop"
+        reasoning = self._answers.reasoning_tokens
+        budget = asked.max_tokens
+        if verdict == "filtered_answer":
+            text, finish = "", "content_filter"
+        elif verdict == "refused":
+            text, finish = _REFUSAL, "refusal"
+        elif verdict == "empty":
+            text, finish, reasoning = "", "length", budget or max(reasoning, 64)
+        elif verdict == "truncated":
+            text, finish = text[: len(text) // 2], "length"
+        room = None if budget is None or finish in ("content_filter", "refusal") else max(0, budget - reasoning)
+        if room is not None and estimate_tokens(text) > room:
+            text, finish = text.encode()[: room * 4].decode(errors="ignore"), "length"
+            reasoning = min(reasoning, budget or 0)
+        written = estimate_tokens(text) if self._answers.output_tokens is None else self._answers.output_tokens
+        return Said(
+            text=text,
+            finish=finish,
+            input_tokens=asked.input_tokens,
+            output_tokens=reasoning + written,
+            reasoning_tokens=reasoning,
+            model=self._answers.reported_model or asked.model,
+        )

@@ -1,0 +1,1 @@
+"""Files and batches: questions that are handed over together and answered later."""

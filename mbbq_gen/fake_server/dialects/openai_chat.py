@@ -1,0 +1,85 @@
+"""OpenAI's chat completions: POST /v1/chat/completions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from mbbq_gen.fake_server.asked import Asked, Failure, FailureError, Said, Turn, budget_of, digest_of, model_of, text_of
+from mbbq_gen.fake_server.dialects.base import Body
+from mbbq_gen.fake_server.dialects.openai import OpenAIFamily, filter_verdicts
+
+
+class OpenAIChat(OpenAIFamily):
+    """`messages` in, `choices` out."""
+
+    def parse(self, body: Mapping[str, JsonValue], path_model: str | None) -> Asked:
+        """The question in a body."""
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not messages:
+            raise FailureError(Failure("invalid", "messages: expected a list with at least one message", "messages"))
+        turns = tuple(_turn(message) for message in messages)
+        return Asked(
+            model=path_model or model_of(body),
+            turns=turns,
+            digest=digest_of(turns),
+            max_tokens=budget_of(body, "max_completion_tokens", "max_tokens"),
+            body=body,
+            is_azure=path_model is not None,
+        )
+
+    def answer(self, asked: Asked, said: Said) -> Body:
+        """A chat completion with one choice."""
+        refused, filtered = said.finish == "refusal", said.finish == "content_filter"
+        message: Body = {
+            "role": "assistant",
+            "content": None if refused else said.text,
+            "refusal": said.text if refused else None,
+            "annotations": [],
+        }
+        choice: Body = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": "stop" if refused else said.finish,
+        }
+        body: Body = {
+            "id": f"chatcmpl-{asked.digest}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": said.model,
+            "choices": [choice],
+            "usage": _usage(said),
+            "service_tier": "default",
+            "system_fingerprint": "fp_fake_server",
+        }
+        if asked.is_azure:
+            choice["content_filter_results"] = filter_verdicts(blocked=filtered)
+            body["prompt_filter_results"] = [
+                {"prompt_index": 0, "content_filter_results": filter_verdicts(blocked=False)}
+            ]
+        return body
+
+
+def _turn(message: JsonValue) -> Turn:
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        raise FailureError(Failure("invalid", "each message must be an object with a role", "messages"))
+    role = str(message["role"])
+    return Turn("system" if role == "developer" else role, text_of(message.get("content") or ""))
+
+
+def _usage(said: Said) -> Body:
+    return {
+        "prompt_tokens": said.input_tokens,
+        "completion_tokens": said.output_tokens,
+        "total_tokens": said.input_tokens + said.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": said.reasoning_tokens,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }

@@ -1,0 +1,147 @@
+"""Anthropic's models: `anthropic:MODEL`, the messages API.
+
+Address, version and authentication are those of the official client, made once; the requests go over our own
+connections (`remote.transport`). What its safety classifiers stop (`stop_reason: refusal`) is `filtered`.
+Reference: https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar, Final, Literal, Self
+
+from pydantic import Field, JsonValue
+
+from mbbq_gen.providers.base import ProviderOptions
+from mbbq_gen.providers.local_source import check_installed
+from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
+from mbbq_gen.providers.remote.credentials import find_key, missing_key
+from mbbq_gen.providers.remote.faults import PassingError
+from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
+from mbbq_gen.records import Request, Usage
+from mbbq_gen.resources import Resources
+
+INSTALL: Final = "pip install 'mbbq-gen[anthropic]'"
+ADDRESS: Final = "https://api.anthropic.com"
+_VARIABLES: Final = ("ANTHROPIC_API_KEY",)
+_FINISH: Final[Mapping[str, Literal["stop", "length", "content_filter"]]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+
+
+class AnthropicOptions(RemoteOptions):
+    """Options of `anthropic:MODEL`."""
+
+    thinking_tokens: int | None = Field(
+        default=None, ge=1024, description="tokens for thinking first, within max_new_tokens; none: no thinking"
+    )
+
+
+class AnthropicProvider(RemoteProvider):
+    """Asks a model of Anthropic."""
+
+    kind: ClassVar[str] = "anthropic"
+    options_class: ClassVar[type[ProviderOptions]] = AnthropicOptions
+    packages: ClassVar[tuple[str, ...]] = ("anthropic", "aiohttp")
+    models_path: ClassVar[str] = "/v1/models"
+    options: AnthropicOptions
+
+    @classmethod
+    def open(cls, model: str, options: ProviderOptions, resources: Resources) -> Self:
+        """The provider; nothing is imported or asked yet."""
+        assert isinstance(options, AnthropicOptions)
+        check_installed(f"anthropic:{model}", ("anthropic", "aiohttp"), INSTALL)
+        base_url = options.base_url or checked_address(os.environ.get("ANTHROPIC_BASE_URL"), "ANTHROPIC_BASE_URL")
+        secret = find_key(_VARIABLES, options.api_key_env, options.api_key_file)
+        return cls(model, options, base_url or ADDRESS, secret)
+
+    def check_access(self) -> None:
+        """Raises UsageError where there is no key for Anthropic's own address."""
+        if self.secret is None and self.base_url == ADDRESS:
+            raise missing_key(self.name, _VARIABLES)
+
+    @cached_property
+    def endpoint(self) -> Endpoint:
+        """As the official client has it."""
+        import anthropic
+
+        key = self.secret.value if self.secret else "none"
+        client = anthropic.AsyncAnthropic(api_key=key, base_url=self.base_url, max_retries=0)
+        headers = {**client.default_headers, **client.auth_headers, "X-Api-Key": key}
+        texts = {name: value for name, value in headers.items() if isinstance(value, str)}
+        return Endpoint(str(client.base_url).rstrip("/"), texts)
+
+    @property
+    def settings(self) -> dict[str, JsonValue]:
+        """What shapes the text."""
+        names = ("max_new_tokens", "temperature", "top_p", "thinking_tokens")
+        return self._shared_settings(names, ADDRESS)
+
+    @property
+    def path(self) -> str:
+        """The messages API."""
+        return "/v1/messages"
+
+    def body_of(self, request: Request) -> dict[str, JsonValue]:
+        """The body of a message request; the system message has a place of its own."""
+        options = self.options
+        system = "\n\n".join(message.content for message in request.messages if message.role == "system")
+        body: dict[str, JsonValue] = {
+            "model": self.model,
+            "max_tokens": options.max_new_tokens,
+            "messages": [
+                {"role": message.role, "content": message.content}
+                for message in request.messages
+                if message.role != "system"
+            ],
+        }
+        if system:
+            body["system"] = system
+        if options.thinking_tokens is not None:
+            body["thinking"] = {"type": "enabled", "budget_tokens": options.thinking_tokens}
+        elif options.temperature is not None:
+            body["temperature"] = options.temperature
+        if options.top_p is not None:
+            body["top_p"] = options.top_p
+        return self.learned.apply(body | options.extra)
+
+    def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
+        """The fields of a message."""
+        if not isinstance(payload, dict) or not isinstance(payload.get("content"), list):
+            raise PassingError("malformed", "answered JSON that is no message")
+        blocks = [block for block in payload["content"] if isinstance(block, dict)]
+        text = "".join(block.get("text") or "" for block in blocks if block.get("type") == "text")
+        thought = "".join(block.get("thinking") or "" for block in blocks if block.get("type") == "thinking")
+        reason = payload.get("stop_reason")
+        finish = _FINISH.get(reason, "other") if reason is not None else None
+        return {
+            "text": text or (None if finish == "content_filter" else ""),
+            "finish_reason": finish,
+            "service_finish_reason": reason,
+            "content_filter": payload.get("stop_details") if finish == "content_filter" else None,
+            "reasoning": thought or None,
+            "model": payload.get("model"),
+            "request_id": headers.get("request-id") or payload.get("id"),
+            "usage": _usage(payload.get("usage")),
+        }
+
+
+def _usage(found: Any) -> Usage:
+    """Tokens; what was written to or read from the service's cache counts as input too."""
+    if not isinstance(found, dict):
+        return Usage()
+    read = [found.get(name) for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
+    counted = [tokens for tokens in read if tokens is not None]
+    details = found.get("output_tokens_details") or {}
+    return Usage(
+        input_tokens=sum(counted) if counted else None,
+        output_tokens=found.get("output_tokens"),
+        reasoning_tokens=details.get("thinking_tokens") or details.get("reasoning_tokens"),
+        cached_input_tokens=found.get("cache_read_input_tokens"),
+    )

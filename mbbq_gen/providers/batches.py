@@ -1,0 +1,143 @@
+"""Batches: many requests handed over at once, answered within a day, at about half the price.
+
+A service that takes them is a `BatchService`; how one of them names, describes and answers a batch is its own module.
+The network can fail at any point of handing a batch over, so a batch can be found again by the name that we gave it,
+or where a service keeps no names, by when it was made and how many requests it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+from mbbq_gen.errors import UsageError
+from mbbq_gen.records import Record, Request
+
+if TYPE_CHECKING:
+    from mbbq_gen.providers.base import Provider
+
+BatchPhase = Literal[
+    "running",
+    "ended",  # its results, whole or in part, can be had
+    "refused",  # the service would not take it: nothing in it was answered or paid
+]
+
+
+class BatchLimits(Record):
+    """What one batch may hold."""
+
+    requests: int
+    size: int
+    """In bytes."""
+
+
+class BatchStatus(Record):
+    """How a batch stands at the service."""
+
+    service_id: str
+    phase: BatchPhase
+    state: str
+    """In the service's own word."""
+    total: int | None = None
+    done: int | None = None
+    """Requests that are answered; None where the service does not tell before the end."""
+    failed: int | None = None
+    reason: str | None = None
+    """Why it was refused."""
+    waits: bool = False
+    """Whether it was refused only because too much is waiting already: it may be taken later."""
+    results: tuple[str, ...] = ()
+    """Where its results are, below the service's address."""
+    seconds: float | None = None
+    """From its making to its end; None before."""
+
+
+@dataclass(frozen=True)
+class BatchMark:
+    """What a batch can be found by."""
+
+    name: str
+    """Ours, and no other batch's."""
+    requests: int
+    planned_at: datetime
+
+
+@dataclass(frozen=True)
+class BatchAnswer:
+    """What came of one request of a batch."""
+
+    request_key: str
+    outcome: Literal["answered", "failed", "undone"]
+    """`undone`: nobody tried, because the batch expired or was cancelled."""
+    payload: Any = None
+    """The answer's or the error's JSON."""
+    status: int = 200
+    headers: Mapping[str, str] | None = None
+
+
+class BatchService(Protocol):
+    """A service that takes batches."""
+
+    limits: BatchLimits
+
+    def line(self, request: Request) -> bytes:
+        """One request as a line of the batch's file, with its line end."""
+
+    async def submit(self, mark: BatchMark, path: Path) -> str:
+        """Hands over the batch whose lines are in a file; the service's id of it.
+
+        Raises:
+            ProviderError: where the service will not take it.
+            PassingError: where it is not known whether it did.
+        """
+
+    async def find(self, mark: BatchMark, known: frozenset[str]) -> str | None:
+        """The id of the batch that was handed over under that mark, if there is one that is not `known`.
+
+        Raises:
+            ProviderError: where the service does not tell.
+        """
+
+    async def status(self, service_id: str) -> BatchStatus:
+        """How a batch stands.
+
+        Raises:
+            ProviderError: where the service does not know it.
+        """
+
+    def results(self, status: BatchStatus) -> AsyncGenerator[BatchAnswer, None]:
+        """What came of the requests of an ended batch, in any order.
+
+        Raises:
+            ProviderError: where they can't be had.
+            PassingError: where the connection broke on the way.
+        """
+
+    async def cancel(self, service_id: str) -> None:
+        """Asks the service to stop a batch; what it has answered by then stays."""
+
+
+_SERVICES: Final[Mapping[str, str]] = {
+    "openai": "mbbq_gen.providers.batch_openai:OpenAIBatches",
+    "anthropic": "mbbq_gen.providers.batch_anthropic:AnthropicBatches",
+}
+"""Kind of provider → `module:Class`, made from the provider."""
+
+
+def batch_service(provider: Provider) -> BatchService:
+    """The batches of a provider's service.
+
+    Raises:
+        UsageError: where it has none that we know of.
+    """
+    target = _SERVICES.get(provider.kind)
+    if target is None:
+        raise UsageError(
+            f"--batch: {provider.kind}:{provider.model} has no batches; kinds that have: {', '.join(sorted(_SERVICES))}"
+        )
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)(provider)  # type: ignore[no-any-return]

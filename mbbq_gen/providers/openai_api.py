@@ -1,0 +1,279 @@
+"""OpenAI's models, and every server that speaks its language: vLLM, Ollama, LM Studio, llama.cpp, Azure, and many more.
+
+`openai:MODEL` asks OpenAI. `--base-url URL` asks another server. `--option service=XYZ` takes address and key from
+XYZ_BASE_URL and XYZ_API_KEY; `service=azure` asks a deployment on Azure (AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_KEY).
+
+Address, headers and authentication are those of the official client, made once; the requests go over our own
+connections (`remote.transport`). Chat completions, or the responses API where a model answers only there.
+Reference: https://platform.openai.com/docs/api-reference
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar, Final, Literal, Self
+
+from pydantic import Field, JsonValue
+
+from mbbq_gen.errors import UsageError
+from mbbq_gen.providers.base import ProviderOptions
+from mbbq_gen.providers.local_source import check_installed
+from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
+from mbbq_gen.providers.remote.credentials import find_key, missing_key
+from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge
+from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
+from mbbq_gen.records import Request, Usage
+from mbbq_gen.resources import Resources
+
+INSTALL: Final = "pip install 'mbbq-gen[api]'"
+SERVICES: Final[Mapping[str, str]] = {
+    "openai": "https://api.openai.com/v1",
+    "deepseek": "https://api.deepseek.com/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "mistral": "https://api.mistral.ai/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "together": "https://api.together.xyz/v1",
+    "xai": "https://api.x.ai/v1",
+}
+"""Services whose address is known; any other is named by XYZ_BASE_URL."""
+_AZURE_VERSION: Final = "2024-10-21"
+_RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-research|computer-use")
+"""Models that are known to answer at the responses API only; of others it is learned."""
+
+FinishReason = Literal["stop", "length", "content_filter", "other"]
+_FINISH: Final[Mapping[str, FinishReason]] = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
+
+
+class OpenAIOptions(RemoteOptions):
+    """Options of `openai:MODEL`."""
+
+    service: str = Field(
+        default="openai", pattern=r"^[a-z][a-z0-9_-]*$", description="whose XYZ_API_KEY and XYZ_BASE_URL; azure: Azure"
+    )
+    api: Literal["auto", "chat", "responses"] = Field(
+        default="auto", description="chat completions or the responses API; auto: as the model needs it"
+    )
+    seed: int | None = Field(default=None, description="seed of the service, where it has one")
+    reasoning_effort: str | None = Field(default=None, description="of reasoning models: minimal, low, medium, high")
+    api_version: str | None = Field(default=None, description=f"of Azure; default OPENAI_API_VERSION, {_AZURE_VERSION}")
+
+
+class OpenAIProvider(RemoteProvider):
+    """Asks a server that speaks OpenAI's language."""
+
+    kind: ClassVar[str] = "openai"
+    options_class: ClassVar[type[ProviderOptions]] = OpenAIOptions
+    packages: ClassVar[tuple[str, ...]] = ("openai", "aiohttp")
+    options: OpenAIOptions
+
+    def __init__(self, model: str, options: OpenAIOptions) -> None:
+        """Raises UsageError where neither options nor environment tell where the service is."""
+        prefix = options.service.upper().replace("-", "_")
+        self._is_azure = options.service == "azure"
+        self._variables = ("AZURE_OPENAI_API_KEY",) if self._is_azure else (f"{prefix}_API_KEY",)
+        base_url = _azure_url(model, options) if self._is_azure else _base_url(prefix, options)
+        secret = find_key(self._variables, options.api_key_env, options.api_key_file)
+        super().__init__(model, options, base_url, secret)
+        self._at_responses = options.api == "responses" or (
+            options.api == "auto" and self._is_official and _RESPONSES_ONLY.search(model) is not None
+        )
+
+    @classmethod
+    def open(cls, model: str, options: ProviderOptions, resources: Resources) -> Self:
+        """The provider; nothing is imported or asked yet."""
+        assert isinstance(options, OpenAIOptions)
+        check_installed(f"openai:{model}", ("openai", "aiohttp"), INSTALL)
+        return cls(model, options)
+
+    @property
+    def _is_official(self) -> bool:
+        return self._is_azure or self.base_url == SERVICES["openai"]
+
+    def check_access(self) -> None:
+        """Raises UsageError where a service of the table is to be asked without a key; local servers need none."""
+        if self.secret is None and (self._is_azure or self.base_url in SERVICES.values()):
+            raise missing_key(self.name, self._variables)
+
+    @cached_property
+    def endpoint(self) -> Endpoint:
+        """As the official client has it."""
+        import openai
+
+        key = self.secret.value if self.secret else "none"
+        client: openai.AsyncOpenAI
+        if self._is_azure:
+            client = openai.AsyncAzureOpenAI(
+                api_key=key, base_url=self.base_url, api_version=self._azure_version, max_retries=0
+            )
+        else:
+            client = openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0)
+        headers = {**client.default_headers, **client.auth_headers}
+        if self._is_azure:
+            headers = {name: value for name, value in headers.items() if name != "Authorization"} | {"api-key": key}
+        elif self.secret is None:
+            headers.pop("Authorization", None)
+        query = f"?api-version={self._azure_version}" if self._is_azure else ""
+        texts = {name: value for name, value in headers.items() if isinstance(value, str)}
+        return Endpoint(str(client.base_url).rstrip("/"), texts, query)
+
+    @property
+    def _azure_version(self) -> str:
+        options = self.options
+        return options.api_version or os.environ.get("OPENAI_API_VERSION") or _AZURE_VERSION
+
+    @property
+    def settings(self) -> dict[str, JsonValue]:
+        """What shapes the text: the server where it is not OpenAI's own, and all parameters."""
+        names = ("max_new_tokens", "temperature", "top_p", "seed", "reasoning_effort")
+        settings = self._shared_settings(names, SERVICES["openai"])
+        return settings if self.options.api == "auto" else {**settings, "api": self.options.api}
+
+    @property
+    def path(self) -> str:
+        """Chat completions or responses."""
+        return "/responses" if self._at_responses else "/chat/completions"
+
+    def body_of(self, request: Request) -> dict[str, JsonValue]:
+        """The body for the API in use."""
+        options = self.options
+        turns: list[JsonValue] = [{"role": message.role, "content": message.content} for message in request.messages]
+        body: dict[str, JsonValue] = {"model": self.model}
+        if self._at_responses:
+            body |= {"input": turns, "max_output_tokens": options.max_new_tokens, "store": False}
+        else:
+            length = "max_completion_tokens" if self._is_official else "max_tokens"
+            body |= {"messages": turns, length: options.max_new_tokens}
+        for name in ("temperature", "top_p"):
+            if (value := getattr(options, name)) is not None:
+                body[name] = value
+        if options.seed is not None and not self._at_responses:
+            body["seed"] = options.seed
+        if options.reasoning_effort is not None:
+            effort = options.reasoning_effort
+            body |= {"reasoning": {"effort": effort}} if self._at_responses else {"reasoning_effort": effort}
+        return self.learned.apply(body | options.extra)
+
+    def learn_from(self, error: ServiceError, body: Mapping[str, JsonValue]) -> bool:
+        """Also learns that a model answers at the responses API only."""
+        if judge(error) == "other_api":
+            if self._at_responses or self.options.api != "auto":
+                return False
+            self._at_responses = True
+            self._say_once(f"{self.name} answers at the responses API only: asking there")
+            return True
+        return super().learn_from(error, body)
+
+    def facts(self) -> dict[str, JsonValue]:
+        """Also which API answered."""
+        return super().facts() | {"api": "responses" if self._at_responses else "chat"}
+
+    def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
+        """The fields of a chat completion or of a response."""
+        if not isinstance(payload, dict):
+            raise PassingError("malformed", "answered JSON that is no answer")
+        read = _response_fields if payload.get("object") == "response" or "output" in payload else _chat_fields
+        fields = read(payload)
+        fields["request_id"] = headers.get("x-request-id") or payload.get("id")
+        fields["model"] = payload.get("model")
+        fields["fingerprint"] = payload.get("system_fingerprint")
+        return fields
+
+
+def _base_url(prefix: str, options: OpenAIOptions) -> str:
+    """The server: as said, as the environment says, or the one known for the service."""
+    said = checked_address(os.environ.get(f"{prefix}_BASE_URL"), f"{prefix}_BASE_URL")
+    named = options.base_url or said or SERVICES.get(options.service)
+    if named is None:
+        raise UsageError(f"service {options.service!r}: set {prefix}_BASE_URL, or give --base-url URL")
+    return named
+
+
+def _azure_url(model: str, options: OpenAIOptions) -> str:
+    """The address of a deployment."""
+    said = checked_address(os.environ.get("AZURE_OPENAI_ENDPOINT"), "AZURE_OPENAI_ENDPOINT")
+    root = options.base_url or said
+    if root is None:
+        raise UsageError("service 'azure': set AZURE_OPENAI_ENDPOINT, or give --base-url https://NAME.openai.azure.com")
+    return root if "/openai/" in root else f"{root}/openai/deployments/{model}"
+
+
+def _chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Text, reasoning, refusal, verdicts and usage of a chat completion."""
+    try:
+        choice = payload["choices"][0]
+        message = choice["message"]
+    except (KeyError, IndexError, TypeError) as error:
+        raise PassingError("malformed", "answered without a choice") from error
+    reason = choice.get("finish_reason")
+    finish: FinishReason | None = _FINISH.get(reason, "other") if reason is not None else None
+    text = _plain_text(message.get("content"))
+    verdicts = {
+        name: found
+        for name, found in (
+            ("prompt", payload.get("prompt_filter_results")),
+            ("answer", choice.get("content_filter_results")),
+        )
+        if found
+    }
+    return {
+        "text": text if text is not None or finish == "content_filter" else "",
+        "finish_reason": finish,
+        "service_finish_reason": reason,
+        "refusal": message.get("refusal") or None,
+        "reasoning": message.get("reasoning_content") or message.get("reasoning") or None,
+        "content_filter": verdicts or None,
+        "usage": _usage(payload.get("usage"), "prompt", "completion"),
+    }
+
+
+def _plain_text(content: Any) -> str | None:
+    """A message's text, which some services send in parts."""
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type", "text") == "text"]
+        return "".join(part for part in parts if isinstance(part, str))
+    return content if isinstance(content, str) else None
+
+
+def _response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of the responses API."""
+    if payload.get("status") in {"failed", "cancelled", "in_progress", "queued"}:
+        raise PassingError("server", f"the response is {payload['status']}")
+    parts = [part for item in payload.get("output") or [] for part in item.get("content") or []]
+    text = "".join(part.get("text") or "" for part in parts if part.get("type") == "output_text")
+    refusal = "".join(part.get("refusal") or "" for part in parts if part.get("type") == "refusal")
+    reasoning = "\n".join(
+        part.get("text") or ""
+        for item in payload.get("output") or []
+        if item.get("type") == "reasoning"
+        for part in item.get("summary") or []
+    )
+    reason = (payload.get("incomplete_details") or {}).get("reason") or payload.get("status")
+    finish: Mapping[Any, FinishReason] = {
+        "completed": "stop",
+        "max_output_tokens": "length",
+        "content_filter": "content_filter",
+    }
+    return {
+        "text": text or (None if reason == "content_filter" else ""),
+        "finish_reason": finish.get(reason, "other"),
+        "service_finish_reason": reason,
+        "refusal": refusal or None,
+        "reasoning": reasoning or None,
+        "usage": _usage(payload.get("usage"), "input", "output"),
+    }
+
+
+def _usage(found: Any, read: str, written: str) -> Usage:
+    """Tokens, under the names of either API."""
+    if not isinstance(found, dict):
+        return Usage()
+    of_input, of_output = found.get(f"{read}_tokens_details") or {}, found.get(f"{written}_tokens_details") or {}
+    return Usage(
+        input_tokens=found.get(f"{read}_tokens"),
+        output_tokens=found.get(f"{written}_tokens"),
+        reasoning_tokens=of_output.get("reasoning_tokens"),
+        cached_input_tokens=of_input.get("cached_tokens"),
+    )

@@ -1,0 +1,261 @@
+"""Requests in, responses out: as many at a time as the pace allows, each tried again as often as makes sense.
+
+    request ─► slot, gate, budgets ─► sent ─► reply ─┬─► answer, or filtered: a Response
+                  ▲                                  ├─► a parameter refused: learned, sent again without it
+                  └── waits without a slot ◄─────────┼─► may pass: 429, 5xx, broken connection
+                                                     ├─► this request can't be answered: a Response with `error`
+                                                     └─► no request can: ProviderError, and all stop
+
+The first request goes alone: what stops them all shows before a second one is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import JsonValue
+
+from mbbq_gen.errors import ProviderError
+from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge, service_error
+from mbbq_gen.providers.remote.pace import Pace
+from mbbq_gen.providers.remote.retry import LONGEST_PAUSE, Tries, retrying
+from mbbq_gen.providers.remote.transport import error_payload
+from mbbq_gen.records import Request, Response, Usage
+
+if TYPE_CHECKING:
+    from mbbq_gen.providers.remote.base import RemoteProvider
+    from mbbq_gen.providers.remote.transport import Reply
+
+_LESSONS: Final = 8
+"""Refused parameters that one request may run into."""
+_MOST_WAITING: Final = 4096
+"""Requests that may wait for another try while others are sent: what is known of them is held in memory."""
+_LAST_CALL: Final = 10.0
+"""Seconds that answers under way are waited for when the rest is stopped: they are paid for."""
+
+
+class _LessonError(Exception):
+    """A parameter was refused and is left out from now on: send again at once."""
+
+
+class TokenGuess:
+    """How many tokens a request will take, from those before it."""
+
+    def __init__(self) -> None:
+        self._characters = 0
+        self._read = 0
+        self._written = 0
+        self._answers = 0
+
+    def expect(self, characters: int, most: int) -> float:
+        """Tokens in and out of a request of so many characters that may write at most so many tokens."""
+        per_character = self._read / self._characters if self._characters else 0.35
+        written = self._written / self._answers if self._answers else min(most, 64)
+        return characters * per_character + written
+
+    def learn(self, characters: int, usage: Usage) -> None:
+        """Takes note of an answer."""
+        if usage.input_tokens and characters:
+            self._characters += characters
+            self._read += usage.input_tokens
+            self._written += usage.output_tokens or 0
+            self._answers += 1
+
+
+class Asking:
+    """One go at answering requests. Made anew for each; the pace and what was learned outlive it."""
+
+    def __init__(self, provider: RemoteProvider, pace: Pace) -> None:
+        self._provider = provider
+        self._pace = pace
+        self._guess = TokenGuess()
+        self._done: deque[Response] = deque()
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asleep: set[asyncio.Task[None]] = set()
+        self._requests: Iterator[Request] = iter(())
+        self._exhausted = False
+        self._fatal: BaseException | None = None
+
+    async def answers(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+        """The responses as they come.
+
+        Raises:
+            ProviderError: where no further request can succeed; answers that were under way come before it.
+        """
+        self._requests = iter(requests)
+        self._provider.prepare()
+        try:
+            self._start_more()
+            while self._tasks and self._fatal is None:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._done:
+                    yield self._done.popleft()
+            if self._fatal is not None:
+                await self._last_call()
+            while self._done:
+                yield self._done.popleft()
+            if self._fatal is not None:
+                raise self._fatal
+        finally:
+            await self._stop()
+
+    async def _last_call(self) -> None:
+        """Waits a little for what is under way; what sleeps until another try is given up."""
+        for task in self._asleep:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_LAST_CALL)
+
+    async def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start_more(self) -> None:
+        """Takes requests while there is room for them."""
+        slots = self._pace.slots
+        while (
+            self._fatal is None
+            and not self._exhausted
+            and len(self._tasks) - len(self._asleep) < slots.limit
+            and len(self._tasks) < slots.most + _MOST_WAITING
+        ):
+            try:
+                request = next(self._requests, None)
+            except Exception as error:  # whatever the caller's requests come from
+                self._fatal = error
+                break
+            if request is None:
+                self._exhausted = True
+                break
+            task = asyncio.get_running_loop().create_task(self._answer(request))
+            self._tasks.add(task)
+            task.add_done_callback(self._finish)
+
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and self._fatal is None:
+            self._fatal = error
+        self._start_more()
+        self._wake.set()
+
+    async def _answer(self, request: Request) -> None:
+        self._done.append(await self.answer(request))
+        self._wake.set()
+
+    async def answer(self, request: Request) -> Response:
+        """What comes back for one request in the end.
+
+        Raises:
+            ProviderError: where no further request can succeed.
+        """
+        tries = Tries(self._provider.options.attempts, lambda: self._provider.reached)
+        try:
+            return await self._send(request, 1)
+        except PassingError as first:
+            fault = first
+        sent = 1
+        try:
+            async for attempt in retrying(tries, self._sleep):
+                with attempt:
+                    if sent == 1 and attempt.retry_state.attempt_number == 1:
+                        raise fault
+                    sent += 1
+                    return await self._send(request, sent)
+        except PassingError as last:
+            return self._gave_up(request, last, sent)
+        raise AssertionError("tenacity returns or raises")
+
+    async def _sleep(self, seconds: float) -> None:
+        """Waits without counting as under way."""
+        task = asyncio.current_task()
+        if task not in self._tasks or task is None:
+            await asyncio.sleep(seconds)
+            return
+        self._asleep.add(task)
+        self._start_more()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._asleep.discard(task)
+
+    def _gave_up(self, request: Request, fault: PassingError, sent: int) -> Response:
+        """A request that failed once too often: recorded, or fatal where the service can't be had at all."""
+        provider = self._provider
+        if fault.kind == "connect" and not provider.reached:
+            raise ProviderError(
+                f"{provider.name}: can't reach {provider.base_url}: {fault}; check the address and the network"
+            )
+        if fault.kind == "rate" and (fault.pause or 0.0) > LONGEST_PAUSE:
+            raise ProviderError(
+                f"{provider.name}: {provider.base_url} asks to wait {(fault.pause or 0.0) / 3600:.1f} hours ({fault});"
+                " what arrived is kept, go on then with the same command"
+            )
+        self._pace.slots.open_all()
+        times = f"{sent} times" if sent > 1 else "once"
+        return Response(request_key=request.request_key, error=f"asked {times}, last: {fault}", attempts=sent)
+
+    async def _send(self, request: Request, attempt: int) -> Response:
+        for _ in range(_LESSONS):
+            try:
+                return await self._send_once(request, attempt)
+            except _LessonError:
+                continue
+        raise ProviderError(f"{self._provider.name}: refuses one setting after another; see the run's manifest")
+
+    async def _send_once(self, request: Request, attempt: int) -> Response:
+        provider, pace = self._provider, self._pace
+        body = provider.body_of(request)
+        characters = sum(len(message.content) for message in request.messages)
+        expected = self._guess.expect(characters, provider.options.max_new_tokens)
+        await pace.enter(expected)
+        started = time.perf_counter()
+        try:
+            reply = await provider.post(body)
+        finally:
+            pace.leave()
+        latency = round(time.perf_counter() - started, 4)
+        provider.reached = True
+        payload, fault = self._read(reply)
+        pace.heard(reply.headers, fault)
+        error = provider.error_in(reply.status, payload)
+        if error is not None:
+            return await self._handle(request, body, error, attempt, reply)
+        fields = provider.fields_of(payload, reply.headers)
+        response = Response(request_key=request.request_key, latency_s=latency, attempts=attempt, **fields)
+        pace.slots.open_all()
+        self._guess.learn(characters, response.usage)
+        if response.usage.input_tokens is not None:
+            pace.correct(expected, response.usage.input_tokens + (response.usage.output_tokens or 0))
+        provider.notice(response)
+        return response
+
+    def _read(self, reply: Reply) -> tuple[Any, PassingError | None]:
+        """The JSON of a reply, and the fault that the pace must know of: a refusal for the time being."""
+        if reply.status == 200:
+            return reply.json(), None
+        payload = error_payload(reply)
+        return payload, self._provider.fault_of(reply, service_error(reply.status, payload))
+
+    async def _handle(
+        self, request: Request, body: Mapping[str, JsonValue], error: ServiceError, attempt: int, reply: Reply
+    ) -> Response:
+        """What a failure comes to: a response, a lesson, another try or the end."""
+        provider = self._provider
+        verdict = judge(error)
+        if verdict == "passing":
+            raise provider.fault_of(reply, error)
+        if verdict in {"refused_parameter", "other_api"} and (
+            provider.body_of(request) != body or provider.learn_from(error, body)
+        ):
+            raise _LessonError
+        if verdict in {"key", "model", "quota"}:
+            raise await provider.lasting(error, verdict)
+        self._pace.slots.open_all()
+        return provider.failure(request.request_key, error, reply.headers).model_copy(update={"attempts": attempt})

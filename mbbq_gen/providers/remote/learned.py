@@ -1,0 +1,81 @@
+"""Parameters that a model refuses: learned from its own error, once, and left out or renamed from then on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import JsonValue
+
+from mbbq_gen.providers.remote.faults import ServiceError
+
+LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens")
+"""What services call the longest answer; one stands for another."""
+_NEVER: Final = frozenset({"model", "messages", "input", "contents", "prompt"})
+"""What can't be left out."""
+
+
+@dataclass
+class Learned:
+    """What was found out about a model's parameters."""
+
+    dropped: dict[str, str] = field(default_factory=dict)
+    """Parameters that are no longer sent, with the service's words."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Parameters that are sent under another name."""
+
+    def apply(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """The body as the model takes it."""
+        if not self.dropped and not self.renamed:
+            return body
+        named = {self.renamed.get(name, name): value for name, value in body.items()}
+        return {name: value for name, value in named.items() if name not in self.dropped}
+
+    def learn(self, error: ServiceError, body: Mapping[str, JsonValue]) -> str | None:
+        """Takes a lesson from a refusal of `body`; says it in words, or None where there is none to take."""
+        name = _refused(error, body)
+        if name is None:
+            return None
+        other = _other_name(name, error.message)
+        if other is not None and other not in self.renamed.values():
+            for old in [old for old, new in self.renamed.items() if new == name] or [name]:
+                self.renamed[old] = other
+            return f"does not take {name}: sending {other} instead"
+        if name in LENGTH_NAMES:
+            return None
+        self.dropped[name] = error.message
+        return f"does not take {name} = {body[name]!r}: leaving it out, the service's default holds"
+
+    def facts(self) -> dict[str, JsonValue]:
+        """For the manifest; empty where nothing was learned."""
+        facts: dict[str, JsonValue] = {}
+        if self.dropped:
+            facts["left_out"] = dict(self.dropped)
+        if self.renamed:
+            facts["renamed"] = dict(self.renamed)
+        return facts
+
+
+def _refused(error: ServiceError, body: Mapping[str, JsonValue]) -> str | None:
+    """The parameter of `body` that an error is about."""
+    names = [name for name in body if name not in _NEVER]
+    if error.parameter is not None:
+        stem = re.split(r"[.\[]", error.parameter.removeprefix("body."))[0]
+        if stem in names:
+            return stem
+    quoted = [name for name in names if re.search(rf"['\"`]{re.escape(name)}['\"`]", error.message)]
+    plain = [name for name in names if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", error.message)]
+    found = quoted or plain
+    return min(found, key=error.message.index) if found else None
+
+
+def _other_name(name: str, message: str) -> str | None:
+    """Another name for the longest answer that an error asks for, or that may be meant where it asks for none."""
+    if name not in LENGTH_NAMES:
+        return None
+    for other in LENGTH_NAMES:
+        if other != name and re.search(rf"(?<!\w){other}(?!\w)", message):
+            return other
+    return {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}.get(name)

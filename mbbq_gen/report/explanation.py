@@ -1,0 +1,232 @@
+"""The story of one extraction as text for a terminal: the response with its marks, what won, why the others lost.
+
+    response (63 characters)
+      It wasn't ⟦1 the tailor⟧, it was ⟦2✔ the baker⟧.
+
+    read as   B: The baker   (option, confidence high, rule contrast)
+    because   chosen over the other
+
+    ✔ 2  the baker    B: The baker    contrast, tier 4: chosen over the other
+         extractors/en.toml:141  relations.contrast  not {x} (but|it was) {y}
+    ✗ 1  the tailor   A: The tailor   negated: ruled out by the sentence
+         extractors/en.toml:120  relations.negated  not {x}
+
+Marks are signs where colours can't be shown, and colours where they can. Whatever the response holds, it is shown and
+never obeyed (`plain_text.visible`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from mbbq_gen.report.plain_text import shortened, visible
+from mbbq_gen.report.tables import OUTCOME_TITLES
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from mbbq_gen.extraction.trace import Candidate, Explanation, Source
+
+SHOWN_CANDIDATES = 20
+"""Candidates that are listed; JSON has them all."""
+LONG_STRETCH, KEPT_ENDS = 600, 200
+"""Of a stretch without marks that is longer than the first, only so many characters at each end are shown."""
+
+_WON, _LOST, _EVIDENCE, _ASIDE = "bold green", "yellow", "underline", "dim"
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A stretch of the response in which nothing begins or ends."""
+
+    start: int
+    end: int
+    candidate: int | None
+    """Number of the candidate that it belongs to."""
+    zone: str | None
+    is_evidence: bool
+
+
+def print_explanation(explanation: Explanation, console: Console) -> None:
+    """Prints the whole story."""
+    coloured = console.is_terminal and not console.no_color
+    console.print(f"\nresponse ({len(explanation.response):,} characters)", style="bold")
+    console.print(_indented(response_text(explanation, coloured=coloured)))
+    console.print()
+    print_decision(explanation, console)
+    candidates = _ordered(explanation)
+    for number, candidate in candidates[:SHOWN_CANDIDATES]:
+        _print_candidate(explanation, number, candidate, console)
+    if len(candidates) > SHOWN_CANDIDATES:
+        console.print(f"and {len(candidates) - SHOWN_CANDIDATES:,} more candidates that lost; --json has them all")
+    if not candidates:
+        console.print("no candidates")
+    if explanation.phrases:
+        sources = dict.fromkeys(_source_text(mark.source) for mark in explanation.phrases)
+        console.print(f"\npack lines found: {len(sources)}", style="bold")
+        for text in list(sources)[:SHOWN_CANDIDATES]:
+            console.print(f"  {text}")
+    console.print(f"\nextractor {explanation.version}, language {explanation.language}", style=_ASIDE)
+
+
+def print_decision(explanation: Explanation, console: Console) -> None:
+    """Prints what the response was read as, and why."""
+    found = explanation.extraction
+    read_as = chosen_text(found.option, explanation.labels, explanation.options)
+    facts = f"{OUTCOME_TITLES[found.outcome]}, confidence {found.confidence}, rule {found.rule}"
+    console.print(f"read as   {read_as}   ({facts})", style="bold")
+    console.print(f"because   {_because(explanation)}")
+    if found.conflicts:
+        console.print(f"against   {', '.join(found.conflicts)}")
+    console.print()
+
+
+def _because(explanation: Explanation) -> str:
+    """Why the response was read so, in a few words."""
+    from mbbq_gen.extraction.explain import WHY_RULE
+
+    found = explanation.extraction
+    if found.option is None:
+        return explanation.decision
+    won = [candidate.why for candidate in explanation.candidates if is_winner(candidate, explanation)]
+    reasons = [WHY_RULE[part] for part in found.rule.replace("+", ":").split(":") if part in WHY_RULE]
+    return next(iter([*won, *reasons]), explanation.decision)
+
+
+def chosen_text(option: int | None, labels: Sequence[str], options: Sequence[str]) -> str:
+    """An option as it was shown: `B: The baker`; `no option` where there is none."""
+    return "no option" if option is None else f"{labels[option]}: {shortened(options[option], 80)}"
+
+
+def is_winner(candidate: Candidate, explanation: Explanation) -> bool:
+    """Whether the candidate is what was read: what is only left over where others were ruled out has none."""
+    chosen = explanation.extraction.option
+    return candidate.fate == "won" and (not candidate.options or chosen is None or candidate.options == (chosen,))
+
+
+# --- the response with its marks -------------------------------------------------------------------------------------
+
+
+def response_text(explanation: Explanation, *, coloured: bool) -> Text:
+    """The response with zones and candidates marked: by colours and small numbers, or by signs."""
+    from rich.text import Text
+
+    text = Text()
+    zone: str | None = None
+    for piece in _pieces(explanation):
+        if piece.zone != zone:
+            text.append(("⟫" if zone else "") + (f"⟪{piece.zone}: " if piece.zone else ""), style=_ASIDE)
+            zone = piece.zone
+        words = visible(_cut(explanation.response[piece.start : piece.end]))
+        if piece.candidate is None:
+            text.append(words, style=_ASIDE if zone else _EVIDENCE if piece.is_evidence else None)
+        else:
+            won = is_winner(explanation.candidates[piece.candidate], explanation)
+            _append_marked(text, words, f"{piece.candidate + 1}{'✔' if won else ''}", won=won, coloured=coloured)
+    text.append("⟫" if zone else "", style=_ASIDE)
+    return text
+
+
+def _append_marked(text: Text, words: str, number: str, *, won: bool, coloured: bool) -> None:
+    style = _WON if won else _LOST
+    if coloured:
+        text.append(words, style=f"{style} reverse")
+        text.append(f" {number} ", style=style)
+    else:
+        text.append(f"⟦{number} {words}⟧")
+
+
+def _pieces(explanation: Explanation) -> Iterator[_Piece]:
+    """The response in stretches; of candidates that overlap, the winner, else the first and longest, is marked."""
+    marked = _marked(explanation)
+    zones = sorted((zone.span, zone.kind) for zone in explanation.zones)
+    evidence = explanation.extraction.spans
+    ends = {0, len(explanation.response)}
+    for start, end in (*marked, *(span for span, _ in zones), *evidence):
+        ends |= {start, end}
+    cuts = sorted(ends)
+    spans = iter([*marked, (len(explanation.response) + 1, len(explanation.response) + 1)])
+    current = next(spans)
+    behind = 0
+    for start, end in pairwise(cuts):
+        while start >= current[1] and current[0] <= len(explanation.response):
+            current = next(spans)
+        while behind < len(zones) and zones[behind][0][1] <= start:
+            behind += 1
+        zone = next((kind for span, kind in zones[behind : behind + 1] if span[0] <= start), None)
+        if start == current[0]:
+            yield _Piece(current[0], current[1], marked[current], zone, is_evidence=True)
+        elif not current[0] <= start < current[1]:
+            is_evidence = any(first <= start < last for first, last in evidence)
+            yield _Piece(start, end, None, zone, is_evidence)
+
+
+def _marked(explanation: Explanation) -> dict[tuple[int, int], int]:
+    """Span → number of the candidate that is marked there, in the order of the text; none overlap."""
+    winner = next((found for found in explanation.candidates if is_winner(found, explanation)), None)
+    chosen: dict[tuple[int, int], int] = {}
+    reach = 0
+    by_place = sorted(enumerate(explanation.candidates), key=lambda entry: (entry[1].span[0], -entry[1].span[1]))
+    for number, candidate in by_place:
+        start, end = candidate.span
+        in_the_way = winner is not None and candidate is not winner and start < winner.span[1] and winner.span[0] < end
+        if reach <= start < end and not in_the_way:
+            chosen[start, end] = number
+            reach = end
+    return chosen
+
+
+def _cut(words: str) -> str:
+    if len(words) <= LONG_STRETCH:
+        return words
+    left_out = len(words) - 2 * KEPT_ENDS
+    return f"{words[:KEPT_ENDS]} ⟨… {left_out:,} characters …⟩ {words[-KEPT_ENDS:]}"
+
+
+def _indented(text: Text) -> Text:
+    from rich.text import Text
+
+    lines = text.split("\n", allow_blank=True)
+    return Text("\n").join(Text("  ").append_text(line) for line in lines)
+
+
+# --- the candidates --------------------------------------------------------------------------------------------------
+
+
+def _ordered(explanation: Explanation) -> list[tuple[int, Candidate]]:
+    """The candidates with their numbers, the winner first, then by firmness, then in the order of the text."""
+    numbered = list(enumerate(explanation.candidates, start=1))
+    return sorted(numbered, key=lambda entry: (not is_winner(entry[1], explanation), -entry[1].tier, entry[0]))
+
+
+def _print_candidate(explanation: Explanation, number: int, candidate: Candidate, console: Console) -> None:
+    won = is_winner(candidate, explanation)
+    state = candidate.standing if candidate.standing != "live" else candidate.rule or "named"
+    tier = f", tier {candidate.tier}" if candidate.tier else ""
+    match = f" ({candidate.match})" if candidate.match not in {"exact", ""} else ""
+    console.print(
+        f"{'✔' if won else '✗'} {number:<3} {shortened(candidate.text, 60)}{match}  →  "
+        f"{_meaning(candidate, explanation)}",
+        style=_WON if won else _LOST,
+    )
+    why = "ruled out; it leaves the one that was read" if candidate.fate == "won" and not won else candidate.why
+    console.print(f"      {state}{tier}: {why}")
+    if candidate.source is not None:
+        console.print(f"      {_source_text(candidate.source)}", style=_ASIDE)
+
+
+def _meaning(candidate: Candidate, explanation: Explanation) -> str:
+    """What the candidate stands for."""
+    if candidate.options:
+        return " + ".join(chosen_text(index, explanation.labels, explanation.options) for index in candidate.options)
+    meanings = {"unknown": "can't be told", "refusal": "declines", "neither": "none of the persons"}
+    return meanings.get(candidate.kind, "not on offer")
+
+
+def _source_text(source: Source) -> str:
+    line = f":{source.line}" if source.line else ""
+    return f"{source.file}{line}  {source.key}  {shortened(source.phrase, 100)}"

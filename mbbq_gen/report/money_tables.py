@@ -1,0 +1,162 @@
+"""Plans and states of runs as text for a terminal: requests, tokens, money, time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mbbq_gen.report.statistics_tables import plain_table
+from mbbq_gen.report.tables import DASH
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mbbq_gen.runs.estimate import Cost
+    from mbbq_gen.runs.forecast import Forecast, SampleForecast
+    from mbbq_gen.runs.status import BatchLine, RunStatus
+
+
+def dollars(amount: float | None) -> str:
+    """An amount of money, with more digits the smaller it is: `$12.40`, `$0.0031`, or a dash."""
+    if amount is None:
+        return DASH
+    if amount == 0 or amount >= 0.995:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
+
+
+def hours(number: float) -> str:
+    """A time in words: `45 s`, `12 min`, `3.5 h`."""
+    if number * 3600 < 90:
+        return f"{number * 3600:.0f} s"
+    return f"{number * 60:.0f} min" if number < 1.5 else f"{number:.1f} h"
+
+
+def _tokens(number: float) -> str:
+    """Tokens in words: `812`, `3,400`, `47.1 million`."""
+    return f"{number / 1e6:,.1f} million" if number >= 1e6 else f"{number:,.0f}"
+
+
+def print_forecast(found: Forecast, console: Console) -> None:
+    """What a run would take and cost, by language and wording, then what smaller ones would."""
+    tokens = found.tokens
+    console.print(f"{found.model}" + (f" at {found.base_url}" if found.base_url else ""))
+    console.print(
+        f"{tokens.questions:,} questions, {tokens.presentations:,} presentations,"
+        f" {tokens.requests:,} different requests"
+    )
+    console.print(f"tokens in   {_tokens(tokens.input_tokens)} ({tokens.tokenizer})")
+    most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
+    console.print(f"tokens out  {_tokens(tokens.output_tokens)} ({tokens.outputs}{most})")
+    if found.cost is not None:
+        _print_cost(found.cost, console)
+    if found.duration is not None:
+        console.print(f"time        {hours(found.duration.hours)}, by {found.duration.limit}")
+    console.print()
+    table = plain_table(
+        ("language", "wording", "requests", "tokens in", "tokens out"), right=("requests", "tokens in", "tokens out")
+    )
+    for group in tokens.groups:
+        numbers = (group.requests, group.input_tokens, group.output_tokens)
+        table.add_row(group.language, group.variant, *(f"{number:,}" for number in numbers))
+    console.print(table)
+    _print_samples(found.samples, console)
+    console.print()
+    for note in found.notes:
+        console.print(note)
+
+
+def _print_cost(cost: Cost, console: Console) -> None:
+    for name, usual, most in (
+        ("price       ", cost.online, cost.online_at_most),
+        ("in batches  ", cost.batch, cost.batch_at_most),
+    ):
+        if usual is not None:
+            console.print(f"{name}{dollars(usual)}" + ("" if most is None else f", at most {dollars(most)}"))
+
+
+def _print_samples(samples: tuple[SampleForecast, ...], console: Console) -> None:
+    if not samples:
+        return
+    console.print("\nwhat a balanced sample (--sample N) would cost and tell\n")
+    columns = ("benchmark", "N", "requests", "price", "in batches", "a score ±", "two languages ±", "two wordings ±")
+    table = plain_table(columns, right=columns[1:])
+    for sample in samples:
+        widths = sample.half_widths
+        shown = (
+            [DASH] * 3
+            if widths is None
+            else [f"{widths[name]:.3f}" for name in ("one score against 0", "two languages", "two wordings")]
+        )
+        price, batch = (None, None) if sample.cost is None else (sample.cost.online, sample.cost.batch)
+        size = f"{sample.questions:,}" + (" (all)" if sample.is_all else "")
+        table.add_row(sample.benchmark, size, f"{sample.requests:,}", dollars(price), dollars(batch), *shown)
+    console.print(table)
+    console.print(
+        "\nN: questions for each language and split. ±: half of a 95% interval of the bias in ambiguous contexts, and"
+        " of its difference between two languages or wordings, as `mbbq-gen power` computes them."
+    )
+
+
+def print_status(status: RunStatus, console: Console) -> None:
+    """How a run stands: done, failed, money, time, batches."""
+    share = status.answered / status.requests if status.requests else 0.0
+    console.print(f"{status.run}: {status.model}")
+    console.print(f"answered    {status.answered:,} of {status.requests:,} ({share:.0%})")
+    for name, count in (
+        ("in batches", status.in_batches),
+        ("not asked", status.never_asked),
+        ("failed", status.failed),
+        ("filtered", status.filtered),
+        ("truncated", status.truncated),
+    ):
+        if count:
+            why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())
+            console.print(f"{name:<12}{count:,}" + (f" ({why})" if name == "failed" else ""))
+    _print_bill(status, console)
+    if status.per_minute is not None:
+        left = "" if status.seconds_left is None else f", {hours(status.seconds_left / 3600)} left"
+        console.print(f"rate        {status.per_minute:,.0f} a minute{left}")
+    if status.last_at is not None:
+        console.print(f"last answer {status.last_at}" + ("" if status.is_asked else " (nothing is being asked now)"))
+    if status.batches:
+        console.print()
+        print_batches(status.batches, console)
+
+
+def _print_bill(status: RunStatus, console: Console) -> None:
+    if not status.bill.lines:
+        return
+    if status.cost is None:
+        known = f"{dollars(status.bill.known)} and more" if status.bill.known else "unknown"
+        console.print(f"cost        {known}: no price for every model; give it with --price-file")
+    else:
+        left = "" if status.expected_cost is None else f", {dollars(status.expected_cost)} expected for the whole run"
+        console.print(f"cost        {dollars(status.cost)}{left}")
+    if status.bill.without_usage:
+        console.print(f"            without {status.bill.without_usage:,} answers whose tokens the server did not tell")
+    columns = ("model", "asked", "responses", "tokens in", "tokens out", "cost", "price as of")
+    table = plain_table(columns, right=columns[2:6])
+    for line in status.bill.lines:
+        way = "from the cache" if line.from_cache else "in batches" if line.batch else "one by one"
+        numbers = (line.responses, line.input_tokens, line.output_tokens)
+        dated = DASH if line.price is None else line.price.date.isoformat()
+        table.add_row(line.model or DASH, way, *(f"{number:,}" for number in numbers), dollars(line.cost), dated)
+    console.print()
+    console.print(table)
+    console.print()
+
+
+def print_batches(batches: Sequence[BatchLine], console: Console) -> None:
+    """The batches of a run."""
+    if not batches:
+        console.print("no batches yet")
+        return
+    columns = ("batch", "state", "at the service", "requests", "done", "failed", "stored", "missing", "note")
+    table = plain_table(columns, right=columns[3:8])
+    for batch in batches:
+        counts = (batch.done, batch.failed, batch.answered, batch.missing)
+        note = batch.reason or ("cancelled" if batch.cancelled else "")
+        shown = (DASH if count is None else f"{count:,}" for count in counts)
+        table.add_row(batch.name, batch.state, batch.service_state or DASH, f"{batch.requests:,}", *shown, note)
+    console.print(table)

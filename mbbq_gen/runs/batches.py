@@ -1,0 +1,361 @@
+"""Asks a run's requests in batches: plans them, hands them over, finds them again, collects what comes back.
+
+Every step leaves the store such that the next process, however this one ends, goes on from there: nothing that was
+answered is lost, and nothing that a batch may still answer is handed over again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from mbbq_gen.errors import ProviderError, RunError
+from mbbq_gen.providers.batches import BatchAnswer, BatchMark, BatchService, BatchStatus
+from mbbq_gen.providers.remote.faults import PassingError
+from mbbq_gen.records import Request, Response
+from mbbq_gen.runs.batch_ledger import BatchLedger, BatchRecord, StoredBatch
+from mbbq_gen.runs.cache import SharedCache
+from mbbq_gen.runs.purse import Purse
+from mbbq_gen.runs.store import RunStore
+
+if TYPE_CHECKING:
+    from mbbq_gen.providers.remote.base import RemoteProvider
+
+MOST_TRIES: Final = 3
+"""Batches that may come back without an answer to a request before that is recorded as a failure."""
+_COMMITTED: Final = 500
+"""Answers that are stored together."""
+_LOOKS: Final = 2
+"""How often a batch is looked for before it counts as lost: a service's list may lag behind."""
+_HANDOVERS: Final = 3
+"""How often a batch whose handing over failed is handed over anew."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _stamp() -> str:
+    return _now().isoformat(timespec="milliseconds")
+
+
+@dataclass
+class Batching:
+    """One session of work on the batches of a run, inside one event loop."""
+
+    store: RunStore
+    provider: RemoteProvider
+    service: BatchService
+    folder: Path
+    """The run's folder: files that are on their way to the service stand in it for a moment."""
+    purse: Purse | None = None
+    """Made for the batch price; None: no limit."""
+    cache: SharedCache | None = None
+    """Where answers are shared with other runs."""
+    on_stored: Callable[[int], None] = lambda _: None
+    """Hears how many answers were stored."""
+    say: Callable[[str], None] = lambda _: None
+    pause: float = 2.0
+    """Seconds before a batch is looked for again."""
+    ledger: BatchLedger = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ledger = BatchLedger(self.store)
+
+    # --- what stands at the service ---------------------------------------------------------------------------------
+
+    async def recover(self) -> None:
+        """Finds out what became of the batches that were planned when a process ended: sent, or never arrived."""
+        for batch in self.ledger.open_batches():
+            if batch.state == "planned":
+                await self._find(batch)
+
+    async def _find(self, batch: StoredBatch) -> StoredBatch:
+        """A planned batch as sent, if the service has it, else as lost."""
+        for look in range(_LOOKS):
+            if look:
+                await asyncio.sleep(self.pause)
+            with _one_line(self.provider):
+                service_id = await self.service.find(_mark(batch), self.ledger.known_ids())
+            if service_id is not None:
+                return self.ledger.update(batch, "sent", service_id, sent_at=_stamp())
+        return self.ledger.update(batch, "lost", closed_at=_stamp(), reason="never reached the service")
+
+    async def refresh(self) -> list[tuple[StoredBatch, BatchStatus]]:
+        """Asks how the sent batches stand, and writes it down."""
+        found = []
+        for batch in self.ledger.open_batches():
+            if batch.service_id is None:
+                continue
+            with _one_line(self.provider):
+                status = await self.service.status(batch.service_id)
+            now = self.ledger.update(batch, service_state=status.state, done=status.done, failed=status.failed)
+            found.append((now, status))
+        return found
+
+    async def cancel(self) -> int:
+        """Asks the service to stop all open batches; says how many there were."""
+        await self.recover()
+        batches = self.ledger.open_batches()
+        for batch in batches:
+            assert batch.service_id is not None  # recovered batches have one
+            with _one_line(self.provider):
+                await self.service.cancel(batch.service_id)
+            self.ledger.update(batch, cancelled=True)
+        return len(batches)
+
+    # --- collecting -------------------------------------------------------------------------------------------------
+
+    async def collect(self) -> int:
+        """Stores the results of all batches that have ended; says how many answers there were."""
+        await self.recover()
+        stored = 0
+        for batch, status in await self.refresh():
+            if status.phase == "refused":
+                self._close_refused(batch, status)
+            elif status.phase == "ended":
+                stored += await self._collect(batch, status)
+        return stored
+
+    def _close_refused(self, batch: StoredBatch, status: BatchStatus) -> None:
+        self.say(f"batch {batch.name} was refused: {status.reason or status.state}")
+        self.ledger.update(batch, "refused", closed_at=_stamp(), reason=status.reason, waits=status.waits)
+
+    async def _collect(self, batch: StoredBatch, status: BatchStatus) -> int:
+        """Stores the results of one batch."""
+        ours, earlier = self.ledger.requests(batch), self.ledger.tried()
+        answered, strange, missing = 0, 0, set(ours)
+        async with aclosing(self._groups(status)) as groups:
+            async for group in groups:
+                known = [answer for answer in group if answer.request_key in ours]
+                strange += len(group) - len(known)
+                read = [self._read(answer, status, earlier) for answer in known]
+                responses = [response for response in read if response is not None]
+                self._store(responses)
+                answered += sum(response.error is None for response in responses)
+                missing -= {response.request_key for response in responses}
+        if strange and missing == ours:
+            strangers = (*batch.record.strangers, status.service_id)
+            self.ledger.update(batch, "planned", strangers=strangers)
+            await self.recover()
+            return 0
+        if not batch.record.cancelled:
+            self._give_up(missing, earlier, status)
+        self.ledger.update(batch, "collected", closed_at=_stamp(), answered=answered, missing=len(missing))
+        return answered
+
+    def _store(self, responses: list[Response]) -> None:
+        """Makes answers durable."""
+        if not responses:
+            return
+        stamped = [(response, _stamp()) for response in responses]
+        self.store.add_responses(stamped)
+        if self.cache is not None:
+            self.cache.keep(stamped)
+        self.on_stored(len(responses))
+
+    async def _groups(self, status: BatchStatus) -> AsyncGenerator[list[BatchAnswer], None]:
+        """The results of a batch, some hundreds at a time."""
+        group: list[BatchAnswer] = []
+        with _one_line(self.provider):
+            async with aclosing(self.service.results(status)) as answers:
+                async for answer in answers:
+                    group.append(answer)
+                    if len(group) == _COMMITTED:
+                        yield group
+                        group = []
+        yield group
+
+    def _read(self, answer: BatchAnswer, status: BatchStatus, earlier: dict[str, int]) -> Response | None:
+        """What came of one request; None where it is to go into another batch."""
+        key, headers = answer.request_key, answer.headers or {}
+        response = None
+        if answer.outcome == "answered":
+            try:
+                response = self.provider.parse(key, answer.payload, headers)
+                self.provider.notice(response)
+            except PassingError as fault:
+                if earlier.get(key, 0) + 1 >= MOST_TRIES:
+                    response = Response(request_key=key, error=str(fault))
+        elif answer.outcome == "failed" and (
+            self.provider.is_lasting(answer.status, answer.payload) or earlier.get(key, 0) + 1 >= MOST_TRIES
+        ):
+            response = self.provider.parse_failure(key, answer.status, answer.payload, headers)
+        if response is None:
+            return None
+        return response.model_copy(update={"batch": status.service_id, "latency_s": status.seconds})
+
+    def _give_up(self, missing: set[str], earlier: dict[str, int], status: BatchStatus) -> None:
+        """Records as failed what too many batches have left without an answer."""
+        text = f"left without an answer by {MOST_TRIES} batches, the last one {status.state}"
+        self._store(
+            [
+                Response(request_key=key, error=text, batch=status.service_id)
+                for key in sorted(missing)
+                if earlier.get(key, 0) + 1 >= MOST_TRIES
+            ]
+        )
+
+    # --- handing over -----------------------------------------------------------------------------------------------
+
+    async def submit(self, *, failed_too: bool = False) -> int:
+        """Hands over what is in no batch and has no answer; says how many batches that made.
+
+        The first of these requests is asked by itself: what the model refuses, or a wrong key, shows before a batch is
+        made. `failed_too`: also what has failed for good before.
+
+        Raises:
+            ProviderError: where the service refuses.
+            RunError: where a batch is refused time and again.
+        """
+        await self.recover()
+        self._clear_files()
+        if self._must_wait():
+            return 0
+        requests = self._to_send(failed_too)
+        if self.purse is not None:
+            requests = self.purse.affordable(requests)
+        first = next(requests, None)
+        made = 0
+        if first is not None:
+            response = await self.provider.learn(first)
+            self._store([response])
+            if self.purse is not None:
+                self.purse.settle(response)
+            with self._disk_errors():
+                for batch in self._planned(chain([first] if response.error is not None else [], requests)):
+                    await self._hand_over(batch)
+                    made += 1
+        if self.purse is not None and not self.ledger.open_batches():
+            self.purse.check()
+        return made
+
+    @contextmanager
+    def _disk_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(f"{self.folder}: can't write the file of a batch: {error.strerror or error}") from error
+
+    def _must_wait(self) -> bool:
+        """Whether the service takes no more before those that it has are done."""
+        batches = self.ledger.batches()
+        return bool(batches) and batches[-1].record.waits and any(batch.is_open for batch in batches)
+
+    def _clear_files(self) -> None:
+        """Removes what a process left behind that ended while it handed over a batch."""
+        for path in [*self.folder.glob("mbbq-gen-*.jsonl"), self.folder / _PART]:
+            path.unlink(missing_ok=True)
+
+    def _to_send(self, failed_too: bool) -> Iterator[Request]:
+        """What is in no batch and has no answer, in plan order."""
+        held, failures = self.ledger.held(), set() if failed_too else self.ledger.failures()
+        spent = set() if failed_too else {key for key, tries in self.ledger.tried().items() if tries >= MOST_TRIES}
+        for request in self.store.pending():
+            if request.request_key not in held | failures | spent:
+                yield request
+
+    def _planned(self, requests: Iterable[Request]) -> Iterator[StoredBatch]:
+        """Batch after batch, as large as the service takes them, each written down with its file beside the store."""
+        limits = self.service.limits
+        part = _Part(self.folder)
+        for request in requests:
+            line = self.service.line(request)
+            if part.keys and (len(part.keys) == limits.requests or part.size + len(line) > limits.size):
+                yield self._plan(part)
+                part = _Part(self.folder)
+            part.add(request.request_key, line, self.purse.most(request) if self.purse else 0.0)
+        if part.keys:
+            yield self._plan(part)
+
+    def _plan(self, part: _Part) -> StoredBatch:
+        number, name = self.ledger.next_name()
+        part.close(_file_of(self.folder, name))
+        record = BatchRecord(
+            requests=len(part.keys), size=part.size, planned_at=_now().isoformat(), most_cost=part.most_cost
+        )
+        return self.ledger.plan(number, name, part.keys, record)
+
+    async def _hand_over(self, batch: StoredBatch) -> StoredBatch:
+        """A planned batch as sent. Where it is not known whether the service has it, it is looked for first."""
+        path = _file_of(self.folder, batch.name)
+        try:
+            for _ in range(_HANDOVERS):
+                service_id, fault = await self._try_to_submit(batch, path)
+                if service_id is not None:
+                    return self.ledger.update(batch, "sent", service_id, sent_at=_stamp())
+                self.say(f"{self.provider.name}: {fault}; looking whether batch {batch.name} has arrived")
+                await asyncio.sleep(max(self.pause, (fault.pause if fault else None) or 0.0))
+                found = await self._find(batch)
+                if found.state == "sent":
+                    return found
+                batch = self.ledger.update(found, "planned", closed_at=None, reason=None)
+        finally:
+            path.unlink(missing_ok=True)
+        self.ledger.update(batch, "lost", closed_at=_stamp(), reason="could not be handed over")
+        raise RunError(
+            f"{self.provider.name}: batch {batch.name} could not be handed over; nothing is lost, try again later with"
+            f" mbbq-gen run {self.folder} --resume"
+        )
+
+    async def _try_to_submit(self, batch: StoredBatch, path: Path) -> tuple[str | None, PassingError | None]:
+        """The service's id of a batch, or why it is not known whether the service has it."""
+        try:
+            return await self.service.submit(_mark(batch), path), None
+        except PassingError as fault:
+            return None, fault
+        except ProviderError as error:
+            self.ledger.update(batch, "lost", closed_at=_stamp(), reason=str(error))
+            raise
+
+
+_PART: Final = "batch.jsonl.part"
+
+
+class _Part:
+    """The lines of a batch to be, on their way to a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _PART
+        self._stream: BinaryIO | None = None
+        self.keys: list[str] = []
+        self.size = 0
+        self.most_cost = 0.0
+
+    def add(self, key: str, line: bytes, most_cost: float) -> None:
+        """One more request."""
+        if self._stream is None:
+            self._stream = self._path.open("wb")
+        self._stream.write(line)
+        self.keys.append(key)
+        self.size += len(line)
+        self.most_cost += most_cost
+
+    def close(self, path: Path) -> None:
+        """Gives the file its name."""
+        assert self._stream is not None  # a batch has requests
+        self._stream.close()
+        self._path.replace(path)
+
+
+def _file_of(folder: Path, name: str) -> Path:
+    return folder / f"{name}.jsonl"
+
+
+def _mark(batch: StoredBatch) -> BatchMark:
+    return BatchMark(batch.name, batch.record.requests, datetime.fromisoformat(batch.record.planned_at))
+
+
+@contextmanager
+def _one_line(provider: RemoteProvider) -> Iterator[None]:
+    """Turns a failure that may pass into one line."""
+    try:
+        yield
+    except PassingError as fault:
+        raise ProviderError(f"{provider.name}: {fault}; nothing is lost, try again later") from fault

@@ -1,0 +1,139 @@
+"""What a run would ask: questions read, balanced sample taken, option orders decided, every presentation made in turn.
+
+benchmark files ─► instances ─► balanced sample ─► option orders ─► presentations
+
+The plan of a run stores them (`runs.plan`), the estimate of its price only counts them (`runs.estimate`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from mbbq_gen.errors import UsageError
+from mbbq_gen.languages import VariantKind
+from mbbq_gen.presentation import Example, OrderPolicy, options_by_role, plan_orders, present
+from mbbq_gen.records import Instance, Presentation
+from mbbq_gen.resources import Resources, file_digest
+from mbbq_gen.runs.folder import BenchmarkChoice, RunSettings
+from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.wordings import Wordings
+from mbbq_gen.sampling import balanced_sample
+from mbbq_gen.shots import Shot, ShotPool
+
+
+class LoadBenchmark(Protocol):
+    """Reads the questions of one benchmark in some languages and splits."""
+
+    def __call__(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
+        """The questions, in the benchmark's own order."""
+
+
+@dataclass
+class Tally:
+    """What was read: counts and digests of the questions."""
+
+    digests: dict[str, hashlib._Hash] = field(default_factory=dict)
+    """benchmark/split/language → sha256 of its questions."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """benchmark/split/language → how many there are."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Data file → sha256."""
+    _sources: set[str] = field(default_factory=set)
+    """Names of the files that the questions of the benchmark at hand come from."""
+
+    def watch(
+        self, choice: BenchmarkChoice, instances: Iterable[Instance], step: Callable[[], None]
+    ) -> Iterator[Instance]:
+        """The same questions, counted."""
+        for instance in instances:
+            group = f"{instance.benchmark}/{instance.split}/{instance.language}"
+            self.digests.setdefault(group, hashlib.sha256()).update(instance.model_dump_json().encode() + b"\n")
+            self.counts[group] = self.counts.get(group, 0) + 1
+            source = instance.metadata.get("source_row")
+            if isinstance(source, dict):
+                self._sources.add(str(source.get("file")))
+            step()
+            yield instance
+        self.files |= _data_digests(choice, self._sources)
+        self._sources.clear()
+
+
+@dataclass
+class Draft:
+    """The presentations of a run, not yet stored."""
+
+    settings: RunSettings
+    resources: Resources
+    load: LoadBenchmark
+    step: Callable[[], None] = lambda: None
+    """Called for every question read and every presentation made."""
+
+    def __post_init__(self) -> None:
+        """Raises as `Wordings` does, where a wording can't be had."""
+        self._wordings = Wordings(self.settings, self.resources)
+        self._shots: dict[str, list[Shot]] = {}
+
+    @property
+    def kinds(self) -> dict[str, VariantKind]:
+        """Id of each wording → what kind of request it is."""
+        return self._wordings.kinds()
+
+    def read(self, store: RunStore) -> Tally:
+        """Stores the questions to be asked, and those that serve as examples, in an empty store.
+
+        Raises:
+            UsageError: where the selection is empty.
+            MbbqGenError: whatever the benchmark's reader finds wrong.
+        """
+        tally = Tally(files=self._wordings.files())
+        for choice in self.settings.benchmarks:
+            questions = self.load(choice, self.settings.languages, self.settings.splits)
+            store.add_instances(tally.watch(choice, questions, self.step))
+        if not tally.counts:
+            raise UsageError("no question fits the benchmark, languages and splits that were given")
+        self._shots = self._choose_shots(store)
+        if self.settings.sample is not None:
+            asked = balanced_sample(store.outlines(), self.settings.sample, self.settings.seed)
+            store.keep_only(asked, {shot.key for key in asked for shot in self._shots.get(key, ())})
+        return tally
+
+    def _choose_shots(self, store: RunStore) -> dict[str, list[Shot]]:
+        """Question → its solved examples, out of all questions that were read, asked or not."""
+        if not self.settings.shots:
+            return {}
+        pool = ShotPool(store.outlines(), self.settings.seed)
+        return {outline.key: pool.choose(outline, self.settings.shots) for outline in store.outlines()}
+
+    def presentations(self, store: RunStore) -> Iterator[Presentation]:
+        """What would be sent for the questions that `read` stored, question by question."""
+        policy: OrderPolicy = self.settings.order  # type: ignore[assignment]
+        orders = plan_orders(policy, store.outlines(), self.settings.seed)
+        for instance in store.instances():
+            examples = [_example(shot, store) for shot in self._shots.get(instance.key, ())]
+            for number, setting in enumerate(self._wordings.settings_of(instance)):
+                for order in orders.orders(instance, number):
+                    self.step()
+                    yield present(instance, setting, order, examples)
+
+
+def _example(shot: Shot, store: RunStore) -> Example:
+    """A solved example with its question."""
+    instance = store.instance(shot.key)
+    options = options_by_role(instance)
+    return Example(instance, tuple(options[role] for role in shot.role_order))
+
+
+def _data_digests(choice: BenchmarkChoice, names: Iterable[str]) -> dict[str, str]:
+    """benchmark/file → sha256 of the data files that questions came from."""
+    if choice.data is None:
+        return {}
+    given = Path(choice.data)
+    if given.is_file():
+        own = [given, *([Path(choice.field_map)] if choice.field_map else [])]
+        return {f"{choice.name}/{path.name}": file_digest(path) for path in own}
+    found = ((name, min(given.rglob(name), default=None)) for name in sorted(names))
+    return {f"{choice.name}/{name}": file_digest(path) for name, path in found if path is not None}

@@ -1,0 +1,201 @@
+"""What a run would take: different requests, tokens in and out, hours at given limits; nothing is stored or asked.
+
+Characters are counted in every request. Tokens are counted in a random part of the requests of each language and
+wording, so that half a million of them take no longer than a thousand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from mbbq_gen.languages import VariantKind
+from mbbq_gen.providers.prices import MILLION, Price
+from mbbq_gen.providers.tokens import MESSAGE_TOKENS, TokenCounter
+from mbbq_gen.records import Presentation, Record
+from mbbq_gen.runs.store import RunStore
+
+COUNTED: Final = 60
+"""Requests of each language and wording whose tokens are counted."""
+OUTPUT_TOKENS: Final[Mapping[VariantKind, int]] = {
+    "single_letter": 2,
+    "letters": 6,
+    "published": 10,
+    "polite": 25,
+    "bare": 40,
+    "reasoned": 150,
+}
+"""Kind of wording → tokens of an answer, assumed; a run made first tells better (`measured_outputs`)."""
+OutputSource = Literal["assumed", "measured"]
+
+
+class GroupEstimate(Record):
+    """What the requests of one language and wording take."""
+
+    language: str
+    variant: str
+    requests: int
+    input_tokens: int
+    output_tokens: int
+
+
+class TokenEstimate(Record):
+    """What a run would take."""
+
+    questions: int
+    presentations: int
+    requests: int
+    """Different ones: what is asked twice is sent once."""
+    input_tokens: int
+    output_tokens: int
+    most_output_tokens: int | None
+    """If every answer were as long as the longest allowed; None where no limit is known."""
+    tokenizer: str
+    """What counted the tokens of the questions."""
+    exact: bool
+    """Whether it is the model's own tokenizer."""
+    outputs: OutputSource
+    """Where the length of the answers comes from."""
+    groups: tuple[GroupEstimate, ...]
+
+
+@dataclass
+class _Group:
+    """The requests of one language and wording."""
+
+    requests: int = 0
+    characters: int = 0
+    kept: list[tuple[bytes, str]] = field(default_factory=list)
+    """A heap of COUNTED random ones: digest with every bit turned (so that the largest leaves first), and text."""
+
+    def add(self, digest: bytes, text: str) -> None:
+        self.requests += 1
+        self.characters += len(text)
+        entry = (bytes(255 - byte for byte in digest), text)
+        if len(self.kept) < COUNTED:
+            heapq.heappush(self.kept, entry)
+        elif entry > self.kept[0]:
+            heapq.heapreplace(self.kept, entry)
+
+    def tokens(self, counter: TokenCounter, messages: int) -> int:
+        """Of all requests, with so many messages in each."""
+        counted = sum(counter.count(text) for _, text in self.kept)
+        characters = sum(len(text) for _, text in self.kept)
+        texts = counted * self.characters / characters if characters else 0
+        return round(texts + self.requests * (messages + 1) * MESSAGE_TOKENS)
+
+
+def estimate(
+    presentations: Iterable[Presentation],
+    counter: TokenCounter,
+    kinds: Mapping[str, VariantKind],
+    measured: Mapping[str, float] | None = None,
+    *,
+    longest: int | None = None,
+) -> TokenEstimate:
+    """What asking these takes.
+
+    Args:
+        presentations: what would be sent.
+        counter: counts the tokens of a text.
+        kinds: wording → its kind, which the length of its answers is assumed from.
+        measured: wording → tokens of an answer in an earlier run; wordings that it lacks are assumed.
+        longest: the most tokens of an answer, or None.
+    """
+    outputs = {variant: float(OUTPUT_TOKENS[kind]) for variant, kind in kinds.items()} | dict(measured or {})
+    groups: dict[tuple[str, str], _Group] = {}
+    seen: set[bytes] = set()
+    questions: set[str] = set()
+    shown, turns = 0, 1
+    for presentation in presentations:
+        shown += 1
+        questions.add(presentation.instance_key)
+        text = "\n".join(message.content for message in presentation.messages)
+        digest = hashlib.blake2b(text.encode(), digest_size=12).digest()
+        if digest in seen:
+            continue
+        seen.add(digest)
+        turns = len(presentation.messages)
+        groups.setdefault((presentation.language, presentation.variant), _Group()).add(digest, text)
+    parts = [
+        GroupEstimate(
+            language=language,
+            variant=variant,
+            requests=group.requests,
+            input_tokens=group.tokens(counter, turns),
+            output_tokens=round(group.requests * min(outputs[variant], longest or outputs[variant])),
+        )
+        for (language, variant), group in sorted(groups.items())
+    ]
+    return TokenEstimate(
+        questions=len(questions),
+        presentations=shown,
+        requests=len(seen),
+        input_tokens=sum(part.input_tokens for part in parts),
+        output_tokens=sum(part.output_tokens for part in parts),
+        most_output_tokens=None if longest is None else len(seen) * longest,
+        tokenizer=counter.name,
+        exact=counter.exact,
+        outputs="measured" if measured and kinds.keys() <= measured.keys() else "assumed",
+        groups=tuple(parts),
+    )
+
+
+def measured_outputs(store: RunStore) -> dict[str, float]:
+    """Wording → tokens of an answer on average, reasoning included, in the answers that a run has so far."""
+    rows = store.query(
+        "SELECT json_extract(p.record, '$.variant') AS variant, avg(json_extract(r.record, '$.usage.output_tokens'))"
+        " AS mean FROM presentations p JOIN responses r ON r.request_key = p.request_key WHERE r.is_error = 0"
+        " GROUP BY variant HAVING mean IS NOT NULL"
+    )
+    return {str(variant): float(mean) for variant, mean in rows}
+
+
+class Cost(Record):
+    """What a run would cost, in US dollars."""
+
+    online: float
+    online_at_most: float | None
+    """If every answer were as long as the longest allowed."""
+    batch: float | None
+    """Through the batch API; None where its price is unknown or there is none."""
+    batch_at_most: float | None
+
+
+def cost_estimate(price: Price, input_tokens: float, output_tokens: float, most_output: float | None) -> Cost:
+    """What so many tokens cost."""
+
+    def dollars(read: float | None, written: float | None, output: float | None) -> float | None:
+        if read is None or written is None or output is None:
+            return None
+        return (input_tokens * read + output * written) / MILLION
+
+    online = dollars(price.input, price.output, output_tokens)
+    assert online is not None  # a price has both
+    return Cost(
+        online=online,
+        online_at_most=dollars(price.input, price.output, most_output),
+        batch=dollars(price.batch_input, price.batch_output, output_tokens),
+        batch_at_most=dollars(price.batch_input, price.batch_output, most_output),
+    )
+
+
+class Duration(Record):
+    """How long asking one by one takes at the service's limits."""
+
+    hours: float
+    limit: Literal["requests a minute", "tokens a minute"]
+    """Which of the limits it is that takes so long."""
+
+
+def duration(requests: int, tokens: int, rpm: float | None, tpm: float | None) -> Duration | None:
+    """The time at so many requests and tokens a minute; None where no limit is known."""
+    times: list[Duration] = []
+    if rpm:
+        times.append(Duration(hours=requests / rpm / 60, limit="requests a minute"))
+    if tpm:
+        times.append(Duration(hours=tokens / tpm / 60, limit="tokens a minute"))
+    return max(times, key=lambda time: time.hours, default=None)

@@ -1,0 +1,166 @@
+"""What a run would take and cost, and what a smaller one would: everything to know before anything is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+from mbbq_gen.errors import UsageError
+from mbbq_gen.providers.prices import Price
+from mbbq_gen.records import Record
+from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate, cost_estimate, duration
+from mbbq_gen.runs.folder import RunSettings
+from mbbq_gen.runs.store import RunStore
+from mbbq_gen.sampling import Outline, balanced_sample
+from mbbq_gen.statistics.power import Question, VarianceAssumptions, half_width, power_table
+
+SAMPLE_SIZES: Final = (50, 100, 250, 500, 1000, 2000, 5000)
+"""Questions for each language and split; those that a benchmark has more of are looked at."""
+
+
+class SampleForecast(Record):
+    """What a balanced sample would cost, and how much it would tell."""
+
+    benchmark: str
+    questions: int
+    """For each language and split."""
+    is_all: bool
+    """Whether that is all there are in the selection."""
+    requests: int
+    cost: Cost | None
+    half_widths: dict[Question, float] | None
+    """Half of a 95 % interval of the bias in ambiguous contexts; None where there are too few templates."""
+
+
+class Forecast(Record):
+    """What a run would take and cost."""
+
+    schema_version: Literal["mbbq-gen.plan/1"] = "mbbq-gen.plan/1"
+    model: str
+    base_url: str | None
+    """The server that would be asked; None where there is none, or it is the service's own."""
+    settings: RunSettings
+    tokens: TokenEstimate
+    price: Price | None
+    """None where no table tells it."""
+    cost: Cost | None
+    duration: Duration | None
+    """Asking one by one; None where no limit was given."""
+    samples: tuple[SampleForecast, ...]
+    assumptions: VarianceAssumptions
+    """What the widths of the intervals are computed from."""
+    notes: tuple[str, ...]
+    """What every reader of these numbers has to know."""
+
+
+def forecast(
+    store: RunStore,
+    settings: RunSettings,
+    tokens: TokenEstimate,
+    price: Price | None,
+    *,
+    base_url: str | None,
+    limits: tuple[float | None, float | None],
+    assumptions: VarianceAssumptions,
+) -> Forecast:
+    """The forecast for a draft whose questions are in `store`; `limits` are requests and tokens a minute."""
+    cost = None
+    if price is not None:
+        cost = cost_estimate(price, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens)
+    return Forecast(
+        model=settings.model,
+        base_url=base_url,
+        settings=settings,
+        tokens=tokens,
+        price=price,
+        cost=cost,
+        duration=duration(tokens.requests, tokens.input_tokens + tokens.output_tokens, *limits),
+        samples=tuple(_samples(list(store.outlines()), settings, tokens, price, assumptions)),
+        assumptions=assumptions,
+        notes=tuple(_notes(settings, tokens, price, base_url)),
+    )
+
+
+def _samples(
+    outlines: list[Outline],
+    settings: RunSettings,
+    tokens: TokenEstimate,
+    price: Price | None,
+    assumptions: VarianceAssumptions,
+) -> Iterator[SampleForecast]:
+    """Sample after sample of each benchmark, smallest first."""
+    wordings = len(settings.variants) * len(settings.label_styles)
+    shown = tokens.presentations / tokens.questions
+    for benchmark in dict.fromkeys(outline.benchmark for outline in outlines):
+        cells = _cells(outline for outline in outlines if outline.benchmark == benchmark)
+        largest = max(cells, key=len)
+        sizes = [size for size in SAMPLE_SIZES if size < len(largest)]
+        for size in [*sizes, len(largest)]:
+            asked = sum(min(size, len(cell)) for cell in cells)
+            part = asked * shown / tokens.presentations
+            chosen = balanced_sample(largest, size, settings.seed)
+            yield SampleForecast(
+                benchmark=benchmark,
+                questions=size,
+                is_all=size == len(largest),
+                requests=round(tokens.requests * part),
+                cost=None if price is None else _part_of(tokens, price, part),
+                half_widths=_half_widths(
+                    [outline for outline in largest if outline.key in chosen],
+                    wordings=wordings,
+                    orders=shown / wordings,
+                    assumptions=assumptions,
+                ),
+            )
+
+
+def _cells(outlines: Iterable[Outline]) -> list[list[Outline]]:
+    """The questions of each language and split."""
+    cells: dict[tuple[str, str], list[Outline]] = {}
+    for outline in outlines:
+        cells.setdefault((outline.language, outline.split), []).append(outline)
+    return list(cells.values())
+
+
+def _part_of(tokens: TokenEstimate, price: Price, part: float) -> Cost:
+    most = None if tokens.most_output_tokens is None else tokens.most_output_tokens * part
+    return cost_estimate(price, tokens.input_tokens * part, tokens.output_tokens * part, most)
+
+
+def _half_widths(
+    asked: list[Outline], *, wordings: int, orders: float, assumptions: VarianceAssumptions
+) -> dict[Question, float] | None:
+    """Half the width of the intervals that these questions would give; None where they come from too few templates."""
+    counts = Counter(outline.template_id for outline in asked if outline.condition == "ambiguous").values()
+    templates, total = len(counts), sum(counts)
+    effective = total**2 / sum(count**2 for count in counts) if total else 0.0
+    try:
+        table = power_table(
+            asked[0].benchmark,
+            templates,
+            wordings,
+            questions=total * orders / max(templates, 1),
+            effective_share=effective / max(templates, 1),
+            assumptions=assumptions,
+        )
+    except UsageError:
+        return None
+    return {entry.question: half_width(entry.standard_error, effective) for entry in table.detectable}
+
+
+def _notes(settings: RunSettings, tokens: TokenEstimate, price: Price | None, base_url: str | None) -> Iterator[str]:
+    if price is None:
+        where = f" at {base_url}" if base_url else ""
+        yield f"no price is known for {settings.model}{where}: nothing is guessed; give it with --price-file"
+    else:
+        yield f"price as of {price.date.isoformat()}" + (f": {price.note}" if price.note else "")
+        if not price.has_batch:
+            yield "the price of batches is not known, or there are none"
+    if not tokens.exact:
+        yield "questions: tokens are estimated from the characters, mostly within a tenth for OpenAI's newer models"
+    if tokens.outputs == "assumed":
+        yield (
+            "answers: lengths are assumed, and reasoning comes on top; make a small run first (--sample 20) and give it"
+            " with --from RUN"
+        )

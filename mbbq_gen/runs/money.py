@@ -1,0 +1,108 @@
+"""What a run has cost so far: the tokens of its stored responses, times the price of who gave them."""
+
+from __future__ import annotations
+
+from mbbq_gen.providers.prices import Price, PriceTable, cost_of, price_of
+from mbbq_gen.records import Record, Usage
+from mbbq_gen.runs.store import RunStore
+
+_TOTALS = """
+SELECT json_extract(record, '$.model') AS model, json_extract(record, '$.batch') IS NOT NULL AS batched,
+  coalesce(json_extract(record, '$.from_cache'), 0) AS cached, count(*),
+  total(json_extract(record, '$.usage.input_tokens')), total(json_extract(record, '$.usage.output_tokens')),
+  total(json_extract(record, '$.usage.reasoning_tokens')), total(json_extract(record, '$.usage.cached_input_tokens')),
+  count(*) FILTER (WHERE is_error = 0 AND (json_extract(record, '$.usage.input_tokens') IS NULL
+    OR json_extract(record, '$.usage.output_tokens') IS NULL))
+FROM responses GROUP BY model, batched, cached ORDER BY model, batched, cached
+"""
+
+
+class Spending(Record):
+    """What the answers of one model, asked in one way, took and cost."""
+
+    model: str | None
+    """The name under which the model or server answered; None where it gave none."""
+    batch: bool
+    """Whether they came in batches."""
+    from_cache: bool
+    """Whether they were copied from an earlier run, and so cost nothing here."""
+    responses: int
+    """Answers, and failures that were recorded."""
+    input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    cached_input_tokens: int
+    without_usage: int
+    """Answers whose tokens nobody counted; the cost leaves them out."""
+    cost: float | None
+    """In US dollars; None where no price is known."""
+    price: Price | None
+    """The price that was used."""
+
+
+class Bill(Record):
+    """What a run has cost so far."""
+
+    lines: tuple[Spending, ...]
+    """One for each model and way of asking."""
+
+    @property
+    def total(self) -> float | None:
+        """In US dollars; None where a line of it has no price. A run without answers has cost nothing."""
+        costs = [line.cost for line in self.lines]
+        return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
+
+    @property
+    def known(self) -> float:
+        """The part of it whose price is known, in US dollars."""
+        return sum(line.cost or 0.0 for line in self.lines)
+
+    @property
+    def without_usage(self) -> int:
+        """Answers whose tokens nobody counted."""
+        return sum(line.without_usage for line in self.lines if not line.from_cache)
+
+
+def bill_of(store: RunStore, kind: str, model: str, table: PriceTable, base_url: str | None = None) -> Bill:
+    """What the stored responses of a run took and cost.
+
+    Args:
+        store: the run.
+        kind: the kind of provider that was asked.
+        model: the model that was asked for: its price holds where the name in the answer has none.
+        table: the prices.
+        base_url: the server that was asked; None for the service's own.
+    """
+    lines = []
+    for served, batched, cached, responses, read, written, reasoning, reused, uncounted in store.query(_TOTALS):
+        price = price_of(kind, served, table, base_url=base_url) if served else None
+        price = price or price_of(kind, model, table, base_url=base_url)
+        usage = Usage(input_tokens=int(read), output_tokens=int(written), cached_input_tokens=int(reused))
+        lines.append(
+            Spending(
+                model=served,
+                batch=bool(batched),
+                from_cache=bool(cached),
+                responses=responses,
+                input_tokens=int(read),
+                output_tokens=int(written),
+                reasoning_tokens=int(reasoning),
+                cached_input_tokens=int(reused),
+                without_usage=uncounted,
+                cost=_cost(usage, price, batch=bool(batched), free=bool(cached)),
+                price=price,
+            )
+        )
+    return Bill(lines=tuple(lines))
+
+
+def _cost(usage: Usage, price: Price | None, *, batch: bool, free: bool) -> float | None:
+    """What tokens cost: nothing where they were not bought, or where there are none."""
+    if free or not (usage.input_tokens or usage.output_tokens):
+        return 0.0
+    return None if price is None else cost_of(usage, price, batch)
+
+
+def spent(store: RunStore, kind: str, model: str, table: PriceTable, base_url: str | None = None) -> float:
+    """What a run has cost so far, in US dollars, as far as prices and tokens are known."""
+    return bill_of(store, kind, model, table, base_url).known

@@ -1,0 +1,203 @@
+"""How a run stands, read from its folder alone: what is done, what failed and why, what it cost, how long it takes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+from mbbq_gen.providers.prices import PriceTable
+from mbbq_gen.providers.registry import parse_name
+from mbbq_gen.records import Record
+from mbbq_gen.runs.batch_ledger import BatchLedger, BatchState, StoredBatch
+from mbbq_gen.runs.folder import Manifest
+from mbbq_gen.runs.money import Bill, bill_of
+from mbbq_gen.runs.store import RunStore
+
+_WINDOW: Final = 300.0
+"""Seconds before the last answer over which the rate is taken."""
+_ENOUGH: Final = 10
+"""Answers that tell a rate."""
+_RECENT: Final = 120.0
+"""Seconds without an answer after which a run does not count as being asked."""
+_STATUS: Final = re.compile(r"\((\d{3})\)")
+"""How the line of a failure ends where a service answered with a status."""
+_KINDS: Final = (
+    ("timeout", re.compile(r"timed? ?out|timeout|took longer", re.IGNORECASE)),
+    ("connection", re.compile(r"connect|connection|reset|broke|closed", re.IGNORECASE)),
+    ("malformed answer", re.compile(r"not JSON|no answer|without a choice|no message", re.IGNORECASE)),
+    ("batch", re.compile(r"\bbatch", re.IGNORECASE)),
+)
+
+
+class BatchLine(Record):
+    """A batch, as lists show it."""
+
+    name: str
+    state: BatchState
+    service_id: str | None
+    service_state: str | None
+    requests: int
+    done: int | None
+    failed: int | None
+    answered: int | None
+    """Answers that were stored from it; None until it is collected."""
+    missing: int | None
+    cancelled: bool
+    planned_at: str
+    closed_at: str | None
+    reason: str | None
+
+
+class RunStatus(Record):
+    """How a run stands."""
+
+    schema_version: Literal["mbbq-gen.status/1"] = "mbbq-gen.status/1"
+    run: str
+    model: str
+    requests: int
+    answered: int
+    failed: int
+    never_asked: int
+    in_batches: int
+    """Requests that batches on their way may still answer."""
+    failures: dict[str, int]
+    """Kind of failure → how many, most first."""
+    filtered: int
+    """Answers that the service's filters blocked."""
+    truncated: int
+    """Answers that were cut off at the longest allowed length."""
+    bill: Bill
+    cost: float | None
+    """In US dollars, of all answers so far; None where no price is known."""
+    expected_cost: float | None
+    """Of the whole run, if what is left costs as much a request as what is done; None where nothing is known."""
+    first_at: str | None
+    last_at: str | None
+    """When the first and the last response came, ISO 8601, UTC."""
+    per_minute: float | None
+    """Answers a minute in the last minutes of asking one by one; None where there were none."""
+    is_asked: bool
+    """Whether answers came in just now."""
+    seconds_left: float | None
+    """At that rate, for what is in no batch; None where it is not being asked."""
+    batches: tuple[BatchLine, ...]
+
+
+def run_status(
+    store: RunStore,
+    manifest: Manifest,
+    path: str,
+    table: PriceTable,
+    base_url: str | None,
+    *,
+    now: datetime | None = None,
+) -> RunStatus:
+    """How a run stands.
+
+    Args:
+        store: the run's; may be in use by another process.
+        manifest: the run's.
+        path: the run's folder, as it was named.
+        table: the prices.
+        base_url: the server that is asked; None for the service's own, or none.
+        now: the time; None for the clock's.
+    """
+    kind, model = parse_name(manifest.settings.model)
+    progress, ledger = store.progress(), BatchLedger(store)
+    batches = ledger.batches()
+    held = sum(batch.record.requests for batch in batches if batch.is_open)
+    bill = bill_of(store, kind, model, table, base_url)
+    first, last, rate = _pace(store)
+    recent = last is not None and ((now or datetime.now(UTC)) - last).total_seconds() <= _RECENT
+    waiting = max(progress.pending - held, 0)
+    (filtered, truncated) = _cut_short(store)
+    return RunStatus(
+        run=path,
+        model=manifest.settings.model,
+        requests=progress.requests,
+        answered=progress.answered,
+        failed=progress.failed,
+        never_asked=max(progress.pending - progress.failed - held, 0),
+        in_batches=held,
+        failures=_failures(store),
+        filtered=filtered,
+        truncated=truncated,
+        bill=bill,
+        cost=bill.total,
+        expected_cost=_expected(bill, progress.answered, progress.requests),
+        first_at=None if first is None else first.isoformat(),
+        last_at=None if last is None else last.isoformat(),
+        per_minute=None if rate is None else rate * 60,
+        is_asked=recent,
+        seconds_left=waiting / rate if rate and recent and waiting else None,
+        batches=tuple(batch_lines(batches)),
+    )
+
+
+def batch_lines(batches: Iterable[StoredBatch]) -> list[BatchLine]:
+    """The batches, as lists show them."""
+    return [
+        BatchLine(
+            name=batch.name,
+            state=batch.state,
+            service_id=batch.service_id,
+            **batch.record.model_dump(include=set(BatchLine.model_fields) - {"name", "state", "service_id"}),
+        )
+        for batch in batches
+    ]
+
+
+def failure_kind(error: str) -> str:
+    """What kind of failure a recorded line is about: an HTTP status, or a word."""
+    if found := _STATUS.findall(error):
+        return f"HTTP {found[-1]}"
+    return next((kind for kind, pattern in _KINDS if pattern.search(error)), "other")
+
+
+def _failures(store: RunStore) -> dict[str, int]:
+    rows = store.query("SELECT json_extract(record, '$.error'), count(*) FROM responses WHERE is_error = 1 GROUP BY 1")
+    counts: Counter[str] = Counter()
+    for error, count in rows:
+        counts[failure_kind(str(error))] += count
+    return dict(counts.most_common())
+
+
+def _cut_short(store: RunStore) -> tuple[int, int]:
+    """How many answers were filtered, and how many truncated."""
+    reason = "json_extract(record, '$.finish_reason')"
+    (filtered, truncated) = store.query(
+        f"SELECT count(*) FILTER (WHERE {reason} = 'content_filter'), count(*) FILTER (WHERE {reason} = 'length')"
+        " FROM responses WHERE is_error = 0"
+    ).fetchone()
+    return int(filtered), int(truncated)
+
+
+def _pace(store: RunStore) -> tuple[datetime | None, datetime | None, float | None]:
+    """When the first and the last response came, and how many a second came one by one in the minutes before it."""
+    asked = "json_extract(record, '$.batch') IS NULL AND NOT coalesce(json_extract(record, '$.from_cache'), 0)"
+    first, last = store.query("SELECT min(received_at), max(received_at) FROM responses").fetchone()
+    if first is None:
+        return None, None, None
+    (latest,) = store.query(f"SELECT max(received_at) FROM responses WHERE {asked}").fetchone()
+    rate = None
+    if latest is not None:
+        since = datetime.fromtimestamp(datetime.fromisoformat(latest).timestamp() - _WINDOW, UTC)
+        earliest, count = store.query(
+            f"SELECT min(received_at), count(*) FROM responses WHERE {asked} AND received_at >= ?",
+            (since.isoformat(timespec="milliseconds"),),
+        ).fetchone()
+        seconds = (datetime.fromisoformat(latest) - datetime.fromisoformat(earliest)).total_seconds()
+        rate = (count - 1) / seconds if count >= _ENOUGH and seconds > 0 else None
+    return datetime.fromisoformat(first), datetime.fromisoformat(last), rate
+
+
+def _expected(bill: Bill, answered: int, requests: int) -> float | None:
+    """The cost of the whole run, from that of the answers that were paid for."""
+    paid = sum(line.responses for line in bill.lines if not line.from_cache)
+    total = bill.total
+    if total is None or not paid or not answered:
+        return None
+    return total + total / paid * (requests - answered)

@@ -1,0 +1,64 @@
+"""What the tests of models behind an API share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from mbbq_gen.providers.registry import open_provider
+from mbbq_gen.providers.remote.base import RemoteProvider
+from mbbq_gen.records import Message, Request, Response
+from tests.providers_support import make_request
+
+KEY = "sk-test-0123456789abcdef"
+"""A key that must turn up nowhere."""
+
+
+def requests(count: int, start: int = 0) -> list[Request]:
+    """Different requests, each with a key of its own."""
+    return [
+        make_request(presentation_id=f"p{number}", text=f"Question {number}: who forgets things?").model_copy(
+            update={"request_key": f"{number:064d}"}
+        )
+        for number in range(start, start + count)
+    ]
+
+
+def provider(name: str, **options: Any) -> RemoteProvider:
+    """A provider of a model behind an API."""
+    found = open_provider(name, options)
+    assert isinstance(found, RemoteProvider)
+    return found
+
+
+def ask(asked: RemoteProvider, wanted: Iterable[Request], notices: list[str] | None = None) -> list[Response]:
+    """All that comes back; `notices` takes what is said once."""
+    if notices is not None:
+        asked.on_notice = notices.append
+
+    async def gather() -> list[Response]:
+        try:
+            async with aclosing(asked.generate(wanted)) as responses:
+                return [response async for response in responses]
+        finally:
+            await asked.aclose()
+
+    return asyncio.run(gather())
+
+
+def conversation(request: Request) -> list[tuple[str, str]]:
+    """A request's messages as the fake server's counts know them."""
+    return [(message.role, message.content) for message in request.messages]
+
+
+def with_system(text: str, system: str) -> Request:
+    """A request with a system message."""
+    return make_request(messages=(Message(role="system", content=system), Message(role="user", content=text)))
+
+
+def without_keys(environment: Mapping[str, str]) -> list[str]:
+    """The variables of an environment that would reach a provider."""
+    marks = ("_API_KEY", "_BASE_URL", "AZURE_OPENAI", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_")
+    return [name for name in environment if any(mark in name for mark in marks)]

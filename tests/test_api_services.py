@@ -1,0 +1,245 @@
+"""`anthropic:`, `gemini:` and `http:` over real sockets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.errors import DataError, ProviderError, UsageError
+from mbbq_gen.providers.http_api import fill_in, look_up
+from mbbq_gen.providers.remote.base import RemoteProvider
+from mbbq_gen.records import Response
+from tests.api_support import KEY, ask, provider, requests, with_system, without_keys
+from tests.fake_servers import FakeServer, fake, fake_server
+
+__all__ = ["fake"]
+
+KINDS = ("anthropic", "gemini", "http")
+DESCRIPTION = """
+url = "{address}/chat/completions"
+{key}
+[headers]
+Authorization = "Bearer {{key}}"
+[body]
+model = "{{model}}"
+messages = "{{messages}}"
+temperature = "{{temperature}}"
+max_tokens = "{{max_new_tokens}}"
+[answer]
+text = "choices.0.message.content"
+finish_reason = "choices.0.finish_reason"
+refusal = "choices.0.message.refusal"
+model = "model"
+input_tokens = "usage.prompt_tokens"
+output_tokens = "usage.completion_tokens"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "SOME_API_KEY"):
+        monkeypatch.setenv(name, KEY)
+
+
+def opened(kind: str, server: FakeServer, folder: Path, **options: Any) -> RemoteProvider:
+    """A provider of that kind that asks the fake server."""
+    if kind != "http":
+        return provider(f"{kind}:fake", base_url=server.root, **options)
+    path = folder / "endpoint.toml"
+    text = DESCRIPTION.format(address=server.openai, key='key = "SOME_API_KEY"\nmodel = "fake"')
+    path.write_text(text, encoding="utf-8")
+    return provider(f"http:{path}", **options)
+
+
+def one(kind: str, server: FakeServer, folder: Path, **options: Any) -> Response:
+    (response,) = ask(opened(kind, server, folder, **options), requests(1))
+    return response
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_comes_back(kind: str, fake: FakeServer, tmp_path: Path) -> None:
+    wanted = requests(40)
+    asked = opened(kind, fake, tmp_path)
+    asked.check_access()
+    responses = ask(asked, wanted)
+    assert sorted(response.request_key for response in responses) == [request.request_key for request in wanted]
+    assert {(response.text, response.finish_reason, response.error) for response in responses} == {("A", "stop", None)}
+    assert all(response.usage.input_tokens and response.usage.output_tokens for response in responses)
+    assert {response.model for response in responses} == {"fake"}
+    assert fake.stats().paid_again == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("verdict", ["filtered_prompt", "filtered_answer"])
+def test_filters(kind: str, verdict: str, tmp_path: Path) -> None:
+    with fake_server({"content": {verdict: 1.0}}) as server:
+        response = one(kind, server, tmp_path)
+    assert (response.finish_reason, response.error) == ("content_filter", None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_empty_answers(kind: str, tmp_path: Path) -> None:
+    notices: list[str] = []
+    with fake_server({"content": {"empty": 1.0}}) as server:
+        responses = ask(opened(kind, server, tmp_path, max_new_tokens=77), requests(3), notices)
+    assert {(response.text, response.finish_reason) for response in responses} == {("", "length")}
+    assert len(notices) == 1
+    assert "(now 77)" in notices[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_faults_together(kind: str, tmp_path: Path) -> None:
+    faults = {"rate_limited": 0.2, "retry_after_s": 0.2, "drop": 0.1, "cut": 0.1, "malformed": 0.1, "server_error": 0.1}
+    with fake_server({"faults": {**faults, "most_per_request": 2}}) as server:
+        responses = ask(opened(kind, server, tmp_path, concurrency=30), requests(30))
+        stats = server.stats()
+    assert [response.error for response in responses if response.error] == []
+    assert len(responses) == 30
+    assert stats.too_early == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("access", "words"),
+    [
+        ({"key": "sk-another-key-000000"}, "refuses the key in [A-Z]+_API_KEY: "),
+        ({"models": ["fake-large"]}, "no such model at "),
+        ({"quota": 0}, "nothing left to spend at "),
+    ],
+)
+def test_what_no_retry_mends(kind: str, access: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with fake_server({"access": access}) as server:
+        with pytest.raises(ProviderError, match=words) as caught:
+            ask(opened(kind, server, tmp_path), requests(20))
+        assert server.stats().requests <= 1
+    assert KEY not in str(caught.value)
+
+
+def test_keys_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "SOME_API_KEY"):
+        monkeypatch.delenv(name)
+    path = tmp_path / "e.toml"
+    path.write_text(DESCRIPTION.format(address="http://127.0.0.1:1", key='key = "SOME_API_KEY"'), encoding="utf-8")
+    for name, variable in (
+        ("anthropic:m", "ANTHROPIC_API_KEY"),
+        ("gemini:m", "GEMINI_API_KEY"),
+        (f"http:{path}", "SOME_API_KEY"),
+    ):
+        with pytest.raises(UsageError, match=f"no key; set {variable}"):
+            provider(name).check_access()
+
+
+def test_the_body_of_anthropic() -> None:
+    asked = provider("anthropic:m", max_new_tokens=2000, thinking_tokens=1024)
+    assert asked.body_of(with_system("Who?", "Be brief.")) == {
+        "model": "m",
+        "max_tokens": 2000,
+        "messages": [{"role": "user", "content": "Who?"}],
+        "system": "Be brief.",
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+    }
+    headers = {name.lower() for name in asked.endpoint.headers}
+    assert {"x-api-key", "anthropic-version"} <= headers
+
+
+def test_the_body_of_gemini() -> None:
+    asked = provider("gemini:m", max_new_tokens=20, thinking_tokens=0)
+    assert asked.body_of(with_system("Who?", "Be brief.")) == {
+        "contents": [{"role": "user", "parts": [{"text": "Who?"}]}],
+        "generationConfig": {
+            "maxOutputTokens": 20,
+            "temperature": 0.0,
+            "thinkingConfig": {"thinkingBudget": 0},
+        },
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+    }
+
+
+def test_thinking_is_kept_apart() -> None:
+    message = {
+        "content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "B"}],
+        "stop_reason": "end_turn",
+        "usage": {
+            "input_tokens": 5,
+            "cache_read_input_tokens": 3,
+            "cache_creation_input_tokens": 2,
+            "output_tokens": 9,
+        },
+    }
+    response = provider("anthropic:m").parse("k", message, {})
+    assert (response.text, response.reasoning) == ("B", "Hm.")
+    assert (response.usage.input_tokens, response.usage.cached_input_tokens) == (10, 3)
+    answer = {
+        "candidates": [
+            {"content": {"parts": [{"text": "Hm.", "thought": True}, {"text": "B"}]}, "finishReason": "STOP"}
+        ],
+        "usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 1, "thoughtsTokenCount": 7},
+    }
+    response = provider("gemini:m").parse("k", answer, {})
+    assert (response.text, response.reasoning) == ("B", "Hm.")
+    assert (response.usage.output_tokens, response.usage.reasoning_tokens) == (8, 7)
+
+
+# --- http: the description of an endpoint -----------------------------------------------------------------------------
+
+
+def test_placeholders_keep_their_type() -> None:
+    values = {"n": 5, "prompt": "Hi {n}", "messages": [{"role": "user"}]}
+    template: Any = {"a": "{n}", "b": "n is {n}", "c": ["{messages}"], "d": 1, "e": "{prompt}"}
+    assert fill_in(template, values) == {  # type: ignore[arg-type]
+        "a": 5,
+        "b": "n is 5",
+        "c": [[{"role": "user"}]],
+        "d": 1,
+        "e": "Hi {n}",
+    }
+
+
+def test_places() -> None:
+    value = {"a": [{"b": "x"}], "c": None}
+    assert look_up(value, "a.0.b") == "x"
+    assert look_up(value, "c", "missing") is None
+    assert [look_up(value, place, "missing") for place in ("a.1.b", "a.b", "d", None)] == ["missing"] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("url = 1", "url: "),
+        ('url = "http://h"', "body: Field required"),
+        ('url = "http://h"\n[body]\nx = "{prompt}"', "answer: Field required"),
+        ('url = "http://h"\n[body]\nx = "{question}"\n[answer]\ntext = "t"', "unknown placeholder {question}"),
+        ('url = "http://h"\n[body]\nx = "y"\n[answer]\ntext = "t"', "body: holds no question"),
+        ('url = "http://h"\n[body]\nx = "{prompt}"\n[answer]\ntext = "t"\nwords = "w"', "words: unknown key"),
+        ("url = ", "not TOML"),
+    ],
+)
+def test_a_wrong_description(text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        provider(f"http:{path}")
+    assert str(path) in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_a_missing_description(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="No such file"):
+        provider(f"http:{tmp_path}/none.toml")
+
+
+def test_an_answer_without_text_is_said(fake: FakeServer, tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(
+        f'url = "{fake.openai}/chat/completions"\n[body]\nmodel = "m"\nmessages = "{{messages}}"\n'
+        '[answer]\ntext = "outputs.0"',
+        encoding="utf-8",
+    )
+    (response,) = ask(provider(f"http:{path}", attempts=1), requests(1))
+    assert response.error is not None
+    assert "nothing at outputs.0" in response.error

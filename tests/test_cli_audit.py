@@ -1,0 +1,551 @@
+"""`audit`: the sample, the verdicts and their file, sheets there and back, and the rates that follow."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import json
+import math
+import os
+import re
+import select
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from mbbq_gen.cli.audit_session import Session
+from mbbq_gen.errors import DataError
+from mbbq_gen.report.reading_page import html_sheet
+from mbbq_gen.report.reading_sheet import Entry, csv_sheet, harmless, read_sheet
+from mbbq_gen.runs.audit import (
+    Design,
+    Verdict,
+    allocate,
+    append_verdicts,
+    audit_report,
+    draw_sample,
+    load_verdicts,
+    verdict_on,
+)
+from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.runs.lookup import Reading, answered_readings, readings, stored_readings
+from mbbq_gen.statistics.proportion import proportion, wilson
+from tests.reading_support import call, copy_run, listed, make_run
+
+AT = "2030-01-01T00:00:00+00:00"
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("audit") / "run")
+
+
+@pytest.fixture
+def run(original: Path, tmp_path: Path) -> Path:
+    return copy_run(original, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def entries(original: Path) -> list[Entry]:
+    with RunFolder(original).open_store(read_only=True) as store:
+        versions = {language: store.extractors(language)[0] for language in store.languages()}
+        drawn = draw_sample(readings(store, versions), Design(sample=500)).drawn
+        return [
+            Entry(reading, answered, stored_readings(store, reading.presentation_id)[reading.extractor])
+            for reading, answered in answered_readings(store, drawn)
+        ]
+
+
+def reading(number: int, language: str = "en", option: int | None = 0, rule: str = "cue", **more: Any) -> Reading:
+    fields = {
+        "presentation_id": f"{number:06d}",
+        "instance_key": "k",
+        "language": language,
+        "split": "bias",
+        "category": "age",
+        "variant": "bare",
+        "label_style": "A",
+        "outcome": "no_answer" if option is None else "option",
+        "option": option,
+        "confidence": "high",
+        "rule": rule,
+        "extractor": "1+x",
+    }
+    return Reading(**{**fields, **more})
+
+
+# --- shares ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("holding", "n", "low", "high"),
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_wilson_is_as_published(holding: int, n: int, low: float, high: float) -> None:
+    """The four examples of Newcombe (1998), table I, method 3."""
+    assert wilson(holding / n, n) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0.1, 100)), min_size=1, max_size=50))
+def test_a_share_lies_in_its_interval(counted: list[tuple[bool, float]]) -> None:
+    found = proportion(counted)
+    assert found.value is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low <= found.value <= found.high <= 1
+    assert 0 < found.effective_n <= len(counted) * (1 + 1e-9)
+    equal = proportion([(holds, 7.0) for holds, _ in counted])
+    assert equal.effective_n == pytest.approx(len(counted))
+    assert equal.value == pytest.approx(sum(holds for holds, _ in counted) / len(counted))
+
+
+def test_nothing_counted_is_no_share() -> None:
+    assert proportion([]).value is None
+
+
+# --- the sample ------------------------------------------------------------------------------------------------------
+
+POPULATION = st.lists(
+    st.tuples(st.sampled_from(["en", "tr", "nl"]), st.sampled_from([None, 0, 1]), st.sampled_from("abcdefgh")),
+    min_size=1,
+    max_size=120,
+)
+
+
+@given(rows=POPULATION, size=st.integers(1, 150), seed=st.integers(0, 5))
+def test_a_sample_is_of_the_size_asked_and_of_every_stratum(
+    rows: list[tuple[str, int | None, str]], size: int, seed: int
+) -> None:
+    population = [reading(n, language, option, rule) for n, (language, option, rule) in enumerate(rows)]
+    sample = draw_sample(population, Design(sample=size, seed=seed))
+    ids = [one.presentation_id for one in sample.drawn]
+    assert len(ids) == len(set(ids)) == min(size, len(rows))
+    assert sorted(one for members in sample.strata.values() for one in members) == sorted(population)
+    assert len(sample.strata) <= max(1, size // 2)
+    drawn = Counter(
+        name for name, members in sample.strata.items() for one in members if one.presentation_id in set(ids)
+    )
+    assert set(drawn) == set(sample.strata)
+    assert sample.drawn == draw_sample(list(reversed(population)), Design(sample=size, seed=seed)).drawn
+
+
+def test_rare_strata_are_drawn_more_often_than_their_share() -> None:
+    given_out = allocate({("a",): 900, ("b",): 100, ("c",): 2}, 40)
+    assert given_out == {("a",): 28, ("b",): 10, ("c",): 2} or abs(given_out[("a",)] / given_out[("b",)] - 3) < 0.5
+    assert sum(given_out.values()) == 40
+    assert given_out[("c",)] >= 1
+
+
+def test_answers_without_a_text_are_not_judged() -> None:
+    population = [reading(n, outcome=outcome, option=None) for n, outcome in enumerate(["error", "filtered", "empty"])]
+    assert draw_sample(population, Design()).drawn == ()
+
+
+# --- verdicts --------------------------------------------------------------------------------------------------------
+
+
+def test_verdicts_are_kept_and_the_last_counts(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    assert load_verdicts(path) == {}
+    first, second = verdict_on(reading(1), AT, right=0), verdict_on(reading(1), AT, right=None, note="neither")
+    append_verdicts(path, [first])
+    append_verdicts(path, [second, verdict_on(reading(2), AT, right=None, right_known=False)])
+    found = load_verdicts(path)
+    assert found["000001"] == second
+    assert [found[name].agrees for name in sorted(found)] == [False, False]
+    assert len(path.read_text().splitlines()) == 3
+
+
+def test_a_verdict_cut_off_by_a_crash_costs_itself_alone(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    append_verdicts(path, [verdict_on(reading(1), AT, right=0)])
+    with path.open("a") as stream:
+        stream.write('{"presentation_id": "0000')
+    assert set(load_verdicts(path)) == {"000001"}
+    append_verdicts(path, [verdict_on(reading(2), AT, right=0)])
+    with pytest.raises(DataError, match=r"audit\.jsonl:2: .*mend or delete the line"):
+        load_verdicts(path)
+
+
+def test_a_verdict_can_not_contradict_itself() -> None:
+    good = verdict_on(reading(1), AT, right=0)
+    with pytest.raises(ValueError, match="contradicts"):
+        Verdict.model_validate({**good.model_dump(), "agrees": False})
+
+
+def test_a_verdict_that_names_the_right_option_judges_later_readings_too() -> None:
+    named = verdict_on(reading(1, option=0), AT, right=1)
+    assert named.judges(reading(1, option=1)) is True
+    assert named.judges(reading(1, option=None)) is False
+    only_wrong = verdict_on(reading(1, option=0), AT, right=None, right_known=False)
+    assert only_wrong.judges(reading(1, option=0)) is False
+    assert only_wrong.judges(reading(1, option=1)) is None
+
+
+# --- the result ------------------------------------------------------------------------------------------------------
+
+
+def test_rates_weigh_strata_as_the_run_holds_them() -> None:
+    """90 readings by one rule, of which 2 of 2 judged are right; 10 by another, of which 1 of 2 is."""
+    population = [reading(n, rule="often") for n in range(90)] + [reading(n, rule="seldom") for n in range(90, 100)]
+    sample = draw_sample(population, Design(sample=100, by=("rule",)))
+    verdicts = {f"{n:06d}": verdict_on(reading(n), AT, right=right) for n, right in ((0, 0), (1, 0), (90, 0), (91, 2))}
+    report = audit_report(sample, verdicts, {"en": "1+x"}, ("rule",))
+    overall = report.overall
+    assert overall.judged.value == 3 / 4
+    assert overall.weighted.value == pytest.approx(0.9 * 1 + 0.1 * 0.5)
+    effective = (2 * 45 + 2 * 5) ** 2 / (2 * 45**2 + 2 * 5**2)
+    assert overall.weighted.effective_n == pytest.approx(effective)
+    assert (overall.weighted.low, overall.weighted.high) == pytest.approx(wilson(0.95, effective))
+    assert report.covered == 1
+    assert report.mistakes == {"wrong_option": 1, "no_answer_there": 0, "missed": 0, "unknown_kind": 0}
+    (wrong,) = report.disagreements
+    assert (wrong.presentation_id, wrong.option, wrong.right) == ("000091", 0, 2)
+
+
+def test_strata_without_a_verdict_are_said_to_be_left_out() -> None:
+    population = [reading(n, "en") for n in range(30)] + [reading(n, "tr") for n in range(30, 40)]
+    sample = draw_sample(population, Design(sample=40, by=("language",)))
+    report = audit_report(
+        sample, {"000000": verdict_on(population[0], AT, right=0)}, {"en": "1", "tr": "1"}, ("language",)
+    )
+    assert report.covered == 30 / 40
+    by_language = {share.group: share for share in report.by_language}
+    assert by_language["tr"].weighted.value is None
+    assert by_language["en"].weighted.value == 1
+    assert by_language["en"].weighted.high == 1
+
+
+def test_kinds_of_mistakes_and_verdicts_that_tell_nothing_any_more() -> None:
+    population = [reading(0), reading(1), reading(2, option=None), reading(3), reading(4, option=1)]
+    verdicts = [
+        verdict_on(population[0], AT, right=1),
+        verdict_on(population[1], AT, right=None),
+        verdict_on(population[2], AT, right=2),
+        verdict_on(population[3], AT, right=None, right_known=False),
+        verdict_on(reading(4, option=0), AT, right=None, right_known=False),
+    ]
+    sample = draw_sample(population, Design())
+    report = audit_report(sample, {one.presentation_id: one for one in verdicts}, {"en": "1+x"}, ())
+    assert set(report.mistakes.values()) == {1}
+    assert report.untold == 1
+    assert report.overall.judged.n == 4
+
+
+# --- sheets ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.text(max_size=60))
+def test_no_cell_is_a_formula(text: str) -> None:
+    shown = harmless(text)
+    assert not shown.lstrip().startswith(("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"))
+    assert "\x00" not in shown
+
+
+def test_a_sheet_holds_every_answer_and_no_formula(entries: list[Entry]) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_sheet(entries, {}), newline="")))
+    assert [row["id"] for row in rows] == [entry.reading.presentation_id for entry in entries]
+    assert any(row["response"].startswith("'=HYPERLINK") for row in rows)
+    assert any(row["response"].startswith("'@SUM") for row in rows)
+    for row, entry in zip(rows, entries, strict=True):
+        assert not any((cell or "").startswith(("=", "+", "-", "@", "\x1b")) for cell in row.values())
+        read = entry.reading.option
+        assert row["read_as"] == ("0" if read is None else str(read + 1))
+        assert row[f"option_{(read or 0) + 1}"].endswith(entry.question.options[read or 0])
+        assert row["verdict"] == row["right"] == ""
+
+
+def filled(text: str, delimiter: str = ",", **verdicts: tuple[str, str]) -> bytes:
+    """The sheet as a person fills it in: id → (verdict, right)."""
+    rows = list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, rows[0], delimiter=delimiter)
+    writer.writeheader()
+    for row in rows:
+        row["verdict"], row["right"] = verdicts.get(row["id"], ("", ""))
+        writer.writerow(row)
+    return stream.getvalue().encode("utf-8-sig")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_sheet_comes_back_as_spreadsheets_save_it(entries: list[Entry], delimiter: str) -> None:
+    one, other = entries[0].reading.presentation_id, entries[1].reading.presentation_id
+    raw = filled(csv_sheet(entries, {}), delimiter, **{one: ("Agree", ""), other: ("", "b")})
+    rows = list(read_sheet(raw, "sheet.csv"))
+    assert [(row.presentation_id, row.agrees, row.right) for row in rows] == [(one, True, ""), (other, None, "b")]
+    assert {row.extractor for row in rows} <= {entry.reading.extractor for entry in entries}
+
+
+def test_verdicts_there_and_back(capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path) -> None:
+    sheet, back = tmp_path / "sheet.csv", tmp_path / "filled.csv"
+    code, out, err = call(capsys, "audit", run, "--sample", 30, "--seed", 3, "--csv", sheet)
+    assert (code, out) == (0, "")
+    assert f"mbbq-gen audit {run} --verdicts {sheet}" in err
+    rows = list(csv.DictReader(io.StringIO(sheet.read_text("utf-8-sig"), newline="")))
+    assert len(rows) == 30
+    person = next(row for row in rows if row["read_as"] != "0")
+    missed = next(row for row in rows if row["read_as"] == "0")
+    given_back = {row["id"]: ("agree", "") for row in rows[:20]}
+    given_back |= {person["id"]: ("disagree", "0"), missed["id"]: ("disagree", "B")}
+    back.write_bytes(filled(sheet.read_text("utf-8-sig"), ";", **given_back))
+    code, out, err = call(capsys, "audit", run, "--verdicts", back, "--json")
+    assert code == 0, err
+    report = json.loads(out)
+    judged = len(given_back)
+    assert report["overall"]["judged"]["n"] == judged
+    assert report["overall"]["judged"]["value"] == (judged - 2) / judged
+    assert report["mistakes"]["no_answer_there"] == report["mistakes"]["missed"] == 1
+    assert f"{judged} verdicts on {back}, {judged} of them new" in err
+    again = call(capsys, "audit", run, "--verdicts", back, "--json")
+    assert json.loads(again[1]) == report
+    assert "0 of them new" in again[2]
+    assert len((run / "audit.jsonl").read_text().splitlines()) == judged
+    code, out, _ = call(capsys, "audit", run, "--report")
+    assert code == 0
+    assert "an option read where there is no answer: 1" in out
+    assert missed["id"] in out
+    # A sheet that is written again has the verdicts filled in.
+    call(capsys, "audit", run, "--csv", sheet)
+    rows = list(csv.DictReader(io.StringIO(sheet.read_text("utf-8-sig"), newline="")))
+    assert Counter(row["verdict"] for row in rows) == {"agree": judged - 2, "disagree": 2, "": 30 - judged}
+
+
+@pytest.mark.parametrize(
+    ("heading", "row", "words"),
+    [
+        ("id,verdict", "ID,maybe", "verdict: 'maybe'; write agree or disagree"),
+        ("id,verdict,right", "ID,disagree,7", "right: '7'; write the option's number, 1 to 3"),
+        ("id,verdict", "nobody,agree", "id: no reading 'nobody'"),
+        ("id,right", "ID,1", "no column 'verdict'"),
+        ("id,verdict,right", "ID,agree,WRONG", "contradicts the verdict"),
+    ],
+)
+def test_a_wrong_sheet_is_one_line(
+    capsys: pytest.CaptureFixture[str], run: Path, heading: str, row: str, words: str
+) -> None:
+    one = next(found for found in listed(capsys, run) if found["option"] == 0)
+    path = run.parent / "sheet.csv"
+    path.write_text(f"{heading}\n{row.replace('ID', one['presentation_id']).replace('WRONG', '2')}\n")
+    code, out, err = call(capsys, "audit", run, "--verdicts", path)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert str(path) in err
+    assert err.count("\n") == 1
+    assert not (run / "audit.jsonl").exists()
+
+
+def test_a_sheet_that_is_not_utf8_is_one_line(capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "sheet.csv"
+    path.write_bytes("id,verdict,note\nx,agree,Ä".encode("latin-1"))
+    code, _, err = call(capsys, "audit", run, "--verdicts", path)
+    assert code == 2
+    assert "save the sheet as CSV UTF-8" in err
+
+
+class _Page(html.parser.HTMLParser):
+    """Collects tags, attributes and the texts of `pre`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.inner: dict[str, list[str]] = {"pre": [], "style": [], "script": []}
+        self._inside: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += attrs
+        if tag in self.inner:
+            self._inside = tag
+            self.inner[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._inside:
+            self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.inner[self._inside][-1] += data
+
+
+def test_the_page_holds_answers_as_text_and_asks_nothing_of_anybody(entries: list[Entry]) -> None:
+    import base64
+    import hashlib
+
+    page = html_sheet(entries, {}, 'Sheet <b> & "quotes"')
+    found = _Page()
+    found.feed(page)
+    assert found.tags["section"] == len(entries)
+    assert found.tags["script"] == found.tags["style"] == 1
+    assert found.tags["b"] == found.tags["img"] == found.tags["link"] == found.tags["iframe"] == 0
+    assert not [name for name, _ in found.attributes if name.startswith("on") or name in {"src", "href", "style"}]
+    assert "http" not in re.sub(r"http-equiv", "", page.replace("http://example.invalid", ""))
+    (policy,) = [value for name, value in found.attributes if name == "content" and value and "default-src" in value]
+    assert policy.startswith("default-src 'none';")
+    for inner in ("script", "style"):
+        digest = base64.b64encode(hashlib.sha256(found.inner[inner][0].encode()).digest()).decode()
+        assert f"{inner}-src 'sha256-{digest}'" in policy
+    assert len(found.inner["pre"]) == len(entries)
+    for text, entry in zip(found.inner["pre"], entries, strict=True):
+        if "\x1b" in entry.response:
+            assert "<script>" in text
+            assert "\x1b" not in text
+            assert "⟨U+202E⟩" in text
+        elif entry.response.isprintable():
+            assert text == entry.response
+
+
+# --- in a terminal ---------------------------------------------------------------------------------------------------
+
+
+class _Kept:
+    """What a session does with the keys pressed."""
+
+    def __init__(self, entries: list[Entry], keys: str, verdicts: dict[str, Verdict] | None = None) -> None:
+        self.verdicts: list[Verdict] = []
+        self.explained: list[str] = []
+        self.stream = io.StringIO()
+        pressed: Iterator[str] = iter(keys)
+        session = Session(
+            Console(file=self.stream, width=100, markup=False, highlight=False),
+            lambda: next(pressed),
+            self.verdicts.append,
+            lambda: AT,
+            lambda entry: self.explained.append(entry.reading.presentation_id),
+        )
+        self.count = session.judge(entries, verdicts or {})
+        self.unpressed = "".join(pressed)
+
+
+def test_one_key_for_each_answer(entries: list[Entry]) -> None:
+    four = [entry for entry in entries if entry.reading.option is not None][:4]
+    wrong = next(place for place in "123" if int(place) - 1 != four[1].reading.option)
+    kept = _Kept(four, f"y{wrong}xe0n\r")
+    assert kept.count == 4
+    assert [one.agrees for one in kept.verdicts] == [True, False, False, False]
+    assert [one.right for one in kept.verdicts] == [four[0].reading.option, int(wrong) - 1, None, None]
+    assert [one.right_known for one in kept.verdicts] == [True, True, True, False]
+    assert kept.explained == [four[2].reading.presentation_id]
+
+
+def test_skip_back_and_quit(entries: list[Entry]) -> None:
+    kept = _Kept(entries[:5], "sybyq0")
+    ids = [one.presentation_id for one in kept.verdicts]
+    assert ids == [entries[1].reading.presentation_id] * 2
+    assert kept.count == 1
+    assert kept.unpressed == "0"
+
+
+def test_what_was_judged_is_not_asked_again(entries: list[Entry]) -> None:
+    verdicts = {entry.reading.presentation_id: verdict_on(entry.reading, AT, right=None) for entry in entries[:3]}
+    kept = _Kept(entries[:4], "y", verdicts)
+    assert [one.presentation_id for one in kept.verdicts] == [entries[3].reading.presentation_id]
+    assert "4 of 4" in kept.stream.getvalue()
+    assert "1 of 4" not in kept.stream.getvalue()
+
+
+def test_ctrl_c_ends_a_session(entries: list[Entry]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _Kept(entries[:2], "y\x03")
+
+
+def test_hostile_answers_stay_text_in_a_terminal(entries: list[Entry]) -> None:
+    kept = _Kept(entries, "s" * len(entries))
+    text = kept.stream.getvalue()
+    assert "␛[2J" in text
+    assert all(sign.isprintable() or sign == "\n" for sign in text)
+
+
+def test_no_terminal_is_one_line(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    code, out, err = call(capsys, "audit", run)
+    assert (code, out) == (2, "")
+    assert "--csv FILE or --html FILE" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
+def test_a_session_on_a_real_terminal_goes_on_where_it_stopped(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    screen = _on_a_terminal(["audit", str(run), "--sample", "6"], b"ysyq")
+    assert "1 of 6" in screen
+    assert "4 of 6" in screen
+    assert "2 judged; every verdict is kept" in screen
+    assert len((run / "audit.jsonl").read_text().splitlines()) == 2
+    screen = _on_a_terminal(["audit", str(run)], b"y\x03")
+    assert "2 of 6" in screen
+    assert "1 of 6" not in screen
+    assert "stopped; every verdict is kept" in screen
+    code, out, _ = call(capsys, "audit", run, "--report", "--json")
+    assert code == 0
+    assert json.loads(out)["overall"]["judged"]["n"] == 3
+
+
+def _on_a_terminal(arguments: list[str], keys: bytes) -> str:
+    """What a command shows on a pseudo terminal on which these keys are pressed, one after each prompt."""
+    import pty
+
+    command = [sys.executable, "-m", "mbbq_gen", *arguments]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(command[0], command)
+    screen = b""
+    waiting = [bytes([key]) for key in keys]
+    prompts = 0
+    while True:
+        assert select.select([terminal], [], [], 60)[0], "no sign of life for a minute"
+        try:
+            read = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not read:
+            break
+        screen += read
+        while waiting and screen.count(b"y right") > prompts:
+            prompts += 1
+            os.write(terminal, waiting.pop(0))
+    os.waitpid(child, 0)
+    os.close(terminal)
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.decode("utf-8", errors="replace"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--by", "colour"], "unknown grouping 'colour'"),
+        (["--language", "fr"], "unknown language of the run 'fr'"),
+        (["--extractor", "engin"], "did you mean 'engine'"),
+        (["--verdicts", "nowhere.csv"], "nowhere.csv: No such file"),
+    ],
+)
+def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], run: Path, arguments: list[str], words: str) -> None:
+    code, out, err = call(capsys, "audit", run, "--report", *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_another_reader_can_be_audited(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    """Verdicts that name the right option judge every reader."""
+    for one in listed(capsys, run, "--language", "tr"):
+        right = {"Cevap: A": 0, "B": 1, "Bunu metinden bilemeyiz.": one["option"]}.get(one["response"])
+        verdict = verdict_on(
+            reading(0, "tr", one["option"], presentation_id=one["presentation_id"], extractor=one["extractor"]),
+            AT,
+            right=right,
+        )
+        append_verdicts(run / "audit.jsonl", [verdict])
+    rates = {}
+    for name in ("engine", "strict-letter"):
+        arguments = ["--report", "--json", "--language", "tr", "--extractor", name, "--sample", 500]
+        code, out, err = call(capsys, "audit", run, *arguments)
+        assert code == 0, err
+        rates[name] = json.loads(out)["overall"]["judged"]["value"]
+    assert rates["strict-letter"] < rates["engine"]
+    assert math.isclose(rates["engine"], 1)

@@ -1,0 +1,272 @@
+"""`extract` on a run: readings side by side, what changed, simple readers, and the scores that follow from them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
+from mbbq_gen.records import Extraction
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.runs.lookup import find_answered, reading_changes, reading_counts
+from mbbq_gen.runs.reading import UNDETECTED, Question, read_answer, reading_before
+from tests.reading_support import call, copy_run, make_run
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("extract") / "run")
+
+
+@pytest.fixture
+def run(original: Path, tmp_path: Path) -> Path:
+    return copy_run(original, tmp_path)
+
+
+def extract(capsys: pytest.CaptureFixture[str], run: Path, *arguments: object) -> dict[str, Any]:
+    code, out, err = call(capsys, "extract", run, "--json", *arguments)
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def older_reading(run: Path, version: str = "0+old") -> None:
+    """Stores what an engine of old might have read: nothing anywhere but in every third answer, which it calls A."""
+    with RunFolder(run).open_store() as store:
+        for language in store.languages():
+            answers = list(store.unread(version, language))
+            store.add_extractions(
+                version,
+                [
+                    (
+                        answered.presentation.presentation_id,
+                        Extraction(outcome="option", option=0) if n % 3 == 0 else Extraction(outcome="no_answer"),
+                    )
+                    for n, answered in enumerate(answers)
+                ],
+            )
+
+
+def test_reading_again_changes_nothing(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    found = extract(capsys, run)
+    assert found["read"] == 0
+    assert found["compared_with"] == {}
+    assert found["outcomes"] == []
+
+
+def test_simple_readers_are_kept_beside_the_engine(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    for name in SIMPLE_EXTRACTORS:
+        found = extract(capsys, run, "--extractor", name)
+        assert found["read"] == 192
+        assert set(found["extractors"].values()) == {f"{name}+1"}
+        assert found["compared"] == 192
+        assert extract(capsys, run, "--extractor", name)["read"] == 0
+    with RunFolder(run).open_store(read_only=True) as store:
+        for language in ("en", "tr"):
+            counts = reading_counts(store, language)
+            assert len(counts) == 1 + len(SIMPLE_EXTRACTORS)
+            assert set(counts.values()) == {96}
+
+
+def test_what_changed_is_counted_from_the_stored_readings(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    found = extract(capsys, run, "--extractor", "strict-letter")
+    db = sqlite3.connect(run / "run.sqlite")
+    rows = db.execute(
+        "SELECT e.outcome, s.outcome, json_extract(e.record, '$.option'), json_extract(s.record, '$.option')"
+        " FROM extractions e JOIN extractions s USING (presentation_id)"
+        " WHERE e.extractor LIKE '1+%' AND s.extractor = 'strict-letter+1'"
+    ).fetchall()
+    db.close()
+    assert found["changed"] == sum(one != other or was != now for one, other, was, now in rows) > 0
+    assert found["moving_scores"] == sum(
+        was != now and {one, other} - {"error", "filtered"} != set() for one, other, was, now in rows
+    )
+    for change in found["outcomes"]:
+        assert len(change["examples"]) == min(change["count"], 5)
+
+
+def test_only_undetected_reads_what_the_reading_before_could_not(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    with RunFolder(run).open_store(read_only=True) as store:
+        before = reading_before(store, "en", "strict-letter+1", Resources())
+        assert before is not None
+    db = sqlite3.connect(run / "run.sqlite")
+    marks = ",".join("?" * len(UNDETECTED))
+    (expected,) = db.execute(
+        f"SELECT count(*) FROM extractions WHERE extractor = ? AND outcome IN ({marks})", (before, *UNDETECTED)
+    ).fetchone()
+    db.close()
+    found = extract(capsys, run, "--only", "undetected", "--language", "en", "--extractor", "first-letter")
+    assert found["read"] == expected > 0
+    assert set(found["extractors"]) == {"en"}
+    assert {change["old"] for change in found["outcomes"]} <= set(UNDETECTED)
+    rest = extract(capsys, run, "--language", "en", "--extractor", "first-letter")
+    assert rest["read"] == 96 - expected
+
+
+def test_an_older_engine_is_what_the_engine_is_compared_with(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    older_reading(run)
+    found = extract(capsys, run)
+    assert found["read"] == 0
+    assert set(found["compared_with"].values()) == {"0+old"}
+    assert found["changed"] > 0
+    code, out, err = call(capsys, "extract", run)
+    assert code == 0
+    assert "every answer has been read" in err
+    assert "are read otherwise than by the engine that read before" in out
+    assert "unreadable" in out
+
+
+def test_the_versions_are_in_the_order_in_which_they_read(tmp_path: Path, run: Path) -> None:
+    """Not in that of their names: `0+…` may come after `1+…`."""
+    with RunFolder(run).open_store() as store:
+        current = store.extractors("en")[0]
+        store.set_meta("extractors/en", json.dumps(["0+first", current, "0+last"]))
+    older_reading(run, "0+first")
+    older_reading(run, "0+last")
+    with RunFolder(run).open_store(read_only=True) as store:
+        assert reading_before(store, "en", "0+last", Resources()) == current
+        assert reading_before(store, "en", current, Resources()) == "0+first"
+        assert reading_before(store, "en", "9+new", Resources()) == "0+last"
+        assert reading_before(store, "en", "first-letter+1", Resources()) == current
+
+
+def test_scores_by_every_reader(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    rates = {}
+    for name in ("engine", *SIMPLE_EXTRACTORS):
+        code, out, err = call(capsys, "score", run, "--extractor", name, "--metrics", "detection_rate", "--json")
+        assert code == 0, err
+        report = json.loads(out)
+        assert report["extractor"] == name
+        rates[name] = [group["metrics"]["detection_rate"]["value"] for group in report["groups"]]
+        with RunFolder(run).open_store(read_only=True) as store:
+            assert len(list(store.unread(f"{name}+1", "en"))) in {0, 96}
+    assert rates["engine"] != rates["strict-letter"]
+    assert json.loads((run / "scores.json").read_text())["extractor"] == "engine"
+    assert json.loads((run / "scores-mbbq-like.json").read_text())["extractor"] == "mbbq-like"
+
+
+def test_a_score_is_that_of_the_reader(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    """The detection rate under strict-letter, counted by hand."""
+    code, out, _ = call(capsys, "score", run, "--extractor", "strict-letter", "--metrics", "detection_rate", "--json")
+    assert code == 0
+    for group in json.loads(out)["groups"]:
+        db = sqlite3.connect(run / "run.sqlite")
+        texts = [
+            json.loads(record)
+            for (record,) in db.execute(
+                "SELECT r.record FROM responses r JOIN presentations p USING (request_key)"
+                " JOIN instances i ON i.key = p.instance_key WHERE i.language = ? AND i.split = ?",
+                (group["group"]["language"], group["group"]["split"]),
+            )
+        ]
+        db.close()
+        had = [one for one in texts if one["error"] is None and one["finish_reason"] != "content_filter"]
+        read = sum(one["text"].strip() in {"A", "B", "C"} for one in had)
+        assert group["metrics"]["detection_rate"]["value"] == pytest.approx(read / len(had))
+
+
+def test_compare_across_extractors(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    for name in ("first-letter", "mbbq-like"):
+        extract(capsys, run, "--extractor", name)
+    extract(capsys, run, "--extractor", "strict-letter", "--language", "en", "--only", "undetected")
+    older_reading(run)
+    code, out, err = call(
+        capsys, "compare", run, "--across", "extractor", "--metric", "mbbq_bias_ambiguous", "--resamples", 200, "--json"
+    )
+    assert code == 0, err
+    assert "strict-letter+1 has read" in err
+    levels = {
+        level["level"]
+        for comparison in json.loads(out)["comparisons"]
+        for metric in comparison["metrics"]
+        for level in metric["levels"]
+    }
+    assert levels == {"engine", "first-letter", "mbbq-like", "0+old"}
+
+
+def test_lines_are_read_by_every_reader(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    line = {
+        "id": 1,
+        "language": "en",
+        "options": ["The tailor", "The baker", "Unknown"],
+        "labels": ["A", "B", "C"],
+        "unknown_index": 2,
+        "response": "A fine question. It was the baker.",
+    }
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    found = {}
+    for name in ("engine", *SIMPLE_EXTRACTORS):
+        code, out, _ = call(capsys, "extract", "--jsonl", path, "--extractor", name)
+        assert code == 0
+        found[name] = json.loads(out)["option"]
+    assert found == {"engine": 1, "strict-letter": None, "first-letter": 0, "mbbq-like": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--extractor", "first-leter"], "did you mean 'first-letter'"),
+        (["--only", "unreadable"], "unknown outcome 'unreadable'"),
+        (["--language", "fr"], "unknown language of the run 'fr'"),
+        (["-o", "x.jsonl"], "--output takes the lines of --jsonl"),
+    ],
+)
+def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], run: Path, arguments: list[str], words: str) -> None:
+    code, out, err = call(capsys, "extract", run, *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_wrong_use_with_lines_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text("")
+    for command, name, value in (("extract", "--only", "undetected"), ("score", "--extractor", "first-letter")):
+        code, _, err = call(capsys, command, "--jsonl", path, name, value)
+        assert code == 2
+        assert err.count("\n") == 1
+
+
+def test_an_unknown_version_is_refused_and_a_stored_one_scored(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    older_reading(run)
+    code, _, err = call(capsys, "score", run, "--extractor", "0+odl")
+    assert code == 2
+    assert "did you mean '0+old'" in err
+    code, out, _ = call(capsys, "score", run, "--extractor", "0+old", "--metrics", "detection_rate", "--json")
+    assert code == 0
+    groups = json.loads(out)["groups"]
+    detected = sum(group["metrics"]["detection_rate"]["fractions"][0]["numerator"] for group in groups)
+    assert detected == 2 * 32
+
+
+def test_changes_between_two_versions(run: Path) -> None:
+    older_reading(run)
+    with RunFolder(run).open_store(read_only=True) as store:
+        current = next(version for version in store.extractors("en") if version != "0+old")
+        changes = reading_changes(store, "en", "0+old", current)
+        assert sum(change.count for change in changes) == 96
+        assert all(change.is_change for change in changes if change.moves_scores)
+        part = reading_changes(store, "en", "0+old", current, ["no_answer"])
+        assert {change.old for change in part} == {"no_answer"}
+        example = find_answered(store, changes[0].examples[0])
+        assert example is not None
+        assert Question.of(example).labels == ("A", "B", "C")
+
+
+def test_a_failure_is_never_read(run: Path) -> None:
+    """Every reader says error and filtered, whatever text stands there."""
+    from mbbq_gen.runs.reading import load_reader
+
+    with RunFolder(run).open_store(read_only=True) as store:
+        answers = [found for language in store.languages() for found in store.unread("none", language)]
+    for name in ("engine", *SIMPLE_EXTRACTORS):
+        for answered in answers:
+            outcome = read_answer(answered, load_reader(name, answered.presentation.language, Resources())).outcome
+            assert (outcome == "error") == (answered.response.error is not None)
+            assert (outcome == "filtered") == (answered.response.finish_reason == "content_filter")
