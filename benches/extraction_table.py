@@ -15,7 +15,7 @@ from collections.abc import Callable
 from mbbq_gen.extraction import load_extractor
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.records import Extraction
-from tests.extraction_cases import LANGUAGES, Case, load_cases
+from tests.extraction_cases import CORE, LANGUAGES, Case, load_cases
 
 Reader = Callable[[Case], Extraction]
 
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--language", choices=LANGUAGES, help="only this language")
     arguments = parser.parse_args()
     read = reader(arguments.extractor)
-    languages = (arguments.language,) if arguments.language else LANGUAGES
+    languages = (arguments.language,) if arguments.language else CORE
     counts: Counter[tuple[str, str, str]] = Counter()
     levels: Counter[tuple[str, bool]] = Counter()
     for case in load_cases(languages):

@@ -25,7 +25,13 @@ from typing import Any
 from mbbq_gen.seeding import stable_number
 
 FOLDER = Path(__file__).parent / "data" / "extraction"
-LANGUAGES = ("en", "nl", "es", "tr")
+CORE = ("en", "nl", "es", "tr")
+"""Languages whose cases cover every family."""
+LANGUAGES = (
+    *CORE,
+    *sorted({path.stem.removeprefix("cases_") for path in FOLDER.glob("cases_*.jsonl")} - {*CORE, "any"}),
+)
+"""Every language that has cases."""
 STYLES = {"": "ABC", "1": "123", "a": "abc", "ans": ("ans0", "ans1", "ans2")}
 ORDERS = tuple(permutations("XYU"))
 VARIANTS = 2
@@ -46,7 +52,7 @@ class Case:
     gold: int | None
 
 
-def load_cases(languages: tuple[str, ...] = LANGUAGES, variants: int = VARIANTS) -> Iterator[Case]:
+def load_cases(languages: tuple[str, ...] = CORE, variants: int = VARIANTS) -> Iterator[Case]:
     """Every case of the languages, in each of its variants."""
     items = tomllib.loads((FOLDER / "items.toml").read_text(encoding="utf-8"))
     shared = _rows("any")

@@ -10,7 +10,9 @@ import math
 import os
 import re
 import select
+import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -487,31 +489,42 @@ def test_a_session_on_a_real_terminal_goes_on_where_it_stopped(capsys: pytest.Ca
     assert json.loads(out)["overall"]["judged"]["n"] == 3
 
 
+def _wait_for_raw(terminal: int) -> None:
+    """Waits until single keys are read: what is pressed before that is thrown away."""
+    import termios
+
+    end = time.monotonic() + 60
+    while termios.tcgetattr(terminal)[3] & termios.ICANON:
+        assert time.monotonic() < end, "no key is asked for"
+        time.sleep(0.01)
+
+
 def _on_a_terminal(arguments: list[str], keys: bytes) -> str:
     """What a command shows on a pseudo terminal on which these keys are pressed, one after each prompt."""
     import pty
 
+    ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "mbbq_gen", *arguments]
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execv(command[0], command)
-    screen = b""
-    waiting = [bytes([key]) for key in keys]
-    prompts = 0
-    while True:
-        assert select.select([terminal], [], [], 60)[0], "no sign of life for a minute"
-        try:
-            read = os.read(terminal, 65536)
-        except OSError:
-            break
-        if not read:
-            break
-        screen += read
-        while waiting and screen.count(b"y right") > prompts:
-            prompts += 1
-            os.write(terminal, waiting.pop(0))
-    os.waitpid(child, 0)
-    os.close(terminal)
+    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    screen, prompts = b"", 0
+    try:
+        while select.select([ours], [], [], 60)[0]:
+            try:
+                read = os.read(ours, 65536)
+            except OSError:  # Linux says so when nobody holds the other end any more
+                break
+            if not read:
+                break
+            screen += read
+            if prompts < min(len(keys), screen.count(b"y right")):
+                _wait_for_raw(ours)
+                os.write(ours, keys[prompts : prompts + 1])
+                prompts += 1
+    finally:
+        child.kill()
+        child.wait()
+        os.close(ours)
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.decode("utf-8", errors="replace"))
 
 

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from rich.console import Console
 from mbbq_gen.extraction import Explanation, load_extractor
 from mbbq_gen.report.explanation import is_winner, print_explanation, response_text
 from mbbq_gen.report.plain_text import shortened, visible
+from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.lookup import find_presentations
+from mbbq_gen.runs.reading import explain_answer, read_answer, settled_reading
 from tests.extraction_cases import Case, load_cases
 from tests.reading_support import call, listed, make_run
 
@@ -237,6 +240,27 @@ def test_an_answer_is_shown_with_its_question(capsys: pytest.CaptureFixture[str]
     code, out, _ = call(capsys, "explain", run, failed["presentation_id"])
     assert code == 0
     assert "no response to read: the service was down" in out
+
+
+def test_what_the_service_says_itself_is_not_explained(run: Path) -> None:
+    with RunFolder(run).open_store(read_only=True) as store:
+        answered = next(found for found in store.unread("none", "en") if found.response.text == "C")
+    assert settled_reading(answered) is None
+    told = explain_answer(answered, Resources())
+    assert told is not None
+    assert told.extraction == read_answer(answered, load_extractor("en"))
+    for changes, outcome in (
+        ({"finish_reason": "content_filter"}, "filtered"),
+        ({"text": None, "error": "gone"}, "error"),
+        ({"text": " ", "refusal": "I would rather not."}, "refusal"),
+        ({"text": "", "finish_reason": "length"}, "truncated"),
+    ):
+        other = replace(answered, response=answered.response.model_copy(update=changes))
+        settled = settled_reading(other)
+        assert settled is not None
+        assert settled.outcome == outcome
+        assert read_answer(other, load_extractor("en")) == settled
+        assert explain_answer(other, Resources()) is None
 
 
 def test_a_list_to_choose_from(capsys: pytest.CaptureFixture[str], run: Path) -> None:

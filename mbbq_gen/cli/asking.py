@@ -12,10 +12,10 @@ from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
     from mbbq_gen.providers.base import Provider
-    from mbbq_gen.providers.prices import Price
+    from mbbq_gen.providers.prices import Price, PriceTable
     from mbbq_gen.records import Response
     from mbbq_gen.runs.asking import AskingSettings
-    from mbbq_gen.runs.folder import Manifest, RunFolder
+    from mbbq_gen.runs.folder import RunFolder
     from mbbq_gen.runs.purse import Purse
     from mbbq_gen.runs.store import RunStore
 
@@ -31,7 +31,7 @@ def check_access(provider: Provider) -> None:
         check()
 
 
-def ask(folder: RunFolder, store: RunStore, provider: Provider, manifest: Manifest, rules: AskingSettings) -> None:
+def ask(folder: RunFolder, store: RunStore, provider: Provider, rules: AskingSettings) -> None:
     """Asks what has no answer yet, and says how far it is."""
     progress = store.progress()
     if not progress.pending:
@@ -39,6 +39,7 @@ def ask(folder: RunFolder, store: RunStore, provider: Provider, manifest: Manife
         return
     if progress.answered:
         say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
+    prices = own_prices(rules)
     if hasattr(provider, "on_notice"):
         provider.on_notice = say
     try:
@@ -47,9 +48,31 @@ def ask(folder: RunFolder, store: RunStore, provider: Provider, manifest: Manife
         say(f"\nstopped; what arrived is kept. Go on with: mbbq-gen run {folder.path}")
         raise
     finally:
-        facts = provider.facts()
-        if facts != manifest.provider_facts:
-            folder.write_manifest(manifest.model_copy(update={"provider_facts": facts}))
+        keep_facts(folder, store, provider, prices)
+
+
+def own_prices(rules: AskingSettings) -> PriceTable:
+    """The prices of a run: the user's own first.
+
+    Raises:
+        UsageError, DataError: where the user's file can't be read, or is wrong.
+    """
+    from mbbq_gen.providers.prices import read_prices
+
+    return read_prices(Path(rules.price_file) if rules.price_file else None)
+
+
+def keep_facts(folder: RunFolder, store: RunStore, provider: Provider, prices: PriceTable) -> None:
+    """Writes into the manifest what was found out about the model, and what the run has cost."""
+    from mbbq_gen.runs.money import bill_of
+
+    manifest = folder.manifest()
+    base_url: str | None = getattr(provider, "base_url", None)
+    bill = None if base_url is None else bill_of(store, provider.kind, provider.model, prices, base_url)
+    changes = {"provider_facts": {**manifest.provider_facts, **provider.facts()}, "bill": bill}
+    changed = manifest.model_copy(update=changes)
+    if changed != manifest:
+        folder.write_manifest(changed)
 
 
 def _ask(store: RunStore, provider: Provider, rules: AskingSettings, pending: int) -> None:
@@ -80,12 +103,12 @@ def open_purse(
     Raises:
         UsageError: where nobody knows what the model costs, or how long an answer may become.
     """
-    from mbbq_gen.providers.prices import price_of, read_prices
+    from mbbq_gen.providers.prices import price_of
     from mbbq_gen.runs.batch_ledger import BatchLedger
     from mbbq_gen.runs.money import spent
     from mbbq_gen.runs.purse import Purse
 
-    table = read_prices(Path(rules.price_file) if rules.price_file else None)
+    table = own_prices(rules)
     base_url: str | None = getattr(provider, "base_url", None)
     price = price_of(provider.kind, provider.model, table, base_url=base_url)
     name = f"{provider.kind}:{provider.model}"

@@ -154,20 +154,14 @@ class _Audit:
         say(f"{count:,} judged; every verdict is kept in {self._path}")
 
     def _explain(self, entry: Entry, console: Console) -> None:
-        from mbbq_gen.extraction import load_extractor
         from mbbq_gen.report.explanation import print_explanation
+        from mbbq_gen.runs.reading import explain_answer
 
-        question = entry.question
-        told = load_extractor(entry.reading.language, self._where).explain(
-            entry.response,
-            question.options,
-            question.labels,
-            question.unknown_index,
-            prompt=question.prompt,
-            finish_reason=question.finish_reason,
-            resources=self._where,
-        )
-        print_explanation(told, console)
+        told = explain_answer(entry.answered, self._where)
+        if told is None:
+            console.print(f"the service itself says so: {entry.reading.rule}")
+        else:
+            print_explanation(told, console)
 
     # --- sheets ---
 

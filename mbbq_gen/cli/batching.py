@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from mbbq_gen.cli.asking import open_purse
+from mbbq_gen.cli.asking import keep_facts, open_purse, own_prices
 from mbbq_gen.cli.options import say
 from mbbq_gen.cli.progress import Bar
 from mbbq_gen.errors import UsageError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Mode = Literal["off", "on", "stopped"]
 """How a run is asked: one by one, in batches, or in batches of which no more are made."""
 _NAME = "batches"
+_MOST = "batch_requests"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class BatchOptions:
     batch: Annotated[
         bool | None,
         typer.Option("--batch/--no-batch", help="Hand everything over in batches, at about half the price, and exit."),
+    ] = None
+    batch_requests: Annotated[
+        int | None, typer.Option(min=1, help="Most requests in one batch; none: what the service takes.", metavar="N")
     ] = None
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with RUN: collect its batches, hand over what they lack.")
@@ -53,6 +57,8 @@ class BatchOptions:
             )
         if self.batch is not None:
             set_mode(store, "on" if self.batch else "off")
+        if self.batch_requests is not None:
+            store.set_meta(_MOST, str(self.batch_requests))
         return mode_of(store)
 
 
@@ -65,6 +71,12 @@ def mode_of(store: RunStore) -> Mode:
 def set_mode(store: RunStore, mode: Mode) -> None:
     """Keeps with a run how it is asked."""
     store.set_meta(_NAME, mode)
+
+
+def _most_requests(store: RunStore) -> int | None:
+    """The user's limit of a batch, which a run keeps."""
+    found = store.meta(_MOST)
+    return None if found is None else int(found)
 
 
 def store_has_batches(store: RunStore) -> bool:
@@ -95,7 +107,7 @@ def in_session(
     from mbbq_gen.runs.batches import Batching
     from mbbq_gen.runs.cache import SharedCache
 
-    service = batch_service(provider)
+    service, prices = batch_service(provider), own_prices(rules)
     assert isinstance(provider, RemoteProvider)  # all that have batches are
     provider.on_notice = say
     limit = rules.max_cost if spends else None
@@ -103,7 +115,9 @@ def in_session(
     with ExitStack() as stack:
         cache = stack.enter_context(SharedCache(Path(rules.cache))) if rules.cache is not None else None
         bar = stack.enter_context(Bar("collecting", None, "answers", delay=1.0))
-        batching = Batching(store, provider, service, folder.path, purse, cache, bar.advance, say)
+        batching = Batching(
+            store, provider, service, folder.path, _most_requests(store), purse, cache, bar.advance, say
+        )
 
         async def session() -> None:
             try:
@@ -114,15 +128,7 @@ def in_session(
         try:
             asyncio.run(session())
         finally:
-            _keep_facts(folder, provider)
-
-
-def _keep_facts(folder: RunFolder, provider: Provider) -> None:
-    """Writes what was found out about the model into the manifest."""
-    manifest = folder.manifest()
-    facts = {**manifest.provider_facts, **provider.facts()}
-    if facts != manifest.provider_facts:
-        folder.write_manifest(manifest.model_copy(update={"provider_facts": facts}))
+            keep_facts(folder, store, provider, prices)
 
 
 def ask_in_batches(

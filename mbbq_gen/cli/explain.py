@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mbbq_gen.extraction import Explanation
-    from mbbq_gen.records import Extraction
+    from mbbq_gen.records import Extraction, Response
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.folder import RunFolder
     from mbbq_gen.runs.lookup import Reading
@@ -149,26 +149,13 @@ def _print_options(options: Sequence[str], labels: Sequence[str], notes: Sequenc
 
 
 def _explain_answer(folder: RunFolder, identifier: str, where: Resources, *, as_json: bool) -> None:
-    from mbbq_gen.extraction import load_extractor
     from mbbq_gen.runs.lookup import stored_readings
-    from mbbq_gen.runs.reading import Question
+    from mbbq_gen.runs.reading import Question, explain_answer
 
     with folder.open_store(read_only=True) as store:
         answered = find_one(store, folder.path, identifier)
         stored = stored_readings(store, answered.presentation.presentation_id)
-    question, response = Question.of(answered), answered.response
-    told = None
-    if response.error is None and response.finish_reason != "content_filter":
-        extractor = load_extractor(answered.presentation.language, where)
-        told = extractor.explain(
-            response.text or "",
-            question.options,
-            question.labels,
-            question.unknown_index,
-            prompt=question.prompt,
-            finish_reason=question.finish_reason,
-            resources=where,
-        )
+    question, told = Question.of(answered), explain_answer(answered, where)
     if as_json:
         print_json(_answer_json(answered, question, stored, told))
     else:
@@ -229,13 +216,21 @@ def _print_answer(
     ]
     _print_options(question.options, question.labels, notes)
     if told is None:
-        blocked = answered.response.error or "the answer was blocked by the service"
-        console.print(f"\nno response to read: {shortened(blocked, 200)}")
+        console.print(f"\nno response to read: {shortened(_why_unread(answered.response), 200)}")
     else:
         _print(told)
     for version, found in stored.items():
         chosen = chosen_text(found.option, question.labels, question.options)
         console.print(f"stored    {version}: {found.outcome}, {chosen}, rule {found.rule}")
+
+
+def _why_unread(response: Response) -> str:
+    """What the service says in place of a text."""
+    if response.error is not None:
+        return response.error
+    if response.finish_reason == "content_filter":
+        return "the answer was blocked by the service"
+    return f"the model declined: {response.refusal}" if response.refusal else "all tokens were spent before an answer"
 
 
 # --- a list to choose from -------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ def report(run_path: RunPath, packs: Packs = None) -> None:
 def show_report(folder: RunFolder, where: Resources) -> None:
     """Prints the report of a run on stdout."""
     from mbbq_gen.cli.loading import run_frame
+    from mbbq_gen.report.money_tables import cost_line
     from mbbq_gen.report.tables import SUMMARY_METRICS, Notes, outcome_table, summary_table
     from mbbq_gen.scoring import score
 
@@ -47,6 +48,8 @@ def show_report(folder: RunFolder, where: Resources) -> None:
     )
     for line in [*notes.lines(), *manifest.notices]:
         console.print(line)
+    if manifest.bill is not None:
+        console.print(cost_line(manifest.bill))
     console.print(f"\nrun folder: {folder.path}    more: mbbq-gen score {folder.path} --by language,category --json")
 
 

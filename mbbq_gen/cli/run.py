@@ -95,7 +95,7 @@ class Job:
         with self.folder.locked(), self.folder.open_store() as store:
             manifest = self._plan(store, provider)
             self._announce(manifest)
-            under_way = self._ask(store, provider, manifest)
+            under_way = self._ask(store, provider)
             self._read(store)
             progress = store.progress()
         if progress.failed:
@@ -109,11 +109,11 @@ class Job:
             "batches_under_way": under_way,
         }
 
-    def _ask(self, store: RunStore, provider: Provider, manifest: Manifest) -> bool:
+    def _ask(self, store: RunStore, provider: Provider) -> bool:
         """Asks what has no answer yet, one by one or in batches; whether batches are under way when it returns."""
         rules, mode = self._rules(store), self.batching.mode(store)
         if mode == "off":
-            ask(self.folder, store, provider, manifest, rules)
+            ask(self.folder, store, provider, rules)
             return False
         again = self.batching.batch is True
         return ask_in_batches(self.folder, store, provider, rules, mode, again=again)

@@ -108,6 +108,7 @@ class LabelWords:
 _OPENERS = "([{（【「『《〈<\"“”„«‘'*_`|$~"
 _CLOSERS = ")]}）】」』》〉>\"“”«»’'*_`|$~"
 _QUOTES = frozenset("'’‘`\"")
+_QUOTED = frozenset({"''", "‘’", "’’", "``", "`'"})
 _JOINTS = frozenset({"'", "’", "‘", "`", "-", "‑", "", "-’"})
 """What may part a label from its ending."""
 _LIST_SIGNS = frozenset(".):：）、]|,-–—=．。")
@@ -169,10 +170,16 @@ class MentionFinder:
         return found
 
     def _is_letter_word(self, tokens: Sequence[Token], place: int) -> bool:
-        """Whether a one-letter article stands somewhere, a blank before what follows it."""
+        """Whether a one-letter article stands somewhere, a blank before what follows it.
+
+        A capital inside a sentence is a label, save where all letters are capitals.
+        """
         if place < 0 or len(tokens[place].text) > 1 or tokens[place].key not in self._words.articles:
             return False
-        return tokens[place + 1].gap == " " and (tokens[place].text.islower() or tokens[place].break_before >= SENTENCE)
+        if tokens[place + 1].gap.strip(" ") or not tokens[place + 1].gap:
+            return False
+        plain = tokens[place].text.islower() or tokens[place].break_before >= SENTENCE
+        return plain or not any(token.text[:1].islower() for token in tokens)
 
     def _label_at(
         self, tokens: Sequence[Token], place: int, token: Token, tail: str, options: OptionSet, *, before_text: bool
@@ -232,7 +239,7 @@ class MentionFinder:
         An ending in a script without word boundaries stays outside: it may be a particle that patterns ask for.
         """
         end = place + 1
-        quoted = bool(tokens[place].gap) and tokens[place].gap[-1] in _QUOTES and gap_after[:1] in _QUOTES
+        quoted = _is_quoted(tokens[place].gap, gap_after)
         if end < len(tokens) and gap_after in _JOINTS and not quoted:
             following = tokens[end].key
             if following in self._words.option_words_after or following in self._words.option_words:
@@ -366,6 +373,11 @@ def _place_option(place: str, options: OptionSet, earlier: list[Mention]) -> int
     return pair[0] if place == "former" else pair[1]
 
 
+def _is_quoted(before: str, after: str) -> bool:
+    """Whether the same kind of quote stands right before and right behind a letter."""
+    return before[-1:] + after[:1] in _QUOTED
+
+
 def _is_glued(
     tokens: Sequence[Token], place: int, gap_after: str, *, end: int, options: OptionSet, words: LabelWords
 ) -> bool:
@@ -375,7 +387,7 @@ def _is_glued(
         gap = token.gap
         if gap in {"-", "‑"} and tokens[place - 1].key in words.option_words:
             return False
-        if gap in _QUOTES and gap_after[:1] in _QUOTES:
+        if gap in _QUOTES and _is_quoted(gap, gap_after):
             return False
         if gap in {"'", "’", "‘"} and tokens[place - 1].key in words.articles and token.text in options.shown:
             return bool(gap_after) and gap_after[0] in "+#%&@°"

@@ -21,7 +21,7 @@ from mbbq_gen.extraction.normalise import NormalText, normalise
 from mbbq_gen.extraction.optionset import OptionSet, Stemmer, build_options
 from mbbq_gen.extraction.pack import ExtractorPack, SharedPack, read_extractor_pack, read_shared_pack
 from mbbq_gen.extraction.patterns import Automaton
-from mbbq_gen.extraction.reading import COMMITTED, LEANING, SINGLE, Reading, is_cut
+from mbbq_gen.extraction.reading import COMMITTED, LEANING, SINGLE, Reading, breaks_off, is_cut
 from mbbq_gen.extraction.resolve import Decision, resolve
 from mbbq_gen.extraction.structured import StructureReader, Value
 from mbbq_gen.extraction.tokens import Token, tokenise
@@ -304,13 +304,22 @@ class Extractor:
         if decision.outcome == "no_answer" and decision.rule in {"no_candidate", "conflict"}:
             if finish_reason == "length" or analysis.zoned.open_reasoning or self._breaks_off(analysis):
                 analysis.decision = Decision("truncated", None, "medium", "truncated")
-        elif (
+        elif self._breaks_off_at(analysis, decision) or (
             decision.winner is not None
             and decision.winner.tier <= SINGLE
             and decision.outcome in DETECTED
             and (finish_reason == "length" or self._breaks_off(analysis) or _ends_open(analysis))
         ):
             analysis.decision = Decision("truncated", None, "low", "truncated", None, [decision.rule])
+
+    def _breaks_off_at(self, analysis: Analysis, decision: Decision) -> bool:
+        """Whether the text breaks off right behind the mention that decided, which nothing announced."""
+        reading, winner = analysis.reading, decision.winner
+        if reading is None or winner is None or winner.kind != "mention" or not breaks_off(reading):
+            return False
+        rest = reading.items[winner.place + 1 :]
+        unannounced = winner.rule in {"conclusion", "identified", "hedged", "leading_answer", "single_mention"}
+        return unannounced and all(item.key in reading.words.dangling for item in rest)
 
     def _breaks_off(self, analysis: Analysis) -> bool:
         """Whether the text ends in the middle of a sentence: on a small word or an announcement without its answer."""

@@ -83,7 +83,7 @@ def build_lexicon(packs: Sequence[ExtractorPack]) -> Lexicon:
             accented=frozenset(word.casefold() for pack in packs for word in pack.relations.coordinators),
             appositions=frozenset(rows),
             announcing=copulas | option_words | words_after | answer_words,
-            negators=_first_words(home),
+            negators=_first_words(home) - copulas - option_words - words_after - answer_words,
             joint=tuple(sorted(word_keys(home.relations.joint))),
             joined=coordinators & word_keys(home.script.clitics),
             small=articles | stop,
@@ -91,6 +91,7 @@ def build_lexicon(packs: Sequence[ExtractorPack]) -> Lexicon:
         words=Words(
             small=articles | stop | option_words | places,
             copulas=copulas,
+            filling=(articles | stop | option_words | places) - {word for word in copulas if word.isascii()},
             dangling=articles | coordinators,
         ),
         articles=articles,

@@ -146,6 +146,7 @@ def _labels_text(mentions: list[Mention], place: int, tokens: Sequence[Token], w
     first = max(tokens[label.end : max(label.end, text.start) + 1], key=lambda token: token.break_before)
     gap = first.gap.strip("*_`~ \"'“”«»")
     listed = gap[:1] in _LIST_GAP if gap else False
+    listed = listed or (gap[-1:] == "(" and text.options == (label.label,))
     if label.strength == "weak" and not (listed or between) and not (label.heads_line and first.break_before >= LINE):
         return False
     agree = text.options == (label.label,)
@@ -157,7 +158,7 @@ def _labels_text(mentions: list[Mention], place: int, tokens: Sequence[Token], w
             return True
         if not _ends_sentence(text, tokens):
             return False
-    if "." in gap and not agree and text.end < len(tokens) and tokens[text.end].break_before < COMMA:
+    if {".", ","} & set(gap) and not agree and text.end < len(tokens) and tokens[text.end].break_before < COMMA:
         return False
     return agree or not _names_again(mentions, place, tokens)
 

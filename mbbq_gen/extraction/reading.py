@@ -82,6 +82,8 @@ class Words:
     small: frozenset[str]
     """Words that say nothing: articles, other stop words, option words."""
     copulas: frozenset[str]
+    filling: frozenset[str]
+    """The small words that may stand between entries of a list: no verbs such as "is"."""
     dangling: frozenset[str]
     """Articles and coordinators: no sentence ends with one of them."""
 

@@ -11,7 +11,7 @@ from mbbq_gen.extraction.tokens import COMMA, COMMA_SIGNS, LINE, PARAGRAPH, SENT
 
 def set_aside(reading: Reading) -> None:
     """Mentions in lists, headers and questions, behind "unlike", and in other people's views."""
-    listed = find_lists(reading.items, reading.options, reading.words.small)
+    listed = find_lists(reading.items, reading.options, reading.words.filling)
     headed = _headed(reading)
     slots = {place: hit for hit in reading.hits_of("relations.aside") for _, place in hit.slots}
     reported = {reading.clause[hit.start]: hit for hit in reading.hits_of("markers.reported")}

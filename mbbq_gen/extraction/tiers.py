@@ -28,6 +28,8 @@ from mbbq_gen.extraction.reading import (
 )
 from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE
 
+MAX_DESPITE = 3
+"""The last sentence of a refusal in which "but" may lead to a choice: longer ones go on to talk about the topic."""
 WORDING_KINDS: dict[str, Kind] = {"unknown.refusal": "refusal", "relations.neither": "neither"}
 """What an announced wording says; all others say that it can't be told."""
 
@@ -285,9 +287,17 @@ def drop_weak(reading: Reading) -> None:
     ]
 
 
+def _explained_from(reading: Reading) -> int:
+    """The item at which an explanation with a heading begins, behind a committed answer; else the end."""
+    committed = min((s.place for s in reading.statements if s.tier >= COMMITTED), default=len(reading.items))
+    heads = [hit.start for hit in reading.hits_of("headers.explanation") if is_header(reading, hit)]
+    return min((start for start in heads if start > committed), default=len(reading.items))
+
+
 def single_out(reading: Reading) -> None:
     """A clause with one live option speaks for it; a conclusion with one commits to it."""
     conclusions = concluded(reading)
+    explained = _explained_from(reading)
     clauses: dict[int, list[Statement]] = {}
     for statement in reading.statements:
         if statement.standing == "live":
@@ -301,7 +311,7 @@ def single_out(reading: Reading) -> None:
             hit = conclusions.get(statement.clause)
             if statement.possible or not alone or statement.mention.kind == "outside":
                 _raise(statement, SEVERAL, "possible" if statement.possible else "several", None)
-            elif hit is not None and hit.start < statement.place:
+            elif hit is not None and hit.start < statement.place < explained:
                 _raise(statement, COMMITTED, "conclusion", hit)
             else:
                 _raise(statement, SINGLE, "single_mention", None)
@@ -313,6 +323,8 @@ def stand_despite(reading: Reading) -> None:
     turns = {reading.clause[hit.start] for hit in reading.hits_of("markers.adversative")}
     for statement in reading.statements:
         if statement.clause not in turns or statement.standing != "live" or statement.tier != SINGLE:
+            continue
+        if not statement.mention.complete or reading.sentence[-1] > MAX_DESPITE:
             continue
         if len(statement.mention.options) == 1 and any(
             end <= statement.place and statement.sentence - reading.sentence[end - 1] <= 1 for end in refusals

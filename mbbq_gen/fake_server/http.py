@@ -317,7 +317,7 @@ class Listener:
         for _ in range(_LAST_TURNS):  # a connection just accepted shows up, and one just closed lets go, a turn later
             for connection in list(self._connections):
                 connection.close()
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
 
 
 async def listen(handler: Handler, host: str, port: int) -> Listener:

@@ -93,7 +93,6 @@ class FakeService:
                 Route("POST", f"/{version}/models/{{model}}:generateContent", asks(self._gemini))
                 for version in ("v1", "v1beta", "v1alpha")
             ),
-            Route("POST", "/v1/models/{model}:generateContent", asks(self._gemini)),
             Route("POST", azure, asks(self._chat)),
             Route("GET", "/v1/models", self._list_models),
             Route("GET", "/v1/models/{model}", self._show_model),
@@ -111,11 +110,7 @@ class FakeService:
     # --- models ---------------------------------------------------------------------------------------------------
 
     def _list_models(self, request: HttpRequest, _parts: dict[str, str]) -> Reply:
-        dialect = (
-            self._gemini
-            if request.path.startswith("/v1beta") or request.path.endswith(":generateContent")
-            else self._dialect_of(request)
-        )
+        dialect = self._gemini if request.path.startswith("/v1beta") else self._dialect_of(request)
         try:
             self.asking.check_key(dialect, request)
         except FailureError as error:

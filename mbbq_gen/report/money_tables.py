@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from mbbq_gen.runs.estimate import Cost
     from mbbq_gen.runs.forecast import Forecast, SampleForecast
+    from mbbq_gen.runs.money import Bill
     from mbbq_gen.runs.status import BatchLine, RunStatus
 
 
@@ -35,6 +36,17 @@ def hours(number: float) -> str:
 def _tokens(number: float) -> str:
     """Tokens in words: `812`, `3,400`, `47.1 million`."""
     return f"{number / 1e6:,.1f} million" if number >= 1e6 else f"{number:,.0f}"
+
+
+def cost_line(bill: Bill) -> str:
+    """What a run has cost, in a line, with the prices' dates."""
+    dates = sorted({line.price.date.isoformat() for line in bill.lines if line.price is not None})
+    if bill.total is None:
+        known = f"{dollars(bill.known)} and more" if bill.known else "not known"
+        return f"cost: {known}: no price for every model (--price-file gives one)"
+    uncounted = f", without {bill.without_usage:,} answers whose tokens are not known" if bill.without_usage else ""
+    tokens = f"{_tokens(bill.input_tokens)} tokens in, {_tokens(bill.output_tokens)} out"
+    return f"cost: {dollars(bill.total)} for {tokens}{uncounted}" + (f" (price of {', '.join(dates)})" if dates else "")
 
 
 def print_forecast(found: Forecast, console: Console) -> None:

@@ -45,8 +45,9 @@ class Entry:
 
     @property
     def response(self) -> str:
-        """What the model wrote."""
-        return self.answered.response.text or ""
+        """What the model wrote: its text, or the words of a refusal that the service keeps apart."""
+        response = self.answered.response
+        return response.text or response.refusal or ""
 
 
 @dataclass(frozen=True)

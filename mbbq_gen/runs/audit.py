@@ -199,7 +199,7 @@ class Sample:
 
 def can_be_judged(reading: Reading) -> bool:
     """Whether there is a response to judge a reading by."""
-    return reading.outcome not in NOT_HAD and reading.outcome != "empty"
+    return reading.outcome not in NOT_HAD and reading.outcome != "empty" and reading.rule != "response.length"
 
 
 def draw_sample(readings: Iterable[Reading], design: Design) -> Sample:

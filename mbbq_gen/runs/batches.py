@@ -7,8 +7,8 @@ answered is lost, and nothing that a batch may still answer is handed over again
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
@@ -54,6 +54,8 @@ class Batching:
     service: BatchService
     folder: Path
     """The run's folder: files that are on their way to the service stand in it for a moment."""
+    most_requests: int | None = None
+    """The user's limit of one batch; None: what the service takes."""
     purse: Purse | None = None
     """Made for the batch price; None: no limit."""
     cache: SharedCache | None = None
@@ -228,8 +230,9 @@ class Batching:
             self._store([response])
             if self.purse is not None:
                 self.purse.settle(response)
-            with self._disk_errors():
-                for batch in self._planned(chain([first] if response.error is not None else [], requests)):
+            again = [first] if response.error is not None else []
+            with self._disk_errors(), closing(self._planned(chain(again, requests))) as batches:
+                for batch in batches:
                     await self._hand_over(batch)
                     made += 1
         if self.purse is not None and not self.ledger.open_batches():
@@ -261,22 +264,26 @@ class Batching:
             if request.request_key not in held | failures | spent:
                 yield request
 
-    def _planned(self, requests: Iterable[Request]) -> Iterator[StoredBatch]:
+    def _planned(self, requests: Iterable[Request]) -> Generator[StoredBatch, None, None]:
         """Batch after batch, as large as the service takes them, each written down with its file beside the store."""
         limits = self.service.limits
+        most = min(limits.requests, self.most_requests or limits.requests)
         part = _Part(self.folder)
-        for request in requests:
-            line = self.service.line(request)
-            if part.keys and (len(part.keys) == limits.requests or part.size + len(line) > limits.size):
+        try:
+            for request in requests:
+                line = self.service.line(request)
+                if part.keys and (len(part.keys) == most or part.size + len(line) > limits.size):
+                    yield self._plan(part)
+                    part = _Part(self.folder)
+                part.add(request.request_key, line, self.purse.most(request) if self.purse else 0.0)
+            if part.keys:
                 yield self._plan(part)
-                part = _Part(self.folder)
-            part.add(request.request_key, line, self.purse.most(request) if self.purse else 0.0)
-        if part.keys:
-            yield self._plan(part)
+        finally:
+            part.close()
 
     def _plan(self, part: _Part) -> StoredBatch:
         number, name = self.ledger.next_name()
-        part.close(_file_of(self.folder, name))
+        part.keep(_file_of(self.folder, name))
         record = BatchRecord(
             requests=len(part.keys), size=part.size, planned_at=_now().isoformat(), most_cost=part.most_cost
         )
@@ -337,11 +344,15 @@ class _Part:
         self.size += len(line)
         self.most_cost += most_cost
 
-    def close(self, path: Path) -> None:
+    def keep(self, path: Path) -> None:
         """Gives the file its name."""
-        assert self._stream is not None  # a batch has requests
-        self._stream.close()
+        self.close()
         self._path.replace(path)
+
+    def close(self) -> None:
+        """Closes the file; what was written stays for now."""
+        if self._stream is not None:
+            self._stream.close()
 
 
 def _file_of(folder: Path, name: str) -> Path:

@@ -19,6 +19,7 @@ from pydantic import Field, JsonValue, ValidationError
 from mbbq_gen.errors import RunError, RunLockedError, UsageError
 from mbbq_gen.languages import describe_fault
 from mbbq_gen.records import Record, Split
+from mbbq_gen.runs.money import Bill
 from mbbq_gen.runs.store import RunStore
 
 MANIFEST_SCHEMA = 1
@@ -101,6 +102,8 @@ class Manifest(Record):
     available: dict[str, int] = Field(default_factory=dict)
     """benchmark/split/language → questions there were before sampling."""
     counts: Counts
+    bill: Bill | None = None
+    """What the run had cost when it was last asked; None for models that cost nothing."""
     notices: tuple[str, ...] = ()
     """What every result of this run has to say of its benchmarks."""
 

@@ -58,6 +58,16 @@ class Bill(Record):
         return sum(line.cost or 0.0 for line in self.lines)
 
     @property
+    def input_tokens(self) -> int:
+        """Of all answers that were paid for."""
+        return sum(line.input_tokens for line in self.lines if not line.from_cache)
+
+    @property
+    def output_tokens(self) -> int:
+        """Of all answers that were paid for."""
+        return sum(line.output_tokens for line in self.lines if not line.from_cache)
+
+    @property
     def without_usage(self) -> int:
         """Answers whose tokens nobody counted."""
         return sum(line.without_usage for line in self.lines if not line.from_cache)

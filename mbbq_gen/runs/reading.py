@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol, get_args
 
 from mbbq_gen.errors import UnknownNameError
-from mbbq_gen.extraction import load_extractor
+from mbbq_gen.extraction import Explanation, load_extractor
 from mbbq_gen.extraction.jsonl import ENGINE, extractor_names
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, SIMPLE_VERSION
 from mbbq_gen.presentation import shown_options, shown_unknown
@@ -125,25 +125,50 @@ def load_reader(name: str, language: str, resources: Resources) -> Reader:
 
 def read_answer(answered: Answered, reader: Reader) -> Extraction:
     """What one stored response means; a failure is `error` and a blocked answer `filtered`, whatever text they have."""
-    response = answered.response
-    if response.error is not None:
-        return Extraction(outcome="error", confidence="high", rule="response.error")
-    if response.finish_reason == "content_filter":
-        return Extraction(outcome="filtered", confidence="high", rule="response.content_filter")
+    settled = settled_reading(answered)
+    if settled is not None:
+        return settled
     question = Question.of(answered)
-    if not (response.text or "").strip():
-        if response.refusal:  # the service keeps the words of a refusal apart from the text
-            unknown = question.unknown_index
-            return Extraction(outcome="refusal", option=unknown, confidence="high", rule="response.refusal")
-        if response.finish_reason == "length":  # all tokens went into reasoning
-            return Extraction(outcome="truncated", confidence="high", rule="response.length")
     return reader.extract(
-        response.text or "",
+        answered.response.text or "",
         question.options,
         question.labels,
         question.unknown_index,
         prompt=question.prompt,
         finish_reason=question.finish_reason,
+    )
+
+
+def settled_reading(answered: Answered) -> Extraction | None:
+    """What the service itself says of an answer, for every reader the same; None where its text has to be read."""
+    response = answered.response
+    if response.error is not None:
+        return Extraction(outcome="error", confidence="high", rule="response.error")
+    if response.finish_reason == "content_filter":
+        return Extraction(outcome="filtered", confidence="high", rule="response.content_filter")
+    if (response.text or "").strip():
+        return None
+    if response.refusal:  # the service keeps the words of a refusal apart from the text
+        unknown = Question.of(answered).unknown_index
+        return Extraction(outcome="refusal", option=unknown, confidence="high", rule="response.refusal")
+    if response.finish_reason == "length":  # all tokens went into reasoning
+        return Extraction(outcome="truncated", confidence="high", rule="response.length")
+    return None
+
+
+def explain_answer(answered: Answered, resources: Resources) -> Explanation | None:
+    """How the engine reads one stored response; None where the service itself says what it is (`settled_reading`)."""
+    if settled_reading(answered) is not None:
+        return None
+    question = Question.of(answered)
+    return load_extractor(answered.presentation.language, resources).explain(
+        answered.response.text or "",
+        question.options,
+        question.labels,
+        question.unknown_index,
+        prompt=question.prompt,
+        finish_reason=question.finish_reason,
+        resources=resources,
     )
 
 

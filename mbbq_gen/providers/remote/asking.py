@@ -113,6 +113,8 @@ class Asking:
             await asyncio.wait(self._tasks, timeout=_LAST_CALL)
 
     async def _stop(self) -> None:
+        """Ends all that is under way; whoever ends makes room, which nobody must take any more."""
+        self._exhausted = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,210 @@
+"""`mbbq-gen plan`: what a run would take and cost agrees with what the run then does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.providers.tokens import TokenCounter
+from mbbq_gen.records import Presentation
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.draft import Draft
+from mbbq_gen.runs.estimate import duration, estimate
+from mbbq_gen.runs.folder import BenchmarkChoice, RunFolder, RunSettings
+from mbbq_gen.runs.store import RunStore
+from tests.test_cli import call
+
+SELECTION = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
+PRICES = """
+[[price]]
+kind = "oracle"
+models = ["perfect"]
+input = 3.0
+output = 5.0
+batch_input = 1.5
+batch_output = 2.5
+date = 2026-01-01
+note = "of our own invention"
+"""
+
+
+@pytest.fixture
+def price_file(tmp_path: Path) -> Path:
+    path = tmp_path / "prices.toml"
+    path.write_text(PRICES, encoding="utf-8")
+    return path
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """The plan as JSON."""
+    code, out, err = call(capsys, "plan", *SELECTION, *arguments, "--json")
+    assert (code, err) == (0, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+@pytest.mark.parametrize("order", ["balanced", "cyclic"])
+@pytest.mark.parametrize("sample", [None, 12])
+def test_it_counts_what_a_run_asks(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, order: str, sample: int | None
+) -> None:
+    given = ["--model", "oracle:perfect", "--order", order, *(["--sample", sample] if sample else [])]
+    tokens = planned(capsys, *given)["tokens"]
+    code, out, _ = call(capsys, "run", tmp_path / "run", *SELECTION, *given, "--json")
+    assert code == 0
+    done = json.loads(out)
+    assert tokens["presentations"] == done["presentations"]
+    assert tokens["requests"] <= done["requests"]  # an oracle is asked for every presentation; a model once for all
+    with RunFolder(tmp_path / "run").open_store(read_only=True) as store:
+        texts = [row for (row,) in store.query("SELECT json_extract(record, '$.messages') FROM presentations")]
+    assert tokens["requests"] == len(set(texts))
+    assert tokens["questions"] == (48 if sample else 2 * 2 * 864)
+    assert sum(group["requests"] for group in tokens["groups"]) == tokens["requests"]
+
+
+def test_money_is_tokens_times_prices(capsys: pytest.CaptureFixture[str], price_file: Path) -> None:
+    found = planned(capsys, "--model", "oracle:perfect", "--price-file", price_file)
+    tokens, cost = found["tokens"], found["cost"]
+    assert cost["online"] == pytest.approx((3 * tokens["input_tokens"] + 5 * tokens["output_tokens"]) / 1e6)
+    assert cost["batch"] == pytest.approx(cost["online"] / 2)
+    assert cost["online_at_most"] is None, "an oracle has no longest answer"
+    whole = found["samples"][-1]
+    assert whole["is_all"]
+    assert whole["requests"] == tokens["requests"]
+    assert whole["cost"]["online"] == pytest.approx(cost["online"])
+    sizes = [sample["questions"] for sample in found["samples"]]
+    assert sizes == sorted(sizes) == [50, 100, 250, 500, 864]
+    assert any("of our own invention" in note for note in found["notes"])
+
+
+def test_larger_samples_cost_more_and_tell_more(capsys: pytest.CaptureFixture[str], price_file: Path) -> None:
+    samples = planned(capsys, "--model", "oracle:perfect", "--price-file", price_file)["samples"]
+    costs = [sample["cost"]["online"] for sample in samples]
+    assert costs == sorted(costs)
+    for question in samples[0]["half_widths"]:
+        widths = [sample["half_widths"][question] for sample in samples]
+        assert widths == sorted(widths, reverse=True)
+        assert 0 < widths[-1] < widths[0] < 1
+
+
+def test_an_unknown_price_is_said_and_not_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, "--model", "oracle:perfect")
+    assert found["price"] is found["cost"] is None
+    assert all(sample["cost"] is None for sample in found["samples"])
+    code, out, _ = call(capsys, "plan", *SELECTION, "--model", "oracle:perfect")
+    assert code == 0
+    assert "no price is known for oracle:perfect" in out
+    assert "$" not in out
+
+
+def test_a_known_model_needs_no_key(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    found = planned(capsys, "--model", "openai:gpt-4o-mini", "--rpm", "600")
+    assert found["price"]["models"] == ["gpt-4o-mini"]
+    assert found["cost"]["batch"] == pytest.approx(found["cost"]["online"] / 2)
+    assert found["cost"]["online_at_most"] > found["cost"]["online"]
+    assert found["duration"]["limit"] == "requests a minute"
+    assert found["duration"]["hours"] == pytest.approx(found["tokens"]["requests"] / 600 / 60)
+
+
+def test_nothing_is_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, temporary = tmp_path / "work", tmp_path / "temporary"
+    work.mkdir()
+    temporary.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    planned(capsys, "--model", "oracle:perfect")
+    assert list(work.iterdir()) == list(temporary.iterdir()) == []
+
+
+def test_a_pilot_tells_the_length_of_answers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pilot = tmp_path / "pilot"
+    assert call(capsys, "run", pilot, *SELECTION, "--model", "oracle:random", "--sample", 24, "--json")[0] == 0
+    with RunFolder(pilot).open_store() as store:
+        store.change(
+            (
+                "UPDATE responses SET record = json_set(record, '$.usage.output_tokens', ?) WHERE request_key IN"
+                " (SELECT request_key FROM presentations WHERE json_extract(record, '$.variant') = ?)",
+                [(7, "bare"), (3, "letters")],
+            )
+        )
+    found = planned(capsys, "--model", "oracle:perfect", "--from", pilot)
+    groups = found["tokens"]["groups"]
+    assert found["tokens"]["outputs"] == "measured"
+    assert {group["variant"]: group["output_tokens"] / group["requests"] for group in groups} == {
+        "bare": 7,
+        "letters": 3,
+    }
+    assert str(pilot) in found["assumptions"]["source"]
+
+
+def test_a_wrong_selection_is_refused_as_by_run(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "plan", "--model", "oracle:perfect", "--benchmark", "startr")
+    assert (code, out) == (2, "")
+    assert "did you mean 'starter'" in err
+
+
+def draft(resources: Resources, tmp_path: Path) -> list[Presentation]:
+    """The presentations of a small run."""
+    from mbbq_gen.datasets.registry import load_benchmark
+
+    settings = RunSettings(
+        model="oracle:perfect",
+        benchmarks=(BenchmarkChoice(name="starter"),),
+        languages=("en",),
+        splits=("bias",),
+        variants=("bare", "letters"),
+        order="balanced",
+        label_styles=("A",),
+        seed=0,
+        sample=100,
+    )
+    found = Draft(
+        settings,
+        resources,
+        lambda choice, languages, splits: load_benchmark(
+            choice.name,
+            data=None,
+            languages=list(languages),
+            splits=list(splits),
+            resources=resources,
+        ),
+    )
+    with RunStore(tmp_path / "draft.sqlite") as store:
+        found.read(store)
+        return list(found.presentations(store))
+
+
+def test_counting_a_part_comes_near_counting_all(resources: Resources, tmp_path: Path) -> None:
+    shown = draft(resources, tmp_path)
+    counter = TokenCounter("words", True, lambda text: len(text.split()))
+    found = estimate(shown, counter, {"bare": "bare", "letters": "letters"})
+    texts = {presentation.messages[-1].content for presentation in shown}
+    exact = sum(len(text.split()) + 8 for text in texts)
+    assert found.requests == len(texts) == 200
+    assert found.input_tokens == pytest.approx(exact, rel=0.02)
+
+
+def test_what_is_sent_twice_is_counted_once(resources: Resources, tmp_path: Path) -> None:
+    shown = draft(resources, tmp_path)
+    counter = TokenCounter("words", True, lambda text: len(text.split()))
+    once = estimate(shown, counter, {"bare": "bare", "letters": "letters"}, longest=5)
+    twice = estimate(shown * 2, counter, {"bare": "bare", "letters": "letters"}, longest=5)
+    assert twice == once.model_copy(update={"presentations": 2 * once.presentations})
+    assert once.output_tokens <= once.requests * 5 == once.most_output_tokens
+
+
+def test_the_slower_limit_decides() -> None:
+    assert duration(600, 1000, None, None) is None
+    by_requests, by_tokens = duration(600, 1000, 10, 1000), duration(600, 1_000_000, 600, 1000)
+    assert by_requests is not None
+    assert by_tokens is not None
+    assert (by_requests.hours, by_requests.limit) == (1.0, "requests a minute")
+    assert (by_tokens.limit, round(by_tokens.hours, 2)) == ("tokens a minute", 16.67)
