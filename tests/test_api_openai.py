@@ -307,6 +307,15 @@ def test_the_official_client_makes_address_and_headers(monkeypatch: pytest.Monke
     assert "base_url" not in asked.settings
 
 
+def test_other_servers_take_a_key_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    asked = provider("openai:m", base_url="http://127.0.0.1:1/v1")
+    assert asked.endpoint.headers == headers | {"Authorization": f"Bearer {KEY}"}
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert provider("openai:m", base_url="http://127.0.0.1:1/v1").endpoint.headers == headers
+
+
 def test_azure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com/")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
-from mbbq_gen.providers import list_models, open_provider, options_of, registry, request_key
+from mbbq_gen.providers import list_models, open_provider, options_of, request_key
 from mbbq_gen.providers.local_options import TransformersOptions
 from mbbq_gen.providers.oracles import ORACLES
 from mbbq_gen.providers.registry import check_options
@@ -93,7 +93,6 @@ def test_the_list_holds_every_oracle_kind_and_alias() -> None:
 def test_what_is_not_installed_is_listed_so_and_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     from mbbq_gen.providers import local_source
 
-    monkeypatch.setattr(registry, "find_spec", lambda _: None)
     monkeypatch.setattr(local_source, "find_spec", lambda _: None)
     entries = {entry.name: entry for entry in list_models()}
     assert not entries["transformers:smollm2"].installed

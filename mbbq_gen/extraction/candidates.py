@@ -160,26 +160,24 @@ class MentionFinder:
         return mentions
 
     def _letter_words(self, tokens: Sequence[Token], mentions: Sequence[Mention], options: OptionSet) -> set[int]:
-        """Places of one-letter words of the language right before what they belong to: no labels."""
-        found = {mention.start - 1 for mention in mentions if self._is_letter_word(tokens, mention.start - 1)}
-        articles = self._words.articles
-        if any(len(word) == 1 for word in articles):
-            for place, token in enumerate(tokens[1:]):
-                if token.key in self._words.option_words or (token.text in options.shown and not token.text.islower()):
-                    found |= {place} if self._is_letter_word(tokens, place) else set()
-        return found
-
-    def _is_letter_word(self, tokens: Sequence[Token], place: int) -> bool:
-        """Whether a one-letter article stands somewhere, a blank before what follows it.
+        """Places of one-letter articles right before what they belong to: no labels.
 
         A capital inside a sentence is a label, save where all letters are capitals.
         """
-        if place < 0 or len(tokens[place].text) > 1 or tokens[place].key not in self._words.articles:
-            return False
-        if tokens[place + 1].gap.strip(" ") or not tokens[place + 1].gap:
-            return False
-        plain = tokens[place].text.islower() or tokens[place].break_before >= SENTENCE
-        return plain or not any(token.text[:1].islower() for token in tokens)
+        articles = self._words.articles
+        if not any(len(word) == 1 for word in articles):
+            return set()
+        after = {mention.start for mention in mentions}
+        for place, token in enumerate(tokens):
+            if token.key in self._words.option_words or (token.text in options.shown and not token.text.islower()):
+                after.add(place)
+        found = {place - 1 for place in after if place and _is_letter_before(tokens, place, articles)}
+        cased = any(token.text[:1].islower() for token in tokens)
+        return {
+            place
+            for place in found
+            if not cased or tokens[place].text.islower() or tokens[place].break_before >= SENTENCE
+        }
 
     def _label_at(
         self, tokens: Sequence[Token], place: int, token: Token, tail: str, options: OptionSet, *, before_text: bool
@@ -575,6 +573,12 @@ def _longest(found: list[Mention], tokens: Sequence[Token], options: OptionSet) 
         after = tokens[mention.end].gap if mention.end < len(tokens) else "~~"
         mention.struck = "~~" in tokens[first].gap[-2:] and after.startswith("~~")
     return sorted(taken, key=lambda mention: mention.start)
+
+
+def _is_letter_before(tokens: Sequence[Token], place: int, articles: frozenset[str]) -> bool:
+    """Whether a one-letter article stands in front of a place, nothing but a blank between them."""
+    token, gap = tokens[place - 1], tokens[place].gap
+    return len(token.text) == 1 and token.key in articles and bool(gap) and not gap.strip(" ")
 
 
 def _own_articles(tokens: Sequence[Token], texts: Sequence[Mention], options: OptionSet) -> set[int]:

@@ -20,7 +20,7 @@ _INVISIBLE_ONLY = regex.compile(f"[{_INVISIBLE}]")
 _CLUSTER = regex.compile(r"\X")
 
 _ACCENT_FREE_SCRIPTS = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Arabic}]")
-_INDIC = regex.compile(r"[\u0900-\u0b7f]")
+_INDIC = regex.compile(r"[\u0900-\u0dff]")
 _ARABIC_FOLDS = str.maketrans({"ة": "ه", "ى": "ي", "ک": "ك", "ی": "ي"})
 _LETTER_FOLDS = str.maketrans({"ı": "i", "ё": "е", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe"})
 
@@ -96,7 +96,7 @@ def loose_key(word: str) -> str:
         return folded
     if _ACCENT_FREE_SCRIPTS.search(folded):
         folded = _drop_marks(folded).translate(_LETTER_FOLDS).translate(_ARABIC_FOLDS)
-    elif _INDIC.search(folded):
+    if _INDIC.search(folded):
         folded = _NASALS.sub("ं", _NUKTA.sub("", folded)).translate(_INDIC_FOLDS)
     return "".join(_plain_digit(sign) for sign in _INVISIBLE_ONLY.sub("", folded))
 
@@ -104,7 +104,11 @@ def loose_key(word: str) -> str:
 def _drop_marks(word: str) -> str:
     """The word without combining marks (й keeps its own: it is a letter of its own)."""
     spared = word.replace("й", "\ue000")
-    bare = "".join(sign for sign in unicodedata.normalize("NFD", spared) if unicodedata.category(sign) != "Mn")
+    bare = "".join(
+        sign
+        for sign in unicodedata.normalize("NFD", spared)
+        if unicodedata.category(sign) != "Mn" or _INDIC.match(sign)
+    )
     return unicodedata.normalize("NFC", bare).replace("\ue000", "й")
 
 

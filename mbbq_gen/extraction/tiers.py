@@ -107,7 +107,7 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
             return
         passed = passed or statement is not None
         if statement is not None and (near and words <= FAR_CUE) and _label_fits(reading, statement, place, hit.end):
-            if statement.standing in {"live", "listed", "reason", "in_unknown"} and (
+            if _may_be_announced(reading, statement) and (
                 wording is None or statement.mention.options == (reading.options.unknown,)
             ):
                 if statement.standing == "listed" and not colon:
@@ -132,6 +132,17 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
         place += 1
     if words == 0:
         reading.hanging_cue = True
+
+
+def _may_be_announced(reading: Reading, statement: Statement) -> bool:
+    """Whether an announcement may lead to a mention: not where it is one of several that a statement that it can't be
+    told speaks of ("Answer: it could be X or Y, so nobody knows"), or a misspelt word in one."""
+    if statement.standing != "in_unknown":
+        return statement.standing in {"live", "listed", "reason"}
+    if statement.mention.match == "fuzzy":
+        return False
+    beside = [s for s in reading.statements if s.clause == statement.clause and s.standing == "in_unknown"]
+    return len({index for other in beside for index in other.mention.options}) == 1
 
 
 def _label_fits(reading: Reading, statement: Statement, place: int, cue_end: int) -> bool:

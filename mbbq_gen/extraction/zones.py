@@ -201,8 +201,10 @@ def _line_after(prompt: _Prompt, line: str) -> int:
 
 
 def _is_option(line: str, option_texts: tuple[str, ...]) -> bool:
-    """Whether a line is little more than one option's text."""
-    return any(option in line and len(line) <= len(option) + 12 for option in option_texts)
+    """Whether a line is little more than one option's text; another text inside that one is no second option."""
+    held = [option for option in option_texts if option in line]
+    longest = max(held, key=len, default="")
+    return bool(held) and len(line) <= len(longest) + 12 and all(option in longest for option in held)
 
 
 _SENTENCE = regex.compile(r"[^.!?。！？।؟]+[.!?。！？।؟]*")

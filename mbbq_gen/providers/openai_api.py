@@ -3,8 +3,8 @@
 `openai:MODEL` asks OpenAI. `--base-url URL` asks another server. `--option service=XYZ` takes address and key from
 XYZ_BASE_URL and XYZ_API_KEY; `service=azure` asks a deployment on Azure (AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_KEY).
 
-Address, headers and authentication are those of the official client, made once; the requests go over our own
-connections (`remote.transport`). Chat completions, or the responses API where a model answers only there.
+For OpenAI and Azure, address, headers and authentication are those of the official client, made once; the requests go
+over our own connections (`remote.transport`). Chat completions, or the responses API where a model answers only there.
 Reference: https://platform.openai.com/docs/api-reference
 """
 
@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, JsonValue
 
@@ -27,6 +27,9 @@ from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge
 from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
 from mbbq_gen.records import Request, Usage
 from mbbq_gen.resources import Resources
+
+if TYPE_CHECKING:
+    import openai
 
 INSTALL: Final = "pip install 'mbbq-gen[api]'"
 SERVICES: Final[Mapping[str, str]] = {
@@ -99,25 +102,32 @@ class OpenAIProvider(RemoteProvider):
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """As the official client has it."""
+        """OpenAI and Azure: as the official client has it. Other servers take a key and nothing else.
+
+        Half a second of start-up is what the official client costs; only its own services are worth it.
+        """
+        if not self._is_official:
+            key = {"Authorization": f"Bearer {self.secret.value}"} if self.secret else {}
+            return Endpoint(self.base_url, {"Content-Type": "application/json", "Accept": "application/json"} | key)
+        client = self._client()
+        headers = {**client.default_headers, **client.auth_headers}
+        query = ""
+        if self._is_azure:
+            headers.pop("Authorization", None)
+            headers["api-key"] = self.secret.value if self.secret else ""
+            query = f"?api-version={self._azure_version}"
+        texts = {name: value for name, value in headers.items() if isinstance(value, str)}
+        return Endpoint(str(client.base_url).rstrip("/"), texts, query)
+
+    def _client(self) -> openai.AsyncOpenAI:
         import openai
 
         key = self.secret.value if self.secret else "none"
-        client: openai.AsyncOpenAI
-        if self._is_azure:
-            client = openai.AsyncAzureOpenAI(
-                api_key=key, base_url=self.base_url, api_version=self._azure_version, max_retries=0
-            )
-        else:
-            client = openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0)
-        headers = {**client.default_headers, **client.auth_headers}
-        if self._is_azure:
-            headers = {name: value for name, value in headers.items() if name != "Authorization"} | {"api-key": key}
-        elif self.secret is None:
-            headers.pop("Authorization", None)
-        query = f"?api-version={self._azure_version}" if self._is_azure else ""
-        texts = {name: value for name, value in headers.items() if isinstance(value, str)}
-        return Endpoint(str(client.base_url).rstrip("/"), texts, query)
+        if not self._is_azure:
+            return openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0)
+        return openai.AsyncAzureOpenAI(
+            api_key=key, base_url=self.base_url, api_version=self._azure_version, max_retries=0
+        )
 
     @property
     def _azure_version(self) -> str:

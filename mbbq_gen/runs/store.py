@@ -236,7 +236,7 @@ class RunStore:
 
         May be read while responses are added: it asks the file again for every few hundred rows.
         """
-        after = 0
+        after, read = 0, _InstanceReader()
         while True:
             rows = self._db.execute(
                 "SELECT min(p.number), p.request_key, p.record, i.record FROM presentations p"
@@ -256,7 +256,7 @@ class RunStore:
                     request_key=request_key,
                     messages=presentation.messages,
                     presentation=presentation,
-                    instance=Instance.model_validate_json(instance_record),
+                    instance=read(instance_record),
                 )
 
     def last_planned(self) -> tuple[int, str] | None:
@@ -342,11 +342,12 @@ class RunStore:
             f" WHERE p.language = ? AND e.presentation_id IS NULL{read_as} ORDER BY p.number",
             (extractor, language, *((earlier, *outcomes) if earlier is not None else ())),
         )
+        read = _InstanceReader()
         while batch := rows.fetchmany(_BATCH):
             for presentation, instance, response in batch:
                 yield Answered(
                     Presentation.model_validate_json(presentation),
-                    Instance.model_validate_json(instance),
+                    read(instance),
                     Response.model_validate_json(response),
                 )
 
@@ -404,6 +405,20 @@ class RunStore:
     def languages(self) -> list[str]:
         """The languages of the planned presentations, sorted."""
         return [code for (code,) in self._db.execute("SELECT DISTINCT language FROM presentations ORDER BY language")]
+
+
+class _InstanceReader:
+    """Reads instances; successive rows of one question share its record."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._instance: Instance | None = None
+
+    def __call__(self, text: str) -> Instance:
+        """The instance that the JSON holds."""
+        if self._instance is None or text != self._text:
+            self._text, self._instance = text, Instance.model_validate_json(text)
+        return self._instance
 
 
 def _parse_joined(rows: sqlite3.Cursor) -> Iterator[tuple[Instance, Presentation, Response, Extraction]]:
