@@ -7,6 +7,7 @@ import unicodedata
 from itertools import permutations
 
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -171,7 +172,7 @@ def test_swapping_the_persons_texts_swaps_the_result() -> None:
         swapped = list(case.options)
         swapped[one], swapped[other] = swapped[other], swapped[one]
         twin = {one: other, other: one}.get(case.gold, case.gold)
-        if any(f" {label}" in f" {case.response}" for label in case.labels):
+        if any(regex.search(rf"(?<![A-Za-z]){label}(?![A-Za-z])", case.response) for label in case.labels):
             continue
         extractor = load_extractor(case.language)
         found = extractor.extract(case.response, swapped, case.labels, case.unknown_index)

@@ -135,14 +135,22 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
 
 
 def _may_be_announced(reading: Reading, statement: Statement) -> bool:
-    """Whether an announcement may lead to a mention: not where it is one of several that a statement that it can't be
-    told speaks of ("Answer: it could be X or Y, so nobody knows"), or a misspelt word in one."""
-    if statement.standing != "in_unknown":
-        return statement.standing in {"live", "listed", "reason"}
-    if statement.mention.match == "fuzzy":
+    """Whether an announcement may lead to a mention: not where a statement that it can't be told follows in its
+    sentence and speaks of it or of another person too ("Answer: it could be X or Y, so nobody knows")."""
+    if statement.standing not in {"live", "listed", "reason", "in_unknown"}:
         return False
-    beside = [s for s in reading.statements if s.clause == statement.clause and s.standing == "in_unknown"]
-    return len({index for other in beside for index in other.mention.options}) == 1
+    here, end = statement.place, reading.ends[statement.sentence]
+    behind = [hit.start for hit in reading.hits_of("unknown.statement") if here < hit.start < end]
+    wording = min(behind, default=here)
+    persons = (
+        other
+        for other in reading.statements
+        if other.standing in {"live", "in_unknown"} and other.mention.options != (reading.options.unknown,)
+    )
+    if any(here < o.place < wording and o.mention.options != statement.mention.options for o in persons):
+        return False
+    firm = statement.mention.match != "fuzzy" and closes(reading, here)
+    return statement.standing != "in_unknown" or firm
 
 
 def _label_fits(reading: Reading, statement: Statement, place: int, cue_end: int) -> bool:
