@@ -81,7 +81,7 @@ def test_a_run_on_its_way(run: Path, tmp_path: Path) -> None:
     assert found.is_asked
     assert found.seconds_left == pytest.approx(60)
     assert found.cost == pytest.approx(20 * (1000 * 10 + 100 * 20) / 1e6)
-    assert found.expected_cost == pytest.approx(2 * 20 * (1000 * 10 + 100 * 20) / 1e6)  # type: ignore[operator]
+    assert found.expected_cost == pytest.approx(2 * 20 * (1000 * 10 + 100 * 20) / 1e6)
 
 
 def test_a_run_that_nobody_asks_any_more(run: Path, tmp_path: Path) -> None:
