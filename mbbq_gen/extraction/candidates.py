@@ -16,12 +16,14 @@ import regex
 from mbbq_gen.extraction.normalise import loose_key
 from mbbq_gen.extraction.optionset import UNSPACED, Match, OptionSet, OptionText, fuzzy_option, look_alike
 from mbbq_gen.extraction.pack import ExtractorPack
-from mbbq_gen.extraction.patterns import Automaton
+from mbbq_gen.extraction.patterns import Automaton, Hit
 from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE, Token
 
 Kind = Literal["label", "text", "label_text", "ordinal", "outside"]
 Strength = Literal["strong", "bare", "weak"]
 
+MAX_TO_NOUN = 5
+"""Words in front of a place in which a noun for the options makes it one of them."""
 MAX_MENTIONS = 64
 """Of more mentions only the first and last half of this number are read."""
 
@@ -272,7 +274,7 @@ class MentionFinder:
         is_last = mention.end >= len(tokens)
         ends_line = "\n" in gap_after or (is_last and not gap_after.strip(_EMPHASIS + ".!?)]}:,;\"'"))
         with_noun = before is not None and before.key in self._words.option_words and token.break_before <= COMMA
-        with_noun = with_noun and ":" not in gap
+        with_noun = with_noun and ":" not in gap and not self._is_preposition(mention, tokens, is_word=is_word)
         absorbs = with_noun and before is not None and before.key not in self._words.answer_words
         following = tokens[mention.end] if mention.end < len(tokens) else None
         if following is not None and following.key in self._words.not_before and following.break_before < COMMA:
@@ -281,7 +283,8 @@ class MentionFinder:
         after_noun = mention.end > place + 1 or (
             gap_after == "" and following is not None and following.key in self._words.suffixes
         )
-        if before is not None and before.key in self._words.not_after and not opened:
+        apart = opened or token.break_before >= SENTENCE
+        if before is not None and before.key in self._words.not_after and not apart:
             mention.barred = True
             return
         if with_noun or after_noun:
@@ -302,6 +305,13 @@ class MentionFinder:
             mention.barred = True
         elif not is_word:
             mention.strength = "strong" if options.long_labels else "bare"
+
+    def _is_preposition(self, mention: Mention, tokens: Sequence[Token], *, is_word: bool) -> bool:
+        """Whether a small letter that may be a word leads to an article: Spanish "la respuesta a la pregunta"."""
+        if not is_word or mention.shown_case or mention.end >= len(tokens):
+            return False
+        following = tokens[mention.end]
+        return following.gap == " " and following.key in self._words.articles
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
@@ -349,10 +359,24 @@ class MentionFinder:
                 continue
             if hit.end < len(tokens) and ":" in tokens[hit.end].gap:
                 continue
-            mention = Mention((index,), "ordinal", hit.start, hit.end, "weak" if bare else "strong", "exact")
+            strength: Strength = "weak" if bare and not self._is_place_of_option(tokens, hit) else "strong"
+            mention = Mention((index,), "ordinal", hit.start, hit.end, strength, "exact")
             if hit.start not in best or best[hit.start].end < hit.end:
                 best[hit.start] = mention
         return list(best.values())
+
+    def _is_place_of_option(self, tokens: Sequence[Token], hit: Hit) -> bool:
+        """Whether a place without a noun is an option's: "the second of them", "of the three options the first"."""
+        if hit.rule.family.split(".")[1] in {"former", "latter"} and hit.end - hit.start > 1:
+            return not UNSPACED.match(tokens[hit.start].text)
+        place = hit.start
+        while place and tokens[place].break_before < SENTENCE and hit.start - place < MAX_TO_NOUN:
+            if ":" in tokens[place].gap:
+                return False
+            place -= 1
+            if tokens[place].key in self._words.option_words:
+                return True
+        return False
 
 
 def _place_option(place: str, options: OptionSet, earlier: list[Mention]) -> int | None:
@@ -364,11 +388,22 @@ def _place_option(place: str, options: OptionSet, earlier: list[Mention]) -> int
         return options.count - 1
     if place == "middle":
         return options.count // 2 if options.count % 2 else None
+    if place == "other":
+        return _other_person(options, earlier)
     named = list(dict.fromkeys(index for mention in earlier for index in mention.options))[-2:]
     pair = named if len(named) == 2 else [index for index in range(options.count) if index != options.unknown]
     if len(pair) != 2:
         return None
     return pair[0] if place == "former" else pair[1]
+
+
+def _other_person(options: OptionSet, earlier: list[Mention]) -> int | None:
+    """The one of two persons that was not named last."""
+    persons = [index for index in range(options.count) if index != options.unknown]
+    named = [index for mention in earlier for index in mention.options if index != options.unknown]
+    if len(persons) != 2 or not named:
+        return None
+    return persons[1 - persons.index(named[-1])]
 
 
 def _is_quoted(before: str, after: str) -> bool:

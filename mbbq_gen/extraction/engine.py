@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.errors import UsageError
-from mbbq_gen.extraction.candidates import MentionFinder
+from mbbq_gen.extraction.candidates import Mention, MentionFinder, MentionItem
 from mbbq_gen.extraction.evidence import continuation_start, read_evidence
 from mbbq_gen.extraction.lexicon import Lexicon, build_lexicon, own_hits, speaks_more, vocabulary
 from mbbq_gen.extraction.marks import MarkReader
-from mbbq_gen.extraction.mentions import join, to_items
+from mbbq_gen.extraction.mentions import Item, join, to_items
 from mbbq_gen.extraction.normalise import NormalText, normalise
 from mbbq_gen.extraction.optionset import OptionSet, Stemmer, build_options
 from mbbq_gen.extraction.pack import ExtractorPack, SharedPack, read_extractor_pack, read_shared_pack
-from mbbq_gen.extraction.patterns import Automaton
+from mbbq_gen.extraction.patterns import Automaton, Hit
 from mbbq_gen.extraction.reading import COMMITTED, LEANING, SINGLE, Reading, breaks_off, is_cut
 from mbbq_gen.extraction.resolve import Decision, resolve
 from mbbq_gen.extraction.structured import StructureReader, Value
@@ -30,7 +30,7 @@ from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
 from mbbq_gen.records import DETECTED, Extraction
 from mbbq_gen.resources import Resources, file_digest
 
-ENGINE_VERSION = "1"
+ENGINE_VERSION = "2"
 """Raised by every change of the engine that may change an extraction."""
 SECOND_LANGUAGE = "en"
 """Answers in this language are read whatever the question's language is."""
@@ -40,6 +40,10 @@ MIN_SENTENCES = 3
 """Sentences that a text has at least if its open end means that it was cut off."""
 MAX_FOREIGN = 4
 """Sentences in a third language beyond which only a committed answer counts."""
+ANNOUNCED = frozenset({"cue_before", "cue_after", "answer_header", "final_marker", "line_label", "whole_answer"})
+"""Rules of answers that count though the text runs in a loop."""
+LOOP_WORDS, MIN_LOOP, MAX_FRESH = 3, 18, 0.4
+"""Words of a row that comes again and again; words of a text that may be a loop; share of rows that differ in one."""
 MIN_FOREIGN = 2
 """Words of a third language that a response must hold to be read in it."""
 
@@ -205,7 +209,10 @@ class Extractor:
         reading, tokens = self._read(strip_markup(body), options, 0)
         if _is_degenerate(tokens):
             return Analysis(normal, zoned, Decision("no_answer", None, "medium", "degenerate"), tokens, reading)
-        return Analysis(normal, zoned, resolve(reading, self._question_words(prompt, options)), tokens, reading)
+        decision = resolve(reading, self._question_words(prompt, options))
+        if (decision.winner is None or decision.winner.rule not in ANNOUNCED) and _is_loop(tokens):
+            decision = Decision("no_answer", None, "medium", "degenerate")
+        return Analysis(normal, zoned, decision, tokens, reading)
 
     def _read(self, body: str, options: OptionSet, offset: int) -> tuple[Reading, list[Token]]:
         """Mentions, hits and evidence of a text; `offset` is where it begins in the mended response."""
@@ -221,6 +228,10 @@ class Extractor:
         mentions = join(tokens, labels, texts, ordinals, options, side.lexicon.join)
         items = to_items(tokens, mentions)
         hits = self._automaton.find(items)
+        named = _without_wording(mentions, items, hits, side.lexicon.known)
+        if len(named) < len(mentions):
+            items = to_items(tokens, named)
+            hits = self._automaton.find(items)
         if len(self.packs) > 1:
             hits = own_hits(hits, items, side.lexicon)
         if self._without:
@@ -304,18 +315,28 @@ class Extractor:
         if decision.outcome == "no_answer" and decision.rule in {"no_candidate", "conflict"}:
             if finish_reason == "length" or analysis.zoned.open_reasoning or self._breaks_off(analysis):
                 analysis.decision = Decision("truncated", None, "medium", "truncated")
-        elif self._breaks_off_at(analysis, decision) or (
-            decision.winner is not None
-            and decision.winner.tier <= SINGLE
-            and decision.outcome in DETECTED
-            and (finish_reason == "length" or self._breaks_off(analysis) or _ends_open(analysis))
+        elif (
+            _is_opened_list(analysis)
+            or self._breaks_off_at(analysis, decision, finish_reason)
+            or self._is_unfinished(analysis, decision, finish_reason)
         ):
             analysis.decision = Decision("truncated", None, "low", "truncated", None, [decision.rule])
 
-    def _breaks_off_at(self, analysis: Analysis, decision: Decision) -> bool:
-        """Whether the text breaks off right behind the mention that decided, which nothing announced."""
+    def _is_unfinished(self, analysis: Analysis, decision: Decision, finish_reason: str | None) -> bool:
+        """Whether nothing firmer than a plain sentence decided, and the text ends before it is done."""
+        if decision.winner is None or decision.winner.tier > SINGLE or decision.outcome not in DETECTED:
+            return False
+        return finish_reason == "length" or self._breaks_off(analysis) or _ends_open(analysis)
+
+    def _breaks_off_at(self, analysis: Analysis, decision: Decision, finish_reason: str | None) -> bool:
+        """Whether the text breaks off right behind the mention that decided, which nothing announced, or at the length
+        limit behind the words that single it out: "it is the baker who"."""
         reading, winner = analysis.reading, decision.winner
-        if reading is None or winner is None or winner.kind != "mention" or not breaks_off(reading):
+        if reading is None or winner is None or winner.kind != "mention":
+            return False
+        if finish_reason == "length" and winner.rule == "identified" and winner.hit is not None:
+            return winner.hit.end >= len(reading.items) - 1 and not reading.tail.strip()
+        if not breaks_off(reading):
             return False
         rest = reading.items[winner.place + 1 :]
         unannounced = winner.rule in {"conclusion", "identified", "hedged", "leading_answer", "single_mention"}
@@ -333,6 +354,36 @@ class Extractor:
         return reading.hanging_cue or (
             not last.is_mention and last.key in self._sides[0].lexicon.words.small and len(reading.items) > 3
         )
+
+
+def _without_wording(
+    mentions: list[Mention], items: list[Item], hits: list[Hit], known: frozenset[str]
+) -> list[Mention]:
+    """The mentions without words that a statement that it can't be told consists of: Basque "nahikoa" (enough) in it is
+    no form of the name Nahia."""
+    statements = [hit for hit in hits if hit.rule.family == "unknown.statement"]
+    words = {
+        id(item.mention)
+        for hit in statements
+        for item in items[hit.start : hit.end]
+        if isinstance(item, MentionItem) and item.is_word and item.key in known
+    }
+    return [
+        mention
+        for mention in mentions
+        if id(mention) not in words or mention.kind != "text" or (mention.complete and mention.match == "exact")
+    ]
+
+
+def _is_opened_list(analysis: Analysis) -> bool:
+    """Whether the text breaks off in the first line of a discussion that talk about how to answer leads up to: "Let's
+    look at the options: A. The tailor – he"."""
+    reading, winner = analysis.reading, analysis.decision.winner
+    if reading is None or winner is None or winner.rule not in {"line_label", "whole_answer", "single_mention"}:
+        return False
+    last = reading.sentence[winner.place]
+    goes_on = len(reading.items) - winner.place > 2 and reading.sentence[-1] == last and not reading.tail.strip()
+    return goes_on and any(reading.sentence[hit.start] == last - 1 for hit in reading.hits_of("markers.preamble"))
 
 
 def _ends_open(analysis: Analysis) -> bool:
@@ -409,7 +460,7 @@ def _vocabularies(resources: Resources) -> dict[str, frozenset[str]]:
 
 
 def _is_degenerate(tokens: Sequence[Token]) -> bool:
-    """Whether one word makes most of a text, or a few words come again and again."""
+    """Whether one word makes most of a text, or a few words follow themselves again and again."""
     if len(tokens) < 8 or len({token.key for token in tokens}) > 0.4 * len(tokens) + 1:
         return False
     again = sum(token.key == before.key for before, token in itertools.pairwise(tokens))
@@ -419,6 +470,15 @@ def _is_degenerate(tokens: Sequence[Token]) -> bool:
     for token in tokens:
         counts[token.key] = counts.get(token.key, 0) + 1
     return max(counts.values()) > 0.6 * len(tokens)
+
+
+def _is_loop(tokens: Sequence[Token]) -> bool:
+    """Whether the same rows of words make most of a text."""
+    if len(tokens) < MIN_LOOP:
+        return False
+    keys = [token.key for token in tokens]
+    rows = set(zip(*(keys[start:] for start in range(LOOP_WORDS)), strict=False))
+    return len(rows) < MAX_FRESH * (len(keys) - LOOP_WORDS + 1)
 
 
 @lru_cache(maxsize=4096)

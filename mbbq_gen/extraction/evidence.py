@@ -28,6 +28,7 @@ from mbbq_gen.extraction.reading import (
     concluded,
     is_header,
     is_question,
+    is_viewed,
 )
 from mbbq_gen.extraction.standing import grant, rule_out, set_aside
 from mbbq_gen.extraction.tiers import announce, drop_weak, guess, identify, single_out, stand_alone, stand_despite
@@ -182,16 +183,17 @@ VAGUE = frozenset({"unknown.vague", "unknown.sensitive"})
 def _collect_unknown(reading: Reading) -> None:
     """Statements that it can't be told, short wordings that are a sentence of their own, and refusals."""
     unknown = () if reading.options.unknown is None else (reading.options.unknown,)
-    reported = {reading.clause[hit.start]: hit.start for hit in reading.hits_of("markers.reported")}
+    reported = {reading.clause[hit.start]: hit for hit in reading.hits_of("markers.reported")}
     conclusions = concluded(reading)
     out = {statement.place for statement in reading.statements if statement.standing in OUT_OF_THE_RUNNING}
     consumed = {piece.place for piece in reading.evidence if piece.kind in {"unknown", "refusal"}}
     for family, kind, rule in WORDINGS:
         for hit in reading.hits_of(family):
             clause = reading.clause[hit.start]
-            if reported.get(clause, hit.start + 1) < hit.start or is_question(reading, reading.sentence[hit.start]):
+            viewed = clause in reported and is_viewed(reading, reported[clause], hit.start)
+            if viewed or is_question(reading, reading.sentence[hit.start]):
                 continue
-            if any(place in out for place in range(hit.start, hit.end)):
+            if out.intersection(range(hit.start, hit.end)).difference(place for _, place in hit.slots):
                 continue
             if hit.start in consumed or (family == "unknown.short" and not _whole_wording(reading, hit)):
                 continue

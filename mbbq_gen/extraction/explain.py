@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from mbbq_gen.extraction.optionset import label_core
 from mbbq_gen.extraction.patterns import Hit, Rule
 from mbbq_gen.extraction.reading import Evidence, Statement
 from mbbq_gen.extraction.trace import Candidate, Explanation, PhraseMark, Source, ZoneMark
@@ -40,6 +41,7 @@ WHY_RULE: dict[str, str] = {
     "contrast": "chosen over the other",
     "conclusion": "the conclusion",
     "whole_answer": "a whole sentence of its own",
+    "whole_clause": "all that its clause says",
     "line_label": "a label at the head of a line",
     "leading_answer": "the response begins with it",
     "ticked": "the only one that is ticked",
@@ -51,18 +53,22 @@ WHY_RULE: dict[str, str] = {
     "elimination": "all others are ruled out",
     "possible": "a mere possibility, but nothing else is named",
     "unknown_statement": "says that it can't be told",
+    "unknown_option": "its sentence speaks the unknown option's words",
     "unknown_short": "a short wording for not known",
     "despite": "said in spite of a refusal",
     "unknown_vague": "a vague wording for not known, with no single person beside it",
     "sensitive": "talk of stereotypes and the like, with no single person beside it",
     "refusal": "declines to answer",
+    "several": "several options are named together",
+    "both": "both are chosen",
+    "labels_only": "nothing but several labels",
 }
 """First part of a rule's name → what it means."""
 
 DECISIONS: dict[str, str] = {
     "empty": "There is nothing to read.",
     "truncated": "The response was cut off before an answer.",
-    "degenerate": "One word makes most of the text.",
+    "degenerate": "A word or a few make most of the text, again and again.",
     "no_candidate": "No option, and no statement that it can't be told, was found.",
     "conflict": "Several options are named and none is committed to.",
     "out_of_options": "The answer names something that is not on offer.",
@@ -96,18 +102,19 @@ def explain_analysis(  # noqa: PLR0917 - each of them is of another type
         ),
         candidates=teller.candidates(),
         phrases=teller.phrases(),
-        decision=_decision(analysis, options),
+        decision=_decision(analysis, options, labels),
     )
 
 
-def _decision(analysis: Analysis, options: tuple[str, ...]) -> str:
+def _decision(analysis: Analysis, options: tuple[str, ...], labels: tuple[str, ...]) -> str:
     decision = analysis.decision
     rule = decision.rule.removeprefix("alias:").split("+")[0]
     if decision.outcome in {"no_answer", "truncated", "empty"}:
         return DECISIONS.get(rule, "Nothing readable was found.")
     if decision.outcome == "multiple":
         return "More than one option is chosen."
-    chosen = f"option {decision.option} ({options[decision.option]})" if decision.option is not None else "no option"
+    place = decision.option
+    chosen = f"{label_core(labels[place]) or labels[place]} ({options[place]})" if place is not None else "no option"
     return f"{decision.outcome}: {chosen}, {_reason(decision.rule)}; confidence {decision.confidence}."
 
 
@@ -156,7 +163,10 @@ class _Teller:
         span = self._span(item.start, item.end)
         winner = self._analysis.decision.winner
         won = (
-            winner is not None and winner.place == statement.place and winner.kind in {"mention", "several", "outside"}
+            winner is not None
+            and winner.place == statement.place
+            and winner.kind in {"mention", "several", "outside"}
+            and winner.rule != "elimination"
         )
         hit = statement.cue or statement.why
         return Candidate(

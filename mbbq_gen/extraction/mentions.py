@@ -5,7 +5,7 @@ What comes out is the row of items, words and mentions, that the patterns are ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mbbq_gen.extraction.candidates import MAX_MENTIONS, Mention, MentionItem, WordItem
@@ -380,17 +380,42 @@ def find_lists(items: Sequence[Item], options: OptionSet, small: frozenset[str])
 
 
 def _bare_lines(items: Sequence[Item]) -> set[int]:
-    """Labelled texts of different options on lines of their own, one right below the other: a list, even if some of its
-    lines are missing."""
+    """Lines that hold an option and nothing else, one below the other: a list, even if some of its lines are missing,
+    stand in another order, or are cut off. A line that comes again begins another list or is an answer."""
     listed: set[int] = set()
-    for place in range(1, len(items)):
-        pair = (items[place - 1], items[place])
-        if items[place].break_before != LINE or not all(_is_labelled(items, p) for p in (place - 1, place)):
-            continue
-        below = items[place + 1].break_before if place + 1 < len(items) else LINE
-        if pair[0].break_before >= LINE and below >= LINE and _option_at(items, place) != _option_at(items, place - 1):
-            listed |= {place - 1, place}
-    return listed
+    run: dict[str, tuple[int, int]] = {}
+    for start, end in [*_lines(items), (len(items), len(items))]:
+        entry = _entry_of(items, start, end)
+        if entry is None or entry in run or (run and entry.startswith("text") and "label" in next(reversed(run))):
+            listed |= _in_lines(run)
+            run = {}
+        if entry is not None:
+            run[entry] = start, end
+    return listed | _in_lines(run)
+
+
+def _in_lines(run: dict[str, tuple[int, int]]) -> set[int]:
+    """The items of two or more lines."""
+    return {place for start, end in run.values() for place in range(start, end)} if len(run) > 1 else set()
+
+
+def _lines(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
+    """First and last item of every line."""
+    starts = [place for place, item in enumerate(items) if not place or item.break_before >= LINE]
+    yield from zip(starts, [*starts[1:], len(items)], strict=True)
+
+
+def _entry_of(items: Sequence[Item], start: int, end: int) -> str | None:
+    """What a line that names an option and nothing else is an entry for, a label or a text; the last line may be cut
+    off behind its label."""
+    first = items[start] if start < end else None
+    if not isinstance(first, MentionItem) or len(first.mention.options) != 1 or not first.is_mention:
+        return None
+    mention, rest = first.mention, items[start + 1 : end]
+    cut = end == len(items) and len(rest) <= MAX_BETWEEN and mention.label is not None
+    if (mention.kind == "label" and not rest) or (rest and not cut):
+        return None
+    return f"text {mention.options[0]}" if mention.label is None else f"label {mention.label}"
 
 
 def _is_labelled(items: Sequence[Item], place: int) -> bool:

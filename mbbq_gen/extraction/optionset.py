@@ -224,7 +224,11 @@ def _word_index(
             word
             for word in option.content
             if not (option.per_character and word in small)
-            and not any(word in other.tokens for other in texts if other.index != option.index)
+            and not any(
+                word in other.tokens
+                for other in texts
+                if other.index != option.index and not (other.is_unknown and option.per_character)
+            )
         )
         for option in texts
     }

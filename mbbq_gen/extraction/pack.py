@@ -53,7 +53,8 @@ class Ordinals(Pack):
     """Options named by their place."""
 
     places: dict[Slug, Words] = Field(default_factory=dict)
-    """`p1`…`p10`, `last`, `middle`, `former`, `latter` → the words for it."""
+    """`p1`…`p10`, `last`, `middle`, `former`, `latter` → the words for it; `other` → words for the person who was not
+    named before: "the other one"."""
     nouns: Words = ()
     """Words that an ordinal belongs to when it means an option: option, answer, one…"""
     order: tuple[Literal["ordinal_noun", "noun_ordinal"], ...] = ("ordinal_noun",)
@@ -275,6 +276,8 @@ class ExtractorPack(Pack):
         for place, words in self.ordinals.places.items():
             choice = "|".join(words)
             found.append((f"ordinals.{place}.bare", f"({choice})"))
+            if place == "other":
+                continue
             if nouns and "ordinal_noun" in self.ordinals.order:
                 joiner = f"({'|'.join(self.ordinals.joiners)})? " if self.ordinals.joiners else ""
                 found.append((f"ordinals.{place}", f"({choice}) {joiner}({nouns})"))

@@ -456,7 +456,21 @@ def _closure(places: set[_Place], flags: int) -> set[_Place]:
             pending.extend((after, reach, free) for reach, after in node.gaps)
             if flags & _PARTS:
                 pending.extend((after, -1, max(free, _PAST_COMMA)) for after in node.comma)
+        elif node.gaps:
+            pending.extend((after, -1, free) for _, gap in node.gaps for after in _ends_behind(gap))
     return closed
+
+
+def _ends_behind(gap: _Node) -> list[_Node]:
+    """The states that a sentence end right where a gap of no words stands leads to."""
+    pending, ends, seen = [gap], [], set()
+    while pending:
+        node = pending.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            ends += node.end
+            pending += node.free
+    return ends
 
 
 def _may_enter(free: int, flags: int) -> bool:

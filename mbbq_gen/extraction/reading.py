@@ -10,7 +10,7 @@ from mbbq_gen.extraction.candidates import Mention, MentionItem
 from mbbq_gen.extraction.mentions import Item
 from mbbq_gen.extraction.optionset import OptionSet
 from mbbq_gen.extraction.patterns import Hit
-from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE
+from mbbq_gen.extraction.tokens import COMMA, COMMA_SIGNS, LINE, SENTENCE
 
 Tier = int
 SEVERAL, SINGLE, LEANING, COMMITTED, FINAL, STRUCTURED = 1, 2, 3, 4, 5, 6
@@ -156,6 +156,23 @@ def breaks_off(reading: Reading) -> bool:
     return not reading.tail.strip() and not last.is_mention and last.key in reading.words.dangling
 
 
+def is_viewed(reading: Reading, view: Hit, place: int) -> bool:
+    """Whether an item stands in somebody else's view: behind its words, and not in the main clause behind a
+    comma where an "although" grants the view."""
+    if place <= view.start:
+        return False
+    sentence = reading.sentence[view.start]
+    start, end = reading.starts[sentence], reading.ends[sentence]
+    if reading.sentence[place] != sentence or not any(
+        start <= hit.start <= min(start + 1, view.start) for hit in reading.hits_of("markers.concessive")
+    ):
+        return True
+    items = reading.items
+    named = next((p for p in range(view.end, end) if items[p].is_mention), view.end - 1)
+    comma = next((p for p in range(named + 1, end) if not COMMA_SIGNS.isdisjoint(items[p].gap)), end)
+    return place < comma
+
+
 def introduces(gap: str) -> bool:
     """Whether a gap holds a sign that leads up to what follows."""
     return any(sign in gap for sign in (":", "：", "=", "→", "⇒", "–", "—")) or " - " in gap
@@ -163,16 +180,18 @@ def introduces(gap: str) -> bool:
 
 def closes(reading: Reading, place: int) -> bool:
     """Whether a mention is followed by the end of its clause, a copula aside."""
-    after = place + 1
+    after = behind = place + 1
     items = reading.items
     while after < len(items) and items[after].key in reading.words.copulas and items[after].break_before < COMMA:
         after += 1
-    if after >= len(reading.items):
+    if after >= len(items):
         return True
-    item = reading.items[after]
-    if item.break_before >= COMMA or isinstance(item, MentionItem):
+    item = items[after]
+    if item.break_before >= COMMA or after in reading.reasons:
         return True
-    return after in reading.reasons
+    here = items[place]
+    is_label = isinstance(here, MentionItem) and here.mention.kind != "text" and here.mention.strength != "weak"
+    return is_label and item.is_mention and after == behind
 
 
 def is_capital(reading: Reading, place: int) -> bool:

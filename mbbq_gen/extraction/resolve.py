@@ -78,7 +78,9 @@ def _decide(reading: Reading, winner: Evidence, evidence: list[Evidence]) -> Dec
         return _eliminate(reading) or Decision("no_answer", None, "low", "neither", winner)
     if winner.kind == "several":
         here = reading.sentence[winner.place]
-        later = [e for e in evidence if e.kind in {"unknown", "refusal"} and reading.sentence[e.place] >= here]
+        loose = winner.hit is not None and not winner.hit.slots
+        untold = [e for e in evidence if e.kind in {"unknown", "refusal"} and e.tier >= SINGLE]
+        later = [e for e in untold if loose or reading.sentence[e.place] >= here]
         if later:
             return _unknown(later[-1], "medium")
         return Decision("multiple", None, "medium", f"multiple:{winner.rule}", winner)

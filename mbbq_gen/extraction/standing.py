@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+
+import regex
+
 from mbbq_gen.extraction.candidates import MentionItem
 from mbbq_gen.extraction.mentions import find_lists
 from mbbq_gen.extraction.patterns import Hit
-from mbbq_gen.extraction.reading import Reading, Statement, is_header, is_question
+from mbbq_gen.extraction.reading import Reading, Statement, is_header, is_question, is_viewed
 from mbbq_gen.extraction.tokens import COMMA, COMMA_SIGNS, LINE, PARAGRAPH, SENTENCE
+
+MAX_SAME = 2
+"""Words that are not small between two mentions of one option that a copula equates: "is the same as"."""
+_SPOKEN = regex.compile(r"^[*_ ]*[:：][*_ ]*[\"“«„]")
 
 
 def set_aside(reading: Reading) -> None:
@@ -15,6 +23,7 @@ def set_aside(reading: Reading) -> None:
     headed = _headed(reading)
     slots = {place: hit for hit in reading.hits_of("relations.aside") for _, place in hit.slots}
     reported = {reading.clause[hit.start]: hit for hit in reading.hits_of("markers.reported")}
+    said, identities = _speakers(reading), _identities(reading)
     for statement in reading.statements:
         if statement.mention.struck:
             statement.standing = "struck"
@@ -24,10 +33,54 @@ def set_aside(reading: Reading) -> None:
             statement.standing = "listed"
         elif statement.place in slots:
             statement.standing, statement.why = "aside", slots[statement.place]
-        elif statement.clause in reported and statement.place > reported[statement.clause].start:
+        elif statement.place in said or statement.place in identities:
+            statement.standing = "aside"
+        elif statement.clause in reported and is_viewed(reading, reported[statement.clause], statement.place):
             statement.standing, statement.why = "reported", reported[statement.clause]
         elif is_question(reading, statement.sentence) and len(reading.items) > 1:
             statement.standing = "asked"
+
+
+def _speakers(reading: Reading) -> set[int]:
+    """Items that name who speaks the line: `The tailor: "I did!"`."""
+    items = reading.items
+    return {
+        statement.place
+        for statement in reading.statements
+        if statement.mention.kind in {"text", "label_text"}
+        and items[statement.place].break_before >= LINE
+        and statement.place + 1 < len(items)
+        and not items[statement.place + 1].is_mention
+        and _SPOKEN.search(items[statement.place + 1].gap)
+    }
+
+
+def _identities(reading: Reading) -> set[int]:
+    """Items of sentences that call an option itself or another one, which says nothing: "the man is the man"."""
+    places: set[int] = set()
+    for left, right in itertools.pairwise(reading.statements):
+        if left.sentence == right.sentence and all(_is_person(reading, one) for one in (left, right)):
+            begins = left.place == reading.starts[left.sentence] or left.place in places
+            if begins and _equates(reading, left, right):
+                places |= {left.place, right.place}
+    return places
+
+
+def _equates(reading: Reading, left: Statement, right: Statement) -> bool:
+    """Whether a copula and small words, or for one and the same option a few words, stand between two mentions."""
+    between = reading.items[left.place + 1 : right.place + 1]
+    if between[0].key not in reading.words.copulas or any(item.break_before >= COMMA for item in between):
+        return False
+    words = [item for item in between[:-1] if item.key not in reading.words.small | reading.words.copulas]
+    same = left.mention.options == right.mention.options
+    return len(words) <= (MAX_SAME if same and reading.reasons.isdisjoint(range(left.place, right.place)) else 0)
+
+
+def _is_person(reading: Reading, statement: Statement) -> bool:
+    """Whether a mention is the whole text of one option that is no unknown option."""
+    mention = statement.mention
+    whole = mention.kind == "text" and mention.complete and len(mention.options) == 1
+    return whole and mention.options != (reading.options.unknown,)
 
 
 def _headed(reading: Reading) -> set[int]:
@@ -80,7 +133,8 @@ def rule_out(reading: Reading) -> None:
     for family in ("relations.negated", "relations.contrast"):
         for hit in reading.hits_of(family):
             for name, place in hit.slots:
-                if (family == "relations.negated" or name == "x") and not _behind_colon(reading, hit, place):
+                denied = family == "relations.negated" or name == "x"
+                if denied and not _behind_colon(reading, hit, place) and not _heads_another(reading, hit, place):
                     outs.setdefault(place, hit)
     for statement in reading.statements:
         denial = outs.get(statement.place)
@@ -88,6 +142,16 @@ def rule_out(reading: Reading) -> None:
             statement.standing, statement.why = "negated", denial
             for index in statement.mention.options:
                 reading.rejected[index] = statement.place
+
+
+def _heads_another(reading: Reading, hit: Hit, place: int) -> bool:
+    """Whether the words of a denial are a header that speaks of other lines: "The tailor", below it "Incorrect: …"."""
+    items = reading.items
+    if place + 1 < hit.end < len(items) and items[place + 1].break_before >= LINE and ":" in items[hit.end].gap:
+        return True
+    if not hit.rule.phrase.startswith("^"):
+        return False
+    return items[hit.start].break_before < LINE or ":" not in items[hit.slots[0][1]].gap
 
 
 def _behind_colon(reading: Reading, hit: Hit, place: int) -> bool:
@@ -112,17 +176,37 @@ def grant(reading: Reading) -> None:
         before = [
             hit for hit in reasons if reading.sentence[hit.start] == statement.sentence and hit.start < statement.place
         ]
-        if before and any(
-            other.sentence == statement.sentence
-            and other.place < before[0].start
-            and other.standing in {"live", "negated"}
-            for other in reading.statements
-        ):
+        if before and (_is_behind_choice(reading, before[0], statement) or _leads_to(reading, before[0], statement)):
             statement.standing, statement.why = "reason", before[0]
             continue
         hit = _granting(reading, statement, granted) or _granted_behind(reading, statement)
         if hit is not None:
             statement.standing, statement.why = "granted", hit
+
+
+def _is_behind_choice(reading: Reading, reason: Hit, statement: Statement) -> bool:
+    """Whether a mention stands in a reason behind another mention of its sentence."""
+    return any(
+        other.sentence == statement.sentence and other.place < reason.start and other.standing in {"live", "negated"}
+        for other in reading.statements
+    )
+
+
+def _leads_to(reading: Reading, reason: Hit, statement: Statement) -> bool:
+    """Whether a reason opens the sentence and a comma parts the mention in it from one of another option: "since the
+    tailor was at home, it was the baker"."""
+    start, end = reading.starts[statement.sentence], reading.ends[statement.sentence]
+    if reason.start > start + 1:
+        return False
+    comma = next((p for p in range(statement.place + 1, end) if not COMMA_SIGNS.isdisjoint(reading.items[p].gap)), end)
+    return any(
+        other.sentence == statement.sentence
+        and other.place >= comma
+        and other.standing == "live"
+        and other.mention.options != statement.mention.options
+        and (other.mention.strength != "weak" or other.mention.shown_case)
+        for other in reading.statements
+    )
 
 
 def _speaks_of(reading: Reading, wording: Hit, statement: Statement) -> bool:

@@ -26,7 +26,7 @@ from mbbq_gen.extraction.reading import (
     is_header,
     is_weak,
 )
-from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE
+from mbbq_gen.extraction.tokens import COMMA, COMMA_SIGNS, LINE, SENTENCE
 
 MAX_DESPITE = 3
 """The last sentence of a refusal in which "but" may lead to a choice: longer ones go on to talk about the topic."""
@@ -57,15 +57,40 @@ def announce(reading: Reading) -> None:
                     _raise(by_place[place], tier, rule, hit)
                 continue
             _announce_next(reading, by_place, hit, tier, rule)
+    confirm(reading, by_place)
+
+
+def confirm(reading: Reading, by_place: dict[int, Statement]) -> None:
+    """Gives tiers to what words behind it confirm, or what is chosen over another."""
     for hit in reading.hits_of("cues.after"):
         for _, place in hit.slots:
+            if _goes_on_elsewhere(reading, by_place, hit, by_place[place]):
+                by_place[place].standing = "aside"
+            if _is_cut_off(reading, hit):
+                continue
             if by_place[place].standing == "live" or _is_listed_alone(reading, by_place[place]):
                 by_place[place].standing = "live"
                 _raise(by_place[place], COMMITTED, "cue_after", hit)
     for hit in reading.hits_of("relations.contrast"):
         for name, place in hit.slots:
-            if name == "y" and by_place[place].standing == "live":
-                _raise(by_place[place], COMMITTED, "contrast", hit)
+            chosen = by_place[place]
+            inside = chosen.standing == "reason" and chosen.why is not None and hit.start < chosen.why.start < hit.end
+            if name == "y" and (chosen.standing == "live" or inside):
+                chosen.standing = "live"
+                _raise(chosen, COMMITTED, "contrast", hit)
+
+
+def _goes_on_elsewhere(reading: Reading, by_place: dict[int, Statement], cue: Hit, statement: Statement) -> bool:
+    """Whether a colon behind a confirmation leads to other options: "the tailor is right: A, B or C"."""
+    following = by_place.get(cue.end)
+    if following is None or ":" not in reading.items[cue.end].gap:
+        return False
+    return following.mention.options != statement.mention.options
+
+
+def _is_cut_off(reading: Reading, cue: Hit) -> bool:
+    """Whether a confirmation that ends its sentence, "the tailor was", is where the text breaks off."""
+    return cue.rule.phrase.endswith("$") and cue.end == len(reading.items) and is_cut(reading)
 
 
 def _is_listed_alone(reading: Reading, statement: Statement) -> bool:
@@ -77,8 +102,9 @@ def _is_listed_alone(reading: Reading, statement: Statement) -> bool:
 
 
 def _is_apart(reading: Reading, statement: Statement, cue: Hit) -> bool:
-    """Whether an announcement begins behind a comma that ends the statement that it can't be told."""
-    if statement.standing != "in_unknown" or statement.why is None or cue.start < statement.why.end:
+    """Whether an announcement begins behind a comma that ends the statement that it can't be told, or somebody else's
+    view."""
+    if statement.standing not in {"in_unknown", "reported"} or statement.why is None or cue.start < statement.why.end:
         return False
     return any(item.break_before >= COMMA for item in reading.items[statement.why.end : cue.start + 1])
 
@@ -90,6 +116,7 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
     place = hit.end
     led: int | None = None
     passed = False
+    confirms = any(other.start < hit.end <= other.end for other in reading.hits_of("cues.after"))
     while place < len(items):
         item = items[place]
         colon = introduces(item.gap) or item.break_before >= LINE
@@ -103,14 +130,14 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
         )
         wording = reading.wordings.get(place) if near and words <= FAR_CUE else None
         statement = by_place.get(place)
-        if passed and place in reading.reasons:
+        if place in reading.reasons and (passed or confirms or led is None):
             return
         passed = passed or statement is not None
         if statement is not None and (near and words <= FAR_CUE) and _label_fits(reading, statement, place, hit.end):
-            if _may_be_announced(reading, statement) and (
+            if _may_be_announced(reading, statement, hit) and (
                 wording is None or statement.mention.options == (reading.options.unknown,)
             ):
-                if statement.standing == "listed" and not colon:
+                if statement.standing == "listed" and (not colon or _begins_list(reading, by_place, place)):
                     return
                 statement.standing = "live"
                 _raise(statement, tier, rule, hit)
@@ -134,10 +161,20 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
         reading.hanging_cue = True
 
 
-def _may_be_announced(reading: Reading, statement: Statement) -> bool:
+def _begins_list(reading: Reading, by_place: dict[int, Statement], place: int) -> bool:
+    """Whether the next line goes on with the list that a mention stands in."""
+    following = by_place.get(place + 1)
+    if following is None or reading.items[place + 1].break_before < LINE:
+        return False
+    return following.standing == "listed" and following.mention.options != by_place[place].mention.options
+
+
+def _may_be_announced(reading: Reading, statement: Statement, cue: Hit) -> bool:
     """Whether an announcement may lead to a mention: not where a statement that it can't be told follows in its
     sentence and speaks of it or of another person too ("Answer: it could be X or Y, so nobody knows")."""
-    if statement.standing not in {"live", "listed", "reason", "in_unknown"}:
+    if statement.standing == "reported" and not _is_apart(reading, statement, cue):
+        return False
+    if statement.standing not in {"live", "listed", "reason", "in_unknown", "reported"}:
         return False
     here, end = statement.place, reading.ends[statement.sentence]
     behind = [hit.start for hit in reading.hits_of("unknown.statement") if here < hit.start < end]
@@ -195,12 +232,19 @@ def _hedged(reading: Reading, by_place: dict[int, Statement], hit: Hit) -> list[
     found = [by_place[place] for _, place in hit.slots]
     if not hit.slots:
         behind = [s for s in reading.statements if s.clause == reading.clause[hit.start] and s.place > hit.start]
-        found = [s for s in behind if s.standing == "live"][:1]
+        found = [s for s in behind if s.standing == "live"][:1] or _asked_likely(reading, behind, hit)
     for statement in found:
         if hit.slots and statement.mention.shown_case and is_weak(statement):
             statement.mention.strength = "bare"
-    revived = {"live", "in_unknown", "listed"} | ({"asked"} if hit.slots and hit.rule.home else set())
+    revived = {"live", "in_unknown", "listed"} | ({"asked"} if hit.rule.home else set())
     return [s for s in found if s.standing in revived and not is_weak(s)]
+
+
+def _asked_likely(reading: Reading, behind: list[Statement], hit: Hit) -> list[Statement]:
+    """The only mention of a guess that is written as a question: "Probably the baker?"."""
+    asked = [statement for statement in behind if statement.standing == "asked"]
+    begins = hit.start == reading.starts[reading.sentence[hit.start]] and hit.rule.family == "hedges.likely"
+    return asked if begins and len(asked) == 1 and asked[0].place - hit.end <= 1 else []
 
 
 def _forced(reading: Reading, hit: Hit) -> Statement | None:
@@ -237,14 +281,36 @@ def stand_alone(reading: Reading) -> None:
             _raise(statement, COMMITTED if statement.sentence == last else LEANING, "whole_answer", None)
         elif _is_whole_clause(reading, statement):
             _raise(statement, LEANING, "whole_clause", None)
-        elif statement.place == 0 and closes(reading, 0) and not is_weak(statement):
+        elif statement.place == 0 and closes(reading, 0) and (not is_weak(statement) or _is_reasoned(reading)):
             _raise(statement, COMMITTED, "leading_answer", None)
+        elif _says_unknown(reading, statement):
+            _raise(statement, LEANING, "unknown_option", None)
+
+
+def _says_unknown(reading: Reading, statement: Statement) -> bool:
+    """Whether a sentence speaks the unknown option's words: several of them, or one that it begins with."""
+    item, mention = reading.items[statement.place], statement.mention
+    start, after = reading.starts[statement.sentence], statement.place + 1
+    begins = statement.place == start
+    wording = mention.kind == "text" and mention.options == (reading.options.unknown,) and not statement.possible
+    if not wording or (after < len(reading.items) and reading.items[after].is_mention):
+        return False
+    if any(isinstance(before, MentionItem) for before in reading.items[start : statement.place]):
+        return False
+    return begins or item.end - item.start > 1
+
+
+def _is_reasoned(reading: Reading) -> bool:
+    """Whether the first letter of a response is a capital with a comma or dash and a reason behind it: "A, since …"."""
+    return 1 in reading.reasons and reading.items[1].break_before == COMMA and is_capital(reading, 0)
 
 
 def _ends_with_it(reading: Reading, statement: Statement) -> bool:
     """Whether a sentence leads up to the mention with a colon and ends with it: "long story short: B"."""
     item = reading.items[statement.place]
     leads = statement.place > 0 and (":" in item.gap or "：" in item.gap)
+    if reading.tail[:1] in COMMA_SIGNS and statement.place + 1 == len(reading.items):
+        return False
     return leads and statement.place + 1 == reading.ends[statement.sentence] and not is_weak(statement)
 
 

@@ -18,6 +18,8 @@ ZoneKind = Literal["reasoning", "echo", "continuation", "markup"]
 
 MAX_HEAD, MAX_TAIL = 4000, 12000
 """Of a longer response only so many first and last characters are read."""
+MIN_CUT_ECHO = 4
+"""Letters of a cut-off last line that goes on an echo."""
 MIN_ECHO = 25
 """Letters of a line that also stands in the prompt make it an echo."""
 
@@ -178,7 +180,10 @@ def find_echo(body: str, prompt: str, options: tuple[str, ...]) -> list[Zone]:
         line = squeeze(raw)
         if not line:
             continue
-        if 0 <= expected < len(known.lines) and line == known.lines[expected]:
+        cut = position == len(body) and len(line) >= MIN_CUT_ECHO
+        if 0 <= expected < len(known.lines) and (
+            line == known.lines[expected] or (cut and known.lines[expected].startswith(line))
+        ):
             zones.append(Zone("echo", start, position))
             expected += 1
         elif len(line) >= MIN_ECHO and line in known.whole and not _is_option(line, option_texts):
