@@ -1,13 +1,14 @@
 """How fast, small and sure runs over an API are, against the fake server on this machine.
 
-    python benches/bench_api.py [--quick] [--only asking,long,memory,limits,kills] [--repeats 3] [--kills 50]
+    python benches/bench_api.py [--quick] [--only asking,long,memory,limits,kills,batches] [--repeats 3] [--kills 50]
 
 asking  3,000 short prompts at 50 ms and 256 at a time: requests a second while asking, beside a bare aiohttp loop that
         stores nothing; and the whole command, from its start to everything answered, stored, read and scored
 long    20,000 prompts at 1 s and 500 at a time, beside the ideal: prompts × latency / concurrency
 memory  400,000 requests: the most memory that the command had
 limits  5 % answered 429 with Retry-After: throughput beside the undisturbed run, who came too early or needlessly
-kills   kill -9 at random moments, then the same command again: plain and as a batch
+kills   kill -9 at random moments while asking, then the same command again
+batches kill -9 at random moments of submitting and of collecting batches
 
 Each way is measured in turn, several times over; medians are compared. Server and client share the machine's cores.
 """
@@ -188,21 +189,21 @@ def bench_limits(bench: Bench) -> list[Row]:
 
 
 def bench_kills(bench: Bench) -> list[Row]:
-    return [_kill_plain(bench), _kill_batch(bench)]
-
-
-def _kill_plain(bench: Bench) -> Row:
-    """kill -9 while asking: what was paid twice must have been in flight."""
+    """kill -9 while asking: what was recorded is never paid again, what was in flight may be."""
     moments, concurrency, rows = bench.kills, 32, 400
     chosen = questions("en", 100, "bare,letters", "--concurrency", str(concurrency))
     chance, worst, paid_again, killed = random.Random(bench.seed), 0, 0, 0
+    whole = _undisturbed(bench, "--latency", "0.1", options=chosen)
     for number in range(moments):
         path = bench.fresh(f"kill-{number}")
         with server("--run", str(path), "--oracle", "stereotyped", "--latency", "0.1") as at:
-            first = bench.run(path.name, at, *chosen, kill_after_s=chance.uniform(0.3, 4.5))
+            first = bench.run(path.name, at, *chosen, kill_after_s=chance.uniform(0.1, 1.0) * whole)
             killed += first.code != 0
+            recorded, paid = _recorded(path), at.paid()
             must(bench.run(path.name, at, *chosen), "the run after kill -9")
-            stats = at.stats()
+            stats, later = at.stats(), at.paid()
+        again = [digest for digest in recorded if later[digest] != paid[digest]]
+        assert not again, f"{len(again)} answers that were recorded were paid again"
         _check_scores(bench, path, rows)
         assert stats.distinct_paid == rows, f"{stats.distinct_paid} of {rows} answered"
         worst, paid_again = max(worst, stats.paid_again), paid_again + stats.paid_again
@@ -211,27 +212,54 @@ def _kill_plain(bench: Bench) -> Row:
     note = (
         f"{killed} of them in time; {paid_again} answers paid twice in all, {worst} at most (in flight: {concurrency})"
     )
-    assert worst <= concurrency, note
-    return (f"kill -9 at {moments} random moments", "mbbq-gen", "nothing lost, scores exact", note)
+    # Under way, just read, and gathered for the next commit (runs/runner.py): docs/apis.md states this bound.
+    assert worst <= 2 * concurrency + 250, note
+    return [(f"kill -9 at {moments} random moments", "mbbq-gen", "nothing lost, scores exact", note)]
 
 
-def _kill_batch(bench: Bench) -> Row:
+def _undisturbed(bench: Bench, *settings: str, options: list[str]) -> float:
+    """Seconds that a command takes when nobody kills it: moments are drawn from all of it."""
+    path = bench.fresh("undisturbed")
+    with server("--run", str(path), *settings) as at:
+        return must(bench.run(path.name, at, *options), "the undisturbed run").seconds
+
+
+def _recorded(path: Path) -> set[str]:
+    """The questions, by the server's digest, whose answers are in a run's store."""
+    from mbbq_gen.errors import MbbqGenError
+    from mbbq_gen.fake_server.asked import Turn, digest_of
+    from mbbq_gen.runs.folder import RunFolder
+
+    try:
+        with RunFolder(path).open_store(read_only=True) as store:
+            rows = store.query(
+                "SELECT json_extract(p.record, '$.messages') FROM presentations p JOIN responses USING (request_key)"
+                " WHERE NOT is_error"
+            )
+            conversations = [json.loads(messages) for (messages,) in rows]
+    except MbbqGenError:
+        return set()
+    return {digest_of([Turn(turn["role"], turn["content"]) for turn in turns]) for turns in conversations}
+
+
+def bench_batches(bench: Bench) -> list[Row]:
     """kill -9 of submitting and of collecting: no batch doubled, nothing lost."""
     moments, rows = bench.kills, 400
     chosen = questions("en", 100, "bare,letters")
     chance, paid_again, killed = random.Random(bench.seed + 1), 0, 0
     limits = ("--set", "batches.failed=0.1", "--set", "batches.expired=0.1", "--batch-delay", "1")
+    whole = _undisturbed(bench, *limits, options=[*chosen, "--batch"])
     for number in range(moments):
         path = bench.fresh(f"batch-{number}")
         with server("--run", str(path), "--oracle", "stereotyped", *limits) as at:
-            first = bench.run(path.name, at, *chosen, "--batch", kill_after_s=chance.uniform(0.3, 3.5))
+            first = bench.run(path.name, at, *chosen, "--batch", kill_after_s=chance.uniform(0.1, 1.0) * whole)
             killed += first.code != 0
             if first.code != 0:
                 must(bench.run(path.name, at, *chosen, "--batch"), "the batch after kill -9")
             tries = 0
             resume = [sys.executable, "-m", "mbbq_gen", "run", str(path), "--resume"]
             while at.stats().distinct_paid < rows or _answered(bench, path) < rows:
-                kill = chance.uniform(0.3, 3.0) if tries == 0 else None
+                kill = chance.uniform(0.1, 1.0) * whole if tries == 0 else None
                 run_command(resume, bench.folder / f"{path.name}.log", kill_after_s=kill)
                 tries += 1
                 assert tries < 20, "the batches are never collected"
@@ -243,7 +271,7 @@ def _kill_batch(bench: Bench) -> Row:
         shutil.rmtree(path)
         say(f"  kill {number + 1}: code {first.code}, {stats.batches} batches, {stats.paid_again} paid twice")
     note = f"{killed} of them while submitting, the others while collecting; {paid_again} answers paid twice"
-    return (f"batches, kill -9 at {moments} random moments", "mbbq-gen", "nothing lost, no batch doubled", note)
+    return [(f"batches, kill -9 at {moments} random moments", "mbbq-gen", "nothing lost, no batch doubled", note)]
 
 
 def _answered(bench: Bench, path: Path) -> int:
@@ -276,6 +304,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "memory": bench_memory,
     "limits": bench_limits,
     "kills": bench_kills,
+    "batches": bench_batches,
 }
 
 

@@ -40,6 +40,11 @@ class Server:
         """What it was asked since the last reset."""
         return Stats.model_validate(self._admin("GET", "stats"))
 
+    def paid(self) -> dict[str, int]:
+        """Digest of a question → how often it was answered, and so paid."""
+        with urllib.request.urlopen(f"{self.root}/admin/asked") as reply:
+            return {row["digest"]: row["paid"] for row in map(json.loads, reply)}
+
     def reset(self) -> None:
         """Sets the counts to nought."""
         self._admin("POST", "reset")

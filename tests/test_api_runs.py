@@ -211,3 +211,23 @@ def test_wrong_use_is_one_line(
     error = capsys.readouterr().err
     assert words in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_no_more_than_so_many_answers_wait_for_a_commit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slow the disk: what a crash can cost is bounded."""
+    from mbbq_gen.providers.registry import open_provider
+    from mbbq_gen.runs import runner
+    from mbbq_gen.runs.folder import RunFolder
+
+    path = tmp_path / "run"
+    selection = ["--benchmark", "starter", "--languages", "en", "--variants", "bare", "--sample", "300", "--json"]
+    assert run_command_line(["run", str(path), "--model", "oracle:perfect", *selection]) == 0
+    monkeypatch.setattr(runner, "_MOMENT", 3600.0)
+    parts: list[int] = []
+    with RunFolder(path).open_store() as store:
+        store.change(("DELETE FROM responses", [()]))
+        runner.answer_pending(store, open_provider("oracle:perfect"), lambda stored: parts.append(len(stored)))
+        assert store.progress().answered == 600
+    assert parts == [250, 250, 100]

@@ -74,6 +74,24 @@ def test_what_comes_back(kind: str, fake: FakeServer, tmp_path: Path) -> None:
     assert fake.stats().paid_again == 0
 
 
+@pytest.mark.parametrize(("kind", "names"), [("anthropic", 1), ("gemini", 2), ("http", 1)])
+def test_refused_parameters_are_learned_once(kind: str, names: int, tmp_path: Path) -> None:
+    refused = ["temperature", "top_p", "topP"]
+    notices: list[str] = []
+    with fake_server({"access": {"refused_parameters": refused}}) as server:
+        asked = opened(kind, server, tmp_path, **({"top_p": 0.9} if names == 2 else {}))
+        before = dict(asked.settings)
+        responses = ask(asked, requests(20), notices)
+        assert server.stats().requests == 20 + names
+    assert [response.error for response in responses if response.error] == []
+    assert len(notices) == names
+    assert "does not take temperature = 0.0" in notices[0]
+    assert asked.settings == before, "what was asked for stays in the request key"
+    learned = asked.facts()["learned"]
+    assert isinstance(learned, dict)
+    assert "temperature" in learned["left_out"]  # type: ignore[operator]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("verdict", ["filtered_prompt", "filtered_answer"])
 def test_filters(kind: str, verdict: str, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from mbbq_gen.providers.batches import batch_service
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.providers.remote.base import RemoteProvider
 from mbbq_gen.records import Request, Response
-from mbbq_gen.runs.batch_ledger import BatchLedger
+from mbbq_gen.runs.batch_ledger import BatchLedger, BatchRecord
 from mbbq_gen.runs.batches import MOST_TRIES, Batching
 from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.store import RunStore
@@ -135,7 +136,7 @@ def test_what_fails_or_expires_goes_into_another_batch(command: Calls, tmp_path:
     run = tmp_path / "run"
     scenario = {"answers": {"oracle": "perfect"}, "batches": {"failed": 0.3, "expired": 0.3}}
     with fake_server(scenario, run=run) as server:
-        assert command(*started(server, kind, run, "--batch-requests", 30))[0] == 0
+        assert command(*started(server, kind, run, "--batch-size", 30))[0] == 0
         assert command("batch", "collect", run, "--wait", "--every", "1")[0] == 0
         found = status_of(command, run)
         assert (found["answered"], found["failed"]) == (80, 0)
@@ -172,7 +173,7 @@ def test_what_no_batch_answers_is_recorded_at_last(command: Calls, tmp_path: Pat
 def test_cancelled_batches_keep_what_they_answered(command: Calls, tmp_path: Path, kind: str) -> None:
     run = tmp_path / "run"
     with fake_server({"batches": {"delay_s": 3600.0}}, run=run) as server:
-        assert command(*started(server, kind, run, "--batch-requests", 40))[0] == 0
+        assert command(*started(server, kind, run, "--batch-size", 40))[0] == 0
         code, _, err = command("run", run, "--no-batch")
         assert code == 2
         assert "has batches on their way" in err
@@ -305,8 +306,10 @@ async def mistake(batching: Batching) -> None:
             for number, request in enumerate(requests)
         ]
         await provider.call("POST", f"{provider.path}/batches", body={"requests": foreign})  # type: ignore[dict-item]
-        for _ in batching._planned(iter(requests)):
-            pass
+        keys = [request.request_key for request in requests]
+        number, name = batching.ledger.next_name()
+        now = datetime.now(UTC).isoformat()
+        batching.ledger.plan(number, name, keys, BatchRecord(requests=len(keys), size=0, planned_at=now))
         await batching.collect()
         await batching.submit()
         await batching.collect()

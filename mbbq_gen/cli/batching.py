@@ -37,15 +37,12 @@ class BatchOptions:
         bool | None,
         typer.Option("--batch/--no-batch", help="Hand everything over in batches, at about half the price, and exit."),
     ] = None
-    batch_requests: Annotated[
-        int | None, typer.Option(min=1, help="Most requests in one batch; none: what the service takes.", metavar="N")
-    ] = None
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with RUN: collect its batches, hand over what they lack.")
     ] = False
 
-    def mode(self, store: RunStore) -> Mode:
-        """How this run is asked from now on.
+    def mode(self, store: RunStore, most_requests: int | None) -> Mode:
+        """How this run is asked from now on, with at most so many requests in a batch (None: as before).
 
         Raises:
             UsageError: where it is to be asked one by one while batches may still answer.
@@ -57,8 +54,8 @@ class BatchOptions:
             )
         if self.batch is not None:
             set_mode(store, "on" if self.batch else "off")
-        if self.batch_requests is not None:
-            store.set_meta(_MOST, str(self.batch_requests))
+        if most_requests is not None:
+            store.set_meta(_MOST, str(most_requests))
         return mode_of(store)
 
 
@@ -107,7 +104,7 @@ def in_session(
     from mbbq_gen.runs.batches import Batching
     from mbbq_gen.runs.cache import SharedCache
 
-    service, prices = batch_service(provider), own_prices(rules)
+    service, prices = batch_service(provider), own_prices(rules.price_file)
     assert isinstance(provider, RemoteProvider)  # all that have batches are
     provider.on_notice = say
     limit = rules.max_cost if spends else None

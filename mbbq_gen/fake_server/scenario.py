@@ -145,6 +145,9 @@ class Batches(Settings):
     )
     max_requests: int = Field(50_000, ge=1, description="requests that a batch may hold")
     max_bytes: int = Field(200_000_000, ge=1, description="bytes that a batch may hold")
+    max_waiting: int | None = Field(
+        None, ge=1, description="requests that may wait in batches at a time, a new batch included (OpenAI); none: any"
+    )
 
 
 class Scenario(Settings):

@@ -81,7 +81,7 @@ class AnthropicProvider(RemoteProvider):
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text."""
         names = ("max_new_tokens", "temperature", "top_p", "thinking_tokens")
-        return self._shared_settings(names, ADDRESS)
+        return self.shared_settings(names, ADDRESS)
 
     @property
     def path(self) -> str:

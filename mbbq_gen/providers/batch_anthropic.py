@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mbbq_gen.errors import ProviderError
-from mbbq_gen.providers.batches import BatchAnswer, BatchLimits, BatchMark, BatchStatus
+from mbbq_gen.providers.batches import BatchAnswer, BatchLimits, BatchMark, BatchStatus, told_if_too_large
 from mbbq_gen.providers.remote.base import RemoteProvider
 from mbbq_gen.records import Request
 
@@ -55,7 +55,9 @@ class AnthropicBatches:
     async def submit(self, mark: BatchMark, path: Path) -> str:
         """Sends all lines as one body; raises as `BatchService.submit`."""
         requests = [json.loads(line) for line in path.read_bytes().splitlines()]
-        made = (await self._provider.call("POST", self._path, body={"requests": requests}, repeat=False)).json()
+        with told_if_too_large():
+            reply = await self._provider.call("POST", self._path, body={"requests": requests}, repeat=False)
+        made = reply.json()
         if not isinstance(made, dict) or not made.get("id"):
             raise ProviderError(f"{self._provider.name}: the server answered a batch without 'id'")
         return str(made["id"])

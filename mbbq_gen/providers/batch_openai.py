@@ -14,8 +14,16 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from mbbq_gen.errors import ProviderError
-from mbbq_gen.providers.batches import BatchAnswer, BatchLimits, BatchMark, BatchPhase, BatchStatus
+from mbbq_gen.providers.batches import (
+    BatchAnswer,
+    BatchLimits,
+    BatchMark,
+    BatchPhase,
+    BatchStatus,
+    told_if_too_large,
+)
 from mbbq_gen.providers.remote.base import RemoteProvider
+from mbbq_gen.providers.remote.faults import says_too_large
 from mbbq_gen.providers.remote.transport import FormFile
 from mbbq_gen.records import Request
 
@@ -29,7 +37,7 @@ _PHASES: Final[Mapping[str, BatchPhase]] = {
     "expired": "ended",
     "cancelled": "ended",
 }
-_WAITS: Final = ("token_limit_exceeded", "rate_limit", "limit_exceeded", "enqueued")
+_WAITS: Final = ("token_limit_exceeded", "rate_limit", "enqueued")
 """Signs that a batch was refused only for what waits before it."""
 _UNDONE: Final = ("batch_expired", "batch_cancelled")
 
@@ -60,14 +68,16 @@ class OpenAIBatches:
     async def submit(self, mark: BatchMark, path: Path) -> str:
         """Uploads the file and makes the batch; raises as `BatchService.submit`."""
         form = FormFile(path, f"{mark.name}.jsonl", {"purpose": "batch"})
-        uploaded = await self._provider.call("POST", "/files", form=form)
+        with told_if_too_large():
+            uploaded = await self._provider.call("POST", "/files", form=form)
         body: dict[str, JsonValue] = {
             "input_file_id": str(_field(uploaded.json(), "id")),
             "endpoint": self._endpoint,
             "completion_window": "24h",
             "metadata": {_METADATA: mark.name},
         }
-        made = await self._provider.call("POST", "/batches", body=body, repeat=False)
+        with told_if_too_large():
+            made = await self._provider.call("POST", "/batches", body=body, repeat=False)
         return str(_field(made.json(), "id"))
 
     async def find(self, mark: BatchMark, known: frozenset[str]) -> str | None:
@@ -104,6 +114,7 @@ class OpenAIBatches:
             failed=counts.get("failed"),
             reason=self._provider.hide(reason) or None,
             waits=any(sign in codes for sign in _WAITS),
+            too_large=says_too_large(codes),
             results=tuple(f"/files/{file}/content" for file in files if file),
             seconds=None if ended is None else max(0.0, float(ended) - float(found.get("created_at") or ended)),
         )

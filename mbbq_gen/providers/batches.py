@@ -7,14 +7,16 @@ or where a service keeps no names, by when it was made and how many requests it 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from mbbq_gen.errors import UsageError
+from mbbq_gen.errors import ProviderError, UsageError
+from mbbq_gen.providers.remote.faults import RefusedError, is_too_large
 from mbbq_gen.records import Record, Request
 
 if TYPE_CHECKING:
@@ -25,6 +27,21 @@ BatchPhase = Literal[
     "ended",  # its results, whole or in part, can be had
     "refused",  # the service would not take it: nothing in it was answered or paid
 ]
+
+
+class TooLargeError(ProviderError):
+    """The service takes fewer requests or bytes in one batch; nothing in it was answered or paid."""
+
+
+@contextmanager
+def told_if_too_large() -> Iterator[None]:
+    """Turns a refusal for size into a TooLargeError."""
+    try:
+        yield
+    except RefusedError as refusal:
+        if is_too_large(refusal.error):
+            raise TooLargeError(str(refusal)) from refusal
+        raise
 
 
 class BatchLimits(Record):
@@ -50,6 +67,8 @@ class BatchStatus(Record):
     """Why it was refused."""
     waits: bool = False
     """Whether it was refused only because too much is waiting already: it may be taken later."""
+    too_large: bool = False
+    """Whether it was refused for the number of its requests or bytes."""
     results: tuple[str, ...] = ()
     """Where its results are, below the service's address."""
     seconds: float | None = None
@@ -91,6 +110,7 @@ class BatchService(Protocol):
         """Hands over the batch whose lines are in a file; the service's id of it.
 
         Raises:
+            TooLargeError: where the service takes smaller ones only.
             ProviderError: where the service will not take it.
             PassingError: where it is not known whether it did.
         """
@@ -126,6 +146,11 @@ _SERVICES: Final[Mapping[str, str]] = {
     "anthropic": "mbbq_gen.providers.batch_anthropic:AnthropicBatches",
 }
 """Kind of provider → `module:Class`, made from the provider."""
+
+
+def takes_batches(kind: str) -> bool:
+    """Whether a kind of provider has batches."""
+    return kind in _SERVICES
 
 
 def batch_service(provider: Provider) -> BatchService:

@@ -19,7 +19,7 @@ from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.local_source import check_installed
 from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
 from mbbq_gen.providers.remote.credentials import find_key, missing_key
-from mbbq_gen.providers.remote.faults import PassingError
+from mbbq_gen.providers.remote.faults import PassingError, ServiceError
 from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
 from mbbq_gen.providers.remote.transport import Reply, passing_fault
 from mbbq_gen.records import Request, Usage
@@ -83,7 +83,7 @@ class GeminiProvider(RemoteProvider):
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text."""
-        return self._shared_settings(("max_new_tokens", "temperature", "top_p", "seed", "thinking_tokens"), ADDRESS)
+        return self.shared_settings(("max_new_tokens", "temperature", "top_p", "seed", "thinking_tokens"), ADDRESS)
 
     @property
     def path(self) -> str:
@@ -110,6 +110,12 @@ class GeminiProvider(RemoteProvider):
             "generationConfig": self.learned.apply(settings | options.extra),
         }
         return body | {"systemInstruction": {"parts": [{"text": system}]}} if system else body
+
+    def learn_from(self, error: ServiceError, body: Mapping[str, JsonValue]) -> bool:
+        """The parameters stand a level further in than elsewhere."""
+        settings = body["generationConfig"]
+        assert isinstance(settings, dict)
+        return super().learn_from(error, settings)
 
     async def post(self, body: Mapping[str, JsonValue]) -> Reply:
         """Sends one request through the official client."""

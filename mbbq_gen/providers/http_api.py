@@ -203,7 +203,7 @@ class HttpProvider(RemoteProvider):
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text: the file, and the parameters."""
-        shared = self._shared_settings(("max_new_tokens", "temperature", "top_p"), self.base_url)
+        shared = self.shared_settings(("max_new_tokens", "temperature", "top_p"), self.base_url)
         return {"description_sha256": self._digest, **shared}
 
     @property

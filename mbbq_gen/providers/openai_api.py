@@ -138,7 +138,7 @@ class OpenAIProvider(RemoteProvider):
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text: the server where it is not OpenAI's own, and all parameters."""
         names = ("max_new_tokens", "temperature", "top_p", "seed", "reasoning_effort")
-        settings = self._shared_settings(names, SERVICES["openai"])
+        settings = self.shared_settings(names, SERVICES["openai"])
         return settings if self.options.api == "auto" else {**settings, "api": self.options.api}
 
     @property

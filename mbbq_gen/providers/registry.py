@@ -25,6 +25,8 @@ from mbbq_gen.records import Record
 from mbbq_gen.resources import Resources
 
 ENTRY_POINT_GROUP = "mbbq_gen.providers"
+IMPORTED = "imported"
+"""The kind that runs have whose answers another program asked for: there is no such model to ask."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,8 @@ def _load(name: str, kind: str) -> ProviderClass:
     if found is not None:
         module, _, attribute = found.target.partition(":")
         return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
+    if kind == IMPORTED:
+        raise UsageError(f"{name}: these answers were imported, so there is no model to ask; import again, or name one")
     for point in _third_party_points():
         if point.name == kind:
             return _load_third_party(point)

@@ -55,6 +55,8 @@ class BatchRecord(Record):
     """Ids of batches that were taken for it and turned out not to be."""
     waits: bool = False
     """Whether it was refused only for what was waiting before it."""
+    too_large: bool = False
+    """Whether it was refused for its size: at most half as many requests go into one batch from then on."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,11 @@ class BatchLedger:
         batches = self.batches()
         own = {batch.service_id for batch in batches if batch.service_id is not None}
         return frozenset(own.union(*(batch.record.strangers for batch in batches)))
+
+    def most_requests(self) -> int | None:
+        """What one batch may hold, as the service's refusals have told; None where it has refused none for its size."""
+        refused = [batch.record.requests for batch in self.batches() if batch.record.too_large]
+        return max(1, min(refused) // 2) if refused else None
 
     def next_name(self) -> tuple[int, str]:
         """Number and name of the next batch; no other run's batches have such names."""
@@ -146,7 +153,8 @@ class BatchLedger:
         rows = self._store.query(
             "SELECT q.request_key, count(*) FROM batch_requests q JOIN batches b ON b.number = q.batch"
             " LEFT JOIN responses r ON r.request_key = q.request_key WHERE r.request_key IS NULL"
-            " AND (b.state = 'collected' OR (b.state = 'refused' AND NOT json_extract(b.record, '$.waits')))"
+            " AND (b.state = 'collected' OR (b.state = 'refused' AND NOT json_extract(b.record, '$.waits')"
+            " AND NOT coalesce(json_extract(b.record, '$.too_large'), 0)))"
             " AND NOT json_extract(b.record, '$.cancelled') GROUP BY q.request_key"
         )
         return dict(rows)

@@ -7,18 +7,19 @@ answered is lost, and nothing that a batch may still answer is handed over again
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
 from mbbq_gen.errors import ProviderError, RunError
-from mbbq_gen.providers.batches import BatchAnswer, BatchMark, BatchService, BatchStatus
+from mbbq_gen.providers.batches import BatchAnswer, BatchMark, BatchService, BatchStatus, TooLargeError
 from mbbq_gen.providers.remote.faults import PassingError
 from mbbq_gen.records import Request, Response
+from mbbq_gen.runs.batch_files import Line, Part, clear_files, file_of, lines_of, parts
 from mbbq_gen.runs.batch_ledger import BatchLedger, BatchRecord, StoredBatch
 from mbbq_gen.runs.cache import SharedCache
 from mbbq_gen.runs.purse import Purse
@@ -35,6 +36,10 @@ _LOOKS: Final = 2
 """How often a batch is looked for before it counts as lost: a service's list may lag behind."""
 _HANDOVERS: Final = 3
 """How often a batch whose handing over failed is handed over anew."""
+_FEW: Final = 100
+"""Requests that are not halved any more where a service says that too much is waiting."""
+_LONELY: Final = 3
+"""Batches of a single request that may be refused for their size before we believe that none is taken."""
 
 
 def _now() -> datetime:
@@ -117,17 +122,62 @@ class Batching:
     async def collect(self) -> int:
         """Stores the results of all batches that have ended; says how many answers there were."""
         await self.recover()
-        stored = 0
-        for batch, status in await self.refresh():
+        stored, found = 0, await self.refresh()
+        refused = [batch for batch, status in found if status.phase == "refused"]
+        for batch, status in found:
             if status.phase == "refused":
-                self._close_refused(batch, status)
+                self._close_refused(batch, status, alone=not self._rivals(batch, refused))
             elif status.phase == "ended":
                 stored += await self._collect(batch, status)
         return stored
 
-    def _close_refused(self, batch: StoredBatch, status: BatchStatus) -> None:
-        self.say(f"batch {batch.name} was refused: {status.reason or status.state}")
+    def _rivals(self, batch: StoredBatch, refused: list[StoredBatch]) -> list[StoredBatch]:
+        """The batches of this run that may have left the service no room for one that it refused."""
+        earlier = [other for other in refused if other.number < batch.number]
+        taken = [
+            other
+            for other in self.ledger.batches()
+            if (other.is_open or other.state == "collected")
+            and (other.record.closed_at or _stamp()) > batch.record.planned_at
+        ]
+        return earlier + [other for other in taken if other.number not in {entry.number for entry in refused}]
+
+    def _close_refused(self, batch: StoredBatch, status: BatchStatus, *, alone: bool) -> None:
+        """Closes a batch that the service would not take. What was too much for it is halved from now on."""
+        reason = status.reason or status.state
+        if status.too_large or (status.waits and alone and batch.record.requests > _FEW):
+            self._close_too_large(batch, reason)
+            return
+        self.say(f"batch {batch.name} was refused: {reason}")
+        keys, earlier = self.ledger.requests(batch), self.ledger.tried()
+        if not status.waits:
+            self._give_up(keys, earlier, f"refused with {MOST_TRIES} batches, the last time: {reason}")
         self.ledger.update(batch, "refused", closed_at=_stamp(), reason=status.reason, waits=status.waits)
+
+    def _close_too_large(self, batch: StoredBatch, reason: str) -> None:
+        """Closes a batch that was refused for its size; one request that is too large by itself has failed.
+
+        Raises:
+            RunError: where the service takes no batches, however small.
+        """
+        held = batch.record.requests
+        if held > 1:
+            self.say(
+                f"batch {batch.name} is too large for the service ({reason}): at most {held // 2:,} requests in one"
+                f" batch from now on, instead of {held:,}"
+            )
+        else:
+            error = f"too large for a batch of its own: {reason}"
+            self._store([Response(request_key=key, error=error) for key in self.ledger.requests(batch)])
+            self.say(f"batch {batch.name} holds one request and is too large for the service: {reason}")
+        self.ledger.update(batch, "refused", closed_at=_stamp(), reason=reason, too_large=True)
+        batches = self.ledger.batches()
+        alone = [found for found in batches if found.record.too_large and found.record.requests == 1]
+        if len(alone) >= _LONELY and not any(found.is_open or found.state == "collected" for found in batches):
+            raise RunError(
+                f"{self.provider.name}: takes no batch of one request either ({reason}); ask one by one: mbbq-gen run"
+                f" {self.folder} --no-batch"
+            )
 
     async def _collect(self, batch: StoredBatch, status: BatchStatus) -> int:
         """Stores the results of one batch."""
@@ -148,7 +198,9 @@ class Batching:
             await self.recover()
             return 0
         if not batch.record.cancelled:
-            self._give_up(missing, earlier, status)
+            self._give_up(
+                missing, earlier, f"left without an answer by {MOST_TRIES} batches, the last one {status.state}", status
+            )
         self.ledger.update(batch, "collected", closed_at=_stamp(), answered=answered, missing=len(missing))
         return answered
 
@@ -193,13 +245,12 @@ class Batching:
             return None
         return response.model_copy(update={"batch": status.service_id, "latency_s": status.seconds})
 
-    def _give_up(self, missing: set[str], earlier: dict[str, int], status: BatchStatus) -> None:
-        """Records as failed what too many batches have left without an answer."""
-        text = f"left without an answer by {MOST_TRIES} batches, the last one {status.state}"
+    def _give_up(self, keys: set[str], earlier: dict[str, int], why: str, status: BatchStatus | None = None) -> None:
+        """Records as failed what as many batches as it takes have left without an answer."""
         self._store(
             [
-                Response(request_key=key, error=text, batch=status.service_id)
-                for key in sorted(missing)
+                Response(request_key=key, error=why, batch=status.service_id if status else None)
+                for key in sorted(keys)
                 if earlier.get(key, 0) + 1 >= MOST_TRIES
             ]
         )
@@ -217,7 +268,7 @@ class Batching:
             RunError: where a batch is refused time and again.
         """
         await self.recover()
-        self._clear_files()
+        clear_files(self.folder)
         if self._must_wait():
             return 0
         requests = self._to_send(failed_too)
@@ -231,10 +282,8 @@ class Batching:
             if self.purse is not None:
                 self.purse.settle(response)
             again = [first] if response.error is not None else []
-            with self._disk_errors(), closing(self._planned(chain(again, requests))) as batches:
-                for batch in batches:
-                    await self._hand_over(batch)
-                    made += 1
+            with self._disk_errors():
+                made = await self._hand_over_all(self._lines(chain(again, requests)))
         if self.purse is not None and not self.ledger.open_batches():
             self.purse.check()
         return made
@@ -249,12 +298,8 @@ class Batching:
     def _must_wait(self) -> bool:
         """Whether the service takes no more before those that it has are done."""
         batches = self.ledger.batches()
-        return bool(batches) and batches[-1].record.waits and any(batch.is_open for batch in batches)
-
-    def _clear_files(self) -> None:
-        """Removes what a process left behind that ended while it handed over a batch."""
-        for path in [*self.folder.glob("mbbq-gen-*.jsonl"), self.folder / _PART]:
-            path.unlink(missing_ok=True)
+        oldest = min((batch.number for batch in batches if batch.is_open), default=None)
+        return oldest is not None and any(batch.record.waits for batch in batches if batch.number > oldest)
 
     def _to_send(self, failed_too: bool) -> Iterator[Request]:
         """What is in no batch and has no answer, in plan order."""
@@ -264,51 +309,71 @@ class Batching:
             if request.request_key not in held | failures | spent:
                 yield request
 
-    def _planned(self, requests: Iterable[Request]) -> Generator[StoredBatch, None, None]:
-        """Batch after batch, as large as the service takes them, each written down with its file beside the store."""
-        limits = self.service.limits
-        most = min(limits.requests, self.most_requests or limits.requests)
-        part = _Part(self.folder)
-        try:
-            for request in requests:
-                line = self.service.line(request)
-                if part.keys and (len(part.keys) == most or part.size + len(line) > limits.size):
-                    yield self._plan(part)
-                    part = _Part(self.folder)
-                part.add(request.request_key, line, self.purse.most(request) if self.purse else 0.0)
-            if part.keys:
-                yield self._plan(part)
-        finally:
-            part.close()
+    def _lines(self, requests: Iterable[Request]) -> Iterator[Line]:
+        for request in requests:
+            most_cost = self.purse.most(request) if self.purse else 0.0
+            yield Line(request.request_key, self.service.line(request), most_cost)
 
-    def _plan(self, part: _Part) -> StoredBatch:
+    def _most(self) -> int:
+        """The requests that one batch may hold: by the service's limit, the user's, and what was refused before."""
+        limits = (self.service.limits.requests, self.most_requests, self.ledger.most_requests())
+        return min(limit for limit in limits if limit is not None)
+
+    async def _hand_over_all(self, lines: Iterable[Line]) -> int:
+        """Hands over some requests, in batches as large as the service takes them; says how many that made."""
+        made = 0
+        with closing(parts(lines, self.folder, self._most, self.service.limits.size)) as found:
+            for part in found:
+                made += await self._hand_over(part)
+        return made
+
+    async def _hand_over(self, part: Part) -> int:
+        """Hands over one batch, or where it is too large, what it holds in smaller ones; says how many that made."""
+        batch = self._plan(part)
+        path = file_of(self.folder, batch.name)
+        try:
+            try:
+                await self._send(batch, path)
+            except TooLargeError as error:
+                self._close_too_large(batch, str(error))
+                return 0 if len(part.keys) == 1 else await self._hand_over_all(lines_of(part, path))
+            return 1
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _plan(self, part: Part) -> StoredBatch:
+        """Writes a batch down, with its file beside the store."""
         number, name = self.ledger.next_name()
-        part.keep(_file_of(self.folder, name))
+        part.keep(file_of(self.folder, name))
         record = BatchRecord(
             requests=len(part.keys), size=part.size, planned_at=_now().isoformat(), most_cost=part.most_cost
         )
         return self.ledger.plan(number, name, part.keys, record)
 
-    async def _hand_over(self, batch: StoredBatch) -> StoredBatch:
-        """A planned batch as sent. Where it is not known whether the service has it, it is looked for first."""
-        path = _file_of(self.folder, batch.name)
-        try:
-            for _ in range(_HANDOVERS):
-                service_id, fault = await self._try_to_submit(batch, path)
-                if service_id is not None:
-                    return self.ledger.update(batch, "sent", service_id, sent_at=_stamp())
-                self.say(f"{self.provider.name}: {fault}; looking whether batch {batch.name} has arrived")
-                await asyncio.sleep(max(self.pause, (fault.pause if fault else None) or 0.0))
-                found = await self._find(batch)
-                if found.state == "sent":
-                    return found
-                batch = self.ledger.update(found, "planned", closed_at=None, reason=None)
-        finally:
-            path.unlink(missing_ok=True)
+    async def _send(self, batch: StoredBatch, path: Path) -> None:
+        """Hands over a planned batch. Where it is not known whether the service has it, it is looked for first.
+
+        Raises:
+            TooLargeError: where the service takes smaller ones only.
+            ProviderError: where it takes none.
+            RunError: where it can't be reached.
+        """
+        for _ in range(_HANDOVERS):
+            service_id, fault = await self._try_to_submit(batch, path)
+            if service_id is not None:
+                self.ledger.update(batch, "sent", service_id, sent_at=_stamp())
+                return
+            self.say(f"{self.provider.name}: {fault}; looking whether batch {batch.name} has arrived")
+            await asyncio.sleep(max(self.pause, (fault.pause if fault else None) or 0.0))
+            found = await self._find(batch)
+            if found.state == "sent":
+                return
+            batch = self.ledger.update(found, "planned", closed_at=None, reason=None)
         self.ledger.update(batch, "lost", closed_at=_stamp(), reason="could not be handed over")
         raise RunError(
             f"{self.provider.name}: batch {batch.name} could not be handed over; nothing is lost, try again later with"
-            f" mbbq-gen run {self.folder} --resume"
+            f" mbbq-gen run {self.folder} --resume, or in smaller ones: --batch-size N (now"
+            f" {batch.record.requests:,} requests)"
         )
 
     async def _try_to_submit(self, batch: StoredBatch, path: Path) -> tuple[str | None, PassingError | None]:
@@ -317,46 +382,11 @@ class Batching:
             return await self.service.submit(_mark(batch), path), None
         except PassingError as fault:
             return None, fault
+        except TooLargeError:
+            raise
         except ProviderError as error:
             self.ledger.update(batch, "lost", closed_at=_stamp(), reason=str(error))
             raise
-
-
-_PART: Final = "batch.jsonl.part"
-
-
-class _Part:
-    """The lines of a batch to be, on their way to a file."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / _PART
-        self._stream: BinaryIO | None = None
-        self.keys: list[str] = []
-        self.size = 0
-        self.most_cost = 0.0
-
-    def add(self, key: str, line: bytes, most_cost: float) -> None:
-        """One more request."""
-        if self._stream is None:
-            self._stream = self._path.open("wb")
-        self._stream.write(line)
-        self.keys.append(key)
-        self.size += len(line)
-        self.most_cost += most_cost
-
-    def keep(self, path: Path) -> None:
-        """Gives the file its name."""
-        self.close()
-        self._path.replace(path)
-
-    def close(self) -> None:
-        """Closes the file; what was written stays for now."""
-        if self._stream is not None:
-            self._stream.close()
-
-
-def _file_of(folder: Path, name: str) -> Path:
-    return folder / f"{name}.jsonl"
 
 
 def _mark(batch: StoredBatch) -> BatchMark:

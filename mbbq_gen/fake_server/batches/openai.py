@@ -102,9 +102,18 @@ class OpenAIBatches:
         requests, errors = read_lines(stored.content, endpoint, self._asking.scenario.batches.max_requests)
         if not errors and self._book.is_rejected(len(requests)):
             errors = [_problem("invalid_json_line", "the input could not be read", None)]
+        errors = errors or self._too_much_waiting(len(requests))
         batch = self._book.create([] if errors else requests)
         self._records[batch.batch_id] = _Record(endpoint, file_id, body.get("metadata"), int(time.time()), errors)
         return json_reply(200, self._describe(batch, just_made=True))
+
+    def _too_much_waiting(self, more: int) -> list[JsonValue]:
+        """What is wrong with a new batch of so many requests while others wait."""
+        most = self._asking.scenario.batches.max_waiting
+        waiting = sum(len(batch.requests) for batch in map(self._get, self._book.ids()) if batch.ended_at is None)
+        if most is None or waiting + more <= most:
+            return []
+        return [_problem("token_limit_exceeded", f"enqueued token limit reached; limit: {most} enqueued", None)]
 
     def list_batches(self, request: HttpRequest, _parts: dict[str, str]) -> Reply:
         """All batches, the newest first."""

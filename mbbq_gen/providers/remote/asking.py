@@ -229,8 +229,7 @@ class Asking:
         error = provider.error_in(reply.status, payload)
         if error is not None:
             return await self._handle(request, body, error, attempt, reply)
-        fields = provider.fields_of(payload, reply.headers)
-        response = Response(request_key=request.request_key, latency_s=latency, attempts=attempt, **fields)
+        response = provider.parse(request.request_key, payload, reply.headers, latency_s=latency, attempts=attempt)
         pace.slots.open_all()
         self._guess.learn(characters, response.usage)
         if response.usage.input_tokens is not None:
@@ -257,7 +256,7 @@ class Asking:
             provider.body_of(request) != body or provider.learn_from(error, body)
         ):
             raise _LessonError
-        if verdict in {"key", "model", "quota"}:
+        if verdict in {"key", "model", "quota", "other_api"}:
             raise await provider.lasting(error, verdict)
         self._pace.slots.open_all()
         return provider.failure(request.request_key, error, reply.headers).model_copy(update={"attempts": attempt})

@@ -22,7 +22,7 @@ from mbbq_gen.errors import ProviderError
 from mbbq_gen.providers.base import ProviderOptions, request_key
 from mbbq_gen.providers.remote.asking import Asking
 from mbbq_gen.providers.remote.credentials import NO_KEY, Secret
-from mbbq_gen.providers.remote.faults import PassingError, ServiceError, Verdict, judge, service_error
+from mbbq_gen.providers.remote.faults import PassingError, RefusedError, ServiceError, Verdict, judge, service_error
 from mbbq_gen.providers.remote.learned import Learned
 from mbbq_gen.providers.remote.options import RemoteOptions
 from mbbq_gen.providers.remote.pace import Pace
@@ -108,7 +108,7 @@ class RemoteProvider(ABC):
             UsageError: where it is not: no key, no package.
         """
 
-    def _shared_settings(self, names: Iterable[str], own_address: str) -> dict[str, JsonValue]:
+    def shared_settings(self, names: Iterable[str], own_address: str) -> dict[str, JsonValue]:
         """Settings from the options of these names that were given, and the server where it is not the usual one."""
         settings: dict[str, JsonValue] = {
             name: value for name in names if (value := getattr(self.options, name)) is not None
@@ -163,13 +163,17 @@ class RemoteProvider(ABC):
         """
         return await Asking(self, self.pace).answer(request)
 
-    def parse(self, request_key: str, payload: Any, headers: Mapping[str, str]) -> Response:
-        """The response that an answer's JSON holds.
+    def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
+        """The response that an answer's JSON holds; `more` are fields that it does not tell.
 
         Raises:
-            PassingError: where the JSON is no answer.
+            PassingError: where the JSON is no answer, or not of the shape that it should have.
         """
-        return Response(request_key=request_key, **self.fields_of(payload, headers))
+        try:
+            return Response(request_key=request_key, **self.fields_of(payload, headers), **more)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+            shape = type(error).__name__
+            raise PassingError("malformed", f"answered JSON that is no answer, of another shape ({shape})") from error
 
     def parse_failure(self, request_key: str, status: int, payload: Any, headers: Mapping[str, str]) -> Response:
         """The response that an error's JSON comes to: filtered, or failed."""
@@ -200,7 +204,7 @@ class RemoteProvider(ABC):
             repeat: whether it may be sent again where it is not known if it had arrived.
 
         Raises:
-            ProviderError: where it fails for good, in one line without secrets.
+            ProviderError: where it fails for good, in one line without secrets; RefusedError where the service says so.
             PassingError: where it failed, might not fail again, and was not to be repeated.
         """
         data = form if form is not None else None if body is None else _encode(body)
@@ -226,7 +230,7 @@ class RemoteProvider(ABC):
             raise self.fault_of(reply, error)
         if verdict in {"key", "quota"}:
             raise await self.lasting(error, verdict)
-        raise ProviderError(f"{self.name}: {method} {path}: {self.hide(error.message)} ({error.status})")
+        raise RefusedError(f"{self.name}: {method} {path}: {self.hide(error.message)} ({error.status})", error)
 
     async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
         """The lines of a large result, one at a time.
@@ -333,6 +337,8 @@ class RemoteProvider(ABC):
                 f"{self.name}: nothing left to spend at {self.base_url}: {words};"
                 " what arrived is kept, go on later with the same command"
             )
+        if verdict == "other_api":
+            return ProviderError(f"{self.name}: does not answer at this API: {words}; use another model or api=auto")
         return ProviderError(f"{self.name}: no such model at {self.base_url}: {words}{await self._nearest()}")
 
     async def _nearest(self) -> str:

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from mbbq_gen.errors import ProviderError
+
 PassingKind = Literal["rate", "server", "connect", "timeout", "broken", "malformed"]
 Verdict = Literal[
     "passing",  # try again
@@ -56,6 +58,15 @@ class ServiceError:
     """What its content filters said, if they did."""
     pause: float | None = None
     """Seconds that its body asks to wait (Gemini), or None."""
+
+
+class RefusedError(ProviderError):
+    """A service said no to one of its other addresses (files, batches), and would again."""
+
+    def __init__(self, why: str, error: ServiceError) -> None:
+        super().__init__(why)
+        self.error = error
+        """What it said."""
 
 
 def service_error(status: int, payload: Any) -> ServiceError:
@@ -117,6 +128,25 @@ _UNSUPPORTED: Final = re.compile(
     r"unrecogni[sz]ed|unexpected|extra inputs|deprecated|may only be set to|cannot both be specified|cannot be used",
     re.IGNORECASE,
 )
+
+
+_TOO_LARGE: Final = re.compile(
+    r"too.?(?:large|big|many.?(?:tasks|requests|lines|rows|items))|at most [\d,]+|"
+    r"(?:tasks|requests|lines|rows|size|bytes|megabytes)\b.{0,40}\b(?:exceed|more than)|"
+    r"exceed.{0,60}\b(?:tasks|requests|lines|rows|size|bytes|megabytes|MB)\b|max\w*_(?:tasks|requests|lines)_exceeded",
+    re.IGNORECASE,
+)
+_WAITING: Final = re.compile(r"enqueued|token_limit|rate.?limit|quota", re.IGNORECASE)
+
+
+def says_too_large(words: str) -> bool:
+    """Whether a service's words mean that it takes fewer requests or bytes in one go, now and always."""
+    return _TOO_LARGE.search(words) is not None and _WAITING.search(words) is None
+
+
+def is_too_large(error: ServiceError) -> bool:
+    """Whether a service refused what it was handed for being too much in one go."""
+    return error.status == 413 or (error.status in {400, 422} and says_too_large(f"{error.code} {error.message}"))
 
 
 def judge(error: ServiceError) -> Verdict:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from mbbq_gen.providers.remote.faults import ServiceError
 
-LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens")
+LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens")
 """What services call the longest answer; one stands for another."""
 _NEVER: Final = frozenset({"model", "messages", "input", "contents", "prompt"})
 """What can't be left out."""
