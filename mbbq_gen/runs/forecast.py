@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 from mbbq_gen.errors import UsageError
@@ -29,6 +29,10 @@ class SampleForecast(Record):
     """Whether that is all there are in the selection."""
     requests: int
     cost: Cost | None
+    templates: int
+    """Templates that its ambiguous questions come from."""
+    effective_templates: float
+    """How many templates of one size tell as much: a score weighs questions alike, so large templates weigh most."""
     half_widths: dict[Question, float] | None
     """Half of a 95 % interval of the bias in ambiguous contexts; None where there are too few templates."""
 
@@ -68,6 +72,7 @@ def forecast(
     cost = None
     if price is not None:
         cost = cost_estimate(price, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens)
+    samples = tuple(_samples(list(store.outlines()), settings, tokens, price, assumptions))
     return Forecast(
         model=settings.model,
         base_url=base_url,
@@ -76,9 +81,9 @@ def forecast(
         price=price,
         cost=cost,
         duration=duration(tokens.requests, tokens.input_tokens + tokens.output_tokens, *limits),
-        samples=tuple(_samples(list(store.outlines()), settings, tokens, price, assumptions)),
+        samples=samples,
         assumptions=assumptions,
-        notes=tuple(_notes(settings, tokens, price, base_url)),
+        notes=(*_notes(settings, tokens, price, base_url), *_notes_on_size(samples)),
     )
 
 
@@ -100,17 +105,17 @@ def _samples(
             asked = sum(min(size, len(cell)) for cell in cells)
             part = asked * shown / tokens.presentations
             chosen = balanced_sample(largest, size, settings.seed)
+            sizes = _template_sizes(outline for outline in largest if outline.key in chosen)
             yield SampleForecast(
                 benchmark=benchmark,
                 questions=size,
                 is_all=size == len(largest),
                 requests=round(tokens.requests * part),
                 cost=None if price is None else _part_of(tokens, price, part),
+                templates=len(sizes),
+                effective_templates=_effective(sizes),
                 half_widths=_half_widths(
-                    [outline for outline in largest if outline.key in chosen],
-                    wordings=wordings,
-                    orders=shown / wordings,
-                    assumptions=assumptions,
+                    benchmark, sizes, wordings=wordings, orders=shown / wordings, assumptions=assumptions
                 ),
             )
 
@@ -128,25 +133,51 @@ def _part_of(tokens: TokenEstimate, price: Price, part: float) -> Cost:
     return cost_estimate(price, tokens.input_tokens * part, tokens.output_tokens * part, most)
 
 
+def _template_sizes(asked: Iterable[Outline]) -> list[int]:
+    """Ambiguous questions of each template."""
+    return list(Counter(outline.template_id for outline in asked if outline.condition == "ambiguous").values())
+
+
+def _effective(sizes: Sequence[int]) -> float:
+    """Kish's effective number of templates of these sizes."""
+    return sum(sizes) ** 2 / sum(size**2 for size in sizes) if sizes else 0.0
+
+
 def _half_widths(
-    asked: list[Outline], *, wordings: int, orders: float, assumptions: VarianceAssumptions
+    benchmark: str, sizes: Sequence[int], *, wordings: int, orders: float, assumptions: VarianceAssumptions
 ) -> dict[Question, float] | None:
     """Half the width of the intervals that these questions would give; None where they come from too few templates."""
-    counts = Counter(outline.template_id for outline in asked if outline.condition == "ambiguous").values()
-    templates, total = len(counts), sum(counts)
-    effective = total**2 / sum(count**2 for count in counts) if total else 0.0
+    templates, effective = len(sizes), _effective(sizes)
     try:
         table = power_table(
-            asked[0].benchmark,
+            benchmark,
             templates,
             wordings,
-            questions=total * orders / max(templates, 1),
+            questions=sum(sizes) * orders / max(templates, 1),
             effective_share=effective / max(templates, 1),
             assumptions=assumptions,
         )
     except UsageError:
         return None
     return {entry.question: half_width(entry.standard_error, effective) for entry in table.detectable}
+
+
+def _notes_on_size(samples: Iterable[SampleForecast]) -> Iterator[str]:
+    """Where asking everything tells less than a balanced sample, and why."""
+    of_benchmark: dict[str, list[SampleForecast]] = {}
+    for sample in samples:
+        of_benchmark.setdefault(sample.benchmark, []).append(sample)
+    for benchmark, sizes in of_benchmark.items():
+        widths = [(found.half_widths["one score against 0"], found) for found in sizes if found.half_widths]
+        best = min(widths, key=lambda entry: entry[0], default=(0.0, sizes[-1]))[1]
+        whole = sizes[-1]
+        if best.questions < whole.questions:
+            yield (
+                f"{benchmark}: a score over {best.questions:,} balanced questions has a narrower interval than one over"
+                f" all {whole.questions:,}: the templates differ in size, and the largest carry a score over all of"
+                f" them ({whole.templates} templates tell as much as {whole.effective_templates:.0f} of one size;"
+                f" in the sample, as {best.effective_templates:.0f})"
+            )
 
 
 def _notes(settings: RunSettings, tokens: TokenEstimate, price: Price | None, base_url: str | None) -> Iterator[str]:

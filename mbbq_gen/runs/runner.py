@@ -29,6 +29,8 @@ OnStored = Callable[[list[Response]], None]
 
 _MOMENT: Final = 0.02
 """Seconds for which answers are gathered before they are committed together."""
+_MOST_UNSTORED: Final = 250
+"""Answers that are committed at once, however short the moment: what a crash can cost is bounded on slow disks too."""
 _LOOKED_UP: Final = 500
 """Requests that are looked up in the cache together."""
 _ALL_FAILED: Final = 20
@@ -143,6 +145,8 @@ class _Asking:
             if self.purse is not None:
                 self.purse.settle(response)
             self._arrived.append((response, _now()))
+            if len(self._arrived) >= _MOST_UNSTORED:
+                self._commit()
 
     def _commit(self) -> float:
         """Stores and empties what has arrived; says how many seconds it took."""

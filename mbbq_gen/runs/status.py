@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from mbbq_gen.providers.prices import PriceTable
+from mbbq_gen.providers.prices import PriceTable, cost_of
 from mbbq_gen.providers.registry import parse_name
-from mbbq_gen.records import Record
+from mbbq_gen.records import Record, Usage
 from mbbq_gen.runs.batch_ledger import BatchLedger, BatchState, StoredBatch
 from mbbq_gen.runs.folder import Manifest
 from mbbq_gen.runs.money import Bill, bill_of
@@ -127,7 +127,7 @@ def run_status(
         truncated=truncated,
         bill=bill,
         cost=bill.total,
-        expected_cost=_expected(bill, progress.answered, progress.requests),
+        expected_cost=_expected(bill, progress.requests - progress.answered, min(held, progress.pending)),
         first_at=None if first is None else first.isoformat(),
         last_at=None if last is None else last.isoformat(),
         per_minute=None if rate is None else rate * 60,
@@ -194,10 +194,21 @@ def _pace(store: RunStore) -> tuple[datetime | None, datetime | None, float | No
     return datetime.fromisoformat(first), datetime.fromisoformat(last), rate
 
 
-def _expected(bill: Bill, answered: int, requests: int) -> float | None:
-    """The cost of the whole run, from that of the answers that were paid for."""
-    paid = sum(line.responses for line in bill.lines if not line.from_cache)
-    total = bill.total
-    if total is None or not paid or not answered:
+def _expected(bill: Bill, left: int, held: int) -> float | None:
+    """The cost of the whole run, if each request that is left takes as many tokens as one that was paid for.
+
+    Args:
+        bill: so far.
+        left: requests without an answer.
+        held: those of them that are in batches: they cost what they cost there, where that is known.
+    """
+    paid = [line for line in bill.lines if not line.from_cache]
+    total, answers = bill.total, sum(line.responses for line in paid)
+    if total is None or not answers:
         return None
-    return total + total / paid * (requests - answered)
+    online = [line for line in paid if not line.batch] or paid
+    one = sum(line.cost or 0.0 for line in online) / sum(line.responses for line in online)
+    usage = Usage(input_tokens=bill.input_tokens, output_tokens=bill.output_tokens)
+    price = next((line.price for line in paid if line.price is not None), None)
+    batched = None if price is None else cost_of(usage, price, batch=True)
+    return total + one * (left - held) + (one if batched is None else batched / answers) * held

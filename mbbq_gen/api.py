@@ -1,0 +1,253 @@
+"""The Python API: runs and benchmarks as tables, for notebooks and scripts.
+
+    from mbbq_gen import Run, load_benchmark, extract, score
+
+    run = Run("my-run")
+    run.items()                                    polars: one row an answer, with texts, reading and what it means
+    run.scores(by=["language", "split"])           the table that `mbbq-gen score` writes
+    score(run.observations().filter(...), ["category"])
+
+Nothing here asks a model. What the extractor has not read yet is read first, as the commands do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mbbq_gen.extraction import extract
+from mbbq_gen.extraction.jsonl import ENGINE
+from mbbq_gen.records import Instance, Split
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.folder import Manifest, RunFolder
+from mbbq_gen.runs.frames import read_before_use, run_frame
+from mbbq_gen.runs.items import BATCH_ITEMS, ItemChoice, item_batches, item_schema
+from mbbq_gen.runs.store import Progress
+from mbbq_gen.scoring import Labels, ScoreTable, Undetected, score
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["Run", "extract", "load_benchmark", "score"]
+
+
+class Run:
+    """A run folder, opened for looking at.
+
+    Tables are polars frames; `.to_pandas()` of a frame gives pandas (which then has to be installed, with pyarrow).
+    """
+
+    def __init__(self, path: str | Path, *, packs: str | Path | None = None) -> None:
+        """Opens a run.
+
+        Args:
+            path: The run's folder.
+            packs: A folder of language packs of your own; they come before those that ship.
+
+        Raises:
+            UsageError: where there is no run, or no pack in `packs`.
+        """
+        self.folder = RunFolder(Path(path))
+        self.folder.require()
+        self.resources = Resources(packs=None if packs is None else Path(packs))
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.folder.path
+
+    @property
+    def name(self) -> str:
+        """The folder's own name."""
+        return self.path.resolve().name
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """What shaped the numbers: settings, versions, digests of packs and data; read once."""
+        return self.folder.manifest()
+
+    def progress(self) -> Progress:
+        """How many requests there are, and how many are answered or have failed."""
+        with self.folder.open_store(read_only=True) as store:
+            return store.progress()
+
+    def instances(self) -> Iterator[Instance]:
+        """The questions that the run asks, by key."""
+        with self.folder.open_store(read_only=True) as store:
+            yield from store.instances()
+
+    def read(self, extractor: str = ENGINE, step: Callable[[int], None] = lambda _: None) -> dict[str, str]:
+        """Reads the answers that this extractor has not read yet; the other methods do it by themselves.
+
+        Args:
+            extractor: `engine`, a simple reader (`strict-letter`, `first-letter`, `mbbq-like`), or a stored version.
+            step: Hears of each batch of answers that is read, for a progress bar.
+
+        Returns:
+            The extractor's version for each language.
+
+        Raises:
+            UnknownNameError: for an extractor that nobody knows.
+            RunLockedError: where something is to be read and another process is writing to the run.
+        """
+        return read_before_use(self.folder, self.resources, extractor, step)
+
+    def observations(
+        self, *, labels: Labels = "published", extractor: str = ENGINE, model: str | None = None
+    ) -> polars.DataFrame:
+        """The table that scores are counted from, one row an answer, without texts: small even for a million.
+
+        Args:
+            labels: Which right answers hold: `published`, or `corrected` where they are known to be wrong.
+            extractor: Whose reading, as for `read`.
+            model: What the model is called in the table; None: as the run calls it.
+        """
+        frame, _ = run_frame(self.folder, self.manifest, self.resources, labels, model=model, extractor=extractor)
+        return frame
+
+    def items(
+        self,
+        *,
+        labels: Labels = "published",
+        extractor: str = ENGINE,
+        languages: Sequence[str] | None = None,
+        ids: Collection[str] | None = None,
+        messages: bool = False,
+        model: str | None = None,
+    ) -> polars.DataFrame:
+        """The answered items with their texts, one row a presentation, in plan order.
+
+        The columns are those of `observations` and the texts: context, question, options as shown, response, rule,
+        spans, evidence… (docs/data-dictionary.md lists all). A run of 400,000 items is better taken by `item_batches`.
+
+        Args:
+            labels: As for `observations`.
+            extractor: As for `read`.
+            languages: Only these; None: all of the run.
+            ids: Only the presentations with these ids; None: all.
+            messages: Whether the messages as sent are added, and the last of them as `prompt`.
+            model: As for `observations`.
+
+        Raises:
+            UsageError: for a language that the run does not have.
+        """
+        import polars as pl
+
+        choice = self._choice(extractor, languages, ItemChoice({}, model or self._model, labels, ids, messages))
+        with self.folder.open_store(read_only=True) as store:
+            parts = list(item_batches(store, choice))
+        return pl.concat(parts) if parts else pl.DataFrame(schema=item_schema(messages=messages))
+
+    def item_batches(
+        self,
+        size: int = BATCH_ITEMS,
+        *,
+        labels: Labels = "published",
+        extractor: str = ENGINE,
+        languages: Sequence[str] | None = None,
+        ids: Collection[str] | None = None,
+        messages: bool = False,
+        model: str | None = None,
+    ) -> Iterator[polars.DataFrame]:
+        """What `items` gives, in tables of at most `size` rows: memory stays small however large the run."""
+        choice = self._choice(extractor, languages, ItemChoice({}, model or self._model, labels, ids, messages))
+        with self.folder.open_store(read_only=True) as store:
+            yield from item_batches(store, choice, size)
+
+    @property
+    def _model(self) -> str:
+        return self.manifest.settings.model
+
+    def _choice(self, extractor: str, languages: Sequence[str] | None, choice: ItemChoice) -> ItemChoice:
+        """The choice with the versions that have read the languages wanted."""
+        from dataclasses import replace
+
+        versions = self.read(extractor)
+        return replace(choice, versions={code: versions[code] for code in self._languages(languages, versions)})
+
+    def _languages(self, wanted: Sequence[str] | None, known: Collection[str]) -> list[str]:
+        from mbbq_gen.errors import UnknownNameError
+
+        for code in wanted or ():
+            if code not in known:
+                raise UnknownNameError("language of the run", code, known)
+        return list(known if wanted is None else dict.fromkeys(wanted))
+
+    def scores(
+        self,
+        by: Sequence[str] = ("language", "split"),
+        metrics: Sequence[str] | None = None,
+        *,
+        labels: Labels = "published",
+        extractor: str = ENGINE,
+        undetected: Undetected = "discard",
+        interval: float | None = 0.95,
+        resamples: int = 2000,
+        seed: int = 0,
+    ) -> ScoreTable:
+        """The scores of the run by any grouping, with counts, bounds and intervals.
+
+        Args:
+            by: Groupings, any of `mbbq_gen.scoring.GROUPINGS`. Leave `split` in, or bias and control are pooled.
+            metrics: Names of `mbbq_gen.scoring.METRICS`; None: all.
+            labels: As for `observations`.
+            extractor: As for `read`.
+            undetected: Whether undetected answers leave the denominators of bias (`discard`) or stay (`keep`).
+            interval: Confidence of the intervals; None: none are made.
+            resamples: Bootstrap resamples over templates.
+            seed: Seed of the bootstrap.
+
+        Raises:
+            UsageError: for an unknown grouping or metric, or settings out of range.
+        """
+        return score(
+            self.observations(labels=labels, extractor=extractor),
+            by,
+            metrics,
+            interval=interval,
+            resamples=resamples,
+            seed=seed,
+            undetected=undetected,
+        )
+
+
+def load_benchmark(
+    name: str,
+    *,
+    data: str | Path | None = None,
+    languages: Sequence[str] | None = None,
+    splits: Sequence[Split] | None = None,
+    packs: str | Path | None = None,
+) -> list[Instance]:
+    """The questions of a benchmark.
+
+    Args:
+        name: As `mbbq-gen data list` names it.
+        data: Folder of its published files; None: the release that `mbbq-gen data pull` put on this machine, if the
+            benchmark does not ship.
+        languages: Only these, in that order; None: all it has.
+        splits: Only these, in that order; None: all it has.
+        packs: A folder of language packs of your own.
+
+    Raises:
+        UnknownNameError: for a name that no benchmark has.
+        UsageError: for a language or split that it does not have, or where its files are missing.
+        DataError: at the first row that is wrong: file, row and field.
+    """
+    from mbbq_gen.datasets.pull import benchmark_folder
+    from mbbq_gen.datasets.registry import load_benchmark as load
+
+    return list(
+        load(
+            name,
+            data=benchmark_folder(name, None if data is None else Path(data)),
+            languages=languages,
+            splits=splits,
+            resources=Resources(packs=None if packs is None else Path(packs)),
+        )
+    )

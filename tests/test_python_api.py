@@ -1,0 +1,271 @@
+"""The Python API: what it gives is what the commands give, and the notebook that shows it runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import mbbq_gen
+from mbbq_gen import Run, extract, load_benchmark, score
+from mbbq_gen.cli import run_command_line
+from mbbq_gen.errors import UnknownNameError, UsageError
+from mbbq_gen.records import Instance, Option, Role
+from mbbq_gen.runs.items import ItemText, item_schema
+from mbbq_gen.scoring import Labels
+from mbbq_gen.scoring.observations import Observation
+from tests.reading_support import call, copy_run, make_run
+
+
+@pytest.fixture(scope="module")
+def run_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("api") / "scripted")
+
+
+@pytest.fixture(scope="module")
+def run(run_path: Path) -> Run:
+    return Run(run_path)
+
+
+def odd_questions() -> list[Instance]:
+    """Questions whose published label is wrong, whose groups are crossed, or that have no single target."""
+    roles: tuple[Role | None, ...] = ("target", "unknown", "non_target")
+    texts = ("Mr Arda", "Unknown", "Ms Bell")
+
+    def question(name: str, roles: tuple[Role | None, ...], **fields: Any) -> Instance:
+        return Instance(
+            benchmark="own",
+            version="1",
+            split="bias",
+            language="en",
+            instance_id=name,
+            template_id=f"template {name}",
+            category="age",
+            condition="disambiguated",
+            polarity="negative",
+            context=f"Mr Arda and Ms Bell waited for bus {name}. Ms Bell had forgotten her ticket.",
+            question="Who had forgotten the ticket?",
+            options=tuple(Option(role=role, text=text) for role, text in zip(roles, texts, strict=True)),
+            **fields,
+        )
+
+    two: tuple[Role | None, ...] = (None, "unknown", None)
+    return [
+        question("1", roles, answer="target", corrected_answer="non_target"),
+        question("2", roles, answer="non_target", groups_crossed=True),
+        question("3", roles, answer="non_target"),
+        question("4", two, answer_index=2, bias_scorable=False, not_scorable_reason="two targets"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def odd_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("odd")
+    file = folder / "questions.jsonl"
+    file.write_text("".join(question.model_dump_json() + "\n" for question in odd_questions()), encoding="utf-8")
+    arguments = ["run", folder / "run", "--model", "oracle:perfect", "--instances", file]
+    code = run_command_line([str(argument) for argument in (*arguments, "--variants", "letters", "--order", "all")])
+    assert code == 0
+    return Run(folder / "run")
+
+
+def test_importing_the_package_is_light() -> None:
+    script = (
+        "import sys, mbbq_gen; print(mbbq_gen.__version__, [name for name in ('polars', 'pydantic', 'numpy')"
+        " if name in sys.modules], sorted(dir(mbbq_gen))[:1], hasattr(mbbq_gen, 'nothing'))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{mbbq_gen.__version__} [] ['Run'] False\n"
+
+
+def test_no_run_is_said_at_once(run_path: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no run here"):
+        Run(tmp_path)
+    with pytest.raises(UsageError, match="no folder prompts"):
+        Run(run_path, packs=tmp_path)
+
+
+def test_items_have_the_columns_that_are_promised(run: Run) -> None:
+    frame = run.items(messages=True)
+    assert dict(frame.schema) == item_schema(messages=True)
+    assert {*Observation._fields, *ItemText._fields} <= set(frame.columns)
+    assert "messages" not in run.items().columns
+    assert frame["presentation_id"].is_unique().all()
+    assert frame.height == run.manifest.counts.presentations
+
+
+@pytest.mark.parametrize("labels", ["published", "corrected"])
+def test_items_are_the_observations_with_texts(run: Run, odd_run: Run, labels: Labels) -> None:
+    for opened in (run, odd_run):
+        items, observations = opened.items(labels=labels), opened.observations(labels=labels)
+        assert_frame_equal(items.select(observations.columns), observations)
+
+
+def test_an_item_says_what_was_shown_said_and_read(run: Run) -> None:
+    rows = run.items(messages=True).to_dicts()
+    read = 0
+    for row in rows:
+        for text, label in zip(row["options"], row["option_labels"], strict=True):
+            assert f"{label}: {text}" in row["prompt"]
+        assert row["prompt"] == row["messages"][-1]["content"]
+        assert row["evidence"] == [(row["response"] or "")[start:end] for start, end in row["spans"]]
+        assert row["option_roles"][row["answer_place"]] == row["answer_role"]
+        assert row["order"] == "-".join(row["option_roles"])
+        if row["chosen_place"] is None:
+            assert row["chosen_text"] is None
+            continue
+        read += 1
+        assert row["chosen_text"] == row["options"][row["chosen_place"]]
+        assert row["shown_order"][row["chosen_place"]] == row["chosen_index"]
+        assert row["correct"] == (row["chosen_place"] == row["answer_place"])
+    assert 0 < read < len(rows)
+    assert {row["outcome"] for row in rows} >= {
+        "option",
+        "unknown_statement",
+        "no_answer",
+        "empty",
+        "error",
+        "filtered",
+    }
+
+
+def test_the_right_place_follows_the_labels(odd_run: Run) -> None:
+    published, corrected = (
+        odd_run.items(labels=labels).filter(instance_id="1") for labels in ("published", "corrected")
+    )
+    assert published.height == 6
+    for frame, text in ((published, "Mr Arda"), (corrected, "Ms Bell")):
+        places = zip(frame["options"], frame["answer_place"], strict=True)
+        assert {options[place] for options, place in places} == {text}
+    assert published["correct"].all()
+    assert not corrected["correct"].any()
+
+
+def test_a_person_without_a_role_is_an_item_too(odd_run: Run) -> None:
+    frame = odd_run.items().filter(instance_id="4")
+    assert frame["option_roles"].to_list()[0].count(None) == 2
+    assert set(frame["chosen_text"]) == {"Ms Bell"}
+    assert frame["chosen_role"].null_count() == frame.height == 6
+    assert frame["correct"].all()
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_batches_make_up_the_whole(run: Run, size: int) -> None:
+    batches = list(run.item_batches(size, languages=["tr"]))
+    assert all(0 < batch.height <= size for batch in batches)
+    assert_frame_equal(pl.concat(batches), run.items(languages=["tr"]))
+
+
+def test_items_can_be_chosen(run: Run) -> None:
+    everything = run.items()
+    ids = everything["presentation_id"].to_list()[5:50:9]
+    assert run.items(ids=[*ids, "nothing"])["presentation_id"].to_list() == ids
+    assert run.items(ids=[]).height == 0
+    assert run.items(languages=["en"]).height == everything.filter(language="en").height
+    assert set(run.items(model="mine")["model"]) == {"mine"}
+    with pytest.raises(UnknownNameError, match="language of the run 'de'"):
+        run.items(languages=["de"])
+    with pytest.raises(UnknownNameError, match="extractor"):
+        run.items(extractor="nobody")
+
+
+def test_scores_are_those_of_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "score", run.path, "--by", "language,category,split", "--json", "--seed", 3)
+    assert code == 0
+    told = json.loads(out)
+    ours = json.loads(run.scores(["language", "category", "split"], seed=3).model_dump_json())
+    assert ours["groups"] == told["groups"]
+    one = run.scores([], ["accuracy_ambiguous"], interval=None).groups[0]
+    assert one.metrics["accuracy_ambiguous"].low is None
+
+
+def test_a_simple_reader_can_be_asked(run: Run) -> None:
+    simple = run.items(extractor="first-letter")
+    assert set(simple["extractor"]) == {"first-letter+1"}
+    assert (simple["outcome"] != run.items()["outcome"]).any()
+
+
+def test_what_is_unread_is_read_first(run_path: Path, tmp_path: Path) -> None:
+    copied = copy_run(run_path, tmp_path)
+    with sqlite3.connect(copied / "run.sqlite") as store:
+        store.execute("DELETE FROM extractions")
+    store.close()
+    assert_frame_equal(Run(copied).items(), Run(run_path).items())
+
+
+def test_a_frame_can_be_filtered_and_scored(run: Run) -> None:
+    english = run.observations().filter(pl.col("language") == "en")
+    assert score(english, ["split"]).groups == score(run.items(languages=["en"]), ["split"]).groups
+
+
+def test_questions_can_be_loaded(tmp_path: Path) -> None:
+    questions = load_benchmark("starter", languages=["tr"], splits=["control"])
+    assert {(question.language, question.split) for question in questions} == {("tr", "control")}
+    with pytest.raises(UnknownNameError, match="did you mean"):
+        load_benchmark("startr")
+    with pytest.raises(UsageError, match="no folder"):
+        load_benchmark("bbq_lite", data=tmp_path / "nothing")
+    question = questions[0]
+    texts = [option.text for option in question.options]
+    read = extract(f"Cevap: {texts[0]}", texts, ["A", "B", "C"], "tr", question.unknown_index)
+    assert read.option == 0
+
+
+def test_instances_and_progress(run: Run) -> None:
+    assert len(list(run.instances())) == run.manifest.counts.instances
+    assert run.progress().requests == run.manifest.counts.requests
+    assert run.name == "scripted"
+    assert repr(run) == f"Run({str(run.path)!r})"
+
+
+def test_the_page_names_every_function(repository: Path) -> None:
+    page = (repository / "docs" / "python.md").read_text(encoding="utf-8")
+    for name in ("Run", "load_benchmark", "extract", "score"):
+        assert f"::: mbbq_gen.api.{name}\n" in page
+    for name in ("observations", "items", "item_batches", "scores", "manifest"):
+        assert f"run.{name}" in page
+    assert "(notebook.ipynb)" in page
+
+
+def test_the_examples_of_the_page_run(
+    repository: Path, run_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("my-run", "run-march", "run-june"):
+        shutil.copytree(run_path, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    page = (repository / "docs" / "python.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```python\n(.+?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(examples) == 4
+    names: dict[str, Any] = {}
+    for example in examples:
+        exec(example, names)
+    assert names["both"].height == names["first"].height
+    assert (names["women"]["target_group"].cast(pl.String).str.to_lowercase().str.contains("woman|female")).all()
+
+
+def test_the_notebook_runs(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((repository / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    names: dict[str, Any] = {"__name__": "__main__"}
+    said = io.StringIO()
+    for number, cell in enumerate(cells, start=1):
+        with redirect_stdout(said):
+            exec(compile("".join(cell["source"]), f"notebook.ipynb, cell {number}", "exec"), names)
+    table = names["scores"]
+    for group in table.groups:
+        if group.group["split"] == "bias":
+            assert group.metrics["mbbq_bias_ambiguous"].value == 1
+    assert names["items"].height == names["run"].manifest.counts.presentations
