@@ -88,6 +88,11 @@ class OrderPlan:
         return (square[(rank + variant_number) % 3],)
 
 
+def orders_of(policy: str) -> int:
+    """In how many orders each question is shown in one wording."""
+    return {"cyclic": len(LATIN_SQUARES[0]), "all": len(ALL_ORDERS)}.get(policy, 1)
+
+
 def options_by_role(instance: Instance) -> list[int]:
     """Indices of target, non-target and unknown option; persons without a role come in published order."""
     ranks = {"target": 0, "non_target": 1, None: 1, "unknown": 2}

@@ -253,6 +253,21 @@ class Usage(Record):
     """The part of the input that the service had in its cache."""
 
 
+class Origin(Record):
+    """Where an imported answer comes from, in the words of the program that asked for it."""
+
+    tool: str
+    """`lm-eval`, `inspect`, `helm` or `table`."""
+    file: str
+    """Name of the file, without its folder."""
+    id: str
+    """The row's own id; its number where it has none."""
+    task: str | None = None
+    """What the program calls the task."""
+    repeat: int = 1
+    """Which of several answers to the same question, counted from 1."""
+
+
 class Response(Record):
     """Exactly what came back, or why nothing did. Failures are never text."""
 
@@ -287,6 +302,8 @@ class Response(Record):
     """The batch that it came with, by the service's name; None where it was asked by itself."""
     from_cache: bool = False
     """Whether it was copied from an earlier run, and so cost nothing here."""
+    origin: Origin | None = None
+    """Where it was imported from; None where it was asked for here."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from contextlib import aclosing
+import json
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from mbbq_gen.providers.registry import open_provider
@@ -62,3 +65,35 @@ def without_keys(environment: Mapping[str, str]) -> list[str]:
     """The variables of an environment that would reach a provider."""
     marks = ("_API_KEY", "_BASE_URL", "AZURE_OPENAI", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_")
     return [name for name in environment if any(mark in name for mark in marks)]
+
+
+@contextmanager
+def answering(*replies: tuple[int, Any]) -> Iterator[str]:
+    """The address of a server that gives these (status, JSON or text) in turn, the last one for ever after."""
+    left = list(replies)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            status, payload = left.pop(0) if len(left) > 1 else left[0]
+            body = payload.encode() if isinstance(payload, str) else json.dumps(payload).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -25,8 +25,9 @@ from rich.console import Console
 
 from mbbq_gen.cli.audit_session import Session
 from mbbq_gen.errors import DataError
+from mbbq_gen.report.plain_text import harmless
 from mbbq_gen.report.reading_page import html_sheet
-from mbbq_gen.report.reading_sheet import Entry, csv_sheet, harmless, read_sheet
+from mbbq_gen.report.reading_sheet import Entry, csv_sheet, read_sheet
 from mbbq_gen.runs.audit import (
     Design,
     Verdict,

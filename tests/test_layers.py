@@ -13,10 +13,11 @@ import pytest
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "records", "seeding"),
     ("resources", "languages"),
-    ("datasets", "templates", "control", "presentation", "sampling", "shots", "extraction", "scoring", "statistics"),
+    ("datasets", "templates", "control", "presentation", "recognition", "sampling", "shots", "extraction", "scoring",
+     "statistics"),
     ("providers", "runs", "checking"),
-    ("report", "fake_server"),
-    ("cli",),
+    ("api", "exports", "imports", "report", "fake_server", "viewer"),
+    ("cli", "inspect_tasks"),
     ("__main__",),
 )
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}

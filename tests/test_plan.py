@@ -12,9 +12,12 @@ from mbbq_gen.providers.tokens import TokenCounter
 from mbbq_gen.records import Presentation
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.draft import Draft
-from mbbq_gen.runs.estimate import duration, estimate
+from mbbq_gen.runs.estimate import TokenEstimate, duration, estimate
 from mbbq_gen.runs.folder import BenchmarkChoice, RunFolder, RunSettings
+from mbbq_gen.runs.forecast import _notes_on_size, _samples
 from mbbq_gen.runs.store import RunStore
+from mbbq_gen.sampling import Outline
+from mbbq_gen.statistics.power import DEFAULTS
 from tests.test_cli import call
 
 SELECTION = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
@@ -208,3 +211,68 @@ def test_the_slower_limit_decides() -> None:
     assert by_tokens is not None
     assert (by_requests.hours, by_requests.limit) == (1.0, "requests a minute")
     assert (by_tokens.limit, round(by_tokens.hours, 2)) == ("tokens a minute", 16.67)
+
+
+def outlines(sizes: list[int]) -> list[Outline]:
+    """Questions of templates of these sizes, half of them ambiguous."""
+    return [
+        Outline(
+            key=f"{template}-{number}",
+            benchmark="own",
+            split="bias",
+            language="en",
+            category="age",
+            template_id=f"t{template}",
+            condition="ambiguous" if number % 2 else "disambiguated",
+            polarity="negative" if number % 4 < 2 else "non_negative",
+            alignment=None if number % 2 else "biased",
+            twin=f"{template}-{number}",
+        )
+        for template, size in enumerate(sizes)
+        for number in range(size)
+    ]
+
+
+@pytest.mark.parametrize(("sizes", "told"), [([40] * 40, False), ([16] * 38 + [1200, 1200], True)])
+def test_it_says_where_asking_everything_tells_less(sizes: list[int], told: bool) -> None:
+    """Templates of unequal size: a score over all questions is that of the largest templates."""
+    settings = RunSettings(
+        model="oracle:perfect",
+        benchmarks=(BenchmarkChoice(name="own"),),
+        languages=("en",),
+        splits=("bias",),
+        variants=("bare",),
+        order="balanced",
+        label_styles=("A",),
+        seed=0,
+    )
+    tokens = TokenEstimate(
+        questions=sum(sizes),
+        presentations=sum(sizes),
+        requests=sum(sizes),
+        input_tokens=1,
+        output_tokens=1,
+        most_output_tokens=None,
+        tokenizer="words",
+        exact=True,
+        outputs="assumed",
+        groups=(),
+    )
+    samples = list(_samples(outlines(sizes), settings, tokens, None, DEFAULTS))
+    whole = samples[-1]
+    assert (whole.is_all, whole.templates) == (True, 40)
+    assert whole.effective_templates == pytest.approx(sum(sizes) ** 2 / sum(size**2 for size in sizes))
+    notes = list(_notes_on_size(samples))
+    assert bool(notes) is told
+    if told:
+        assert "a score over 500 balanced questions has a narrower interval than one over all 3,008" in notes[0]
+        assert "40 templates tell as much as 3 of one size" in notes[0]
+
+
+def test_the_orders_of_a_run_are_announced(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What is multiplied in the line comes out at the number of presentations."""
+    given = ["--model", "oracle:perfect", "--sample", 6, "--splits", "bias", "--label-style", "A,1", "--json"]
+    for order, orders in (("balanced", 1), ("cyclic", 3), ("all", 6)):
+        err = call(capsys, "run", tmp_path / order, *SELECTION, *given, "--order", order)[2]
+        named = f" × {orders} option orders" if orders > 1 else ""
+        assert f": 12 × 2 wordings{named} × 2 label styles = {12 * 2 * orders * 2} presentations" in err

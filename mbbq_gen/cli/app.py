@@ -12,11 +12,15 @@ from mbbq_gen.cli import (
     batch,
     compare,
     data,
+    diff,
     explain,
+    export,
     extract,
     fake_server,
+    import_,
     instantiate,
     languages,
+    leaderboard,
     models,
     packs,
     plan,
@@ -28,6 +32,7 @@ from mbbq_gen.cli import (
     run,
     score,
     status,
+    view,
 )
 
 app = typer.Typer(
@@ -60,15 +65,20 @@ app.command("plan")(plan.plan)
 app.command("run")(run.run)
 app.command("status")(status.status)
 app.add_typer(batch.app, name="batch")
+app.command("import")(import_.import_answers)
 app.command("extract")(extract.extract)
 app.command("explain")(explain.explain)
 app.command("audit")(audit.audit)
 app.command("score")(score.score)
 app.command("report")(report.report)
+app.command("leaderboard")(leaderboard.leaderboard)
+app.command("export")(export.export)
+app.command("view")(view.view)
 data.app.command("instantiate")(instantiate.instantiate)
 app.add_typer(data.app, name="data")
 app.add_typer(prompts.app, name="prompts")
 app.command("compare")(compare.compare)
+app.command("diff")(diff.diff)
 app.command("robustness")(robustness.robustness)
 app.command("position")(position.position)
 app.command("power")(power.power)

@@ -39,7 +39,7 @@ def ask(folder: RunFolder, store: RunStore, provider: Provider, rules: AskingSet
         return
     if progress.answered:
         say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
-    prices = own_prices(rules)
+    prices = own_prices(rules.price_file)
     if hasattr(provider, "on_notice"):
         provider.on_notice = say
     try:
@@ -51,15 +51,15 @@ def ask(folder: RunFolder, store: RunStore, provider: Provider, rules: AskingSet
         keep_facts(folder, store, provider, prices)
 
 
-def own_prices(rules: AskingSettings) -> PriceTable:
-    """The prices of a run: the user's own first.
+def own_prices(price_file: str | Path | None) -> PriceTable:
+    """The prices of a run: those of the user's file first.
 
     Raises:
         UsageError, DataError: where the user's file can't be read, or is wrong.
     """
     from mbbq_gen.providers.prices import read_prices
 
-    return read_prices(Path(rules.price_file) if rules.price_file else None)
+    return read_prices(Path(price_file) if price_file else None)
 
 
 def keep_facts(folder: RunFolder, store: RunStore, provider: Provider, prices: PriceTable) -> None:
@@ -108,7 +108,7 @@ def open_purse(
     from mbbq_gen.runs.money import spent
     from mbbq_gen.runs.purse import Purse
 
-    table = own_prices(rules)
+    table = own_prices(rules.price_file)
     base_url: str | None = getattr(provider, "base_url", None)
     price = price_of(provider.kind, provider.model, table, base_url=base_url)
     name = f"{provider.kind}:{provider.model}"

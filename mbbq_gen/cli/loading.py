@@ -1,19 +1,26 @@
-"""From run folders to the table that scores count."""
+"""From run folders to the table that scores count (`mbbq_gen.runs.frames`), with a bar and words on stderr."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from mbbq_gen.cli.options import say
+from mbbq_gen.cli.progress import Bar
 
 if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.folder import Manifest, RunFolder
-    from mbbq_gen.runs.store import Progress, RunStore
+    from mbbq_gen.runs.store import Progress
     from mbbq_gen.scoring import Labels
+
+
+def reading_bar() -> Bar:
+    """The bar for answers that have to be read first; it shows only where that takes a while."""
+    return Bar("reading", None, "answers", delay=1.0)
 
 
 def run_frame(
@@ -24,92 +31,22 @@ def run_frame(
     *,
     model: str | None = None,
     extractor: str = "engine",
-    all_extractors: bool = False,
 ) -> tuple[polars.DataFrame, Progress]:
-    """The observations of a run, and how far it is.
+    """The observations of a run, and how far it is."""
+    from mbbq_gen.runs import frames
 
-    Answers that the reader has not read yet are read first, if no other process holds the run.
-
-    Args:
-        folder: The run.
-        manifest: Its manifest.
-        where: Where packs are looked for.
-        labels: Which right answers hold.
-        model: What the model is called; None: as the run names it.
-        extractor: Whose readings: a reader by its name, or a version that the run has readings of.
-        all_extractors: All other readings too, of whatever has read the whole run; `extractor` then holds `engine`,
-            the name of a simple reader, or the version of an older engine.
-    """
-    from mbbq_gen.runs.reading import observations
-
-    current = read_before_use(folder, where, extractor)
-    with folder.open_store(read_only=True) as store:
-        versions = {language: [version] for language, version in current.items()}
-        if all_extractors:
-            versions = {language: _whole_readings(store, language, version) for language, version in current.items()}
-        frame = observations(store, versions, model or manifest.settings.model, labels)
-        return (_named_readers(frame, current) if all_extractors else frame), store.progress()
+    with reading_bar() as bar:
+        return frames.run_frame(
+            folder, manifest, where, labels, model=model, extractor=extractor, step=bar.advance, tell=say
+        )
 
 
 def read_before_use(folder: RunFolder, where: Resources, extractor: str = "engine") -> dict[str, str]:
-    """The version whose readings are wanted, by language; reads first what it has not read yet.
+    """The version whose readings are wanted, by language; reads first what it has not read yet."""
+    from mbbq_gen.runs import frames
 
-    Languages that have no reading of a version of old are left out.
-
-    Raises:
-        UnknownNameError: where `extractor` is neither a reader nor a version that has read anything here.
-        RunLockedError: where something is still to be read and another process holds the run.
-    """
-    from mbbq_gen.errors import UnknownNameError
-    from mbbq_gen.extraction.jsonl import extractor_names
-    from mbbq_gen.runs.reading import extractor_versions, read_run
-
-    with folder.open_store(read_only=True) as store:
-        languages = store.languages()
-        if extractor not in extractor_names():
-            stored = {language: store.extractors(language) for language in languages}
-            known = {version for versions in stored.values() for version in versions}
-            if extractor not in known:
-                raise UnknownNameError("extractor", extractor, {*extractor_names(), *known})
-            return {language: extractor for language, versions in stored.items() if extractor in versions}
-        current = extractor_versions(languages, where, extractor)
-        unread = any(True for language, version in current.items() for _ in store.unread(version, language))
-    if unread:
-        with folder.locked(), folder.open_store() as store:
-            read_run(store, where, lambda _: None, extractor=extractor)
-    return current
-
-
-def _whole_readings(store: RunStore, language: str, current: str) -> list[str]:
-    """The versions that have read every answer of a language, so that their scores are of the same answers."""
-    from mbbq_gen.cli.options import say
-    from mbbq_gen.runs.lookup import answer_count, reading_counts
-
-    total, whole = answer_count(store, language), [current]
-    for version, count in reading_counts(store, language).items():
-        if version == current:
-            continue
-        if count == total:
-            whole.append(version)
-        else:
-            say(f"{store.path.parent}: {version} has read {count:,} of {total:,} answers in {language}: left out")
-    return whole
-
-
-def _named_readers(frame: polars.DataFrame, current: Mapping[str, str]) -> polars.DataFrame:
-    """The table with readers by their names; older versions of the engine keep theirs."""
-    import polars as pl
-
-    from mbbq_gen.runs.reading import reader_name
-
-    versions = [str(version) for version in frame["extractor"].unique() if version is not None]
-    names = {
-        version: reader_name(version)
-        for version in versions
-        if version in current.values() or reader_name(version) != "engine"
-    }
-    column = pl.col("extractor")
-    return frame.with_columns(column.cast(pl.String).replace(names).cast(frame.schema["extractor"]))
+    with reading_bar() as bar:
+        return frames.read_before_use(folder, where, extractor, bar.advance)
 
 
 def runs_frame(
@@ -120,52 +57,10 @@ def runs_frame(
     extractor: str = "engine",
     all_extractors: bool = False,
 ) -> polars.DataFrame:
-    """The observations of several runs in one table; says what is not answered yet.
+    """The observations of several runs in one table; says what is not answered yet."""
+    from mbbq_gen.runs import frames
 
-    Runs of one model are told apart by what else differs (`model_names`). `extractor` and `all_extractors`: as for
-    `run_frame`.
-    """
-    import polars as pl
-
-    from mbbq_gen.cli.options import say
-    from mbbq_gen.runs.folder import RunFolder
-
-    folders = [RunFolder(path) for path in dict.fromkeys(paths)]
-    for folder in folders:
-        folder.require()
-    manifests = [folder.manifest() for folder in folders]
-    frames = []
-    for folder, manifest, name in zip(folders, manifests, model_names(folders, manifests), strict=True):
-        frame, progress = run_frame(
-            folder, manifest, where, labels, model=name, extractor=extractor, all_extractors=all_extractors
+    with reading_bar() as bar:
+        return frames.runs_frame(
+            paths, where, labels, extractor=extractor, all_extractors=all_extractors, step=bar.advance, tell=say
         )
-        if progress.pending:
-            asked = f"{progress.pending:,} of {progress.requests:,} requests have no answer yet"
-            say(f"{folder.path}: {asked}: scores of a part")
-        frames.append(frame)
-    return pl.concat(frames)
-
-
-def model_names(folders: Sequence[RunFolder], manifests: Sequence[Manifest]) -> list[str]:
-    """What each run's model is called: with its settings where the model was asked in another way, and with the
-    folder's name where even those are the same."""
-    names = [_model_name(manifest) for manifest in manifests]
-    counts = Counter(names)
-    return [
-        name if counts[name] == 1 else f"{name} [{folder.path.name}]"
-        for name, folder in zip(names, folders, strict=True)
-    ]
-
-
-def _model_name(manifest: Manifest) -> str:
-    settings = manifest.settings
-    notes = []
-    if settings.question_only:
-        notes.append("question only")
-    if settings.shots:
-        notes.append(f"{settings.shots} shots")
-    if settings.instruction_language:
-        notes.append(f"instructions in {settings.instruction_language}")
-    if settings.system is not None:
-        notes.append("system message")
-    return settings.model + (f" ({', '.join(notes)})" if notes else "")

@@ -73,10 +73,9 @@ def splits_of(text: str) -> list[Split]:
 
 def data_folder(benchmark: str, data: Path | None) -> Path | None:
     """The folder of a benchmark's files: what the user gave, else the release that `data pull` put on this machine."""
-    from mbbq_gen.datasets.pull import installed_folder
-    from mbbq_gen.datasets.registry import find_benchmark
+    from mbbq_gen.datasets.pull import benchmark_folder
 
-    return data if data is not None or not find_benchmark(benchmark).needs_data else installed_folder(benchmark)
+    return benchmark_folder(benchmark, data)
 
 
 @contextmanager

@@ -1,24 +1,128 @@
-"""`mbbq-gen report`: the result of a run, for a person."""
+"""`mbbq-gen report`: the result of runs, for a person: in the terminal, as a page, as figures."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from mbbq_gen.cli.options import Packs, RunPath, example, resources, result_console
+import typer
+
+from mbbq_gen.cli.options import Packs, example, resources, result_console, say, write_lines
+from mbbq_gen.cli.statistics_options import RunPaths
+from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
+    import polars
+
+    from mbbq_gen.report.html.contents import Source
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.folder import Manifest, RunFolder
 
+_STEPS_BESIDE_CHARTS = 1
+"""Steps of making a page beside its charts and the items of each run: the scores."""
 
-@example("  mbbq-gen report my-run")
-def report(run_path: RunPath, packs: Packs = None) -> None:
-    """Shows a run's result: who was asked what, how the answers were read, accuracy and bias by language."""
+
+@example(
+    "  mbbq-gen report my-run\n"
+    "  mbbq-gen report my-run -o report.html --open\n"
+    "  mbbq-gen report run-a run-b -o report.html --figures figures"
+)
+def report(
+    run_paths: RunPaths,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write a page for a browser.", metavar="FILE.html")
+    ] = None,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page that -o writes.")] = False,
+    figures: Annotated[
+        Path | None, typer.Option(help="Write each chart as SVG, PNG and PDF, and the tables.", metavar="DIR")
+    ] = None,
+    items: Annotated[int, typer.Option(min=0, help="Items in the page; of more, a sample is drawn.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of items and of the intervals.")] = 0,
+    packs: Packs = None,
+) -> None:
+    """Shows the result of runs: who was asked what, how the answers were read, accuracy and bias by language.
+
+    Without -o and --figures, in the terminal. With -o, as one page that works offline, with charts and the items to
+    filter and read. All items of a run, however many: mbbq-gen view RUN.
+    """
     from mbbq_gen.runs.folder import RunFolder
 
-    folder = RunFolder(run_path)
-    folder.require()
-    show_report(folder, resources(packs))
+    if open_browser and output is None:
+        raise UsageError("--open: give -o FILE.html too, the page that is to be opened")
+    folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
+    for folder in folders:
+        folder.require()
+    where = resources(packs)
+    if output is None and figures is None:
+        for folder in folders:
+            show_report(folder, where)
+        return
+    _check_output(output)
+    _write_report(folders, where, output=output, figures=figures, items=items, seed=seed)
+    if open_browser and output is not None:
+        import webbrowser
+
+        webbrowser.open(output.resolve().as_uri())
+
+
+def _check_output(output: Path | None) -> None:
+    """Refuses a place that can't be written to before the work is done."""
+    if output is not None and output.is_dir():
+        raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'report.html'}")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UsageError(f"-o {output}: there is no folder {output.parent}; make it first")
+
+
+# --- a page and figures ----------------------------------------------------------------------------------------------
+
+
+def _write_report(
+    folders: list[RunFolder], where: Resources, *, output: Path | None, figures: Path | None, items: int, seed: int
+) -> None:
+    """Makes the charts, once, and what is wanted of them."""
+    from mbbq_gen.cli.progress import Bar
+    from mbbq_gen.report.figures import CHARTS, make_charts, write_figures
+    from mbbq_gen.report.html.contents import contents, language_names
+    from mbbq_gen.report.html.page import report_page, template_environment
+    from mbbq_gen.statistics.panel import Sampling
+
+    if output is not None:
+        template_environment()  # what is missing is said before the work is done
+    sources, frame = _load(folders, where)
+    sampling = Sampling(seed=seed)
+    with Bar("report", len(CHARTS) + _STEPS_BESIDE_CHARTS + len(folders), "steps", delay=1.0) as bar:
+
+        def tick(_: str) -> None:
+            bar.advance()
+
+        charts = make_charts(frame, sampling, tick=tick)
+        if output is not None:
+            names = language_names((language for source in sources for language in source.versions), where)
+            found = contents(sources, frame, charts, names=names, sampling=sampling, tick=tick, sampled=items)
+            write_lines(output, [report_page(found)])
+            say(f"written: {output}")
+    if figures is not None:
+        written = write_figures(charts, figures)
+        say(f"written: {len(written)} files in {figures}")
+
+
+def _load(folders: list[RunFolder], where: Resources) -> tuple[list[Source], polars.DataFrame]:
+    """The runs with whose readings count, and all their observations."""
+    from mbbq_gen.cli.loading import read_before_use, runs_frame
+    from mbbq_gen.report.html.contents import Source
+    from mbbq_gen.runs.frames import model_names
+
+    frame = runs_frame([folder.path for folder in folders], where)
+    manifests = [folder.manifest() for folder in folders]
+    names = model_names(folders, manifests)
+    sources = [
+        Source(folder, manifest, name, read_before_use(folder, where))
+        for folder, manifest, name in zip(folders, manifests, names, strict=True)
+    ]
+    return sources, frame
+
+
+# --- the terminal ----------------------------------------------------------------------------------------------------
 
 
 def show_report(folder: RunFolder, where: Resources) -> None:

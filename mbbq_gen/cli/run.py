@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mbbq_gen.cli.asking import ask, check_access
+from mbbq_gen.cli.asking import ask, check_access, own_prices
 from mbbq_gen.cli.batching import BatchOptions, ask_in_batches
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, RunPath, example, print_json, resources, say
@@ -55,7 +55,8 @@ def run(
         settings = selection.settings(where)
     options = {**settings.model_options, **remote.provider_options(), **asking.provider_options()}
     settings = settings.model_copy(update={"model_options": options})
-    summary = Job(folder, settings, where, remote, asking, batching).execute()
+    size = selection.requests_in_batch(settings.model)
+    summary = Job(folder, settings, where, remote, asking, batching, size).execute()
     if as_json:
         print_json(summary)
     elif not summary["batches_under_way"]:
@@ -75,13 +76,16 @@ class Job:
         remote: RemoteOptions,
         asking: AskingOptions,
         batching: BatchOptions,
+        batch_size: int | None,
     ) -> None:
+        """`batch_size`: the most requests in one batch; None: what the service takes."""
         self.folder = folder
         self.settings = settings
         self.where = where
         self.remote = remote
         self.asking = asking
         self.batching = batching
+        self.batch_size = batch_size
 
     def execute(self) -> dict[str, Any]:
         """Does whatever is left to do and says how it ended."""
@@ -90,6 +94,7 @@ class Job:
 
         provider = open_provider(self.settings.model, self.settings.model_options, self.where)
         check_access(provider)
+        own_prices(self.remote.price_file)  # a price file that is wrong is said before anything is done
         extractor_versions(self.settings.languages, self.where)  # a pack that is wrong must not cost a run
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
@@ -111,7 +116,7 @@ class Job:
 
     def _ask(self, store: RunStore, provider: Provider) -> bool:
         """Asks what has no answer yet, one by one or in batches; whether batches are under way when it returns."""
-        rules, mode = self._rules(store), self.batching.mode(store)
+        rules, mode = self._rules(store), self.batching.mode(store, self.batch_size)
         if mode == "off":
             ask(self.folder, store, provider, rules)
             return False
@@ -145,12 +150,15 @@ class Job:
 
     def _announce(self, manifest: Manifest) -> None:
         """Says what part of the questions is asked."""
+        from mbbq_gen.presentation import orders_of
+
         total, asked = sum(manifest.available.values()), manifest.counts.instances
         part = "all" if asked == total else "a template-balanced part of the"
         say(
             f"{self.settings.model}: {part} {total:,} questions"
             + ("" if asked == total else f": {asked:,}")
             + f" × {len(self.settings.variants)} wordings"
+            + (f" × {orders} option orders" if (orders := orders_of(self.settings.order)) > 1 else "")
             + (f" × {styles} label styles" if (styles := len(self.settings.label_styles)) > 1 else "")
             + f" = {manifest.counts.presentations:,} presentations"
             + f" ({manifest.counts.requests:,} different requests)"

@@ -78,7 +78,14 @@ class Selection:
         str | None, typer.Option(help="System message: a text, `none`, or `default` (the model's own).", metavar="TEXT")
     ] = None
     max_new_tokens: Annotated[int | None, typer.Option(help="Longest answer, in tokens.", metavar="N")] = None
-    batch_size: Annotated[int | None, typer.Option(help="Questions answered together.", metavar="N")] = None
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Questions that a local model answers together; behind an API: most requests in one --batch.",
+            metavar="N",
+        ),
+    ] = None
     threads: Annotated[int | None, typer.Option(help="CPU threads of a local model.", metavar="N")] = None
     dtype: Annotated[str | None, typer.Option(help="Number type of a local model: float32, bfloat16, …")] = None
     device: Annotated[str | None, typer.Option(help="Device of a local model: cpu, cuda, mps.")] = None
@@ -138,9 +145,18 @@ class Selection:
             sample=self.sample,
         )
 
+    def requests_in_batch(self, model: str) -> int | None:
+        """--batch-size, where `model` is one that takes requests in batches: there it shapes no answer."""
+        from mbbq_gen.providers.batches import takes_batches
+
+        return self.batch_size if takes_batches(model.partition(":")[0]) else None
+
     def _system_and_options(self) -> tuple[str | None, dict[str, Any]]:
         """The text of the system message, and the options of the provider that were given, by name."""
-        given = {name: getattr(self, name) for name in ("max_new_tokens", "batch_size", "threads", "dtype", "device")}
+        names = ["max_new_tokens", "threads", "dtype", "device"]
+        if self.requests_in_batch(self.model or "") is None:
+            names.append("batch_size")
+        given = {name: getattr(self, name) for name in names}
         options = _provider_options(given, self.option or [])
         if self.system in ("none", "default"):
             return None, {**options, "system": self.system}

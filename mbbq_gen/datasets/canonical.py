@@ -75,11 +75,11 @@ def _unique(rows: Iterable[tuple[Place, Instance]]) -> Iterator[Instance]:
 
 def _read(path: Path, mapped: Mapped | None) -> Iterator[tuple[Place, Instance]]:
     """The instances of a file that is there, each with its place."""
-    if mapped is None and not _is_table(path):
+    if mapped is None and not is_table(path):
         yield from read_json_lines(path, Instance)
         return
-    for place, row in _raw_rows(path):
-        plain = _nested(row, place) if _is_table(path) else dict(row)
+    for place, row in raw_rows(path):
+        plain = _nested(row, place) if is_table(path) else dict(row)
         fields = plain if mapped is None else _typed(mapped.fields_of({**row, **plain}, place), place)
         yield place, _instance(fields, place, mapped)
 
@@ -98,12 +98,12 @@ def _instance(fields: dict[str, Any], place: Place, mapped: Mapped | None) -> In
 # --- rows of any kind ------------------------------------------------------------------------------------------------
 
 
-def _is_table(path: Path) -> bool:
+def is_table(path: Path) -> bool:
     """Whether a file has cells rather than JSON."""
     return path.suffix.lower() in (*_DELIMITERS, _PARQUET)
 
 
-def _raw_rows(path: Path) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+def raw_rows(path: Path) -> Iterator[tuple[Place, Mapping[str, Any]]]:
     """The rows of a file as they stand, one by one."""
     kind = path.suffix.lower()
     if kind == _PARQUET:

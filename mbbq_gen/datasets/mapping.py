@@ -50,7 +50,6 @@ from mbbq_gen.records import Instance
 
 FIELDS: Final = frozenset(Instance.model_fields)
 _OWN_TABLES: Final = frozenset({"options", "metadata"})
-_MISSING: Final = object()
 NO_TARGET: Final = "no single target: the data names none"
 
 
@@ -198,8 +197,8 @@ class Mapped:
 
     def _get(self, row: Mapping[str, Any], theirs: str, place: Place, key: str) -> Any:
         """The value of a field of theirs, which must be there but may be empty."""
-        value = _look_up(row, theirs)
-        if value is _MISSING:
+        found, value = look_up(row, theirs)
+        if not found:
             raise place.error(
                 f"no such field, but {self.path} has {key} = {theirs!r}; the row has: {', '.join(row)}", theirs
             )
@@ -218,10 +217,11 @@ def is_empty(value: Any) -> bool:
     return value is None or value == ""
 
 
-def _look_up(row: Mapping[str, Any], path: str) -> Any:
-    """The value at a path whose steps are apart by dots; a field with that very name comes first."""
+def look_up(row: Mapping[str, Any], path: str) -> tuple[bool, Any]:
+    """Whether a row has something at a path whose steps are apart by dots, and what; a field with that very name comes
+    first."""
     if path in row:
-        return row[path]
+        return True, row[path]
     here: Any = row
     for step in path.split("."):
         if isinstance(here, Mapping) and step in here:
@@ -229,8 +229,8 @@ def _look_up(row: Mapping[str, Any], path: str) -> Any:
         elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
             here = here[int(step)]
         else:
-            return _MISSING
-    return here
+            return False, None
+    return True, here
 
 
 def _role(index: int, unknown: int, target: int | None) -> str | None:

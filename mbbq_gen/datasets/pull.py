@@ -121,6 +121,19 @@ def installed_folder(benchmark: str, root: Path | None = None, catalogue: Catalo
     return folder if (folder / RECORD_NAME).is_file() else None
 
 
+def benchmark_folder(benchmark: str, data: Path | None = None) -> Path | None:
+    """The folder of a benchmark's files: the one that was given, else the release that was pulled onto this machine.
+
+    None for a benchmark that ships with us, and where there is none.
+
+    Raises:
+        UnknownNameError: for a name that no benchmark has.
+    """
+    from mbbq_gen.datasets.registry import find_benchmark
+
+    return data if data is not None or not find_benchmark(benchmark).needs_data else installed_folder(benchmark)
+
+
 def pull(benchmark: str, source: str | None = None, root: Path | None = None, tools: Tools | None = None) -> Pulled:
     """Makes sure that the release of a benchmark is on this machine, verified.
 

@@ -8,6 +8,7 @@ _KEPT = frozenset("\n\u200c\u200d")
 """Line ends, and the joiners that Indic and Persian spelling needs."""
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
 """Control character → its picture, which is as wide as a letter."""
+_FORMULA_STARTS = tuple("=+-@\t\r\n|%＝＋－＠")
 
 
 def visible(text: str) -> str:
@@ -27,6 +28,12 @@ def _shown(sign: str) -> str:
     if unicodedata.category(sign) == "Zs":
         return " "
     return _PICTURES.get(ord(sign)) or f"⟨U+{ord(sign):04X}⟩"
+
+
+def harmless(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula, and that holds nothing invisible."""
+    shown = visible(cell)
+    return f"'{shown}" if shown.lstrip(" ").startswith(_FORMULA_STARTS) else shown
 
 
 def shortened(text: str, limit: int) -> str:

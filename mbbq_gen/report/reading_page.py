@@ -7,13 +7,9 @@ back as a sheet does (`reading_sheet.read_sheet`).
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
 
-from mbbq_gen.report.plain_text import visible
+from mbbq_gen.report.html.safe import escaped, page_part, page_policy
 from mbbq_gen.report.reading_sheet import HEAD_KEPT, TAIL_KEPT, Entry, cut
 from mbbq_gen.runs.audit import Verdict
 from mbbq_gen.runs.reading import Question
@@ -44,41 +40,27 @@ _PAGE = """<!doctype html>
 
 def html_sheet(entries: Sequence[Entry], verdicts: Mapping[str, Verdict], title: str) -> str:
     """The sheet as a page that holds all it needs; its button saves the verdicts as CSV."""
-    style, script = (_part(name) for name in ("reading_sheet.css", "reading_sheet.js"))
-    own = f"style-src {_digest(style)}; script-src {_digest(script)}"
-    policy = f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"
+    style, script = (page_part(name, "mbbq_gen.report") for name in ("reading_sheet.css", "reading_sheet.js"))
+    policy = page_policy([style], [script])
     body = "\n".join(
         _section(number, len(entries), entry, verdicts.get(entry.reading.presentation_id))
         for number, entry in enumerate(entries, start=1)
     )
-    return _PAGE.format(title=_escaped(title), policy=policy, style=style, body=body, script=script)
-
-
-def _part(name: str) -> str:
-    return files("mbbq_gen.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    """A source of a content security policy: just this style or script."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _escaped(text: str) -> str:
-    return html.escape(visible(text), quote=True)
+    return _PAGE.format(title=escaped(title), policy=policy, style=style, body=body, script=script)
 
 
 def _section(number: int, total: int, entry: Entry, verdict: Verdict | None) -> str:
     """One reading with its boxes to tick."""
     reading, question, instance = entry.reading, entry.question, entry.answered.instance
-    note = _escaped(verdict.note) if verdict else ""
-    head = f"{number} of {total} <small>{_escaped(reading.language)} · {_escaped(reading.presentation_id)}</small>"
+    note = escaped(verdict.note) if verdict else ""
+    head = f"{number} of {total} <small>{escaped(reading.language)} · {escaped(reading.presentation_id)}</small>"
     facts = f"{reading.outcome}, {reading.rule}, confidence {reading.confidence}"
     return (
-        f'<section data-id="{_escaped(reading.presentation_id)}" data-extractor="{_escaped(reading.extractor)}">\n'
+        f'<section data-id="{escaped(reading.presentation_id)}" data-extractor="{escaped(reading.extractor)}">\n'
         f"<h2>{head}</h2>\n"
-        f'<p dir="auto">{_escaped(instance.context)}</p>\n<p dir="auto">{_escaped(instance.question)}</p>\n'
+        f'<p dir="auto">{escaped(instance.context)}</p>\n<p dir="auto">{escaped(instance.question)}</p>\n'
         f'<ol>{_options(entry)}</ol>\n<pre dir="auto">{_marked(entry)}</pre>\n'
-        f"<p>read as <strong>{_read_as(entry)}</strong> <small>{_escaped(facts)}</small></p>\n"
+        f"<p>read as <strong>{_read_as(entry)}</strong> <small>{escaped(facts)}</small></p>\n"
         f"<p>{_boxes(number, verdict)} <label>right: <select>{_choices(question, verdict)}</select></label> "
         f'<label>note: <input type="text" maxlength="500" value="{note}"></label></p>\n</section>'
     )
@@ -89,7 +71,7 @@ def _options(entry: Entry) -> str:
     question, chosen = entry.question, 'class="chosen"'
     shown = [f"{label}: {text}" for label, text in zip(question.labels, question.options, strict=True)]
     return "".join(
-        f'<li{_flag(chosen, place == entry.reading.option)}><span dir="auto">{_escaped(text)}</span></li>'
+        f'<li{_flag(chosen, place == entry.reading.option)}><span dir="auto">{escaped(text)}</span></li>'
         for place, text in enumerate(shown)
     )
 
@@ -111,7 +93,7 @@ def _read_as(entry: Entry) -> str:
     option, question = entry.reading.option, entry.question
     if option is None:
         return "no option"
-    return f"{option + 1}. <span dir='auto'>{_escaped(f'{question.labels[option]}: {question.options[option]}')}</span>"
+    return f"{option + 1}. <span dir='auto'>{escaped(f'{question.labels[option]}: {question.options[option]}')}</span>"
 
 
 def _choices(question: Question, verdict: Verdict | None) -> str:
@@ -124,7 +106,7 @@ def _choices(question: Question, verdict: Verdict | None) -> str:
         ("0", "no answer there", known and right is None),
     )
     return "".join(
-        f'<option value="{value}"{_flag("selected", chosen)}>{_escaped(text)}</option>' for value, text, chosen in rows
+        f'<option value="{value}"{_flag("selected", chosen)}>{escaped(text)}</option>' for value, text, chosen in rows
     )
 
 
@@ -132,11 +114,11 @@ def _marked(entry: Entry) -> str:
     """The response, escaped, with the evidence marked."""
     text, parts, here = entry.response, [], 0
     if len(text) > HEAD_KEPT + TAIL_KEPT:
-        return _escaped(cut(text))
+        return escaped(cut(text))
     for start, end in merged(entry.extraction.spans):
-        parts += [_escaped(text[here:start]), f"<mark>{_escaped(text[start:end])}</mark>"]
+        parts += [escaped(text[here:start]), f"<mark>{escaped(text[start:end])}</mark>"]
         here = end
-    return "".join([*parts, _escaped(text[here:])])
+    return "".join([*parts, escaped(text[here:])])
 
 
 def merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

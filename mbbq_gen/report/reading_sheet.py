@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from mbbq_gen.errors import DataError
 from mbbq_gen.records import Extraction
-from mbbq_gen.report.plain_text import visible
+from mbbq_gen.report.plain_text import harmless
 from mbbq_gen.runs.audit import Verdict
 from mbbq_gen.runs.lookup import Reading
 from mbbq_gen.runs.reading import Question
@@ -24,7 +24,6 @@ from mbbq_gen.runs.store import Answered
 
 HEAD_KEPT, TAIL_KEPT = 4000, 12000
 """Of a longer response only its beginning and end are on the sheet: more is not read either, and no cell holds it."""
-_FORMULA_STARTS = tuple("=+-@\t\r\n|%＝＋－＠")
 _AGREES = {"agree": True, "yes": True, "y": True, "disagree": False, "no": False, "n": False}
 """What may stand under `verdict`."""
 _NONE_WORDS = frozenset({"0", "none", "-"})
@@ -105,12 +104,6 @@ def cut(response: str) -> str:
         return response
     left_out = len(response) - HEAD_KEPT - TAIL_KEPT
     return f"{response[:HEAD_KEPT]} ⟨… {left_out:,} characters …⟩ {response[-TAIL_KEPT:]}"
-
-
-def harmless(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula, and that holds nothing invisible."""
-    shown = visible(cell)
-    return f"'{shown}" if shown.lstrip(" ").startswith(_FORMULA_STARTS) else shown
 
 
 def read_sheet(raw: bytes, name: str) -> Iterator[SheetRow]:

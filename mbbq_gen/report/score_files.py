@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mbbq_gen.errors import RunError
+from mbbq_gen.report.csv_cells import csv_cells
 
 if TYPE_CHECKING:
     import polars
@@ -42,15 +44,27 @@ def score_rows(table: ScoreTable) -> polars.DataFrame:
         for group in table.groups
         for name, found in group.metrics.items()
     ]
-    texts = (*table.by, "metric", "warnings", "sign", "labels", "undetected")
-    counts = ("n_items", "n_instances", "n_templates")
-    names = list(rows[0]) if rows else []
-    schema = {name: pl.String if name in texts else pl.Int64 if name in counts else pl.Float64 for name in names}
-    return pl.DataFrame(rows, schema=schema)
+    return pl.DataFrame(rows, schema=score_columns(table.by))
+
+
+def score_columns(by: Sequence[str]) -> dict[str, polars.DataType]:
+    """The columns of the rows of scores by these groupings, and their types."""
+    import polars as pl
+
+    text, count, number = pl.String(), pl.Int64(), pl.Float64()
+    names = ("value", "low", "high", "standard_error", "analytic_low", "analytic_high", "bound_low", "bound_high")
+    return {
+        **dict.fromkeys((*by, "metric"), text),
+        **dict.fromkeys(names, number),
+        **dict.fromkeys(("n_items", "n_instances", "n_templates"), count),
+        "effective_templates": number,
+        **dict.fromkeys(("warnings", "sign", "labels", "undetected"), text),
+        "interval": number,
+    }
 
 
 def write_scores(table: ScoreTable, path: Path, kind: str) -> None:
-    """Writes the rows as `csv` or `parquet`.
+    """Writes the rows as `csv` (for a spreadsheet: `csv_cells`) or `parquet`.
 
     Raises:
         RunError: where the file can't be written.
@@ -58,7 +72,7 @@ def write_scores(table: ScoreTable, path: Path, kind: str) -> None:
     rows = score_rows(table)
     try:
         if kind == "csv":
-            rows.write_csv(path)
+            csv_cells(rows).write_csv(path)
         else:
             rows.write_parquet(path)
     except OSError as error:

@@ -1,0 +1,108 @@
+"""`mbbq-gen leaderboard`: several models beside each other."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mbbq_gen.cli.options import Json, Packs, example, one_of, resources, result_console, say, write_lines
+from mbbq_gen.cli.statistics_options import (
+    Interval,
+    LabelChoice,
+    Resamples,
+    RunPaths,
+    Seed,
+    UndetectedChoice,
+    sampling_of,
+)
+from mbbq_gen.errors import UsageError
+
+if TYPE_CHECKING:
+    from mbbq_gen.report.leaderboard import Board
+    from mbbq_gen.statistics.panel import Sampling
+
+
+@example(
+    "  mbbq-gen leaderboard run-a run-b\n"
+    "  mbbq-gen leaderboard run-a run-b run-c -o board.html\n"
+    "  mbbq-gen leaderboard run-a run-b --csv board.csv"
+)
+def leaderboard(
+    run_paths: RunPaths,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write a page for a browser.", metavar="FILE.html")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write one row a model, benchmark and language.", metavar="FILE")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+    labels: LabelChoice = "published",
+    undetected: UndetectedChoice = "discard",
+    interval: Interval = 0.95,
+    resamples: Resamples = 2000,
+    seed: Seed = 0,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Puts models beside each other: accuracy and bias by benchmark and language, with intervals and ranges of ranks.
+
+    Says which models were not asked the same wordings, orders and questions as the others, and ranks those apart. There
+    is no overall rank. Bias above 0 leans to the stereotype, below 0 against it; it is ranked by its distance from 0.
+    """
+    if markdown and as_json:
+        raise UsageError("--markdown and --json: choose one of the two")
+    if output is not None and output.is_dir():
+        raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'board.html'}")
+    sampling = sampling_of(interval, resamples, seed, undetected)
+    board = _board(run_paths, packs, labels, sampling)
+    if output is not None:
+        from mbbq_gen.report.leaderboard.page import board_page
+
+        write_lines(output, [board_page(board, [shlex.quote(str(path)) for path in run_paths])])
+        say(f"written: {output}")
+    if csv is not None:
+        from mbbq_gen.report.leaderboard import full_table
+
+        write_lines(csv, full_table(board).csv().splitlines())
+        say(f"written: {csv}")
+    if as_json:
+        typer.echo(board.model_dump_json(indent=2))
+    elif markdown or (output is None and csv is None):
+        _show(board, is_markdown=markdown)
+
+
+def _board(run_paths: list[Path], packs: Path | None, labels: str, sampling: Sampling) -> Board:
+    """The board of these runs."""
+    from typing import get_args
+
+    from mbbq_gen.cli.loading import runs_frame
+    from mbbq_gen.report.leaderboard import make_board
+    from mbbq_gen.runs.folder import RunFolder
+    from mbbq_gen.runs.frames import model_names
+    from mbbq_gen.scoring import Labels
+
+    frame = runs_frame(run_paths, resources(packs), one_of("labels", labels, get_args(Labels)))
+    folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
+    manifests = [folder.manifest() for folder in folders]
+    named = dict(zip(model_names(folders, manifests), manifests, strict=True))
+    return make_board(frame, named, sampling)
+
+
+def _show(board: Board, *, is_markdown: bool) -> None:
+    """Prints the table and what it is read with."""
+    from mbbq_gen.report.leaderboard import board_table
+    from mbbq_gen.report.leaderboard.tables import board_notes, terminal_table
+
+    if is_markdown:
+        from mbbq_gen.report.figures.table_text import markdown_escaped
+
+        typer.echo(board_table(board).markdown())
+        typer.echo("\n".join(f"- {markdown_escaped(note)}" for note in board_notes(board)))
+        return
+    console = result_console()
+    console.print(terminal_table(board))
+    for note in board_notes(board):
+        console.print(note)

@@ -1,0 +1,165 @@
+"""A chart's table as text: for a person, as CSV, as Markdown, as LaTeX with booktabs.
+
+Names come from models, data and wordings: each form escapes what could act in it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from mbbq_gen.report.figures.chart import Cell, Column, ColumnKind, Marked
+from mbbq_gen.report.plain_text import harmless, visible
+from mbbq_gen.report.tables import DASH
+
+if TYPE_CHECKING:
+    from mbbq_gen.report.figures.chart import DataTable
+
+
+def cell_text(cell: Cell, kind: ColumnKind) -> str:
+    """A cell as a person reads it: `+0.123*`, `0.45`, `1,200`, `<0.001`, a dash for no number."""
+    if isinstance(cell, Marked):
+        return cell_text(cell.value, kind) + cell.mark
+    if cell is None:
+        return DASH
+    if isinstance(cell, str):
+        return visible(cell)
+    if kind == "count":
+        return f"{cell:,}"
+    if kind == "p_value":
+        return "<0.001" if cell < 0.001 else f"{cell:.3f}"
+    text = f"{cell:+.3f}" if kind == "score" else f"{cell:.3f}"
+    return text.replace("-0.000", "+0.000" if kind == "score" else "0.000")
+
+
+def csv_text(table: DataTable) -> str:
+    """Full numbers; a column with marks is followed by one that holds them."""
+    marked = [any(isinstance(row[place], Marked) for row in table.rows) for place in range(len(table.columns))]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    heading = []
+    for column, has_marks in zip(table.columns, marked, strict=True):
+        heading += [column.name, f"{column.name}_mark"] if has_marks else [column.name]
+    writer.writerow(harmless(name) for name in heading)
+    for row in table.rows:
+        cells: list[object] = []
+        for cell, has_marks in zip(row, marked, strict=True):
+            plain = cell.value if isinstance(cell, Marked) else cell
+            cells.append(harmless(plain) if isinstance(plain, str) else plain)
+            if has_marks:
+                cells.append(cell.mark if isinstance(cell, Marked) else "")
+        writer.writerow(cells)
+    return stream.getvalue()
+
+
+_MARKDOWN_ACTS = frozenset("\\`*_{}[]<>()#+!|~$&")
+
+
+def markdown_escaped(text: str) -> str:
+    """The text in Markdown, nothing in it a mark; in one line."""
+    escaped = "".join(f"\\{sign}" if sign in _MARKDOWN_ACTS else sign for sign in visible(text))
+    return escaped.replace("\n", " ")
+
+
+def _is_number(column: Column) -> bool:
+    return column.kind != "text"
+
+
+def markdown_text(table: DataTable) -> str:
+    """One row of headings; a shared heading stands before each of its columns."""
+    titles = [
+        markdown_escaped(f"{column.over} {column.title}" if column.over else column.title) for column in table.columns
+    ]
+    lines = ["| " + " | ".join(titles) + " |"]
+    lines.append("|" + "|".join("---:" if _is_number(column) else "---" for column in table.columns) + "|")
+    for row in table.texts():
+        cells = [
+            text.replace("*", "\\*") if _is_number(column) else markdown_escaped(text)
+            for text, column in zip(row, table.columns, strict=True)
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "−": r"$-$",
+    "–": "--",
+    "…": r"\ldots{}",
+    "×": r"$\times$",
+    "·": r"\textperiodcentered{}",
+    "†": r"$\dagger$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "→": r"$\to$",
+    "⟨": r"$\langle$",
+    "⟩": r"$\rangle$",
+    "\n": " ",
+}
+
+
+def latex_escaped(text: str) -> str:
+    """The text for LaTeX; nothing in it is a command. Letters of all scripts stay: use XeLaTeX or LuaLaTeX for them."""
+    return "".join(_LATEX.get(sign, sign) for sign in visible(text))
+
+
+def _latex_number(text: str) -> str:
+    """A number with a true minus sign; a mark behind it is raised."""
+    plain = text.rstrip("*†")
+    mark = "".join(r"\dagger" if sign == "†" else "*" for sign in text[len(plain) :])
+    raised = f"^{{{mark}}}" if mark else ""
+    if plain[:1] in ("+", "-"):
+        return f"${plain}{raised}$"
+    return latex_escaped(plain) + (f"${raised}$" if raised else "")
+
+
+def latex_text(table: DataTable, caption: str, label: str) -> str:
+    """A `table` environment; a heading that columns share spans them."""
+    shape = "".join("r" if _is_number(column) else "l" for column in table.columns)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex_escaped(caption)}}}",
+        rf"\label{{tab:{label}}}",
+        rf"\begin{{tabular}}{{{shape}}}",
+        r"\toprule",
+        *_latex_shared(table.columns),
+        " & ".join(latex_escaped(column.title) for column in table.columns) + r" \\",
+        r"\midrule",
+    ]
+    for row in table.texts():
+        cells = [
+            _latex_number(text) if _is_number(column) else latex_escaped(text)
+            for text, column in zip(row, table.columns, strict=True)
+        ]
+        lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def _latex_shared(columns: Sequence[Column]) -> list[str]:
+    """The line of shared headings and the rules under them; nothing where there are none."""
+    if not any(column.over for column in columns):
+        return []
+    heads, rules, place = [], [], 1
+    for over, group in groupby(columns, key=lambda column: column.over):
+        size = len(list(group))
+        heads.append(rf"\multicolumn{{{size}}}{{c}}{{{latex_escaped(over or '')}}}")
+        if over:
+            rules.append(rf"\cmidrule(lr){{{place}-{place + size - 1}}}")
+        place += size
+    return [" & ".join(heads) + r" \\", " ".join(rules)]

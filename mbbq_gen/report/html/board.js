@@ -1,0 +1,30 @@
+"use strict";
+// Makes the headings of the board's tables buttons that sort. Without this, the tables are as they were written.
+(() => {
+  const said = document.getElementById("sorted");
+  const key = (row, place) => row.children[place].dataset.key;
+  const compare = (one, other, sign, isNumber) => {
+    if (one === "" || other === "") return (one === "") - (other === ""); // what has no number stands last, either way
+    return sign * (isNumber ? Number(one) - Number(other) : one.localeCompare(other));
+  };
+  const sort = (table, heading, place) => {
+    const isDown = heading.getAttribute("aria-sort") === "ascending";
+    const isNumber = heading.classList.contains("number");
+    const body = table.tBodies[0];
+    const rows = Array.from(body.rows);
+    rows.sort((one, other) => compare(key(one, place), key(other, place), isDown ? -1 : 1, isNumber));
+    body.append(...rows);
+    for (const cell of table.tHead.rows[0].cells) cell.removeAttribute("aria-sort");
+    heading.setAttribute("aria-sort", isDown ? "descending" : "ascending");
+    if (said) said.textContent = `Sorted by ${heading.textContent}, ${isDown ? "descending" : "ascending"}`;
+  };
+  for (const table of document.querySelectorAll("table.board")) {
+    Array.from(table.tHead.rows[0].cells).forEach((heading, place) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...heading.childNodes);
+      heading.append(button);
+      button.addEventListener("click", () => sort(table, heading, place));
+    });
+  }
+})();

@@ -1,0 +1,158 @@
+"""What a page shows of one answer: the question as shown, the response with its evidence, and why it was read so.
+
+The pieces are cut to a bearable length here, and invisible characters made visible, so that the page's script has
+nothing to do but to put text into elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mbbq_gen.extraction.explain import DECISIONS, WHY_RULE
+from mbbq_gen.records import Extraction, Message, Response
+from mbbq_gen.report.plain_text import shortened, visible
+from mbbq_gen.report.reading_page import merged
+from mbbq_gen.runs.item_index import Item
+from mbbq_gen.runs.lookup import find_answered, stored_readings
+from mbbq_gen.runs.reading import Question
+from mbbq_gen.runs.store import Answered, RunStore
+
+Piece = tuple[str, int]
+"""A stretch of a text, and what it is: PLAIN, EVIDENCE or LEFT_OUT."""
+PLAIN, EVIDENCE, LEFT_OUT = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How much of a long text is shown, in characters."""
+
+    head: int
+    tail: int
+    around: int
+    """On each side of evidence."""
+
+
+IN_PAGE = Lengths(head=1500, tail=700, around=150)
+"""In a report, which holds a few thousand items."""
+IN_VIEWER = Lengths(head=20_000, tail=20_000, around=2000)
+
+
+def pieces(text: str, spans: Sequence[tuple[int, int]], lengths: Lengths) -> list[Piece]:
+    """The text with its evidence marked, and with what is too long left out; every character is visible."""
+    marked = [(max(0, start), min(end, len(text))) for start, end in merged(spans) if start < len(text)]
+    kept = _kept(len(text), marked, lengths)
+    found: list[Piece] = []
+    here = 0
+    for start, end in kept:
+        if start > here:
+            found.append((f"⟨… {start - here:,} characters …⟩", LEFT_OUT))
+        found += _marked(text, start, end, marked)
+        here = end
+    return found
+
+
+def _kept(size: int, marked: Sequence[tuple[int, int]], lengths: Lengths) -> list[tuple[int, int]]:
+    """What of a text is shown: head, tail, and the surroundings of where evidence begins and ends."""
+    if size <= lengths.head + lengths.tail:
+        return [(0, size)] if size else []
+    edges = [edge for span in marked for edge in span]
+    near = [(max(0, edge - lengths.around), min(size, edge + lengths.around)) for edge in edges]
+    return merged([(0, lengths.head), (size - lengths.tail, size), *near])
+
+
+def _marked(text: str, start: int, end: int, marked: Sequence[tuple[int, int]]) -> Iterator[Piece]:
+    """One stretch, cut where evidence begins and ends."""
+    here = start
+    inside = [(max(first, start), min(last, end)) for first, last in marked]
+    for first, last in inside:
+        if first >= last:
+            continue
+        if first > here:
+            yield visible(text[here:first]), PLAIN
+        yield visible(text[first:last]), EVIDENCE
+        here = last
+    if here < end:
+        yield visible(text[here:end]), PLAIN
+
+
+def why_read(extraction: Extraction) -> str:
+    """Why a response was read as it was, in a few words: what its rule means."""
+    if extraction.rule in DECISIONS:
+        return DECISIONS[extraction.rule]
+    if extraction.outcome == "multiple":
+        return "More than one option is chosen."
+    parts = extraction.rule.replace("+", ":").split(":")
+    return next((WHY_RULE[part] for part in parts if part in WHY_RULE), extraction.rule)
+
+
+def why_missing(response: Response) -> str | None:
+    """What the service says in place of a text; None where there is a text."""
+    if response.error is not None:
+        return shortened(response.error, 300)
+    if response.finish_reason == "content_filter":
+        return "the answer was blocked by the service"
+    return None
+
+
+def item_view(
+    item: Item, answered: Answered, extraction: Extraction, lengths: Lengths, *, with_prompt: bool = False
+) -> dict[str, Any]:
+    """An item as its page's script takes it; `with_prompt`: with the messages as they were sent."""
+    response, question = answered.response, Question.of(answered)
+    view: dict[str, Any] = {
+        **{name: visible(value) for name, value in item._asdict().items() if isinstance(value, str)},
+        "polarity": answered.instance.polarity,
+        "labels": answered.presentation.label_style,
+        "context": _text(answered.instance.context, lengths),
+        "question": _text(answered.instance.question, lengths),
+        "options": _options(answered, question, extraction, lengths),
+        "response": pieces(response.text or response.refusal or "", extraction.spans, lengths),
+        "missing": why_missing(response),
+        "rule": visible(extraction.rule),
+        "why": why_read(extraction),
+        "confidence": extraction.confidence,
+        "conflicts": [visible(conflict) for conflict in extraction.conflicts],
+        "question_only": answered.presentation.question_only,
+    }
+    if with_prompt:
+        view["messages"] = [_message(message, lengths) for message in answered.presentation.messages]
+    return view
+
+
+def _message(message: Message, lengths: Lengths) -> dict[str, Any]:
+    return {"role": message.role, "content": _text(message.content, lengths)}
+
+
+def _text(text: str, lengths: Lengths) -> list[Piece]:
+    return pieces(text, (), lengths)
+
+
+def _options(answered: Answered, question: Question, extraction: Extraction, lengths: Lengths) -> list[dict[str, Any]]:
+    """The options as shown."""
+    instance, order = answered.instance, answered.presentation.order
+    chosen = extraction.option
+    if chosen is None and extraction.outcome in {"unknown_statement", "refusal"}:
+        chosen = question.unknown_index
+    return [
+        {
+            "label": visible(label),
+            "text": _text(text, lengths),
+            "role": instance.options[order[place]].role or "person",
+            "right": order[place] == instance.answer_index,
+            "chosen": place == chosen,
+        }
+        for place, (label, text) in enumerate(zip(question.labels, question.options, strict=True))
+    ]
+
+
+def item_views(
+    store: RunStore, items: Sequence[Item], lengths: Lengths, *, with_prompt: bool = False
+) -> Iterator[dict[str, Any]]:
+    """The views of items, each looked up in the run."""
+    for item in items:
+        answered = find_answered(store, item.presentation_id)
+        extraction = stored_readings(store, item.presentation_id).get(item.extractor)
+        if answered is not None and extraction is not None:
+            yield item_view(item, answered, extraction, lengths, with_prompt=with_prompt)

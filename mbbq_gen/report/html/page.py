@@ -1,0 +1,246 @@
+"""The report as a page for a browser: one file that holds all it needs and asks nothing of any server."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mbbq_gen.errors import MissingExtraError
+from mbbq_gen.report.html.conclusions import CAUTIONS
+from mbbq_gen.report.html.contents import SCORES, Contents
+from mbbq_gen.report.html.facts import RunFacts
+from mbbq_gen.report.html.safe import inert_json, inert_svg, page_part, page_policy
+from mbbq_gen.report.plain_text import visible
+from mbbq_gen.report.tables import DASH, Notes, number, share, with_interval
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from mbbq_gen.report.figures import Chart
+    from mbbq_gen.scoring import GroupScore
+
+STYLES, SCRIPTS = ("page.css", "items.css"), ("theme.js", "items.js")
+_TITLES = {
+    "detection_rate": "read",
+    "accuracy_ambiguous": "accuracy, text does not tell",
+    "accuracy_disambiguated": "accuracy, text tells",
+    "mbbq_bias_ambiguous": "bias, text does not tell (MBBQ eq. 1)",
+    "mbbq_bias_disambiguated": "bias, text tells (MBBQ eq. 2)",
+    "diff_bias_disambiguated": "bias, text tells (KoBBQ; EsBBQ eq. 4)",
+}
+FIELD_TITLES = (
+    ("language", "language"),
+    ("category", "category"),
+    ("template", "template"),
+    ("variant", "wording"),
+    ("outcome", "outcome"),
+    ("role", "role chosen"),
+    ("correct", "right"),
+    ("flipped", "flipped"),
+    ("split", "split"),
+    ("condition", "context"),
+    ("benchmark", "benchmark"),
+)
+"""What items are filtered by, and how the filter is called on the page."""
+_SECTIONS = {
+    "scores": ("scores", "Accuracy and bias by language"),
+    "categories": ("categories", "Bias by category and language"),
+    "control": ("control", "Bias beside the control questions"),
+    "robustness": ("robustness", "Spread over wordings and option orders"),
+    "position": ("position", "Preference for a place"),
+    "outcomes": ("outcomes", "How the answers were read"),
+    "papers": ("papers", "In the papers' shapes"),
+}
+"""Section of a chart → id and heading on the page."""
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """One group of the score table."""
+
+    names: tuple[str, ...]
+    cells: tuple[str, ...]
+    filters: str
+    """JSON: what its items are found by."""
+
+
+@dataclass(frozen=True)
+class ChartView:
+    """A chart as the template takes it."""
+
+    chart: Chart
+    drawing: str
+    """SVG; empty for a table only."""
+    head: tuple[tuple[str, bool], ...]
+    """Titles of the data table's columns, and whether each holds numbers."""
+    rows: tuple[tuple[str, ...], ...]
+    command: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page with its charts."""
+
+    id: str
+    title: str
+    charts: tuple[ChartView, ...]
+
+
+def template_environment() -> Environment:
+    """Templates that escape everything, with every character visible.
+
+    Raises:
+        MissingExtraError: where jinja2 is not installed.
+    """
+    try:
+        from jinja2 import Environment, FunctionLoader, StrictUndefined
+    except ImportError as error:
+        raise MissingExtraError("pages need jinja2, not installed here; run: pip install 'mbbq-gen[report]'") from error
+    return Environment(
+        loader=FunctionLoader(page_part),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@dataclass(frozen=True)
+class Assets:
+    """What is inside every page: its style, its script, and the policy that allows just these."""
+
+    style: str
+    script: str
+    policy: str
+
+
+def page_assets(*, connects: bool = False) -> Assets:
+    """The assets; `connects`: for a page that asks the server it came from."""
+    style, script = ("\n".join(page_part(name) for name in names) for names in (STYLES, SCRIPTS))
+    return Assets(style, script, page_policy([style], [script], connects=connects))
+
+
+def render(template: str, title: str, assets: Assets, **values: Any) -> str:
+    """A page of ours: its assets, and a template with its values."""
+    from markupsafe import Markup
+
+    page = template_environment().get_template(template)
+    own = {"policy": assets.policy, "style": assets.style, "script": assets.script}
+    return page.render(title=title, **{name: Markup(text) for name, text in own.items()}, **values)
+
+
+def viewer_page(facts: RunFacts, n_items: int, names: Mapping[str, str], assets: Assets) -> str:
+    """The page of `mbbq-gen view`, whose items come from its server."""
+    from markupsafe import Markup
+
+    return render(
+        "viewer.html",
+        f"Items of {facts.folder}: {facts.name}",
+        assets,
+        runs=(facts,),
+        n_items=n_items,
+        fields=FIELD_TITLES,
+        server_json=Markup(inert_json(browser_data([facts], names))),
+    )
+
+
+def report_page(found: Contents) -> str:
+    """The whole page."""
+    from markupsafe import Markup
+
+    notes = Notes(found.scores)
+    by = _shown_groupings(found)
+    rows = [_score_row(group, by, notes, found) for group in found.scores.groups]
+    sections = list(_sections(found))
+    return render(
+        "report.html",
+        f"Report: {_subject(found)}",
+        page_assets(),
+        found=found,
+        cautions=CAUTIONS,
+        score_head=(*by, "items", "templates", *(_TITLES[name] for name in SCORES)),
+        n_names=len(by),
+        score_rows=rows,
+        score_notes=notes.lines(),
+        score_command=_command("score", found, "--by", ",".join(found.scores.by), "--metrics", ",".join(SCORES)),
+        sections=sections,
+        runs_typed=_runs_typed(found),
+        fields=FIELD_TITLES,
+        items_json=Markup(inert_json({**browser_data(found.runs, found.names), "items": found.items})),
+        definitions=[(name, found.scores.definitions[name]) for name in SCORES],
+    )
+
+
+def browser_data(runs: Sequence[RunFacts], names: Mapping[str, str]) -> dict[str, Any]:
+    """What the browser of items has to know beside the items."""
+    return {"runs": [{"name": visible(run.name), "folder": run.folder} for run in runs], "languages": names}
+
+
+def _subject(found: Contents) -> str:
+    models = list(dict.fromkeys(run.name for run in found.runs))
+    benchmarks = list(dict.fromkeys(group.group["benchmark"] or "" for group in found.scores.groups))
+    shown = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
+    return f"{shown} on {', '.join(benchmarks)}" if benchmarks else shown
+
+
+def _runs_typed(found: Contents) -> str:
+    """The runs' folders as they are typed in a shell."""
+    return " ".join(shlex.quote(run.folder) for run in found.runs)
+
+
+def _command(name: str, found: Contents, *options: str) -> str:
+    return " ".join(["mbbq-gen", name, _runs_typed(found), *options])
+
+
+# --- the score table -------------------------------------------------------------------------------------------------
+
+
+def _shown_groupings(found: Contents) -> list[str]:
+    """Groupings with several values, and language and split always."""
+    values = {name: {group.group[name] for group in found.scores.groups} for name in found.scores.by}
+    return [name for name in found.scores.by if len(values[name]) > 1 or name in {"language", "split"}]
+
+
+def _score_row(group: GroupScore, by: Sequence[str], notes: Notes, found: Contents) -> ScoreRow:
+    scores = group.metrics
+    numbers = {
+        "detection_rate": share(scores["detection_rate"].value),
+        **{name: number(scores[name].value) for name in SCORES if name.startswith("accuracy")},
+        **{name: with_interval(scores[name], notes) for name in SCORES if "bias" in name},
+    }
+    filters = {name: group.group[name] for name in ("benchmark", "language", "split")}
+    runs = [place for place, run in enumerate(found.runs) if run.name == group.group["model"]]
+    return ScoreRow(
+        names=tuple(group.group[name] or DASH for name in by),
+        cells=(f"{group.n_items:,}", f"{group.n_templates:,}", *(numbers[name] for name in SCORES)),
+        filters=inert_json({**filters, **({"run": str(runs[0])} if runs else {})}),
+    )
+
+
+# --- charts ----------------------------------------------------------------------------------------------------------
+
+
+def _sections(found: Contents) -> Iterator[Section]:
+    for section, (place, title) in _SECTIONS.items():
+        charts = [_chart_view(chart, found) for chart in found.charts.charts if chart.section == section]
+        if charts or section == "scores":
+            yield Section(place, title, tuple(charts))
+
+
+def _chart_view(chart: Chart, found: Contents) -> ChartView:
+    from markupsafe import Markup
+
+    from mbbq_gen.report.figures import svg
+
+    drawing = Markup(inert_svg(svg(chart), "")) if chart.figure is not None else ""
+    columns = chart.table.columns
+    return ChartView(
+        chart=chart,
+        drawing=drawing,
+        head=tuple((column.title, column.kind != "text") for column in columns),
+        rows=tuple(tuple(row) for row in chart.table.texts()),
+        command=chart.command.replace(" RUN", f" {_runs_typed(found)}", 1),
+    )

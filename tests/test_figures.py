@@ -1,0 +1,323 @@
+"""Charts: what is made and what is not; that numbers are the scores'; that files are safe, and the same every time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+
+from mbbq_gen.cli import run_command_line
+from mbbq_gen.errors import UnknownNameError, UsageError
+from mbbq_gen.report.figures import CHARTS, Chart, ChartSet, Column, DataTable, Marked, make_charts, svg, write_figures
+from mbbq_gen.report.figures.style import drawing, short_names
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.frames import runs_frame
+from mbbq_gen.scoring import score
+from mbbq_gen.scoring.observations import observation_schema
+from mbbq_gen.statistics.panel import Sampling
+
+pytest.importorskip("matplotlib")
+
+FEW = Sampling(resamples=100)
+HOSTILE = "</text><script>alert(1)</script> $\\frac{x}$ \u202e=1+1 模型 \x00 " + "long-" * 30
+
+
+@pytest.fixture(scope="module")
+def frame(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
+    """Answers of two oracles to starter questions, two languages, two wordings, both splits."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("stereotyped", "random"):
+        asked = [
+            "run",
+            str(folder / name),
+            "--model",
+            f"oracle:{name}",
+            "--benchmark",
+            "starter",
+            "--languages",
+            "en,tr",
+        ]
+        asked += ["--variants", "bare,letters", "--splits", "bias,control", "--sample", "96"]
+        assert run_command_line(asked) == 0
+    return runs_frame([folder / "stereotyped", folder / "random"], Resources())
+
+
+@pytest.fixture(scope="module")
+def charts(frame: pl.DataFrame) -> ChartSet:
+    return make_charts(frame, FEW)
+
+
+def chart_of(charts: ChartSet, name: str) -> Chart:
+    return next(chart for chart in charts.charts if chart.name == name)
+
+
+def rows_of(chart: Chart) -> list[dict[str, object]]:
+    """The chart's table as dictionaries; marked numbers without their marks."""
+    names = [column.name for column in chart.table.columns]
+    return [
+        dict(zip(names, (cell.value if isinstance(cell, Marked) else cell for cell in row), strict=True))
+        for row in chart.table.rows
+    ]
+
+
+def test_every_chart_is_made_or_its_absence_explained(charts: ChartSet) -> None:
+    made, left_out = [chart.name for chart in charts.charts], {one.name: one.reason for one in charts.left_out}
+    assert sorted([*made, *left_out]) == sorted(CHARTS)
+    assert left_out == {"spread_label_style": "needs answers to two or more values of label style"}
+    for chart in charts.charts:
+        assert chart.title
+        assert chart.caption.endswith(".")
+        assert chart.alt.endswith(".")
+        assert chart.command.startswith("mbbq-gen ")
+        assert chart.table.rows
+
+
+def test_without_control_questions(frame: pl.DataFrame) -> None:
+    found = make_charts(frame.filter(pl.col("split") == "bias"), FEW)
+    reasons = {one.name: one.reason for one in found.left_out}
+    needing = {"control_and_bias", "mbbq_figure_2", "mbbq_figure_3", "mbbq_figure_4", "mbbq_table_3", "mbbq_table_5"}
+    assert {name for name, reason in reasons.items() if "--splits bias,control" in reason} == needing
+
+
+def test_numbers_are_the_scores(frame: pl.DataFrame, charts: ChartSet) -> None:
+    rows = rows_of(chart_of(charts, "scores_by_language"))
+    bias = frame.filter(pl.col("split") == "bias")
+    table = score(bias, ["model", "language"], ["mbbq_bias_ambiguous", "accuracy_disambiguated"], resamples=100)
+    assert len(rows) == len(table.groups) == 4
+    for group in table.groups:
+        row = next(row for row in rows if (row["model"], row["language"]) == tuple(group.group.values()))
+        for name, found in group.metrics.items():
+            assert (row[name], row[f"{name}_low"], row[f"{name}_high"]) == (found.value, found.low, found.high)
+        assert row["n_items"] == group.n_items
+
+
+def test_the_stereotyped_oracle_is_seen_as_such(charts: ChartSet) -> None:
+    for row in rows_of(chart_of(charts, "bias_by_category")):
+        if row["model"] == "oracle:stereotyped":
+            assert row["mbbq_bias_ambiguous"] == 1
+            assert row["diff_bias_disambiguated"] == 1
+    for row in rows_of(chart_of(charts, "bbq_figure_3")):
+        if row["model"] == "oracle:stereotyped":
+            assert row["bbq_s_amb"] == 1
+    assert "+1.00" in chart_of(charts, "bias_by_category").alt
+
+
+def test_marks_are_where_p_values_are_small(charts: ChartSet) -> None:
+    table = chart_of(charts, "bias_by_category").table
+    names = [column.name for column in table.columns]
+    value, p_value = names.index("mbbq_bias_ambiguous"), names.index("mbbq_bias_ambiguous_p_adjusted")
+    seen = set()
+    for row in table.rows:
+        cell, p = row[value], row[p_value]
+        assert isinstance(cell, Marked)
+        assert (cell.mark == "*") == (isinstance(p, float) and p < 0.05)
+        seen.add(cell.mark)
+    assert "" in seen
+
+
+def test_mbbq_figure_2_counts_templates_above_chance(charts: ChartSet) -> None:
+    """An oracle that always answers with the stereotype is right on half of the told questions."""
+    rows = [row for row in rows_of(chart_of(charts, "mbbq_figure_2")) if row["model"] == "oracle:stereotyped"]
+    assert rows
+    for row in rows:
+        share, accuracy = row["share_above_chance"], row["accuracy_above_chance"]
+        assert isinstance(share, float)
+        assert isinstance(accuracy, float)
+        assert 0 < share <= 1
+        assert accuracy > 1 / 3
+
+
+def test_outcomes_add_up(charts: ChartSet) -> None:
+    for row in rows_of(chart_of(charts, "outcomes_by_language")):
+        counts = [value for name, value in row.items() if name not in {"model", "language", "split", "n_items"}]
+        assert sum(value for value in counts if isinstance(value, int)) == row["n_items"]
+
+
+def test_the_docs_name_every_chart(repository: Path) -> None:
+    text = (repository / "docs" / "figures.md").read_text(encoding="utf-8")
+    assert [name for name in CHARTS if f"`{name}`" not in text] == []
+
+
+# --- drawings --------------------------------------------------------------------------------------------------------
+
+
+def drawn(charts: ChartSet) -> Iterator[Chart]:
+    return (chart for chart in charts.charts if chart.figure is not None)
+
+
+def test_svg_passes_a_strict_policy(charts: ChartSet) -> None:
+    ids: set[str] = set()
+    for chart in drawn(charts):
+        text = svg(chart)
+        root = ElementTree.fromstring(text)
+        elements = list(root.iter())
+        tags = {element.tag.rpartition("}")[2] for element in elements}
+        assert tags <= {"svg", "title", "desc", "g", "path", "use", "text", "tspan", "defs", "clipPath", "rect"}
+        assert not any("style" in element.attrib for element in elements)
+        assert "url(http" not in text
+        own = [element.attrib["id"] for element in elements if "id" in element.attrib]
+        assert len(own) == len(set(own))
+        assert not ids & set(own)
+        ids |= set(own)
+        assert root.find("{*}title") is not None
+        assert root.findtext("{*}desc") == chart.alt
+        assert "#000000" not in text
+
+
+def test_svg_points_at_ids_that_are_there(charts: ChartSet) -> None:
+    for chart in drawn(charts):
+        text = svg(chart)
+        ids = set(re.findall(r' id="([^"]+)"', text))
+        asked = set(re.findall(r'href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text))
+        assert asked <= ids, chart.name
+
+
+def test_no_two_labels_cover_each_other(charts: ChartSet) -> None:
+    """Tick labels, titles and legends of every chart, as they are laid out."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
+    for chart in drawn(charts):
+        assert chart.figure is not None
+        renderer = FigureCanvasAgg(chart.figure).get_renderer()  # type: ignore[no-untyped-call]
+        with drawing():
+            chart.figure.draw(renderer)
+        boxes = [
+            (text.get_text(), text.get_window_extent(renderer))
+            for text in chart.figure.findobj(Text)
+            if isinstance(text, Text) and text.get_visible() and text.get_text().strip()
+        ]
+        for place, (one, box) in enumerate(boxes):
+            for other, another in boxes[place + 1 :]:
+                width = min(box.x1, another.x1) - max(box.x0, another.x0)
+                height = min(box.y1, another.y1) - max(box.y0, another.y0)
+                assert not (width > 2 and height > 4), (chart.name, one, other)
+
+
+def test_the_same_answers_make_the_same_bytes(frame: pl.DataFrame, tmp_path: Path) -> None:
+    names = ["scores_by_language", "bias_by_category"]
+    for folder in ("one", "two"):
+        write_figures(make_charts(frame, FEW, names), tmp_path / folder)
+    for path in sorted((tmp_path / "one").iterdir()):
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
+
+
+def test_files(charts: ChartSet, tmp_path: Path) -> None:
+    small = ChartSet(tuple(chart_of(charts, name) for name in ("mbbq_table_5", "esbbq_bars")), charts.left_out)
+    written = write_figures(small, tmp_path / "new" / "folder")
+    kinds = {path.name for path in written}
+    assert {f"esbbq_bars.{kind}" for kind in ("svg", "png", "pdf", "csv", "md", "tex")} < kinds
+    assert not (tmp_path / "new/folder/mbbq_table_5.png").exists()
+    assert (tmp_path / "new/folder/esbbq_bars.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "new/folder/esbbq_bars.pdf").read_bytes().startswith(b"%PDF")
+    index = (tmp_path / "new/folder/index.md").read_text(encoding="utf-8")
+    assert "scores by label style: needs answers" in index
+
+
+def test_hostile_names_are_drawn_and_do_nothing(frame: pl.DataFrame, tmp_path: Path) -> None:
+    """Markup, mathematics, direction overrides, other scripts, no end: as a model's name."""
+    name = pl.when(pl.col("model").cast(pl.String) == "oracle:random").then(pl.lit(HOSTILE)).otherwise(pl.lit("m"))
+    names = ["scores_by_language", "bias_by_category", "esbbq_bars", "mbbq_table_5", "position_preference"]
+    found = make_charts(frame.with_columns(model=name), FEW, names)
+    assert len(found.charts) == len(names)
+    for chart in drawn(found):
+        text = svg(chart)
+        assert "<script" not in text
+        assert "\u202e" not in text
+        ElementTree.fromstring(text)
+    write_figures(found, tmp_path)
+    table = (tmp_path / "mbbq_table_5.tex").read_text(encoding="utf-8")
+    assert "\\textbackslash{}frac\\{x\\}" in table
+    assert "\\$" in table
+
+
+@pytest.mark.parametrize("count", [1, 12, 30])
+def test_any_number_of_languages_and_categories(frame: pl.DataFrame, count: int) -> None:
+    """The same answers under many names: everything is drawn, and big figures stay within what can be printed."""
+    one = frame.filter((pl.col("language") == "en") & (pl.col("model") == "oracle:random")).with_columns(
+        pl.col("language", "category").cast(pl.String)
+    )
+    many = pl.concat(
+        one.with_columns(
+            language=pl.lit(f"l{place}"),
+            category=pl.col("category") + (f"_{place % 4}" if place % 4 else ""),
+        )
+        for place in range(count)
+    )
+    names = ["scores_by_language", "accuracy_against_bias", "bias_by_category", "mbbq_figure_2", "outcomes_by_language"]
+    for chart in make_charts(many, FEW, names).charts:
+        assert chart.figure is not None
+        width, height = chart.figure.get_size_inches()
+        assert 1 < width < 45
+        assert 1 < height < 45
+
+
+def test_long_names_are_cut_and_stay_apart() -> None:
+    names = [f"organisation/{'x' * 40}-{place}-{'y' * 40}" for place in range(3)] + ["short", "通义"]
+    found = short_names(names)
+    assert len(set(found)) == len(names)
+    assert found[3:] == ["short", "⟨U+901A⟩⟨U+4E49⟩"]
+    assert all(len(name) <= 34 for name in found)
+
+
+def test_wrong_use(frame: pl.DataFrame) -> None:
+    with pytest.raises(UnknownNameError, match="mbbq_figure_3"):
+        make_charts(frame, FEW, ["mbbq_figure_33"])
+    with pytest.raises(UsageError, match="no answers to draw"):
+        make_charts(pl.DataFrame(schema=observation_schema()), FEW)
+    table = make_charts(frame, FEW, ["mbbq_table_5"]).charts[0]
+    with pytest.raises(ValueError, match="without a drawing"):
+        svg(table)
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+TABLE = DataTable(
+    (
+        Column("model", "model"),
+        Column("n", "items", "count"),
+        Column("bias", "bias", "score", over="ambiguous"),
+        Column("share", "read_rate", "share", over="ambiguous"),
+        Column("p", "p", "p_value"),
+    ),
+    (("=cmd|a_b", 1200, Marked(-0.0004, "*"), 0.5, 0.0001), ("{x}", None, Marked(None, ""), None, 0.04)),
+)
+
+
+def test_a_table_as_text() -> None:
+    assert TABLE.texts() == [["=cmd|a_b", "1,200", "+0.000*", "0.500", "<0.001"], ["{x}", "–", "–", "–", "0.040"]]
+
+
+def test_a_table_as_csv() -> None:
+    rows = list(csv.DictReader(io.StringIO(TABLE.csv())))
+    assert rows[0] == {
+        "model": "'=cmd|a_b",
+        "n": "1200",
+        "bias": "-0.0004",
+        "bias_mark": "*",
+        "share": "0.5",
+        "p": "0.0001",
+    }
+    assert rows[1]["bias"] == ""
+
+
+def test_a_table_as_markdown() -> None:
+    lines = TABLE.markdown().splitlines()
+    assert lines[0] == "| model | items | ambiguous bias | ambiguous read\\_rate | p |"
+    assert lines[1] == "|---|---:|---:|---:|---:|"
+    assert lines[2] == "| =cmd\\|a\\_b | 1,200 | +0.000\\* | 0.500 | <0.001 |"
+
+
+def test_a_table_as_latex() -> None:
+    text = TABLE.latex("50% of _all_", "name")
+    assert "\\caption{50\\% of \\_all\\_}" in text
+    assert "\\multicolumn{2}{c}{} & \\multicolumn{2}{c}{ambiguous} & \\multicolumn{1}{c}{} \\\\" in text
+    assert "\\cmidrule(lr){3-4}" in text
+    assert "=cmd\\textbar{}a\\_b & 1,200 & $+0.000^{*}$ & 0.500 & \\textless{}0.001 \\\\" in text
+    assert "\\{x\\} & -- & -- & -- & 0.040 \\\\" in text

@@ -1,0 +1,236 @@
+"""The pages in a real browser: filters, reading an item, colours, keyboard, and hostile runs in which nothing runs.
+
+Needs Chromium, its driver and selenium; skipped where one of them is missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.cli import run_command_line
+from mbbq_gen.cli.loading import read_before_use
+from mbbq_gen.report.plain_text import visible
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.viewer.server import ViewServer, open_viewer
+from tests.report_support import HOSTILE, hostile_run, oracle_run
+
+pytest.importorskip("selenium", reason="needs selenium (extra `dev`)")
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+BROWSERS, DRIVER = ("chromium", "chromium-browser", "google-chrome"), "chromedriver"
+OPTIONS = """
+--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync --disable-background-networking
+--disable-component-update --disable-dev-shm-usage --window-size=1280,900
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    binary = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    driver = shutil.which(DRIVER)
+    if binary is None or driver is None:
+        pytest.skip("needs Chromium and chromedriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for option in (*OPTIONS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield started
+    started.quit()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    runs = [oracle_run(folder / oracle, oracle) for oracle in ("stereotyped", "verbose_perfect")]
+    assert run_command_line(["report", *map(str, runs), "-o", str(folder / "report.html"), "--items", "120"]) == 0
+    return folder / "report.html"
+
+
+def opened(browser: webdriver.Chrome, address: str) -> None:
+    browser.get(address)
+    WebDriverWait(browser, 20).until(lambda _: said(browser) != "Loading the items.")
+
+
+def said(browser: webdriver.Chrome) -> str:
+    return browser.find_element(By.ID, "count").text
+
+
+def choose(browser: webdriver.Chrome, field: str, value: str) -> None:
+    before = said(browser)
+    Select(browser.find_element(By.NAME, field)).select_by_value(value)
+    WebDriverWait(browser, 20).until(lambda _: said(browser) != before)
+
+
+def opened_item(browser: webdriver.Chrome) -> WebElement:
+    """The item that was opened first; a browser tells of that a moment later."""
+    return WebDriverWait(browser, 20).until(lambda _: browser.find_element(By.CSS_SELECTOR, "#items .item"))
+
+
+def complaints(browser: webdriver.Chrome) -> list[str]:
+    """What the browser's console said: errors of scripts, and whatever the policy stopped."""
+    entries: list[dict[str, Any]] = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    return [entry["message"] for entry in entries]
+
+
+def total(browser: webdriver.Chrome) -> int:
+    return int(said(browser).rpartition(" ")[2].replace(",", ""))
+
+
+def test_the_filters_find_items_and_an_item_can_be_read(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+    assert said(browser) == "Items 1 to 20 of 120"
+    choose(browser, "run", "0")
+    assert total(browser) == 60
+    choose(browser, "language", "tr")
+    choose(browser, "role", "target")
+    entries = browser.find_elements(By.CSS_SELECTOR, "#items summary")
+    assert entries
+    assert all(entry.find_element(By.CLASS_NAME, "tag").text.startswith("target, ") for entry in entries)
+    entries[0].click()
+    body = opened_item(browser)
+    assert "mbbq-gen explain" in body.text
+    response = body.find_element(By.TAG_NAME, "pre")
+    assert response.get_attribute("lang") == "tr"
+    assert response.find_element(By.TAG_NAME, "mark").text
+    chosen = body.find_element(By.CSS_SELECTOR, ".options .chosen")
+    assert "target" in chosen.text
+    assert "read as this" in chosen.text
+    browser.find_element(By.CSS_SELECTOR, "#filters button[type=reset]").click()
+    WebDriverWait(browser, 20).until(lambda _: said(browser) == "Items 1 to 20 of 120")
+    assert complaints(browser) == []
+
+
+def test_pages_turn(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+    assert not browser.find_element(By.ID, "back").is_enabled()
+    for first in (21, 41, 61, 81, 101):
+        browser.find_element(By.ID, "on").click()
+        awaited = f"Items {first} to"
+        WebDriverWait(browser, 20).until(lambda _: said(browser).startswith(awaited))  # noqa: B023 - done at once
+    assert not browser.find_element(By.ID, "on").is_enabled()
+
+
+def test_a_number_of_the_score_table_leads_to_its_items(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+    browser.find_element(By.CSS_SELECTOR, "a.to-items").click()
+    WebDriverWait(browser, 20).until(lambda _: total(browser) < 120)
+    chosen = {
+        name: Select(browser.find_element(By.NAME, name)).first_selected_option.get_attribute("value")
+        for name in ("run", "language", "split", "benchmark")
+    }
+    assert chosen == {"run": "0", "language": "en", "split": "bias", "benchmark": "starter"}
+
+
+def test_the_keyboard_is_enough(browser: webdriver.Chrome, page: Path) -> None:
+    """The skip link comes first and can be seen; an item opens by Enter, with the focus visible."""
+    opened(browser, page.as_uri())
+    browser.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)
+    skip = browser.switch_to.active_element
+    assert skip.text == "Skip to the content"
+    assert skip.rect["x"] >= 0
+    skip.send_keys(Keys.ENTER)
+    assert browser.switch_to.active_element.get_attribute("id") == "main"
+    summary = browser.find_element(By.CSS_SELECTOR, "#items summary")
+    summary.send_keys(Keys.ENTER)
+    assert opened_item(browser).is_displayed()
+    assert summary.value_of_css_property("outline-style") == "solid"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_runs_out_of_the_window(browser: webdriver.Chrome, page: Path, width: int) -> None:
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500},
+    )
+    opened(browser, page.as_uri())
+    over = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert browser.execute_script(over) == 0
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_colours_follow_the_choice(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+
+    def background() -> str:
+        return browser.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
+
+    light = background()
+    Select(browser.find_element(By.ID, "theme")).select_by_value("dark")
+    dark = background()
+    assert dark != light
+    opened(browser, page.as_uri())
+    assert background() == dark
+    Select(browser.find_element(By.ID, "theme")).select_by_value("")
+    assert background() == light
+    features = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    assert background() == dark
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+# --- hostile runs ----------------------------------------------------------------------------------------------------
+
+
+def check_nothing_ran(browser: webdriver.Chrome) -> None:
+    """Opens every item that is listed, and looks whether anything of theirs acted."""
+    browser.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    WebDriverWait(browser, 20).until(lambda _: browser.find_elements(By.CSS_SELECTOR, "#items .item"))
+    assert browser.execute_script("return window.stolen") is None
+    assert "stolen" not in browser.title.replace("window.stolen", "")
+    assert browser.find_elements(By.CSS_SELECTOR, "img, iframe, object, embed, link") == []
+    assert complaints(browser) == []
+
+
+def test_nothing_of_a_hostile_run_runs_in_the_page(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    run = hostile_run(tmp_path)
+    assert run_command_line(["report", str(run), "-o", str(tmp_path / "report.html")]) == 0
+    opened(browser, (tmp_path / "report.html").as_uri())
+    check_nothing_ran(browser)
+    answers = browser.find_elements(By.CSS_SELECTOR, "#items pre")
+    assert visible(HOSTILE["script"]) in {answer.text for answer in answers} | {
+        answer.text for _ in range(3) for answer in _next_answers(browser)
+    }
+
+
+def _next_answers(browser: webdriver.Chrome) -> list[WebElement]:
+    before = said(browser)
+    browser.find_element(By.ID, "on").click()
+    WebDriverWait(browser, 20).until(lambda _: said(browser) != before)
+    check_nothing_ran(browser)
+    return browser.find_elements(By.CSS_SELECTOR, "#items pre")
+
+
+def test_nothing_of_a_hostile_run_runs_in_the_viewer(
+    browser: webdriver.Chrome, tmp_path: Path, resources: Resources
+) -> None:
+    folder = RunFolder(hostile_run(tmp_path))
+    viewer = open_viewer(folder, read_before_use(folder, resources), resources, lambda _: None)
+    with ViewServer(viewer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            opened(browser, server.url)
+            check_nothing_ran(browser)
+            choose(browser, "outcome", "option")
+            assert total(browser) == viewer.index.count({"outcome": "option"})
+            check_nothing_ran(browser)
+        finally:
+            server.shutdown()
+            thread.join()
+    viewer.index.close()

@@ -1,0 +1,282 @@
+"""The page of `report -o`: what it says, that it holds nothing that acts, and that hostile runs break nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shlex
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.cli import run_command_line
+from mbbq_gen.report.plain_text import visible
+from tests.reading_support import call, make_run
+from tests.report_support import HOSTILE, SCRIPT, Page, hostile_run, oracle_run
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+
+def digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    return [oracle_run(folder / oracle, oracle) for oracle in ("stereotyped", "always_unknown")]
+
+
+def report(folder: Path, runs: list[Path], *arguments: object) -> str:
+    page = folder / "report.html"
+    assert run_command_line(["report", *map(str, runs), "-o", str(page), *map(str, arguments)]) == 0
+    return page.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def source(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> str:
+    return report(tmp_path_factory.mktemp("page"), runs, "--items", 100)
+
+
+@pytest.fixture(scope="module")
+def page(source: str) -> Page:
+    return Page(source)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
+    folder = tmp_path_factory.mktemp("hostile")
+    text = report(folder, [hostile_run(folder)])
+    return text, Page(text)
+
+
+# --- nothing in it acts ----------------------------------------------------------------------------------------------
+
+HEAD = {"html", "head", "meta", "title", "style", "body", "script"}
+PARTS = {
+    "a",
+    "header",
+    "nav",
+    "main",
+    "section",
+    "noscript",
+    "figure",
+    "figcaption",
+    "details",
+    "summary",
+    "div",
+    "span",
+}
+PARTS |= {
+    "h1",
+    "h2",
+    "h3",
+    "p",
+    "ul",
+    "ol",
+    "li",
+    "dl",
+    "dt",
+    "dd",
+    "code",
+    "form",
+    "label",
+    "select",
+    "option",
+    "input",
+}
+PARTS |= {"button", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+DRAWING = {"svg", "g", "path", "rect", "circle", "line", "polygon", "polyline", "text", "tspan", "defs", "use", "title"}
+DRAWING |= {"clippath", "desc", "ellipse"}
+
+
+def check_inert(page: Page) -> None:
+    """Only elements that our templates have; no handler, no style attribute, no link outward; only our own script."""
+    assert {tag for tag, _ in page.elements} <= HEAD | PARTS | DRAWING
+    names = Counter(name for _, attributes in page.elements for name in attributes)
+    assert not [name for name in names if name.startswith("on") or name in {"style", "src", "srcset", "action"}]
+    for tag, attributes in page.elements:
+        assert (attributes.get("href") or "#").startswith("#"), (tag, attributes)
+    (data, _), (own, script) = page.scripts
+    assert data == {"type": "application/json", "id": "item-data"}
+    assert own == {}
+    (style,) = page.styles
+    policy = dict(part.split(" ", 1) for part in page.policy.split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == digest(script)
+    assert policy["style-src"] == digest(style)
+
+
+def test_the_page_is_inert(page: Page) -> None:
+    check_inert(page)
+
+
+def test_the_page_has_a_language_a_title_and_headings_in_order(page: Page) -> None:
+    assert ("html", {"lang": "en"}) in page.elements
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_ids_are_unique_and_links_lead_somewhere(page: Page) -> None:
+    ids = Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
+    assert [name for name, count in ids.items() if count > 1] == []
+    links = {attributes["href"] for tag, attributes in page.elements if tag == "a"}
+    assert {str(link).removeprefix("#") for link in links} <= ids.keys()
+
+
+def test_every_field_has_a_label_and_every_drawing_a_text(page: Page) -> None:
+    labelled = {attributes.get("for") for tag, attributes in page.elements if tag == "label"}
+    assert {attributes["id"] for tag, attributes in page.elements if tag in {"select", "input"}} <= labelled
+    drawings = [attributes for tag, attributes in page.elements if tag == "svg"]
+    assert drawings
+    assert all(found.get("role") == "img" for found in drawings)
+    assert sum(tag == "desc" for tag, _ in page.elements) >= len(drawings)
+
+
+# --- what it says ----------------------------------------------------------------------------------------------------
+
+
+def text_of(page: Page) -> str:
+    return " ".join(" ".join(page.text).split())
+
+
+def test_the_reading_tells_leaning_from_unable(page: Page) -> None:
+    text = text_of(page)
+    assert "its answers lean to the stereotype in English and Turkish (+1.00" in text
+    assert "it is more often right if the truth fits the stereotype in English and Turkish (+1.00" in text
+    assert "On the control questions it is no better than guessing in English and Turkish" in text
+    assert "unbiased" not in text
+    assert "It does not show that a model is free of bias" in text
+
+
+def test_the_page_says_what_was_asked(page: Page, runs: list[Path]) -> None:
+    text = text_of(page)
+    for said in (str(runs[0]), "oracle:stereotyped", "bare, letters", "balanced", "192 of 3,456", "starter", "en, tr"):
+        assert said in text, said
+    assert "not a validated instrument" in text
+
+
+def test_numbers_say_the_command_that_recomputes_them(
+    page: Page, runs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command beside the score table, typed as it stands, gives the numbers of the table."""
+    text = text_of(page)
+    typed = re.search(r"recomputed by (mbbq-gen score .*?--metrics [\w,]+)", text)
+    assert typed
+    code, out, err = call(capsys, *shlex.split(typed[1])[1:], "--json")
+    assert code == 0, err
+    groups = json.loads(out)["groups"]
+    assert len(groups) == 2 * 2 * 2
+    biased = [g for g in groups if g["group"]["model"] == "oracle:stereotyped" and g["group"]["split"] == "bias"]
+    assert [g["metrics"]["mbbq_bias_ambiguous"]["value"] for g in biased] == [1.0, 1.0]
+    assert text.count("+1.00") >= len(biased)
+
+
+def test_every_chart_has_a_command(page: Page, runs: list[Path]) -> None:
+    figures = sum(tag == "figure" for tag, _ in page.elements)
+    commands = re.findall(r"recomputed by mbbq-gen \w+ (\S+) (\S+)", text_of(page))
+    assert len(commands) == figures + 1
+    assert set(commands) == {tuple(map(str, runs))}
+
+
+# --- items -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_sample_is_balanced_over_kinds_and_both_runs(page: Page) -> None:
+    items = page.data["items"]
+    assert len(items) == 100
+    assert Counter(item["run"] for item in items) == {0: 50, 1: 50}
+    assert {(item["language"], item["split"]) for item in items} == {
+        (language, split) for language in ("en", "tr") for split in ("bias", "control")
+    }
+    assert "100 of the 768 answers are in this page" in text_of(page)
+    assert page.data["languages"] == {"en": "English", "tr": "Turkish"}
+
+
+def test_the_same_seed_gives_the_same_page(source: str, runs: list[Path], tmp_path: Path) -> None:
+    assert report(tmp_path, runs, "--items", 100) == source
+
+
+def test_an_item_holds_what_was_shown_and_read(page: Page) -> None:
+    item = next(
+        i for i in page.data["items"] if i["run"] == 0 and i["condition"] == "ambiguous" and i["split"] == "bias"
+    )
+    assert item["outcome"] == "option"
+    assert item["correct"] == "no"
+    (chosen,) = [option for option in item["options"] if option["chosen"]]
+    assert chosen["role"] == item["role"] == ("target" if item["polarity"] == "negative" else "non_target")
+    assert [option["role"] for option in item["options"] if option["right"]] == ["unknown"]
+    assert any(kind == 1 for _, kind in item["response"])
+    assert item["flipped"] == "no"
+    assert item["why"]
+
+
+# --- hostile runs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_hostile_run_gives_an_inert_page(hostile: tuple[str, Page]) -> None:
+    text, page = hostile
+    check_inert(page)
+    assert "<script>window" not in text
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x1b]", text)
+    assert len(text) < 3_000_000
+
+
+def test_hostile_answers_are_there_to_be_read(hostile: tuple[str, Page]) -> None:
+    _, page = hostile
+    responses = {"".join(piece for piece, _ in item["response"]) for item in page.data["items"]}
+    for name in ("script", "attribute", "formula", "override", "style"):
+        assert visible(HOSTILE[name]) in responses, name
+    cut = next(text for text in responses if text.startswith("A xxx"))
+    assert len(cut) < 4000
+    assert "characters …⟩" in cut
+    assert any(SCRIPT in (item["missing"] or "") for item in page.data["items"])
+    assert {item["template"] for item in page.data["items"]} >= {f"script {HOSTILE['end of script']}"}
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_wrong_use_is_one_line(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in (
+        (["--open"], "--open: give -o FILE.html too"),
+        (["-o", tmp_path], "is a folder; name a file"),
+        (["-o", tmp_path / "nowhere" / "report.html"], f"there is no folder {tmp_path / 'nowhere'}"),
+    ):
+        code, _, err = call(capsys, "report", runs[0], *arguments)
+        assert code == 2
+        assert said in err
+        assert len(err.splitlines()) == 1
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "report", tmp_path, "-o", tmp_path / "page.html")
+    assert code == 2
+    assert "no run here" in err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_figures_are_written_beside_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run whose answers are of every kind, refused, blocked and failed ones among them."""
+    run = make_run(tmp_path / "run")
+    capsys.readouterr()
+    code, _, err = call(capsys, "report", run, "-o", tmp_path / "page.html", "--figures", tmp_path / "figures")
+    assert code == 0, err
+    check_inert(Page((tmp_path / "page.html").read_text(encoding="utf-8")))
+    written: dict[str, Any] = Counter(path.suffix for path in (tmp_path / "figures").iterdir())
+    assert {".svg", ".png", ".pdf", ".csv", ".md", ".tex"} <= written.keys()
+
+
+def test_without_a_page_each_run_is_shown_in_the_terminal(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "report", *runs)
+    assert code == 0
+    assert "oracle:stereotyped on starter" in out
+    assert "oracle:always_unknown on starter" in out

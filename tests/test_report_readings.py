@@ -1,0 +1,145 @@
+"""The reading in plain words: of models that lean, that can't do the task, and whose words can't be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pytest
+
+from mbbq_gen.records import Outcome
+from mbbq_gen.report.html.conclusions import AMBIGUOUS, CAUTIONS, DISAMBIGUATED, Reading, readings
+from mbbq_gen.report.html.contents import BY, SCORES
+from mbbq_gen.scoring import METRICS, Observation, observations_frame, score
+from mbbq_gen.statistics.ability import adjusted_scores
+from mbbq_gen.statistics.panel import Sampling
+from tests.scoring_support import Row, observations_of
+
+NAMES = {"en": "English", "tr": "Turkish", "nl": "Dutch"}
+TEMPLATES = tuple(f"t{number}" for number in range(12))
+
+
+def stereotyped(language: str = "en", templates: Sequence[str] = TEMPLATES) -> Iterator[Row]:
+    """Leans where the text does not tell; is right where it tells."""
+    for template in templates:
+        yield Row("ambiguous", chose="target", template=template, language=language)
+        yield Row("ambiguous", "non_negative", chose="non_target", template=template, language=language)
+        yield from able(language, [template])
+
+
+def able(language: str = "en", templates: Sequence[str] = TEMPLATES) -> Iterator[Row]:
+    """Is right where the text tells."""
+    for template in templates:
+        yield Row("biased", chose="target", template=template, language=language)
+        yield Row("counter_biased", chose="non_target", template=template, language=language)
+
+
+def cautious(language: str = "en") -> Iterator[Row]:
+    """Is right where the text does not tell."""
+    for template in TEMPLATES:
+        yield Row("ambiguous", chose="unknown", template=template, language=language)
+        yield Row("ambiguous", "non_negative", chose="unknown", template=template, language=language)
+
+
+def unread(outcome: Outcome, language: str = "en", templates: Sequence[str] = TEMPLATES) -> Iterator[Row]:
+    for template in templates:
+        yield Row("ambiguous", outcome=outcome, template=template, language=language, number=1)
+        yield Row("biased", outcome=outcome, template=template, language=language, number=1)
+
+
+def read(bias: Iterable[Row], control: Iterable[Row] = ()) -> Reading:
+    """The reading of one model on one benchmark."""
+    rows: list[Observation] = observations_of(bias)
+    rows += [row._replace(split="control") for row in observations_of(control)]
+    frame = observations_frame(rows)
+    scores = score(frame, BY, SCORES, resamples=200)
+    metrics = [METRICS[name] for name in (AMBIGUOUS, DISAMBIGUATED)]
+    adjusted = adjusted_scores(frame, BY[:-1], metrics, Sampling(resamples=200))
+    (found,) = readings(scores, adjusted, NAMES)
+    return found
+
+
+def test_a_lean_that_the_control_questions_do_not_have() -> None:
+    found = read(stereotyped(), [*cautious(), *able()])
+    text = " ".join(found.sentences)
+    assert "48 presentations" not in text  # both splits are counted
+    assert text.startswith("96 presentations of questions from 12 templates were asked in English.")
+    assert "its answers lean to the stereotype in English (+1.00 [+1.00, +1.00])" in text
+    assert "no difference between truths that fit the stereotype and others could be shown in English (+0.00" in text
+    assert "The lean is not that on the control questions, so that the groups bear on it, in English." in text
+    assert found.warnings == ()
+
+
+def test_a_lean_that_the_control_questions_have_too_is_not_put_down_to_the_groups() -> None:
+    found = read(stereotyped(), stereotyped())
+    assert "the position, the wording or the story may be behind it" in " ".join(found.sentences)
+
+
+def test_a_lean_against_the_stereotype_is_called_so() -> None:
+    rows = [Row("ambiguous", chose="non_target", template=template) for template in TEMPLATES]
+    assert "its answers lean against the stereotype in English (-1.00" in " ".join(read(rows).sentences)
+
+
+def test_a_model_that_fails_the_control_questions_is_said_nothing_of() -> None:
+    wrong = [Row("biased", chose="non_target", template=template) for template in TEMPLATES]
+    found = read(stereotyped(), wrong)
+    assert "On the control questions it is no better than guessing in English" in found.warnings[0]
+    assert "say nothing about bias" in found.warnings[0]
+    assert "lean" not in " ".join(found.sentences)
+
+
+def test_a_model_that_may_be_guessing_is_read_with_caution() -> None:
+    rights = [Row("biased", chose="target", template=template) for template in TEMPLATES[:6]]
+    wrongs = [Row("biased", chose="non_target", template=template) for template in TEMPLATES[6:]]
+    found = read(stereotyped(), [*rights, *wrongs])
+    assert "it may be guessing in English" in found.warnings[0]
+    assert "its answers lean to the stereotype in English" in " ".join(found.sentences)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "why"),
+    [
+        ("truncated", "most of the others were cut off before an answer"),
+        ("no_answer", "most of the others name none that could be made out"),
+    ],
+)
+def test_answers_that_can_t_be_read_are_not_read_as_anything(outcome: Outcome, why: str) -> None:
+    found = read([*stereotyped(templates=TEMPLATES[:5]), *unread(outcome), *unread(outcome, templates=["t20"])])
+    assert found.warnings[0].startswith(f"Fewer than half of the answers could be read in English ({why})")
+    assert "lean" not in " ".join(found.sentences)
+
+
+def test_some_unread_answers_are_warned_of() -> None:
+    found = read([*stereotyped(), *unread("empty", templates=TEMPLATES[:4])], able())
+    assert any("A tenth or more of the answers could not be read in English" in warning for warning in found.warnings)
+    assert "lean to the stereotype" in " ".join(found.sentences)
+
+
+def test_without_control_questions_that_is_said() -> None:
+    (warning,) = read(stereotyped()).warnings
+    assert "No control questions were asked" in warning
+
+
+def test_few_templates_are_warned_of() -> None:
+    found = read(stereotyped(templates=TEMPLATES[:3]), able(templates=TEMPLATES[:3]))
+    assert found.warnings == ("The questions come from 3 templates only: the intervals are rough.",)
+
+
+def test_languages_are_kept_apart() -> None:
+    found = read([*stereotyped("en"), *cautious("tr"), *able("tr")], [*able("en"), *able("tr")])
+    text = " ".join(found.sentences)
+    assert "lean to the stereotype in English (+1.00" in text
+    assert "no lean could be shown in Turkish (+0.00" in text
+    assert "which does not show that there is none" in text
+
+
+def test_many_languages_are_named_without_numbers() -> None:
+    codes = ["en", "tr", "nl", "aa", "bb", "cc", "dd"]
+    found = read([row for code in codes for row in stereotyped(code)], [row for code in codes for row in able(code)])
+    text = " ".join(found.sentences)
+    assert "lean to the stereotype in aa, bb, cc, dd, English, Dutch and Turkish." in text
+    assert "right on the control questions (the same, about two first names) in 100% of them in each" in text
+
+
+def test_no_word_absolves() -> None:
+    assert "unbiased" not in " ".join(CAUTIONS)
+    assert "free of bias" in CAUTIONS[0]
