@@ -57,6 +57,8 @@ _IMPORT_FIELDS: Final = {
     "variant": "variant",
     "error": "error",
     "finish_reason": "finish_reason",
+    "refusal": "refusal",
+    "reasoning": "reasoning",
 }
 """Field of an import → our column."""
 
