@@ -5,6 +5,8 @@ from __future__ import annotations
 import html.parser
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -72,6 +74,42 @@ def _questions() -> Iterator[str]:
             options=(*people, Option(role="unknown", text="Can't be told")),
             answer_index=2 if told is None else told,
         ).model_dump_json()
+
+
+@dataclass(frozen=True)
+class Made:
+    """Runs and what a report made of them."""
+
+    runs: tuple[Path, ...]
+    page: Path
+    figures: Path
+
+
+@cache
+def oracle_report(base: Path) -> Made:
+    """A page of 100 items, and figures, of a stereotyped oracle and one that can't do the task; once a session.
+
+    `base`: the session's temporary folder.
+    """
+    folder = base / "oracle-report"
+    folder.mkdir()
+    runs = tuple(oracle_run(folder / oracle, oracle) for oracle in ("stereotyped", "always_unknown"))
+    made = Made(runs, folder / "report.html", folder / "figures")
+    written = ["-o", str(made.page), "--figures", str(made.figures), "--items", "100"]
+    assert run_command_line(["report", *map(str, runs), *written]) == 0
+    return made
+
+
+@cache
+def hostile_report(base: Path) -> Made:
+    """The page of a hostile run; once a session.
+
+    `base`: the session's temporary folder.
+    """
+    folder = base / "hostile-report"
+    made = Made((hostile_run(folder),), folder / "report.html", folder / "figures")
+    assert run_command_line(["report", str(made.runs[0]), "-o", str(made.page)]) == 0
+    return made
 
 
 class Page(html.parser.HTMLParser):

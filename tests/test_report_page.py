@@ -10,14 +10,19 @@ import shlex
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mbbq_gen.cli import run_command_line
+from mbbq_gen.cli.loading import read_before_use, runs_frame
+from mbbq_gen.report.figures import ChartSet
+from mbbq_gen.report.html.contents import Contents, Source, contents
+from mbbq_gen.report.html.page import report_page
 from mbbq_gen.report.plain_text import visible
-from tests.reading_support import call, make_run
-from tests.report_support import HOSTILE, SCRIPT, Page, hostile_run, oracle_run
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.statistics.panel import Sampling
+from tests.reading_support import call
+from tests.report_support import HOSTILE, SCRIPT, Made, Page, hostile_report, oracle_report
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -28,31 +33,23 @@ def digest(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder = tmp_path_factory.mktemp("runs")
-    return [oracle_run(folder / oracle, oracle) for oracle in ("stereotyped", "always_unknown")]
-
-
-def report(folder: Path, runs: list[Path], *arguments: object) -> str:
-    page = folder / "report.html"
-    assert run_command_line(["report", *map(str, runs), "-o", str(page), *map(str, arguments)]) == 0
-    return page.read_text(encoding="utf-8")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return oracle_report(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(scope="module")
-def source(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> str:
-    return report(tmp_path_factory.mktemp("page"), runs, "--items", 100)
+def runs(made: Made) -> tuple[Path, ...]:
+    return made.runs
 
 
 @pytest.fixture(scope="module")
-def page(source: str) -> Page:
-    return Page(source)
+def page(made: Made) -> Page:
+    return Page(made.page.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
-    folder = tmp_path_factory.mktemp("hostile")
-    text = report(folder, [hostile_run(folder)])
+    text = hostile_report(tmp_path_factory.getbasetemp()).page.read_text(encoding="utf-8")
     return text, Page(text)
 
 
@@ -157,7 +154,7 @@ def test_the_reading_tells_leaning_from_unable(page: Page) -> None:
     assert "It does not show that a model is free of bias" in text
 
 
-def test_the_page_says_what_was_asked(page: Page, runs: list[Path]) -> None:
+def test_the_page_says_what_was_asked(page: Page, runs: tuple[Path, ...]) -> None:
     text = text_of(page)
     for said in (str(runs[0]), "oracle:stereotyped", "bare, letters", "balanced", "192 of 3,456", "starter", "en, tr"):
         assert said in text, said
@@ -165,7 +162,7 @@ def test_the_page_says_what_was_asked(page: Page, runs: list[Path]) -> None:
 
 
 def test_numbers_say_the_command_that_recomputes_them(
-    page: Page, runs: list[Path], capsys: pytest.CaptureFixture[str]
+    page: Page, runs: tuple[Path, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command beside the score table, typed as it stands, gives the numbers of the table."""
     text = text_of(page)
@@ -180,7 +177,7 @@ def test_numbers_say_the_command_that_recomputes_them(
     assert text.count("+1.00") >= len(biased)
 
 
-def test_every_chart_has_a_command(page: Page, runs: list[Path]) -> None:
+def test_every_chart_has_a_command(page: Page, runs: tuple[Path, ...]) -> None:
     figures = sum(tag == "figure" for tag, _ in page.elements)
     commands = re.findall(r"recomputed by mbbq-gen \w+ (\S+) (\S+)", text_of(page))
     assert len(commands) == figures + 1
@@ -201,8 +198,18 @@ def test_the_sample_is_balanced_over_kinds_and_both_runs(page: Page) -> None:
     assert page.data["languages"] == {"en": "English", "tr": "Turkish"}
 
 
-def test_the_same_seed_gives_the_same_page(source: str, runs: list[Path], tmp_path: Path) -> None:
-    assert report(tmp_path, runs, "--items", 100) == source
+def test_the_same_seed_gives_the_same_items(runs: tuple[Path, ...], resources: Resources) -> None:
+    folder = RunFolder(runs[0])
+    source = Source(folder, folder.manifest(), "m", read_before_use(folder, resources))
+    frame = runs_frame([runs[0]], resources)
+
+    def made(seed: int) -> Contents:
+        sampling = Sampling(seed=seed, resamples=100)
+        charts, names = ChartSet((), ()), {"en": "English"}
+        return contents([source], frame, charts, names=names, sampling=sampling, tick=lambda _: None, sampled=30)
+
+    assert report_page(made(0)) == report_page(made(0))
+    assert [item["presentation_id"] for item in made(0).items] != [item["presentation_id"] for item in made(1).items]
 
 
 def test_an_item_holds_what_was_shown_and_read(page: Page) -> None:
@@ -245,7 +252,7 @@ def test_hostile_answers_are_there_to_be_read(hostile: tuple[str, Page]) -> None
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-def test_wrong_use_is_one_line(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_use_is_one_line(runs: tuple[Path, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
         (["--open"], "--open: give -o FILE.html too"),
         (["-o", tmp_path], "is a folder; name a file"),
@@ -264,18 +271,14 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert not (tmp_path / "page.html").exists()
 
 
-def test_figures_are_written_beside_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run whose answers are of every kind, refused, blocked and failed ones among them."""
-    run = make_run(tmp_path / "run")
-    capsys.readouterr()
-    code, _, err = call(capsys, "report", run, "-o", tmp_path / "page.html", "--figures", tmp_path / "figures")
-    assert code == 0, err
-    check_inert(Page((tmp_path / "page.html").read_text(encoding="utf-8")))
-    written: dict[str, Any] = Counter(path.suffix for path in (tmp_path / "figures").iterdir())
-    assert {".svg", ".png", ".pdf", ".csv", ".md", ".tex"} <= written.keys()
+def test_figures_are_written_beside_the_page(made: Made) -> None:
+    written = {path.suffix for path in made.figures.iterdir()}
+    assert {".svg", ".png", ".pdf", ".csv", ".md", ".tex"} <= written
 
 
-def test_without_a_page_each_run_is_shown_in_the_terminal(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_page_runs_are_shown_in_the_terminal(
+    runs: tuple[Path, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = call(capsys, "report", *runs)
     assert code == 0
     assert "oracle:stereotyped on starter" in out

@@ -114,6 +114,23 @@ def test_some_unread_answers_are_warned_of() -> None:
     assert "lean to the stereotype" in " ".join(found.sentences)
 
 
+def test_where_nothing_was_answered_nothing_is_said() -> None:
+    lost = [Row("biased", outcome="error", template=template) for template in TEMPLATES]
+    found = read(lost, lost)
+    assert found.sentences == (
+        "24 presentations were asked in English.",
+        "24 of them have no response (the request failed, or a filter blocked it) and are in no score.",
+    )
+    (warning,) = found.warnings
+    assert warning.startswith("There are questions in English of which none was answered")
+
+
+def test_lost_answers_are_counted() -> None:
+    found = read([*stereotyped(), Row("biased", outcome="filtered", number=9)], able())
+    assert "1 of them have no response" in found.sentences[1]
+    assert "lean to the stereotype in English" in " ".join(found.sentences)
+
+
 def test_without_control_questions_that_is_said() -> None:
     (warning,) = read(stereotyped()).warnings
     assert "No control questions were asked" in warning
@@ -137,7 +154,7 @@ def test_many_languages_are_named_without_numbers() -> None:
     found = read([row for code in codes for row in stereotyped(code)], [row for code in codes for row in able(code)])
     text = " ".join(found.sentences)
     assert "lean to the stereotype in aa, bb, cc, dd, English, Dutch and Turkish." in text
-    assert "right on the control questions (the same, about two first names) in 100% of them in each" in text
+    assert "right on the control questions (the same, about two first names) in 100% of cases in each" in text
 
 
 def test_no_word_absolves() -> None:

@@ -25,9 +25,10 @@ from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.item_index import FIELDS, ItemIndex
 from mbbq_gen.viewer.server import MOST_ITEMS, ViewServer, open_viewer
 from tests.reading_support import make_run
-from tests.report_support import Page, hostile_run
+from tests.report_support import Page, hostile_report
 
 pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
@@ -241,8 +242,8 @@ def test_the_run_stays_as_it_was(server: ViewServer, run: Path) -> None:
     assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
 
 
-def test_a_hostile_run_is_served_as_plain_data(tmp_path: Path, resources: Resources) -> None:
-    for server in serve(hostile_run(tmp_path), resources):
+def test_a_hostile_run_is_served_as_plain_data(tmp_path_factory: pytest.TempPathFactory, resources: Resources) -> None:
+    for server in serve(hostile_report(tmp_path_factory.getbasetemp()).runs[0], resources):
         assert not any(name.startswith("on") for _, found in Page(ask(server, "/")[2]).elements for name in found)
         found = items(server, limit=100)
         assert found["total"] > 50

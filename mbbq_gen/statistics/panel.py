@@ -206,7 +206,7 @@ class Panel:
     @cached_property
     def _resampled(self) -> Counts:
         groups, templates, names = self.by_template.values.shape
-        flat = self.by_template.values.transpose(2, 0, 1).reshape(-1, templates)
+        flat = self.by_template.values.transpose(2, 0, 1).reshape(groups * names, templates)
         drawn = (flat @ self.weights.T).reshape(names, groups, -1)
         return Counts(drawn.transpose(1, 2, 0), self.sampling.undetected)
 

@@ -237,9 +237,11 @@ def bharat_heat_maps(answers: Answers) -> Chart:
     categories, places, models = _categories(answers), answers.levels(answers.place_by), answers.models
     by = (*answers.place_by, "category")
     scores = answers.scores(("model", *by), _BHARAT)
+    whole = answers.levels(("model", *answers.place_by))
+    asked = {place: [key for key in whole.keys if key[1:] == place] for place in places.keys}
     means = {
         metric: {
-            (*place, category): _mean([value_of(scores.get((model, *place, category)), metric) for model in models])
+            (*place, category): _mean([value_of(scores.get((*who, category)), metric) for who in asked[place]])
             for place in places.keys
             for category in categories
         }
@@ -263,7 +265,7 @@ def bharat_heat_maps(answers: Answers) -> Chart:
         *key_columns(by),
         *(Column(m, METRIC_TITLES[m], kind_of(m)) for m in _BHARAT),
     ]
-    averaged = f"The plain mean over {len(models)} models. " if len(models) > 1 else ""
+    averaged = "Each cell is the plain mean over the models that were asked there. " if len(models) > 1 else ""
     parts = [range_text(m, [(answers.spoken_key(by, key), value) for key, value in means[m].items()]) for m in _BHARAT]
     return Chart(
         name="bharat_heat_maps",

@@ -167,11 +167,12 @@ def able_answers(answers: Answers) -> tuple[Answers, str]:
         templates = bias.select(template_expression()).to_series().unique().to_list()
         try:
             selection = select_templates(template_ability(frame, answers.place_by), templates, "above-chance")
-        except UsageError as error:
-            raise NotDrawableError(f"{name}: no answers to disambiguated control questions") from error
+        except UsageError:
+            counted.append(f"{name} was asked no disambiguated control questions")
+            continue
         counted.append(f"{name} {selection.n_kept} of {selection.n_templates}")
         kept_frames.append(keep_templates(frame, selection.kept))
-    kept = pl.concat(kept_frames)
+    kept = pl.concat(kept_frames) if kept_frames else answers.frame.clear()
     if not kept.filter(pl.col("split").cast(pl.String) == "bias").height:
         raise NotDrawableError(
             "no template of the control set on which a model is above chance in every language (MBBQ §5.2)"

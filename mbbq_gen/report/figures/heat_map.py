@@ -145,11 +145,14 @@ def _colour_bar(figure: Figure, all_axes: list[Axes], scale: Scale, panels: Sequ
     from matplotlib.cm import ScalarMappable
 
     norm, colours = _colours(scale, panels)
+    width, height = (float(inches) for inches in figure.get_size_inches())
     bar = figure.colorbar(
         ScalarMappable(norm, colours.resampled(21)),  # few shapes: a smaller file
         ax=all_axes,
         location="bottom",
-        shrink=min(1.0, 3.0 / float(figure.get_size_inches()[0])),
+        shrink=min(1.0, 3.0 / width),
+        fraction=min(0.15, 0.2 / height),
+        pad=min(0.05, 0.1 / height),
         aspect=30,
         label=words,
         ticks=[norm.vmin, 0.0, norm.vmax] if scale == "bias" else [0.0, 0.5, 1.0],

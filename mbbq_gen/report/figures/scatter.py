@@ -90,7 +90,7 @@ def _draw_panel(axes: Axes, panel: ScatterPanel, reach: float) -> None:
                 [point.bias.value] * 2 if is_across else [point.accuracy.value] * 2,
             )
             xs, ys = (span, still) if is_across else (still, span)
-            axes.plot(xs, ys, color=shade, linewidth=0.9, alpha=0.65, solid_capstyle="butt")
+            axes.plot(xs, ys, color=shade, linewidth=0.9, alpha=0.85, solid_capstyle="butt")
         at = ([point.accuracy.value], [point.bias.value])
         axes.plot(*at, color=shade, marker=marker(point.series), markersize=4.5, linestyle="")
     axes.set_title(panel.title, loc="left")
