@@ -27,7 +27,7 @@ from mbbq_gen.runs.plan import git_revision, pack_digests
 from mbbq_gen.runs.store import RunStore
 from mbbq_gen.seeding import stable_digest
 
-_BATCH = 500
+_BATCH = 2000
 _MOST_EXAMPLES = 3
 _UNKNOWN_MODEL = "unknown"
 _IMPORTING = "importing"

@@ -7,7 +7,7 @@ answered is lost, and nothing that a batch may still answer is handed over again
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from mbbq_gen.providers.remote.faults import PassingError
 from mbbq_gen.records import Request, Response
 from mbbq_gen.runs.batch_files import Line, Part, clear_files, file_of, lines_of, parts
 from mbbq_gen.runs.batch_ledger import BatchLedger, BatchRecord, StoredBatch
+from mbbq_gen.runs.batch_results import one_line, result_groups
 from mbbq_gen.runs.cache import SharedCache
 from mbbq_gen.runs.purse import Purse
 from mbbq_gen.runs.store import RunStore
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 MOST_TRIES: Final = 3
 """Batches that may come back without an answer to a request before that is recorded as a failure."""
-_COMMITTED: Final = 500
-"""Answers that are stored together."""
 _LOOKS: Final = 2
 """How often a batch is looked for before it counts as lost: a service's list may lag behind."""
 _HANDOVERS: Final = 3
@@ -88,7 +87,7 @@ class Batching:
         for look in range(_LOOKS):
             if look:
                 await asyncio.sleep(self.pause)
-            with _one_line(self.provider):
+            with one_line(self.provider):
                 service_id = await self.service.find(_mark(batch), self.ledger.known_ids())
             if service_id is not None:
                 return self.ledger.update(batch, "sent", service_id, sent_at=_stamp())
@@ -100,7 +99,7 @@ class Batching:
         for batch in self.ledger.open_batches():
             if batch.service_id is None:
                 continue
-            with _one_line(self.provider):
+            with one_line(self.provider):
                 status = await self.service.status(batch.service_id)
             now = self.ledger.update(batch, service_state=status.state, done=status.done, failed=status.failed)
             found.append((now, status))
@@ -112,7 +111,7 @@ class Batching:
         batches = self.ledger.open_batches()
         for batch in batches:
             assert batch.service_id is not None  # recovered batches have one
-            with _one_line(self.provider):
+            with one_line(self.provider):
                 await self.service.cancel(batch.service_id)
             self.ledger.update(batch, cancelled=True)
         return len(batches)
@@ -183,7 +182,7 @@ class Batching:
         """Stores the results of one batch."""
         ours, earlier = self.ledger.requests(batch), self.ledger.tried()
         answered, strange, missing = 0, 0, set(ours)
-        async with aclosing(self._groups(status)) as groups:
+        async with aclosing(result_groups(self.service, self.provider, status, self.pause)) as groups:
             async for group in groups:
                 known = [answer for answer in group if answer.request_key in ours]
                 strange += len(group) - len(known)
@@ -213,18 +212,6 @@ class Batching:
         if self.cache is not None:
             self.cache.keep(stamped)
         self.on_stored(len(responses))
-
-    async def _groups(self, status: BatchStatus) -> AsyncGenerator[list[BatchAnswer], None]:
-        """The results of a batch, some hundreds at a time."""
-        group: list[BatchAnswer] = []
-        with _one_line(self.provider):
-            async with aclosing(self.service.results(status)) as answers:
-                async for answer in answers:
-                    group.append(answer)
-                    if len(group) == _COMMITTED:
-                        yield group
-                        group = []
-        yield group
 
     def _read(self, answer: BatchAnswer, status: BatchStatus, earlier: dict[str, int]) -> Response | None:
         """What came of one request; None where it is to go into another batch."""
@@ -391,12 +378,3 @@ class Batching:
 
 def _mark(batch: StoredBatch) -> BatchMark:
     return BatchMark(batch.name, batch.record.requests, datetime.fromisoformat(batch.record.planned_at))
-
-
-@contextmanager
-def _one_line(provider: RemoteProvider) -> Iterator[None]:
-    """Turns a failure that may pass into one line."""
-    try:
-        yield
-    except PassingError as fault:
-        raise ProviderError(f"{provider.name}: {fault}; nothing is lost, try again later") from fault
