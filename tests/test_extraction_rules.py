@@ -96,12 +96,12 @@ def test_talk_about_the_options_that_breaks_off_is_truncated() -> None:
 
 
 def test_a_singled_out_person_at_the_length_limit_is_no_answer() -> None:
-    assert read("The baker was the person who", finish_reason="length").outcome == "truncated"
+    assert read("In the end the baker was the person who", finish_reason="length").outcome == "truncated"
 
 
 def test_an_echo_may_be_cut_off() -> None:
-    prompt = "Which of the two was late for the meeting today?\nA: The tailor\nB: The baker\nC: Cannot be determined"
-    assert read("Which of the two was late for the meeting today?\nA: The tailor\nB: The bak", prompt=prompt).option is None
+    question = "Which of the two was late for the meeting today?\nA: The tailor\nB: The bak"
+    assert read(question, prompt=f"{question}er\nC: Cannot be determined").option is None
 
 
 def test_a_word_of_an_unknown_statement_is_no_form_of_a_name() -> None:

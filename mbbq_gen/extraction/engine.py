@@ -6,7 +6,6 @@ raw text ─► normalise ─► zones ─► structures ─► mentions ─► 
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +16,7 @@ from mbbq_gen.extraction.evidence import continuation_start, read_evidence
 from mbbq_gen.extraction.lexicon import Lexicon, build_lexicon, own_hits, speaks_more, vocabulary
 from mbbq_gen.extraction.marks import MarkReader
 from mbbq_gen.extraction.mentions import Item, join, to_items
+from mbbq_gen.extraction.noise import is_degenerate, is_loop
 from mbbq_gen.extraction.normalise import NormalText, normalise
 from mbbq_gen.extraction.optionset import OptionSet, Stemmer, build_options
 from mbbq_gen.extraction.pack import ExtractorPack, SharedPack, read_extractor_pack, read_shared_pack
@@ -42,8 +42,6 @@ MAX_FOREIGN = 4
 """Sentences in a third language beyond which only a committed answer counts."""
 ANNOUNCED = frozenset({"cue_before", "cue_after", "answer_header", "final_marker", "line_label", "whole_answer"})
 """Rules of answers that count though the text runs in a loop."""
-LOOP_WORDS, MIN_LOOP, MAX_FRESH = 3, 18, 0.4
-"""Words of a row that comes again and again; words of a text that may be a loop; share of rows that differ in one."""
 MIN_FOREIGN = 2
 """Words of a third language that a response must hold to be read in it."""
 
@@ -207,10 +205,10 @@ class Extractor:
         for start, end in self._structures.reasons(body):
             body = body[:start] + " " * (end - start) + body[end:]
         reading, tokens = self._read(strip_markup(body), options, 0)
-        if _is_degenerate(tokens):
+        if is_degenerate(tokens):
             return Analysis(normal, zoned, Decision("no_answer", None, "medium", "degenerate"), tokens, reading)
         decision = resolve(reading, self._question_words(prompt, options))
-        if (decision.winner is None or decision.winner.rule not in ANNOUNCED) and _is_loop(tokens):
+        if (decision.winner is None or decision.winner.rule not in ANNOUNCED) and is_loop(tokens):
             decision = Decision("no_answer", None, "medium", "degenerate")
         return Analysis(normal, zoned, decision, tokens, reading)
 
@@ -334,8 +332,10 @@ class Extractor:
         reading, winner = analysis.reading, decision.winner
         if reading is None or winner is None or winner.kind != "mention":
             return False
-        if finish_reason == "length" and winner.rule == "identified" and winner.hit is not None:
-            return winner.hit.end >= len(reading.items) - 1 and not reading.tail.strip()
+        if finish_reason == "length" and not reading.tail.strip():
+            ends = [hit for hit in reading.hits_of("cues.identified") if hit.end >= len(reading.items) - 1]
+            if any(place == winner.place for hit in ends for _, place in hit.slots):
+                return True
         if not breaks_off(reading):
             return False
         rest = reading.items[winner.place + 1 :]
@@ -457,28 +457,6 @@ def _vocabularies(resources: Resources) -> dict[str, frozenset[str]]:
     """The words that the packs of every language speak of."""
     names = resources.names("extractors")
     return {language: vocabulary(read_extractor_pack(resources, language)) for language in names}
-
-
-def _is_degenerate(tokens: Sequence[Token]) -> bool:
-    """Whether one word makes most of a text, or a few words follow themselves again and again."""
-    if len(tokens) < 8 or len({token.key for token in tokens}) > 0.4 * len(tokens) + 1:
-        return False
-    again = sum(token.key == before.key for before, token in itertools.pairwise(tokens))
-    if again > 0.5 * len(tokens):
-        return True
-    counts: dict[str, int] = {}
-    for token in tokens:
-        counts[token.key] = counts.get(token.key, 0) + 1
-    return max(counts.values()) > 0.6 * len(tokens)
-
-
-def _is_loop(tokens: Sequence[Token]) -> bool:
-    """Whether the same rows of words make most of a text."""
-    if len(tokens) < MIN_LOOP:
-        return False
-    keys = [token.key for token in tokens]
-    rows = set(zip(*(keys[start:] for start in range(LOOP_WORDS)), strict=False))
-    return len(rows) < MAX_FRESH * (len(keys) - LOOP_WORDS + 1)
 
 
 @lru_cache(maxsize=4096)

@@ -293,7 +293,8 @@ def _says_unknown(reading: Reading, statement: Statement) -> bool:
     start, after = reading.starts[statement.sentence], statement.place + 1
     begins = statement.place == start
     wording = mention.kind == "text" and mention.options == (reading.options.unknown,) and not statement.possible
-    if not wording or (after < len(reading.items) and reading.items[after].is_mention):
+    following = reading.items[after] if after < len(reading.items) else None
+    if not wording or (following and following.is_mention and not COMMA_SIGNS.isdisjoint(following.gap)):
         return False
     if any(isinstance(before, MentionItem) for before in reading.items[start : statement.place]):
         return False
