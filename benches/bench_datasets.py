@@ -73,7 +73,7 @@ def main() -> None:
     if len(sys.argv) == 4:
         measure(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
         return
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     root = Path(sys.argv[1])
     with in_eight_languages(root / "bharatbbq") as bharatbbq:

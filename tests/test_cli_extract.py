@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mbbq_gen.extraction.engine import ENGINE_VERSION
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
@@ -79,7 +80,7 @@ def test_what_changed_is_counted_from_the_stored_readings(capsys: pytest.Capture
     rows = db.execute(
         "SELECT e.outcome, s.outcome, json_extract(e.record, '$.option'), json_extract(s.record, '$.option')"
         " FROM extractions e JOIN extractions s USING (presentation_id)"
-        " WHERE e.extractor LIKE '1+%' AND s.extractor = 'strict-letter+1'"
+        f" WHERE e.extractor LIKE '{ENGINE_VERSION}+%' AND s.extractor = 'strict-letter+1'"
     ).fetchall()
     db.close()
     assert found["changed"] == sum(one != other or was != now for one, other, was, now in rows) > 0

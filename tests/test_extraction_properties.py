@@ -71,6 +71,7 @@ def test_permuting_options_with_their_labels_permutes_the_result(case: Case, ord
     if case.family in {
         "ordinal_reference",
         "echo_only",
+        "continuation",
         "restate_choose",
         "echo_prompt",
         "elimination",

@@ -116,6 +116,7 @@ _JOINTS = frozenset({"'", "’", "‘", "`", "-", "‑", "", "-’"})
 _LIST_SIGNS = frozenset(".):：）、]|,-–—=．。")
 _GLUE = frozenset("&+#@%/\\^")
 _EMPHASIS = "*_`~ "
+_HANGUL = regex.compile(r"\p{Hangul}")
 _ENUMERATION_GAP = regex.compile(r"^\s*[.)\]:：．）、,-]")
 
 
@@ -215,11 +216,13 @@ class MentionFinder:
         """Option (None: not on offer), whether written as shown, and whether the language may mean it as a word."""
         key, text = token.key, token.text
         index = options.labels.get(key)
-        if index is not None and len(text) == 1 and not text.isascii() and text.casefold() != options.core[index]:
+        foreign = index is not None and len(text) == 1 and not text.isascii() and not text.isdecimal()
+        if index is not None and foreign and text.casefold() != options.core[index]:
             return None
         if index is not None:
             shown = options.label_words[index]
-            exact = text in options.shown or (text.isupper() and len(text) == 1) or options.long_labels
+            exact = text in options.shown or text.isdecimal() or (text.isupper() and len(text) == 1)
+            exact = exact or options.long_labels
             word = (options.digits or key in self._words.stray or not text.isascii()) and not options.long_labels
             return index, exact, word or (text not in options.shown and shown == key and not text.isupper())
         if text in options.outside:
@@ -333,7 +336,7 @@ class MentionFinder:
                 continue
             near = options.near.get(token.key[0]) or options.near.get(f"_{token.key[1:3]}")
             if near and len(token.key) > 3 and token.key not in options.stop:
-                fuzzy = fuzzy_option(token.key, near, self._rules)
+                fuzzy = fuzzy_option(token.key, near, self._rules, options.endings)
                 if fuzzy is not None:
                     hits.setdefault(fuzzy[0], []).append((place, fuzzy[1], fuzzy[2]))
         found = [
@@ -426,6 +429,8 @@ def _is_glued(
             return bool(gap_after) and gap_after[0] in "+#%&@°"
         if gap in {"'", "’", "‘", "-", "‑"} or (gap == "" and tokens[place - 1].text[-1:].isascii()):
             return True
+        if gap == "" and _HANGUL.match(token.text) and _HANGUL.match(tokens[place - 1].text):
+            return True
         if gap and not _GLUE.isdisjoint(gap) and not gap.strip(_EMPHASIS + "#/ \n").startswith("(") and "\n" not in gap:
             return not ("/" in gap and tokens[place - 1].key in options.labels) and "#" not in gap
         if gap == "." and len(tokens[place - 1].text) == 1:
@@ -476,6 +481,8 @@ def _clusters(
             if held and not _repeats(group, entry, option):
                 group.append(entry)
                 continue
+        if group and index in options.denying:
+            group = _without_lone_denials(group, option, options.denying[index])
         if group:
             mention = _mention_of(tokens, options, index, group)
             if mention is not None:
@@ -500,6 +507,22 @@ def _share_of_repeats(group: list[tuple[int, str, Match]], option: OptionText) -
     """How much of the characters that the option's text repeats stands in a cluster."""
     needed = sum(option.repeated.values())
     return sum(min(count, sum(word == w for _, w, _ in group)) for word, count in option.repeated.items()) / needed
+
+
+def _without_lone_denials(
+    group: list[tuple[int, str, Match]], option: OptionText, denying: frozenset[str]
+) -> list[tuple[int, str, Match]]:
+    """A cluster without words such as "not" that don't stand beside the telling word they have in the option's text."""
+    words = option.tokens
+    found = {(place, word) for place, word, _ in group}
+    kept = []
+    for entry in group:
+        place, word, _ = entry
+        here = words.index(word)
+        beside = [(place + step, words[here + step]) for step in (-1, 1) if 0 <= here + step < len(words)]
+        if word not in denying or any(one in found and one[1] in option.content for one in beside):
+            kept.append(entry)
+    return kept
 
 
 def _mention_of(
@@ -531,7 +554,7 @@ def _mention_of(
     start, end = _widen(tokens, start, end, option.tokens, group)
     if coverage == 1:
         return Mention((index,), "text", start, end, "strong", worst)
-    known = telling & options.distinctive[index]
+    known = telling & (options.distinctive[index] | options.denying.get(index, frozenset()))
     need = 0.5 if len(option.content) > 3 and not (option.per_character and len(known) > 1) else 0.33
     if not known or coverage < need or (option.per_character and end - start < 2):
         return None

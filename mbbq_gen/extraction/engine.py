@@ -18,7 +18,7 @@ from mbbq_gen.extraction.marks import MarkReader
 from mbbq_gen.extraction.mentions import Item, join, to_items
 from mbbq_gen.extraction.noise import is_degenerate, is_loop
 from mbbq_gen.extraction.normalise import NormalText, normalise
-from mbbq_gen.extraction.optionset import OptionSet, Stemmer, build_options
+from mbbq_gen.extraction.optionset import OptionSet, Stemmer, build_options, join_abbreviations
 from mbbq_gen.extraction.pack import ExtractorPack, SharedPack, read_extractor_pack, read_shared_pack
 from mbbq_gen.extraction.patterns import Automaton, Hit
 from mbbq_gen.extraction.reading import COMMITTED, LEANING, SINGLE, Reading, breaks_off, is_cut
@@ -188,7 +188,7 @@ class Extractor:
             if len(self._option_sets) >= MAX_CACHED:
                 self._option_sets.clear()
             home = self._sides[0].lexicon
-            known = build_options(options, labels, unknown, self._stemmer, home.articles, home.stop)
+            known = build_options(options, labels, unknown, self._stemmer, home.articles, home.stop, home.negations)
             self._option_sets[key] = known
         return known
 
@@ -216,6 +216,7 @@ class Extractor:
         """Mentions, hits and evidence of a text; `offset` is where it begins in the mended response."""
         tokens = tokenise(body)
         side = self._side(tokens)
+        join_abbreviations(tokens, options, self._stemmer)
         tail = body[tokens[-1].end :] if tokens else body
         forms = [self._stemmer.forms(token.key) for token in tokens]
         texts = side.finder.texts(tokens, options, forms)

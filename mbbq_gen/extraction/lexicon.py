@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import regex
+
 from mbbq_gen.extraction.candidates import LabelWords
 from mbbq_gen.extraction.clitics import Clitics
 from mbbq_gen.extraction.mentions import Item, JoinWords
@@ -19,6 +21,8 @@ from mbbq_gen.extraction.patterns import Hit, word_rows
 from mbbq_gen.extraction.reading import Words
 from mbbq_gen.extraction.tokens import COMMA, Token, tokenise
 
+_REJOINDER = regex.compile(r"\{x\}.* , (?:\(([^()]*)\)\??|([^\s(){},]+))(?: (?:\([^()]*\)\??|[^\s(){},]+))* \{y\}")
+"""The words between the comma and the second mention of a contrast; the first of them are of interest."""
 MAX_ROWS = 50
 """Word rows of one contrast that are looked at."""
 
@@ -52,6 +56,8 @@ class Lexicon:
     own: frozenset[str]
     """Every word that the stronger pack speaks of."""
     clitics: Clitics
+    negations: frozenset[str]
+    """The stronger pack's words such as "not"."""
 
 
 def build_lexicon(packs: Sequence[ExtractorPack]) -> Lexicon:
@@ -93,6 +99,8 @@ def build_lexicon(packs: Sequence[ExtractorPack]) -> Lexicon:
             copulas=copulas,
             filling=(articles | stop | option_words | places) - {word for word in copulas if word.isascii()},
             dangling=articles | coordinators,
+            rejoinders=lists.keys(_rejoinders) - articles - stop - copulas - option_words,
+            known=known,
         ),
         articles=articles,
         stop=stop,
@@ -104,8 +112,21 @@ def build_lexicon(packs: Sequence[ExtractorPack]) -> Lexicon:
         ),
         known=known,
         own=own,
+        negations=_negations(home) - articles - stop - copulas - option_words,
         clitics=Clitics((word for pack in packs for word in pack.script.clitics), known),
     )
+
+
+def _negations(pack: ExtractorPack) -> frozenset[str]:
+    """The words that denials, contrasts and statements that it can't be told have in common: "not", "no"."""
+    return word_keys(pack.relations.negated) & word_keys(pack.relations.contrast) & word_keys(pack.unknown.statement)
+
+
+def _rejoinders(pack: ExtractorPack) -> list[str]:
+    """The first words behind the comma of a contrast."""
+    found = (match for phrase in pack.relations.contrast for match in _REJOINDER.finditer(phrase))
+    ways = (match.group(1) or match.group(2) for match in found)
+    return [way.split()[0].strip("=*") for words in ways for way in words.split("|") if way.strip()]
 
 
 def _first_words(pack: ExtractorPack) -> frozenset[str]:

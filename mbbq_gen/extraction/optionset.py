@@ -3,6 +3,7 @@ inflection."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,7 +14,7 @@ import regex
 from mbbq_gen.extraction.clitics import Clitics
 from mbbq_gen.extraction.normalise import LOOK_ALIKES, loose_key, normalise
 from mbbq_gen.extraction.pack import ExtractorPack, TextRules
-from mbbq_gen.extraction.tokens import tokenise
+from mbbq_gen.extraction.tokens import NO_BREAK, SENTENCE, Token, tokenise
 
 Match = Literal["exact", "inflected", "partial", "fuzzy"]
 
@@ -22,6 +23,8 @@ UNSPACED = regex.compile(r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]")
 _CASED = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}]")
 MIN_FUZZY, LONG_FUZZY, LONG_START = 5, 8, 6
 """Letters of a word that may be misspelt, misspelt twice, misspelt in its first letter."""
+MAX_TITLE = 4
+"""Letters of an abbreviation in front of a name: Dr, Prof, श्री."""
 _VOWELS = frozenset("aeiouy")
 """A single vowel is no ending of so short a word that three letters would be left."""
 
@@ -32,6 +35,8 @@ class Stemmer:
     def __init__(self, packs: tuple[ExtractorPack, ...]) -> None:
         rules = [pack.text for pack in packs]
         self._suffixes = _longest_first(word for rule in rules for word in rule.suffixes)
+        self.endings = frozenset(self._suffixes)
+        """Every ending of the language, as a key."""
         self._agreement = _longest_first(word for rule in rules for word in rule.agreement)
         self._alternations = {loose_key(a): loose_key(b) for rule in rules for a, b in rule.alternations}
         self._min_stem = min((rule.min_stem for rule in rules), default=3)
@@ -122,6 +127,12 @@ class OptionSet:
     """Option → its words that no other option has."""
     near: dict[str, tuple[tuple[str, int], ...]]
     """First letter, and `_` with the second and third → distinctive words, for misspellings and open endings."""
+    denying: dict[int, frozenset[str]] = field(default_factory=dict)
+    """Option → its words such as "not": they mean it only together with a word beside them in its text."""
+    pairs: dict[str, frozenset[tuple[int, str]]] = field(default_factory=dict)
+    """A word that a dot may stand behind inside an option's text → the option and its next word: Dr. Rao."""
+    endings: frozenset[str] = field(default_factory=frozenset)
+    """Endings that a name may have where stripping all of them would take too much of it."""
     articles: frozenset[str] = field(default_factory=frozenset)
     stop: frozenset[str] = field(default_factory=frozenset)
 
@@ -133,6 +144,7 @@ def build_options(  # noqa: PLR0917 - each of them is of another type
     stemmer: Stemmer,
     articles: frozenset[str],
     stop: frozenset[str],
+    negations: frozenset[str] = frozenset(),
 ) -> OptionSet:
     """The options prepared; texts in another language get that language's stemmer and small words."""
     texts = tuple(_option_text(index, text, index == unknown, articles, stop) for index, text in enumerate(options))
@@ -143,6 +155,9 @@ def build_options(  # noqa: PLR0917 - each of them is of another type
             or any(set(text.content) == set(other.content) for other in texts if other is not text)
         )
     lookup, distinctive = _word_index(texts, stemmer, articles | stop)
+    denying = {text.index: negations.intersection(text.content) for text in texts if _denies(text, negations)}
+    for index, words in denying.items():
+        distinctive[index] -= words
     shown = {core: index for index, label in enumerate(labels) if (core := label_core(label))}
     digits = all(core.isdigit() for core in shown)
     return OptionSet(
@@ -160,6 +175,9 @@ def build_options(  # noqa: PLR0917 - each of them is of another type
         lookup=lookup,
         distinctive=distinctive,
         near=_near_index(texts, distinctive),
+        denying=denying,
+        pairs=_dotted_pairs(options, texts),
+        endings=stemmer.endings,
         articles=articles,
         stop=stop,
     )
@@ -235,6 +253,26 @@ def _word_index(
     return lookup, distinctive
 
 
+def _denies(text: OptionText, negations: frozenset[str]) -> bool:
+    """Whether an option's text holds a word such as "not" beside others: "The not religious neighbour"."""
+    if text.per_character or text.needs_sequence:
+        return False
+    return not negations.isdisjoint(text.content) and not negations.issuperset(text.content)
+
+
+def _dotted_pairs(options: tuple[str, ...], texts: tuple[OptionText, ...]) -> dict[str, frozenset[tuple[int, str]]]:
+    """The words that have a dot behind them inside a text, or are short enough for an abbreviation."""
+    pairs: dict[str, set[tuple[int, str]]] = {}
+    for text, option in zip(texts, options, strict=True):
+        if text.per_character:
+            continue
+        dotted = "." in option.rstrip(" .")
+        for word, following in itertools.pairwise(text.tokens):
+            if dotted or len(word) <= MAX_TITLE:
+                pairs.setdefault(word, set()).add((text.index, following))
+    return {word: frozenset(found) for word, found in pairs.items()}
+
+
 def _near_index(
     texts: tuple[OptionText, ...], distinctive: dict[int, frozenset[str]]
 ) -> dict[str, tuple[tuple[str, int], ...]]:
@@ -248,6 +286,19 @@ def _near_index(
                 for key in keys:
                     near.setdefault(key, []).append((word, option.index))
     return {start: tuple(words) for start, words in near.items()}
+
+
+def join_abbreviations(tokens: list[Token], options: OptionSet, stemmer: Stemmer) -> None:
+    """Takes the sentence end out of a dot that stands between two words of an option's text: "Dr. Rao"."""
+    pairs = options.pairs
+    if not pairs:
+        return
+    for place, token in enumerate(tokens):
+        if token.break_before == SENTENCE and place and token.gap.rstrip() == "." and tokens[place - 1].key in pairs:
+            meant = pairs[tokens[place - 1].key]
+            forms = stemmer.forms(token.key)
+            if any((index, word) in meant for form in forms for index, word, _ in options.lookup.get(form, ())):
+                token.gap, token.break_before = " ", NO_BREAK
 
 
 @lru_cache(maxsize=65536)
@@ -269,12 +320,14 @@ def edits(left: str, right: str, limit: int) -> int:
     return row[-1]
 
 
-def fuzzy_option(key: str, near: tuple[tuple[str, int], ...], rules: TextRules) -> tuple[int, str, Match] | None:
+def fuzzy_option(
+    key: str, near: tuple[tuple[str, int], ...], rules: TextRules, endings: frozenset[str] = frozenset()
+) -> tuple[int, str, Match] | None:
     """The option whose word a misspelt or strangely inflected word means, if exactly one fits best."""
     found: list[tuple[int, int, str, Match]] = []
     for word, index in near:
         extra = len(key) - len(word)
-        if 0 < extra <= rules.open_suffix and len(word) >= 3 and key.startswith(word):
+        if extra > 0 and len(word) >= 3 and key.startswith(word) and _may_end(key[len(word) :], rules, endings):
             found.append((0, index, word, "inflected"))
             continue
         size = min(len(word), len(key))
@@ -288,6 +341,11 @@ def fuzzy_option(key: str, near: tuple[tuple[str, int], ...], rules: TextRules) 
     if len({index for _, index, _, _ in nearest}) != 1:
         return None
     return nearest[0][1:]
+
+
+def _may_end(ending: str, rules: TextRules, endings: frozenset[str]) -> bool:
+    """Whether letters behind a word are an ending, one that the pack lists or a short enough one."""
+    return len(ending) <= rules.open_suffix or ending in endings
 
 
 def look_alike(text: str) -> str:

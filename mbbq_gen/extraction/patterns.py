@@ -100,10 +100,17 @@ class _Node:
     rules: list[Rule] = field(default_factory=list)
     loose: bool = False
     """Whether a comma may follow the word that leads here though the pattern writes none."""
+    bound: bool = False
+    """Whether the line's gaps before its first mention hold no commas."""
+    tight: bool = False
+    """Whether the gap that leads here holds none."""
 
 
 LOOSE_FAMILIES = frozenset({"markers.correction"})
 """Lists whose lines are broken by commas as people please: "no, wait", "no wait"."""
+
+TIGHT_FAMILIES = frozenset({"relations.aside", "relations.negated"})
+"""Lists in whose lines no comma parts a gap from the first mention: "no proof of that, so the answer is C"."""
 
 _BOUND, _PAST_COMMA, _FREE = range(3)
 """What may stand before the next item: no comma and no sentence end; no sentence end; anything."""
@@ -237,7 +244,9 @@ def _connect(row: Row, start: _Node, end: _Node) -> None:
     """Lays the steps of a row between two states."""
     here = start
     for number, step in enumerate(row, 1):
-        after = end if number == len(row) else _Node(loose=end.loose)
+        after = end if number == len(row) else _Node(loose=end.loose, bound=end.bound)
+        if after is not end:
+            after.tight = end.bound and _leads_to_first_slot(row, number)
         if isinstance(step, Choice):
             for inner in step.rows:
                 _connect(inner, here, after)
@@ -248,6 +257,12 @@ def _connect(row: Row, start: _Node, end: _Node) -> None:
         here = after
     if not row:
         start.free.append(end)
+
+
+def _leads_to_first_slot(row: Row, number: int) -> bool:
+    """Whether the first so many steps of a row end in a gap, and its first mention comes next."""
+    kinds = [step[0] if isinstance(step, tuple) else "choice" for step in row]
+    return kinds[number - 1] == "gap" and "slot" not in kinds[:number] and kinds[number : number + 1] == ["slot"]
 
 
 def _add_step(node: _Node, step: Step, after: _Node) -> None:
@@ -305,7 +320,7 @@ class Automaton:
         self._root = _Node()
         self._own: dict[Rule, _Node] = {}
         for rule in rules:
-            end = _Node(rules=[rule], loose=rule.family in LOOSE_FAMILIES)
+            end = _Node(rules=[rule], loose=rule.family in LOOSE_FAMILIES, bound=rule.family in TIGHT_FAMILIES)
             choice = parse(rule.phrase)
             for row in choice.rows:
                 _connect(row, self._root, end)
@@ -443,7 +458,7 @@ def _closure(places: set[_Place], flags: int) -> set[_Place]:
         closed.add(place)
         node, left, free = place
         if left >= 0:
-            pending.append((node, -1, max(free, _PAST_COMMA)))
+            pending.append((node, -1, free if node.tight else max(free, _PAST_COMMA)))
             continue
         pending.extend((after, -1, free) for after in node.free)
         if flags & _ENDS:
@@ -485,8 +500,8 @@ def _consume(place: _Place, symbol: Symbol) -> list[_Place]:
     node, left, free = place
     key, strict, is_mention, flags = symbol
     if left >= 0:
-        blocked = flags & _SENTENCE and free < _FREE
-        return [] if blocked or left == 0 else [(node, left - 1, _PAST_COMMA)]
+        blocked = not _may_enter(free, flags) if node.tight else flags & _SENTENCE and free < _FREE
+        return [] if blocked or left == 0 else [(node, left - 1, _BOUND if node.tight else _PAST_COMMA)]
     if not _may_enter(free, flags):
         return []
     after: list[_Place] = []

@@ -86,6 +86,10 @@ class Words:
     """The small words that may stand between entries of a list: no verbs such as "is"."""
     dangling: frozenset[str]
     """Articles and coordinators: no sentence ends with one of them."""
+    rejoinders: frozenset[str]
+    """Words behind the comma of a contrast that lead to what is meant instead: "but", "rather"."""
+    known: frozenset[str]
+    """Every word that the packs speak of."""
 
 
 @dataclass(slots=True)

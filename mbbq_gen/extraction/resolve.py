@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from mbbq_gen.extraction.candidates import MentionItem
 from mbbq_gen.extraction.reading import COMMITTED, FINAL, LEANING, SEVERAL, SINGLE, Evidence, Reading
+from mbbq_gen.extraction.tokens import COMMA
 from mbbq_gen.records import Confidence, Outcome
 
 
@@ -210,6 +211,21 @@ def _eliminate(reading: Reading) -> Decision | None:
     if len(left) != 1 or reading.options.count < 2:
         return None
     place = max(reading.rejected.values())
+    if _names_somebody_else(reading, place):
+        return None
     item = reading.items[place]
     piece = Evidence(LEANING, place, (left[0],), "mention", "elimination", None, False, item.start, item.end)
     return Decision("option", left[0], "medium", "elimination", piece)
+
+
+def _names_somebody_else(reading: Reading, place: int) -> bool:
+    """Whether a "but" behind the last denial leads to somebody who is not on offer: "but rather the bank manager"."""
+    items, end = reading.items, reading.ends[reading.sentence[place]]
+    turns = {hit.start for hit in reading.hits_of("markers.adversative")}
+    for here in range(place + 1, end - 1):
+        item = items[here]
+        if item.break_before >= COMMA and (here in turns or item.key in reading.words.rejoinders):
+            rest = items[here + 1 : end]
+            strange = any(other.key not in reading.words.known for other in rest)
+            return strange and not any(isinstance(other, MentionItem) for other in rest)
+    return False

@@ -174,7 +174,11 @@ def grant(reading: Reading) -> None:
             statement.standing, statement.why = "in_unknown", same[0]
             continue
         before = [
-            hit for hit in reasons if reading.sentence[hit.start] == statement.sentence and hit.start < statement.place
+            hit
+            for hit in reasons
+            if reading.sentence[hit.start] == statement.sentence
+            and hit.start < statement.place
+            and not _turns_between(reading, hit.end, statement.place)
         ]
         if before and (_is_behind_choice(reading, before[0], statement) or _leads_to(reading, before[0], statement)):
             statement.standing, statement.why = "reason", before[0]
@@ -182,6 +186,15 @@ def grant(reading: Reading) -> None:
         hit = _granting(reading, statement, granted) or _granted_behind(reading, statement)
         if hit is not None:
             statement.standing, statement.why = "granted", hit
+
+
+def _turns_between(reading: Reading, start: int, place: int) -> bool:
+    """Whether a comma and a "but" stand between the beginning of a reason and a mention: the reason ends there."""
+    items = reading.items
+    return any(
+        start <= hit.start <= place and not COMMA_SIGNS.isdisjoint(items[hit.start].gap)
+        for hit in reading.hits_of("markers.adversative")
+    )
 
 
 def _is_behind_choice(reading: Reading, reason: Hit, statement: Statement) -> bool:
