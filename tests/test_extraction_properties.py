@@ -60,6 +60,12 @@ def read(case: Case, response: str | None = None, prompt: str | None = None) -> 
     return extractor.extract(text, case.options, case.labels, case.unknown_index, prompt=prompt)
 
 
+def named(case: Case) -> set[int]:
+    """Every option that the response mentions, however it stands."""
+    told = load_extractor(case.language).explain(case.response, case.options, case.labels, case.unknown_index)
+    return {place for candidate in told.candidates for place in candidate.options}
+
+
 def names(case: Case) -> str:
     return f"{case.language}-{case.family}-{case.name}"
 
@@ -129,7 +135,8 @@ def test_capitals_change_hardly_any_reading() -> None:
 @given(case=st.sampled_from(DETECTED))
 @settings(max_examples=100, deadline=None)
 def test_a_leading_answer_word_changes_nothing(case: Case) -> None:
-    if read(case).option != case.gold:
+    """Where one option is named: behind "Answer:", the first of two that a sentence names is the announced one."""
+    if read(case).option != case.gold or len(named(case)) > 1:
         return
     header = load_extractor(case.language).packs[0].headers.answer[0]
     assert read(case, f"{header}: {case.response}").option == read(case).option

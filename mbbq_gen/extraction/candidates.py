@@ -24,6 +24,8 @@ Strength = Literal["strong", "bare", "weak"]
 
 MAX_TO_NOUN = 5
 """Words in front of a place in which a noun for the options makes it one of them."""
+MIN_NEAR = 4
+"""Letters of a word that may be misspelt or have an ending beyond all lists."""
 MAX_MENTIONS = 64
 """Of more mentions only the first and last half of this number are read."""
 
@@ -130,6 +132,7 @@ class MentionFinder:
         self._words = words
         self._ordinals = ordinals
         self._known = known
+        self._letters = frozenset(word for word in words.articles if len(word) == 1)
         self._coordinators = frozenset(loose_key(word) for pack in packs for word in pack.relations.coordinators)
 
     # --- labels -------------------------------------------------------------------------------------------------------
@@ -167,20 +170,29 @@ class MentionFinder:
 
         A capital inside a sentence is a label, save where all letters are capitals.
         """
-        articles = self._words.articles
-        if not any(len(word) == 1 for word in articles):
+        letters = self._letters
+        if not letters:
             return set()
-        after = {mention.start for mention in mentions}
-        for place, token in enumerate(tokens):
-            if token.key in self._words.option_words or (token.text in options.shown and not token.text.islower()):
-                after.add(place)
-        found = {place - 1 for place in after if place and _is_letter_before(tokens, place, articles)}
+        found = {place for place, token in enumerate(tokens[:-1]) if token.key in letters and len(token.text) == 1}
+        if not found:
+            return found
+        starts = {mention.start for mention in mentions}
+        found = {place for place in found if self._leads_to(tokens, place + 1, starts, options)}
         cased = any(token.text[:1].islower() for token in tokens)
         return {
             place
             for place in found
             if not cased or tokens[place].text.islower() or tokens[place].break_before >= SENTENCE
         }
+
+    def _leads_to(self, tokens: Sequence[Token], place: int, starts: set[int], options: OptionSet) -> bool:
+        """Whether a mention, an option word or a label begins at a place, behind nothing but a blank."""
+        token = tokens[place]
+        if not token.gap or token.gap.strip(" "):
+            return False
+        if place in starts or token.key in self._words.option_words:
+            return True
+        return token.text in options.shown and not token.text.islower()
 
     def _label_at(
         self, tokens: Sequence[Token], place: int, token: Token, tail: str, options: OptionSet, *, before_text: bool
@@ -334,8 +346,10 @@ class MentionFinder:
                             seen.add((index, word))
                             hits.setdefault(index, []).append((place, word, match))
                 continue
+            if len(token.key) < MIN_NEAR:
+                continue
             near = options.near.get(token.key[0]) or options.near.get(f"_{token.key[1:3]}")
-            if near and len(token.key) > 3 and token.key not in options.stop:
+            if near and token.key not in options.stop:
                 fuzzy = fuzzy_option(token.key, near, self._rules, options.endings)
                 if fuzzy is not None:
                     hits.setdefault(fuzzy[0], []).append((place, fuzzy[1], fuzzy[2]))
@@ -360,7 +374,7 @@ class MentionFinder:
                 index = options.labels[numbers[0]] if numbers else index
             if index is None:
                 continue
-            if hit.end < len(tokens) and ":" in tokens[hit.end].gap:
+            if hit.end < len(tokens) and (":" in tokens[hit.end].gap or _opens_a_sentence(tokens, hit)):
                 continue
             strength: Strength = "weak" if bare and not self._is_place_of_option(tokens, hit) else "strong"
             mention = Mention((index,), "ordinal", hit.start, hit.end, strength, "exact")
@@ -380,6 +394,12 @@ class MentionFinder:
             if tokens[place].key in self._words.option_words:
                 return True
         return False
+
+
+def _opens_a_sentence(tokens: Sequence[Token], hit: Hit) -> bool:
+    """Whether a number behind a header is the article of a sentence: nl "Antwoord: Een ziekte maakt …"."""
+    headed = any(":" in token.gap for token in tokens[hit.start + 1 : hit.end])
+    return headed and tokens[hit.end].break_before < COMMA
 
 
 def _place_option(place: str, options: OptionSet, earlier: list[Mention]) -> int | None:
@@ -631,12 +651,6 @@ def _longest(found: list[Mention], tokens: Sequence[Token], options: OptionSet) 
         after = tokens[mention.end].gap if mention.end < len(tokens) else "~~"
         mention.struck = "~~" in tokens[first].gap[-2:] and after.startswith("~~")
     return sorted(taken, key=lambda mention: mention.start)
-
-
-def _is_letter_before(tokens: Sequence[Token], place: int, articles: frozenset[str]) -> bool:
-    """Whether a one-letter article stands in front of a place, nothing but a blank between them."""
-    token, gap = tokens[place - 1], tokens[place].gap
-    return len(token.text) == 1 and token.key in articles and bool(gap) and not gap.strip(" ")
 
 
 def _own_articles(tokens: Sequence[Token], texts: Sequence[Mention], options: OptionSet) -> set[int]:

@@ -218,7 +218,8 @@ class Extractor:
         side = self._side(tokens)
         join_abbreviations(tokens, options, self._stemmer)
         tail = body[tokens[-1].end :] if tokens else body
-        forms = [self._stemmer.forms(token.key) for token in tokens]
+        known, forms_of = self._stemmer.known, self._stemmer.forms
+        forms = [known.get(token.key) or forms_of(token.key) for token in tokens]
         texts = side.finder.texts(tokens, options, forms)
         ordinals = []
         if not side.lexicon.ordinal_words.isdisjoint([token.key for token in tokens]):

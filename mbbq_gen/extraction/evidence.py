@@ -84,16 +84,19 @@ def _split(reading: Reading) -> None:
     """Numbers sentences and clauses; "but" and a correction begin a clause."""
     turns = {hit.start for key in ("adversative", "correction") for hit in reading.hits_of(f"markers.{key}")}
     sentence = clause = -1
+    starts, ends = reading.starts, reading.ends
     for place, item in enumerate(reading.items):
         if item.break_before >= SEMICOLON or sentence < 0:
+            ends[sentence] = place
             sentence += 1
             clause += 1
-            reading.starts[sentence] = place
+            starts[sentence] = place
         elif place in turns:
             clause += 1
         reading.sentence.append(sentence)
         reading.clause.append(clause)
-        reading.ends[sentence] = place + 1
+    ends[sentence] = len(reading.items)
+    ends.pop(-1, None)
 
 
 def _collect(reading: Reading) -> None:
@@ -245,18 +248,19 @@ def _whole_wording(reading: Reading, hit: Hit) -> bool:
 
 def _is_granted(reading: Reading, hit: Hit) -> bool:
     """Whether an unknown statement is only granted: "although it is not said, …" with a choice in the main clause."""
+    granting, granting_after = reading.hits_of("markers.concessive"), reading.hits_of("markers.concessive_after")
+    if not granting and not granting_after:
+        return False
     sentence = reading.sentence[hit.start]
     start = reading.starts[sentence]
-    behind = [mark for mark in reading.hits_of("markers.concessive_after") if hit.start <= mark.start <= hit.end + 1]
-    before = [mark for mark in reading.hits_of("markers.concessive") if start < mark.start <= hit.start]
-    if any(
+    behind = [mark for mark in granting_after if hit.start <= mark.start <= hit.end + 1]
+    before = [mark for mark in granting if start < mark.start <= hit.start]
+    if before and any(
         s.sentence == sentence and s.standing == "live" and any(s.place < mark.start for mark in before)
         for s in reading.statements
     ):
         return True
-    if not behind and not any(
-        start <= mark.start <= start + 1 and mark.start <= hit.start for mark in reading.hits_of("markers.concessive")
-    ):
+    if not behind and not any(start <= mark.start <= start + 1 and mark.start <= hit.start for mark in granting):
         return False
     return any(s.sentence == sentence and s.place >= hit.end and s.standing == "live" for s in reading.statements)
 

@@ -326,10 +326,10 @@ def to_items(tokens: Sequence[Token], mentions: Sequence[Mention]) -> list[Item]
     items: list[Item] = []
     place = 0
     for mention in mentions:
-        items.extend(
+        items += [
             WordItem(t.key, t.text, t.break_before, t.gap, i, i + 1)
             for i, t in enumerate(tokens[place : mention.start], place)
-        )
+        ]
         first = tokens[mention.start]
         single = mention.end - mention.start == 1
         items.append(
@@ -345,7 +345,7 @@ def to_items(tokens: Sequence[Token], mentions: Sequence[Mention]) -> list[Item]
             )
         )
         place = mention.end
-    items.extend(WordItem(t.key, t.text, t.break_before, t.gap, i, i + 1) for i, t in enumerate(tokens[place:], place))
+    items += [WordItem(t.key, t.text, t.break_before, t.gap, i, i + 1) for i, t in enumerate(tokens[place:], place)]
     return items
 
 
@@ -357,12 +357,9 @@ def find_lists(items: Sequence[Item], options: OptionSet, small: frozenset[str])
     the entries.
     """
     need = options.count if options.count < 3 else options.count - 1
-    listed = {
-        place
-        for place, item in enumerate(items)
-        if isinstance(item, MentionItem) and len(item.mention.options) >= options.count
-    }
-    places = [place for place, item in enumerate(items) if isinstance(item, MentionItem) and item.is_mention]
+    named = [(place, item) for place, item in enumerate(items) if isinstance(item, MentionItem)]
+    listed = {place for place, item in named if len(item.mention.options) >= options.count}
+    places = [place for place, item in named if item.is_mention]
     if len(places) < need:
         return listed
     for entry, length in ((_is_labelled, need), (_is_text, options.count)):

@@ -41,16 +41,17 @@ class Stemmer:
         self._alternations = {loose_key(a): loose_key(b) for rule in rules for a, b in rule.alternations}
         self._min_stem = min((rule.min_stem for rule in rules), default=3)
         self._clitics = Clitics(word for pack in packs for word in pack.script.clitics)
-        self._forms: dict[str, tuple[str, str, str]] = {}
+        self.known: dict[str, tuple[str, str, str]] = {}
+        """The forms of the words that it has seen."""
 
     def forms(self, key: str) -> tuple[str, str, str]:
         """The word itself, its stem (marked `~`) and its stem without gender (marked `≈`), finest first."""
-        known = self._forms.get(key)
+        known = self.known.get(key)
         if known is None:
-            if len(self._forms) > 200_000:
-                self._forms.clear()
+            if len(self.known) > 200_000:
+                self.known.clear()
             stem = self._strip(self._clitics.bare(key) if self._clitics else key, self._suffixes)
-            known = self._forms[key] = (key, f"~{stem}", f"≈{self._strip(stem, self._agreement)}")
+            known = self.known[key] = (key, f"~{stem}", f"≈{self._strip(stem, self._agreement)}")
         return known
 
     def _strip(self, key: str, suffixes: tuple[str, ...]) -> str:

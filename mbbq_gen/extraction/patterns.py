@@ -40,7 +40,7 @@ Step = tuple[str, str | int]
 """Kind (`word`, `strict`, `prefix`, `suffix`, `slot`, `gap`, `colon`, `comma`, `start`, `end`) and its value."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rule:
     """One line of a pack: which list it stands in and what it says."""
 
@@ -296,13 +296,18 @@ Symbol = tuple[str, str, bool, int]
 gap."""
 
 
+_END: Symbol = ("", "", False, _ENDS)
+"""What stands behind the last item."""
+
+
 @dataclass(slots=True, eq=False)
 class _Set:
     """A set of places that are reached together, with what is already known of its successors."""
 
     places: frozenset[_PlaceKey]
     nodes: dict[int, _Node]
-    after: dict[Symbol, tuple[tuple[Rule, ...], _Set | None]] = field(default_factory=dict)
+    after: dict[int, tuple[tuple[Rule, ...], _Set | None]] = field(default_factory=dict)
+    """Number of a symbol → the rules that are complete before it, and the set behind it."""
 
 
 _PlaceKey = tuple[int, int, int]
@@ -330,7 +335,9 @@ class Automaton:
                     _connect(row, self._own[rule], end)
         self._vocabulary = _vocabulary(self._root)
         self._known: dict[str, str] = {}
-        self._plain: dict[str, Symbol] = {}
+        self._plain: dict[str, int] = {}
+        self._symbols: list[Symbol] = [_END]
+        self._numbers: dict[Symbol, int] = {_END: 0}
         self._sets: dict[frozenset[_PlaceKey], _Set] = {}
         self._start = self._set({(self._root, -1, _FREE)})
 
@@ -342,31 +349,33 @@ class Automaton:
         plain = self._plain
         symbols = [
             (plain.get(item.key) if item.gap == " " and item.is_word and not item.is_mention else None)
-            or self._symbol(item)
+            or self._number(item)
             for item in items
         ]
-        symbols.append(("", "", False, _ENDS))
+        symbols.append(0)
         hits: list[Hit] = []
-        count = len(items)
-        start = self._start
-        for place in range(count):
-            state: _Set | None = start
-            here = place
-            best: dict[Rule, int] = {}
-            while state is not None:
-                symbol = symbols[here]
-                known = state.after.get(symbol)
-                if known is None:
-                    known = state.after[symbol] = self._step(state, symbol)
-                for rule in known[0]:
-                    best[rule] = here
-                if here == count:
-                    break
-                state = known[1]
-                here += 1
+        for place in range(len(items)):
+            best = self._longest(symbols, place)
             if best:
-                hits.extend(self._hit(items, rule, place, end) for rule, end in best.items())
+                hits += [self._hit(items, rule, place, end) for rule, end in best.items()]
         return hits
+
+    def _longest(self, symbols: Sequence[int], place: int) -> dict[Rule, int]:
+        """The rules that match from a place on, each with the end of its longest match."""
+        best: dict[Rule, int] = {}
+        state, last = self._start, len(symbols) - 1
+        for here in range(place, last + 1):
+            symbol = symbols[here]
+            known = state.after.get(symbol)
+            if known is None:
+                known = state.after[symbol] = self._step(state, self._symbols[symbol])
+            rules, following = known
+            for rule in rules:
+                best[rule] = here
+            if following is None:
+                break
+            state = following
+        return best
 
     def matches(self, items: Sequence[Item]) -> bool:
         """Whether any rule matches anywhere."""
@@ -384,7 +393,7 @@ class Automaton:
         pending: list[tuple[_Node, int, int, int, Slots]] = [(root, -1, _FREE, place, ())]
         while pending:
             node, left, free, here, slots = pending.pop()
-            symbol = self._symbol(items[here]) if here < len(items) else ("", "", False, _ENDS)
+            symbol = self._symbol(items[here]) if here < len(items) else _END
             closed = _closure({(node, left, free)}, symbol[3])
             if here == end and any(reached.rules for reached, _, _ in closed):
                 return slots
@@ -399,6 +408,18 @@ class Automaton:
             pending.extend((after, rest, freedom, here + 1, slots) for after, rest, freedom in words)
         return ()
 
+    def _number(self, item: Item) -> int:
+        """The number of what the automaton sees of an item; that of a plain word behind a blank is kept by its key."""
+        symbol = self._symbol(item)
+        number = self._numbers.get(symbol)
+        if number is None:
+            number = self._numbers[symbol] = len(self._symbols)
+            self._symbols.append(symbol)
+        plain = item.is_word and item.gap == " " and not (symbol[1] or symbol[2] or symbol[3])
+        if plain and len(self._plain) < 200_000:
+            self._plain[item.key] = number
+        return number
+
     def _symbol(self, item: Item) -> Symbol:
         """What the automaton sees of an item."""
         key = item.key if item.is_word else ""
@@ -410,17 +431,7 @@ class Automaton:
         strict = strict_key(item.text, self._turkish) if known and known in self._vocabulary.strict else ""
         gap = item.gap
         flags = 0 if gap == " " and item.break_before == 0 else _gap_flags(item)
-        symbol = (known, strict, item.is_mention, flags)
-        if (
-            not flags
-            and gap == " "
-            and not strict
-            and item.is_word
-            and not item.is_mention
-            and len(self._plain) < 200_000
-        ):
-            self._plain[key] = symbol
-        return symbol
+        return known, strict, item.is_mention, flags
 
     def _knows(self, key: str) -> bool:
         """Whether any pattern asks for the word, its beginning or its ending."""

@@ -6,6 +6,8 @@ and option texts are found without word boundaries. A change of script is a boun
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import regex
@@ -19,11 +21,12 @@ _TOKEN = regex.compile(
     r"|[[\p{L}\p{M}]--[\p{Latin}\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]]+",
     regex.V1,
 )
-_ASCII_TOKEN = regex.compile(r"[0-9]+(?:[.,][0-9]+)*|[A-Za-z][A-Za-z0-9]*")
+_ASCII_TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*|[A-Za-z][A-Za-z0-9]*")
 
 NO_BREAK, QUOTE, COMMA, SEMICOLON, SENTENCE, LINE, PARAGRAPH = range(7)
 """How strongly a gap parts two words; from SENTENCE on, a new sentence begins."""
 
+_PLAIN_GAPS = frozenset({" ", "", "'", "-"})
 _PARAGRAPH = regex.compile(r"\n[ \t\r>]*\n")
 _SENTENCE_END = frozenset(".!?。！？।॥؟…．｡")
 COMMA_SIGNS = frozenset(",،、，")
@@ -53,18 +56,18 @@ class Token:
 def tokenise(text: str, start: int = 0, end: int | None = None) -> list[Token]:
     """The words of `text[start:end]` in order; the first one's gap reaches back to `start`."""
     stop = len(text) if end is None else end
-    pattern = _ASCII_TOKEN if text.isascii() else _TOKEN
+    words: Iterable[tuple[int, int]]
+    if text.isascii():
+        words = (match.span() for match in _ASCII_TOKEN.finditer(text, start, stop))
+    else:
+        words = (match.span() for match in _TOKEN.finditer(text, start, stop))
     tokens: list[Token] = []
-    here = start
-    for match in pattern.finditer(text, start, stop):
-        first, last = match.span()
-        word = match.group()
-        gap = text[here:first]
-        strength = (
-            NO_BREAK if gap in {" ", "", "'", "-"} else gap_strength(gap, word, tokens[-1].text if tokens else "")
-        )
+    here, before = start, ""
+    for first, last in words:
+        word, gap = text[first:last], text[here:first]
+        strength = NO_BREAK if gap in _PLAIN_GAPS else gap_strength(gap, word, before)
         tokens.append(Token(loose_key(word), word, first, last, gap, strength))
-        here = last
+        here, before = last, word
     if tokens:
         tokens[0].break_before = PARAGRAPH
     return tokens
