@@ -26,7 +26,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fake_api import Ended, Server, mbbq_gen_run, must, questions, run_command, say, server, table
+from fake_api import Ended, mbbq_gen_run, must, questions, run_command, say, server, table
+
+from mbbq_gen.fake_server.client import FakeServer
 
 _BARE = """
 import asyncio, json, sys
@@ -69,13 +71,13 @@ class Bench:
         shutil.rmtree(path, ignore_errors=True)
         return path
 
-    def run(self, name: str, at: Server, *options: str, kill_after_s: float | None = None) -> Ended:
+    def run(self, name: str, at: FakeServer, *options: str, kill_after_s: float | None = None) -> Ended:
         """One run, or the rest of it where the folder is there already."""
         command = mbbq_gen_run(self.folder / name, at, *options)
         return run_command(command, self.folder / f"{name}.log", kill_after_s=kill_after_s)
 
 
-def bare_loop(bench: Bench, at: Server, count: int, concurrency: int) -> float:
+def bare_loop(bench: Bench, at: FakeServer, count: int, concurrency: int) -> float:
     """Requests a second of a loop that stores nothing."""
     at.reset()
     command = [sys.executable, "-c", _BARE, at.openai, str(count), str(concurrency)]
@@ -83,7 +85,7 @@ def bare_loop(bench: Bench, at: Server, count: int, concurrency: int) -> float:
     return rate(at, count)
 
 
-def rate(at: Server, count: int) -> float:
+def rate(at: FakeServer, count: int) -> float:
     """Answers a second, from the first request's arrival to the last answer's end."""
     stats = at.stats()
     assert stats.distinct_paid == count, f"{stats.distinct_paid} questions answered, not {count}"
@@ -200,9 +202,9 @@ def bench_kills(bench: Bench) -> list[Row]:
         with server("--run", str(path), "--oracle", "stereotyped", "--latency", "0.1") as at:
             first = bench.run(path.name, at, *chosen, kill_after_s=chance.uniform(0.1, 1.0) * whole)
             killed += first.code != 0
-            recorded, paid = _recorded(path), at.paid()
+            recorded, paid = _recorded(path), _paid(at)
             must(bench.run(path.name, at, *chosen), "the run after kill -9")
-            stats, later = at.stats(), at.paid()
+            stats, later = at.stats(), _paid(at)
         again = [digest for digest in recorded if later[digest] != paid[digest]]
         assert not again, f"{len(again)} answers that were recorded were paid again"
         _check_scores(bench, path, rows)
@@ -223,6 +225,11 @@ def _undisturbed(bench: Bench, *settings: str, options: list[str]) -> float:
     path = bench.fresh("undisturbed")
     with server("--run", str(path), *settings) as at:
         return must(bench.run(path.name, at, *options), "the undisturbed run").seconds
+
+
+def _paid(at: FakeServer) -> dict[str, int]:
+    """Digest of a question → how often it was answered, and so paid."""
+    return {count.digest: count.paid for count in at.counts()}
 
 
 def _recorded(path: Path) -> set[str]:

@@ -17,8 +17,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fake_api import Ended, Server, mbbq_gen_run, must, questions, run_command, say, server, table
+from fake_api import Ended, mbbq_gen_run, must, questions, run_command, say, server, table
 
+from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.runs.folder import RunFolder
 
 _UNANSWERED = frozenset({"filtered", "refusal", "truncated", "empty", "error"})
@@ -133,7 +134,7 @@ def run_case(case: Case, folder: Path, chosen: list[str], truth: Reading) -> tup
     return (case.name, met, f"{stats.requests:,}", f"{stats.paid_again:,}", f"{exact:,} of {len(truth):,}", kept_back)
 
 
-def run_once(path: Path, at: Server, chosen: list[str], case: Case, more: tuple[str, ...]) -> Ended:
+def run_once(path: Path, at: FakeServer, chosen: list[str], case: Case, more: tuple[str, ...]) -> Ended:
     """One command of a case: the run as it is made, or the rest of it."""
     if path.exists() and not more:
         command = [sys.executable, "-m", "mbbq_gen", "run", str(path)]

@@ -23,8 +23,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fake_api import ENVIRONMENT, Server, mbbq_gen_run, must, questions, run_command, say, server, table
+from fake_api import ENVIRONMENT, mbbq_gen_run, must, questions, run_command, say, server, table
 
+from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.resources import cache_directory
 from mbbq_gen.runs.folder import RunFolder
 
@@ -77,11 +78,11 @@ class Peer:
     """Another harness."""
 
     packages: tuple[str, ...]
-    command: Callable[[Path, Server, Work], list[str]]
+    command: Callable[[Path, FakeServer, Work], list[str]]
     """From the folder of its programs, the server and the work to what is run."""
 
 
-def _lm_eval(programs: Path, at: Server, work: Work) -> list[str]:
+def _lm_eval(programs: Path, at: FakeServer, work: Work) -> list[str]:
     tasks = work.folder / "lm-eval"
     tasks.mkdir(exist_ok=True)
     (tasks / "fake_questions.yaml").write_text(_LM_EVAL_TASK.format(prompts=work.prompts), encoding="utf-8")
@@ -92,7 +93,7 @@ def _lm_eval(programs: Path, at: Server, work: Work) -> list[str]:
     return [str(programs / "lm_eval"), "run", *options, *task, *output]
 
 
-def _inspect(programs: Path, at: Server, work: Work) -> list[str]:
+def _inspect(programs: Path, at: FakeServer, work: Work) -> list[str]:
     task = "inspect_task.py"
     (work.folder / task).write_text(_INSPECT_TASK.format(prompts=str(work.prompts)), encoding="utf-8")
     options = ["--model", "openai/fake", "--model-base-url", at.openai, "--max-connections", str(work.concurrency)]
@@ -127,7 +128,7 @@ def version_of(programs: Path, name: str) -> str:
     return found.stdout.strip()
 
 
-def run_ours(at: Server, work: Work, each: int, number: int) -> float:
+def run_ours(at: FakeServer, work: Work, each: int, number: int) -> float:
     """Seconds of our whole command."""
     folder = work.folder / f"run-{number}"
     chosen = questions("en", each, "bare,letters", "--concurrency", str(work.concurrency))
@@ -143,7 +144,7 @@ def export_prompts(folder: Path, path: Path) -> int:
     return len(rows)
 
 
-def measure_peer(name: str, command: Sequence[str], at: Server, work: Work, count: int) -> float:
+def measure_peer(name: str, command: Sequence[str], at: FakeServer, work: Work, count: int) -> float:
     """Seconds of another harness's whole command; it must have asked everything."""
     at.reset()
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(work.folder / "hf")}

@@ -9,55 +9,18 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from mbbq_gen.fake_server.ledger import Stats
+from mbbq_gen.fake_server.client import FakeServer
 
 ENVIRONMENT = {**os.environ, "OPENAI_API_KEY": "fake-key", "PYTHONUNBUFFERED": "1"}
 
 
-@dataclass(frozen=True)
-class Server:
-    """A fake server that runs."""
-
-    root: str
-
-    @property
-    def openai(self) -> str:
-        """Base URL of OpenAI's clients."""
-        return f"{self.root}/v1"
-
-    def change(self, changes: Mapping[str, Any]) -> None:
-        """Changes settings; tables are merged."""
-        self._admin("PATCH", "scenario", changes)
-
-    def stats(self) -> Stats:
-        """What it was asked since the last reset."""
-        return Stats.model_validate(self._admin("GET", "stats"))
-
-    def paid(self) -> dict[str, int]:
-        """Digest of a question → how often it was answered, and so paid."""
-        with urllib.request.urlopen(f"{self.root}/admin/asked") as reply:
-            return {row["digest"]: row["paid"] for row in map(json.loads, reply)}
-
-    def reset(self) -> None:
-        """Sets the counts to nought."""
-        self._admin("POST", "reset")
-
-    def _admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.root}/admin/{path}", data=data, method=method)
-        with urllib.request.urlopen(request) as reply:
-            return json.load(reply)
-
-
 @contextmanager
-def server(*options: str) -> Iterator[Server]:
+def server(*options: str) -> Iterator[FakeServer]:
     """A fake server on a free port."""
     command = [sys.executable, "-m", "mbbq_gen", "fake-server", "--port", "0", "--json", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -66,7 +29,7 @@ def server(*options: str) -> Iterator[Server]:
         line = process.stdout.readline()
         if not line:
             sys.exit(f"the fake server did not start: {' '.join(command)}")
-        yield Server(json.loads(line)["root"])
+        yield FakeServer(json.loads(line)["root"])
     finally:
         process.kill()
         process.communicate()
@@ -113,7 +76,7 @@ def must(ended: Ended, what: str) -> Ended:
     return ended
 
 
-def mbbq_gen_run(folder: Path, at: Server, *options: str) -> list[str]:
+def mbbq_gen_run(folder: Path, at: FakeServer, *options: str) -> list[str]:
     """The command that runs a benchmark against the server."""
     model = ["--model", "openai:fake", "--base-url", at.openai]
     return [sys.executable, "-m", "mbbq_gen", "run", str(folder), *model, "--benchmark", "starter", *options]

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from mbbq_gen.errors import ProviderError
+from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.providers.remote.transport import Wire
 from mbbq_gen.records import Request, Response
 from tests.api_support import KEY, answering, ask, provider, requests, with_system, without_keys
-from tests.fake_servers import FakeServer, fake, fake_server
+from tests.fake_servers import fake, fake_server
 
 __all__ = ["fake"]
 

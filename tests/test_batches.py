@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.errors import ProviderError, UsageError
+from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.providers.batches import batch_service
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.providers.remote.base import RemoteProvider
@@ -24,7 +25,7 @@ from mbbq_gen.runs.batch_ledger import BatchLedger, BatchRecord
 from mbbq_gen.runs.batches import MOST_TRIES, Batching
 from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.store import RunStore
-from tests.fake_servers import FakeServer, fake_server
+from tests.fake_servers import fake_server
 from tests.test_cli import call
 
 pytest.importorskip("openai")

@@ -18,12 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbbq_gen.errors import UsageError
+from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.fake_server.faults import Fate, chance, draw
 from mbbq_gen.fake_server.limits import Bucket
 from mbbq_gen.fake_server.running import serving
 from mbbq_gen.fake_server.scenario import changes_of, read_scenario
 from mbbq_gen.fake_server.service import FakeService
-from tests.fake_servers import FakeServer, fake_server
+from tests.fake_servers import fake_server
 
 QUESTION = {"model": "m", "messages": [{"role": "user", "content": "Who was it?"}], "max_tokens": 8}
 

@@ -12,7 +12,8 @@ import pytest
 from mbbq_gen.fake_server.asked import FailureError
 from mbbq_gen.fake_server.batches.files import parse_form
 from mbbq_gen.fake_server.batches.openai import read_lines
-from tests.fake_servers import FakeServer, fake_server
+from mbbq_gen.fake_server.client import FakeServer
+from tests.fake_servers import fake_server
 from tests.test_fake_server import Answer, send
 
 CHAT = "/v1/chat/completions"

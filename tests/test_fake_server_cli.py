@@ -18,8 +18,8 @@ import pytest
 from mbbq_gen.cli import run_command_line
 from mbbq_gen.cli.fake_server import FLAGS, ScenarioFlags
 from mbbq_gen.errors import UsageError
+from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.fake_server.scenario import Scenario, load_scenario, read_scenario, settings_markdown
-from tests.fake_servers import FakeServer
 from tests.test_fake_server import ask
 
 
