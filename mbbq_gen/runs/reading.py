@@ -207,10 +207,8 @@ def read_run(
         reader = load_reader(extractor, language, resources)
         versions[language] = reader.version
         before = reading_before(store, language, reader.version, resources) if only else None
-        while True:
-            batch = list(islice(store.unread(reader.version, language, before, only), _BATCH))
-            if not batch:
-                break
+        unread = store.unread(reader.version, language, before, only)
+        while batch := list(islice(unread, _BATCH)):
             _remember(store, language, reader.version)
             store.add_extractions(reader.version, _read_all(batch, reader))
             step(len(batch))

@@ -325,9 +325,10 @@ class RunStore:
     def unread(
         self, extractor: str, language: str, earlier: str | None = None, outcomes: Sequence[str] = ()
     ) -> Iterator[Answered]:
-        """Answered presentations of a language that this extractor version has not read yet.
+        """Answered presentations of a language that this extractor version has not read yet, in plan order.
 
-        With `earlier`, another version: only those that it gave one of these outcomes.
+        With `earlier`, another version: only those that it gave one of these outcomes. May be read while readings are
+        added: it asks the file again for every few hundred rows.
         """
         read_as = ""
         if earlier is not None:
@@ -335,16 +336,17 @@ class RunStore:
                 " AND EXISTS (SELECT 1 FROM extractions o WHERE o.presentation_id = p.presentation_id"
                 f" AND o.extractor = ? AND o.outcome IN ({', '.join('?' * len(outcomes))}))"
             )
-        rows = self._db.execute(
-            "SELECT p.record, i.record, r.record FROM presentations p"
+        statement = (
+            "SELECT p.number, p.record, i.record, r.record FROM presentations p"
             " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
             " LEFT JOIN extractions e ON e.presentation_id = p.presentation_id AND e.extractor = ?"
-            f" WHERE p.language = ? AND e.presentation_id IS NULL{read_as} ORDER BY p.number",
-            (extractor, language, *((earlier, *outcomes) if earlier is not None else ())),
+            f" WHERE p.number > ? AND p.language = ? AND e.presentation_id IS NULL{read_as} ORDER BY p.number LIMIT ?"
         )
-        read = _InstanceReader()
-        while batch := rows.fetchmany(_BATCH):
-            for presentation, instance, response in batch:
+        only = (earlier, *outcomes) if earlier is not None else ()
+        after, read = 0, _InstanceReader()
+        while rows := self._db.execute(statement, (extractor, after, language, *only, _BATCH)).fetchall():
+            for number, presentation, instance, response in rows:
+                after = number
                 yield Answered(
                     Presentation.model_validate_json(presentation),
                     read(instance),
