@@ -6,17 +6,13 @@ from typing import Annotated, get_args
 
 import typer
 
+from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, example, one_of, resources, result_console
 from mbbq_gen.cli.statistics_options import (
-    Interval,
-    LabelChoice,
     MetricNames,
-    Resamples,
     RunPaths,
-    Seed,
-    UndetectedChoice,
+    StatisticsOptions,
     metrics_of,
-    sampling_of,
     several,
 )
 
@@ -25,6 +21,7 @@ from mbbq_gen.cli.statistics_options import (
     "  mbbq-gen compare my-run --across language --select above-chance\n"
     "  mbbq-gen compare run-a run-b --across model --metric mbbq_bias_ambiguous --json"
 )
+@expand_options
 def compare(
     run_paths: RunPaths,
     across: Annotated[str, typer.Option(help="What is compared: language, model, variant or extractor.")],
@@ -36,11 +33,8 @@ def compare(
             "above-chance, or above-chance-exact (significantly so)."
         ),
     ] = None,
-    labels: LabelChoice = "published",
-    undetected: UndetectedChoice = "discard",
-    interval: Interval = 0.95,
-    resamples: Resamples = 2000,
-    seed: Seed = 0,
+    *,
+    statistics: StatisticsOptions,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -53,18 +47,17 @@ def compare(
     """
     from mbbq_gen.cli.loading import runs_frame
     from mbbq_gen.report.statistics_tables import print_comparisons
-    from mbbq_gen.scoring import Labels
     from mbbq_gen.statistics.ability import Selection
     from mbbq_gen.statistics.comparison import ACROSS, DEFAULT_METRICS
     from mbbq_gen.statistics.comparison import compare as compute
 
     level = one_of("thing to compare across", across, ACROSS)
     selection = one_of("selection", select, get_args(Selection)) if select else None
-    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), sampling_of(interval, resamples, seed, undetected)
+    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling()
     frame = runs_frame(
         run_paths,
         resources(packs),
-        one_of("labels", labels, get_args(Labels)),
+        statistics.chosen_labels(),
         all_extractors=level == "extractor",
     )
     within = [name for name in several(frame, "model", "benchmark", "language") if name != level]

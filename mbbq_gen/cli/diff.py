@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, example, one_of, resources, result_console, say
+from mbbq_gen.cli.option_groups import expand_options
+from mbbq_gen.cli.options import Json, Packs, example, resources, result_console, say
 from mbbq_gen.cli.progress import Bar
 from mbbq_gen.cli.statistics_options import (
-    Interval,
-    LabelChoice,
     MetricNames,
-    Resamples,
-    Seed,
-    UndetectedChoice,
+    ReaderChoice,
+    StatisticsOptions,
     metrics_of,
-    sampling_of,
 )
 
 
 @example(
     "  mbbq-gen diff run-march run-june\n  mbbq-gen diff run-a run-b --metric mbbq_bias_ambiguous --examples 20 --json"
 )
+@expand_options
 def diff(
     first: Annotated[Path, typer.Argument(metavar="RUN_A", help="The first run's folder.")],
     second: Annotated[Path, typer.Argument(metavar="RUN_B", help="The second run's folder.")],
     metric: MetricNames = None,
     examples: Annotated[int, typer.Option(min=1, help="Examples of each kind of flip, in --json.")] = 3,
-    extractor: Annotated[
-        str, typer.Option(help="Whose reading of the answers: engine, a simple reader, or a stored version.")
-    ] = "engine",
-    labels: LabelChoice = "published",
-    undetected: UndetectedChoice = "discard",
-    interval: Interval = 0.95,
-    resamples: Resamples = 2000,
-    seed: Seed = 0,
+    extractor: ReaderChoice = "engine",
+    *,
+    statistics: StatisticsOptions,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -48,14 +41,13 @@ def diff(
     from mbbq_gen.report.difference_tables import print_difference
     from mbbq_gen.runs.difference import DEFAULT_METRICS, Choice, compare_runs
     from mbbq_gen.runs.folder import RunFolder
-    from mbbq_gen.scoring import Labels
 
     with Bar("reading", None, "items", delay=1.0) as bar:
         choice = Choice(
             metrics=tuple(chosen.name for chosen in metrics_of(metric, DEFAULT_METRICS)),
-            labels=one_of("labels", labels, get_args(Labels)),
+            labels=statistics.chosen_labels(),
             extractor=extractor,
-            sampling=sampling_of(interval, resamples, seed, undetected),
+            sampling=statistics.sampling(),
             examples=examples,
             step=bar.advance,
         )

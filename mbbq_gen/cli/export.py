@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import (
     Json,
     Packs,
     RunPath,
     all_of,
     example,
-    one_of,
     print_json,
     say,
     words,
     write_lines,
 )
 from mbbq_gen.cli.progress import Bar
-from mbbq_gen.cli.statistics_options import Interval, LabelChoice, MetricNames, Resamples, Seed, UndetectedChoice
+from mbbq_gen.cli.statistics_options import MetricNames, ReaderChoice, StatisticsOptions
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     "  mbbq-gen export my-run --csv sheets --by language,category,split\n"
     "  mbbq-gen export my-run --hf-dataset answers --eval-results results.yaml"
 )
+@expand_options
 def export(
     run_path: RunPath,
     parquet: Annotated[
@@ -55,14 +56,9 @@ def export(
     no_questions: Annotated[
         bool, typer.Option("--no-questions", help="Leave the benchmark's own text out; the ids stay.")
     ] = False,
-    extractor: Annotated[
-        str, typer.Option(help="Whose reading of the answers: engine, a simple reader, or a stored version.")
-    ] = "engine",
-    labels: LabelChoice = "published",
-    undetected: UndetectedChoice = "discard",
-    interval: Interval = 0.95,
-    resamples: Resamples = 2000,
-    seed: Seed = 0,
+    extractor: ReaderChoice = "engine",
+    *,
+    statistics: StatisticsOptions,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -74,19 +70,19 @@ def export(
     from mbbq_gen.api import Run
     from mbbq_gen.exports.bundle import Source
     from mbbq_gen.exports.settings import ExportSettings
-    from mbbq_gen.scoring import GROUPINGS, METRICS, Labels, Undetected
+    from mbbq_gen.scoring import GROUPINGS, METRICS
 
     if not any((parquet, csv, hf_dataset, eval_results)):
         raise UsageError("say where to: --parquet DIR, --csv DIR, --hf-dataset DIR or --eval-results FILE")
     settings = ExportSettings(
         extractor=extractor,
-        labels=one_of("labels", labels, get_args(Labels)),
-        undetected=one_of("choice for --undetected", undetected, get_args(Undetected)),
+        labels=statistics.chosen_labels(),
+        undetected=statistics.chosen_undetected(),
         by=tuple(all_of("grouping", by, list(GROUPINGS))) if words(by) else (),
         metrics=tuple(all_of("metric", metric, list(METRICS))) if metric else None,
-        interval=interval,
-        resamples=resamples,
-        seed=seed,
+        interval=statistics.interval,
+        resamples=statistics.resamples,
+        seed=statistics.seed,
         with_questions=not no_questions,
     )
     run = Run(run_path, packs=packs)

@@ -8,21 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, example, one_of, resources, result_console, say, write_lines
+from mbbq_gen.cli.option_groups import expand_options
+from mbbq_gen.cli.options import Json, Packs, example, resources, result_console, say, write_lines
 from mbbq_gen.cli.statistics_options import (
-    Interval,
-    LabelChoice,
-    Resamples,
     RunPaths,
-    Seed,
-    UndetectedChoice,
-    sampling_of,
+    StatisticsOptions,
 )
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
     from mbbq_gen.report.leaderboard import Board
-    from mbbq_gen.statistics.panel import Sampling
 
 
 @example(
@@ -30,6 +25,7 @@ if TYPE_CHECKING:
     "  mbbq-gen leaderboard run-a run-b run-c -o board.html\n"
     "  mbbq-gen leaderboard run-a run-b --csv board.csv"
 )
+@expand_options
 def leaderboard(
     run_paths: RunPaths,
     output: Annotated[
@@ -39,11 +35,8 @@ def leaderboard(
         Path | None, typer.Option(help="Write one row a model, benchmark and language.", metavar="FILE")
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
-    labels: LabelChoice = "published",
-    undetected: UndetectedChoice = "discard",
-    interval: Interval = 0.95,
-    resamples: Resamples = 2000,
-    seed: Seed = 0,
+    *,
+    statistics: StatisticsOptions,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -56,8 +49,7 @@ def leaderboard(
         raise UsageError("--markdown and --json: choose one of the two")
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'board.html'}")
-    sampling = sampling_of(interval, resamples, seed, undetected)
-    board = _board(run_paths, packs, labels, sampling)
+    board = _board(run_paths, packs, statistics)
     if output is not None:
         from mbbq_gen.report.leaderboard.page import board_page
 
@@ -74,21 +66,19 @@ def leaderboard(
         _show(board, is_markdown=markdown)
 
 
-def _board(run_paths: list[Path], packs: Path | None, labels: str, sampling: Sampling) -> Board:
+def _board(run_paths: list[Path], packs: Path | None, statistics: StatisticsOptions) -> Board:
     """The board of these runs."""
-    from typing import get_args
 
     from mbbq_gen.cli.loading import runs_frame
     from mbbq_gen.report.leaderboard import make_board
     from mbbq_gen.runs.folder import RunFolder
     from mbbq_gen.runs.frames import model_names
-    from mbbq_gen.scoring import Labels
 
-    frame = runs_frame(run_paths, resources(packs), one_of("labels", labels, get_args(Labels)))
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_labels())
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     manifests = [folder.manifest() for folder in folders]
     named = dict(zip(model_names(folders, manifests), manifests, strict=True))
-    return make_board(frame, named, sampling)
+    return make_board(frame, named, statistics.sampling())
 
 
 def _show(board: Board, *, is_markdown: bool) -> None:

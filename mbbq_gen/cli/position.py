@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, all_of, example, one_of, resources, result_console
+from mbbq_gen.cli.option_groups import expand_options
+from mbbq_gen.cli.options import Json, Packs, all_of, example, resources, result_console
 from mbbq_gen.cli.statistics_options import (
-    Interval,
-    LabelChoice,
     MetricNames,
-    Resamples,
     RunPaths,
-    Seed,
-    UndetectedChoice,
+    StatisticsOptions,
     metrics_of,
-    sampling_of,
 )
 
 
 @example("  mbbq-gen position my-run\n  mbbq-gen position my-run --by model,language,split --json")
+@expand_options
 def position(
     run_paths: RunPaths,
     by: Annotated[
         str, typer.Option(help="Group by these, comma-separated.", metavar="NAME,…")
     ] = "model,language,split",
     metric: MetricNames = None,
-    labels: LabelChoice = "published",
-    undetected: UndetectedChoice = "discard",
-    interval: Interval = 0.95,
-    resamples: Resamples = 2000,
-    seed: Seed = 0,
+    *,
+    statistics: StatisticsOptions,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -43,17 +37,17 @@ def position(
     """
     from mbbq_gen.cli.loading import runs_frame
     from mbbq_gen.report.statistics_tables import print_positions
-    from mbbq_gen.scoring import GROUPINGS, Labels
+    from mbbq_gen.scoring import GROUPINGS
     from mbbq_gen.statistics.position import DEFAULT_METRICS, PositionTable, position_reports
 
-    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), sampling_of(interval, resamples, seed, undetected)
+    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling()
     groupings = all_of("grouping", by, list(GROUPINGS))
-    frame = runs_frame(run_paths, resources(packs), one_of("labels", labels, get_args(Labels)))
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_labels())
     table = PositionTable(
-        interval=interval,
-        resamples=resamples,
-        seed=seed,
-        undetected=undetected,
+        interval=statistics.interval,
+        resamples=sampling.resamples,
+        seed=sampling.seed,
+        undetected=sampling.undetected,
         signs={measured.name: measured.sign for measured in metrics},
         groups=tuple(position_reports(frame, groupings, metrics, sampling)),
     )

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, example, one_of, resources, result_console
+from mbbq_gen.cli.option_groups import expand_options
+from mbbq_gen.cli.options import Json, Packs, example, resources, result_console
 from mbbq_gen.cli.statistics_options import (
-    Interval,
-    LabelChoice,
     MetricNames,
-    Resamples,
     RunPaths,
-    Seed,
-    UndetectedChoice,
+    StatisticsOptions,
     metrics_of,
-    sampling_of,
 )
 
 
 @example("  mbbq-gen robustness my-run\n  mbbq-gen robustness run-a run-b --metric mbbq_bias_ambiguous --json")
+@expand_options
 def robustness(
     run_paths: RunPaths,
     metric: MetricNames = None,
-    labels: LabelChoice = "published",
-    undetected: UndetectedChoice = "discard",
-    interval: Interval = 0.95,
-    resamples: Resamples = 2000,
-    seed: Seed = 0,
+    *,
+    statistics: StatisticsOptions,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -40,7 +32,6 @@ def robustness(
     """
     from mbbq_gen.cli.loading import runs_frame
     from mbbq_gen.report.statistics_tables import print_robustness
-    from mbbq_gen.scoring import Labels
     from mbbq_gen.statistics.robustness import (
         DEFAULT_METRICS,
         FACTORS,
@@ -49,8 +40,8 @@ def robustness(
         robustness_reports,
     )
 
-    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), sampling_of(interval, resamples, seed, undetected)
-    frame = runs_frame(run_paths, resources(packs), one_of("labels", labels, get_args(Labels)))
+    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling()
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_labels())
     ranks = [
         found
         for measured in metrics
@@ -58,10 +49,10 @@ def robustness(
         if (found := rank_stability(frame, measured, factor, sampling)) is not None
     ]
     table = RobustnessTable(
-        interval=interval,
-        resamples=resamples,
-        seed=seed,
-        undetected=undetected,
+        interval=statistics.interval,
+        resamples=sampling.resamples,
+        seed=sampling.seed,
+        undetected=sampling.undetected,
         signs={measured.name: measured.sign for measured in metrics},
         groups=tuple(robustness_reports(frame, ["model", "split"], metrics, sampling)),
         ranks=tuple(ranks),

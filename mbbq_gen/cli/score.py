@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, all_of, example, one_of, open_lines, resources, result_console, say, words
+from mbbq_gen.cli.statistics_options import ReaderChoice, StatisticsOptions
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     "  mbbq-gen score run-a run-b --by model,language,split --macro category\n"
     "  mbbq-gen score --jsonl answers.jsonl > scores.json"
 )
+@expand_options
 def score(
     run_paths: Annotated[list[Path] | None, typer.Argument(metavar="[RUN]...", help="The runs' folders.")] = None,
     jsonl: Annotated[
@@ -37,20 +40,12 @@ def score(
     metrics: Annotated[
         str | None, typer.Option(help="Only these metrics, comma-separated; default: all.", metavar="NAME,…")
     ] = None,
-    labels: Annotated[str, typer.Option(help="Right answers: published or corrected.")] = "published",
-    undetected: Annotated[
-        str, typer.Option(help="Undetected answers in the denominators of bias: discard or keep.")
-    ] = "discard",
+    *,
+    statistics: StatisticsOptions,
     subset: Annotated[
         str, typer.Option(help="Answers that count: all, or bharat_pairs (BharatBBQ's pair-filtered subset).")
     ] = "all",
-    extractor: Annotated[
-        str,
-        typer.Option(
-            help="Whose reading of the answers: engine, strict-letter, first-letter, mbbq-like, or a stored version.",
-            metavar="NAME",
-        ),
-    ] = "engine",
+    extractor: ReaderChoice = "engine",
     macro: Annotated[
         str | None,
         typer.Option(help="Also average over a grouping, each value alike: category or variant.", metavar="NAME"),
@@ -62,9 +57,6 @@ def score(
     baselines: Annotated[
         bool, typer.Option("--baselines", help="Also show what trivial models would score on the same questions.")
     ] = False,
-    interval: Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence of the intervals.")] = 0.95,
-    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples over templates.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
     csv: Annotated[
         Path | None, typer.Option(help="Also write one row a group and metric as CSV.", metavar="FILE")
     ] = None,
@@ -77,14 +69,12 @@ def score(
     The scores of a single run are also written to RUN/scores.json (RUN/scores-NAME.json with --extractor NAME). With
     --jsonl, JSON is always printed.
     """
-    from mbbq_gen.scoring import GROUPINGS, METRICS, Labels, Undetected
+    from mbbq_gen.scoring import GROUPINGS, METRICS
     from mbbq_gen.scoring.subsets import SUBSETS
     from mbbq_gen.scoring.subsets import subset as part_of
-    from mbbq_gen.statistics.panel import Sampling
 
     where, paths = resources(packs), list(run_paths or [])
-    chosen = one_of("labels", labels, get_args(Labels))
-    sampling = Sampling(interval, resamples, seed, one_of("choice for --undetected", undetected, get_args(Undetected)))
+    chosen, sampling = statistics.chosen_labels(), statistics.sampling()
     part = one_of("subset", subset, SUBSETS)
     names = all_of("metric", metrics, list(METRICS)) if metrics else list(METRICS)
     averaged = one_of("grouping", macro, GROUPINGS) if macro else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -12,18 +13,50 @@ from mbbq_gen.cli.options import all_of, one_of
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.scoring import Metric
+    from mbbq_gen.scoring import Labels, Metric, Undetected
     from mbbq_gen.statistics.panel import Sampling
 
 RunPaths = Annotated[list[Path], typer.Argument(metavar="RUN...", help="The runs' folders.")]
 MetricNames = Annotated[str | None, typer.Option("--metric", help="Metrics, comma-separated.", metavar="NAME,…")]
-LabelChoice = Annotated[str, typer.Option("--labels", help="Right answers: published or corrected.")]
-UndetectedChoice = Annotated[
-    str, typer.Option("--undetected", help="Undetected answers in the denominators of bias: discard or keep.")
+ReaderChoice = Annotated[
+    str,
+    typer.Option(
+        "--extractor",
+        help="Whose reading of the answers: engine, strict-letter, first-letter, mbbq-like, or a stored version.",
+        metavar="NAME",
+    ),
 ]
-Interval = Annotated[float, typer.Option("--interval", min=0.5, max=0.999, help="Confidence of the intervals.")]
-Resamples = Annotated[int, typer.Option("--resamples", min=100, help="Bootstrap resamples over templates.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of resamples and permutations.")]
+
+
+@dataclass(frozen=True)
+class StatisticsOptions:
+    """What every score with an interval depends on."""
+
+    labels: Annotated[str, typer.Option(help="Right answers: published or corrected.")] = "published"
+    undetected: Annotated[
+        str, typer.Option(help="Undetected answers in the denominators of bias: discard or keep.")
+    ] = "discard"
+    interval: Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence of the intervals.")] = 0.95
+    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples over templates.")] = 2000
+    seed: Annotated[int, typer.Option(min=0, help="Seed of resamples and permutations.")] = 0
+
+    def chosen_labels(self) -> Labels:
+        """Which right answers hold."""
+        from mbbq_gen.scoring import Labels
+
+        return one_of("labels", self.labels, get_args(Labels))
+
+    def chosen_undetected(self) -> Undetected:
+        """What is done with answers that were not understood."""
+        from mbbq_gen.scoring import Undetected
+
+        return one_of("choice for --undetected", self.undetected, get_args(Undetected))
+
+    def sampling(self) -> Sampling:
+        """The settings of intervals and tests."""
+        from mbbq_gen.statistics.panel import Sampling
+
+        return Sampling(self.interval, self.resamples, self.seed, self.chosen_undetected())
 
 
 def metrics_of(names: str | None, usual: tuple[str, ...]) -> list[Metric]:
@@ -31,14 +64,6 @@ def metrics_of(names: str | None, usual: tuple[str, ...]) -> list[Metric]:
     from mbbq_gen.scoring import METRICS
 
     return [METRICS[name] for name in (all_of("metric", names, list(METRICS)) if names else usual)]
-
-
-def sampling_of(interval: float, resamples: int, seed: int, undetected: str) -> Sampling:
-    """The settings of intervals and tests."""
-    from mbbq_gen.scoring import Undetected
-    from mbbq_gen.statistics.panel import Sampling
-
-    return Sampling(interval, resamples, seed, one_of("choice for --undetected", undetected, get_args(Undetected)))
 
 
 def several(frame: polars.DataFrame, *groupings: str) -> list[str]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
 
 from mbbq_gen.records import Message, Request, Response
 from mbbq_gen.resources import Resources
@@ -52,6 +52,20 @@ class Provider(Protocol):
 
     async def aclose(self) -> None:
         """Frees what the provider holds: threads, connections, the model's memory."""
+
+
+def _read_json(value: Any) -> Any:
+    """A command line gives a table as text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error.msg})") from error
+
+
+JsonTable = Annotated[dict[str, JsonValue], BeforeValidator(_read_json)]
+"""An option that is a table: a dict, or its JSON text."""
 
 
 class ProviderOptions(BaseModel):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import Field
 
 from mbbq_gen.errors import UsageError
-from mbbq_gen.providers.base import ProviderOptions
+from mbbq_gen.providers.base import JsonTable, ProviderOptions
 from mbbq_gen.providers.chat_prompts import PromptFormat
 
 if TYPE_CHECKING:
@@ -51,22 +50,11 @@ class TransformersOptions(ProviderOptions):
     prompt_format: PromptFormat = Field(
         default="auto", description="chat: the model's chat template; plain: the text alone; auto: chat if there is one"
     )
-    template_args: dict[str, JsonValue] = Field(
+    template_args: JsonTable = Field(
         default_factory=dict, description='variables of the chat template, such as {"enable_thinking": false}'
     )
     revision: str | None = Field(default=None, description="branch, tag or commit on the hub")
     trust_remote_code: bool = Field(default=False, description="run code that comes with the model")
-
-    @field_validator("template_args", mode="before")
-    @classmethod
-    def _read_json(cls, value: Any) -> Any:
-        """A command line gives a table as text."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"not JSON ({error.msg})") from error
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import Field, field_validator
 
 from mbbq_gen.errors import UsageError
-from mbbq_gen.providers.base import ProviderOptions
+from mbbq_gen.providers.base import JsonTable, ProviderOptions
 
 _OFF = "none"
 """What a command line says for a parameter that is not to be sent."""
@@ -27,9 +26,7 @@ class RemoteOptions(ProviderOptions):
     system: Literal["default", "none"] = Field(
         default="default", description="both: no system message but the run's own"
     )
-    extra: dict[str, JsonValue] = Field(
-        default_factory=dict, description='more fields of the request body, such as {"top_k": 1}'
-    )
+    extra: JsonTable = Field(default_factory=dict, description='more fields of the request body, such as {"top_k": 1}')
     base_url: str | None = Field(default=None, description="another server of the same kind")
     api_key_env: str | None = Field(
         default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that holds the key"
@@ -50,17 +47,6 @@ class RemoteOptions(ProviderOptions):
     def _read_none(cls, value: Any) -> Any:
         """A command line can't say None."""
         return None if value == _OFF else value
-
-    @field_validator("extra", mode="before")
-    @classmethod
-    def _read_json(cls, value: Any) -> Any:
-        """A command line gives a table as text."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"not JSON ({error.msg})") from error
 
     @field_validator("base_url")
     @classmethod
