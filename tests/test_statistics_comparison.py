@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from mbbq_gen.errors import UsageError
+from mbbq_gen.errors import MbbqGenError, UsageError
 from mbbq_gen.scoring import METRICS, observations_frame
 from mbbq_gen.statistics.ability import adjusted_scores, select_templates, template_ability
 from mbbq_gen.statistics.comparison import Across, compare, excludes_zero
@@ -276,6 +276,15 @@ def test_selection_without_control_is_refused() -> None:
     frame = run(replace(DESIGN, splits=("bias",)), en=SimulatedLanguage(), tr=SimulatedLanguage())
     with pytest.raises(UsageError, match="--splits bias,control"):
         compare(frame, "language", [AMBIGUOUS], select="above-chance", sampling=SAMPLING)
+
+
+def test_selection_that_leaves_no_template_says_so() -> None:
+    frame = run(en=SimulatedLanguage(ability=0.0), tr=SimulatedLanguage(ability=0.0))
+    with pytest.raises(
+        MbbqGenError, match=r"--select above-chance-exact: \d of 40 templates pass in all of en, tr"
+    ) as info:
+        compare(frame, "language", [AMBIGUOUS], select="above-chance-exact", sampling=SAMPLING)
+    assert info.value.exit_code == 1
 
 
 def test_adjusted_scores_are_differences_of_pairs() -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
-from mbbq_gen.errors import UsageError
+from mbbq_gen.errors import MbbqGenError, UsageError
 from mbbq_gen.records import Condition
 from mbbq_gen.scoring.cells import Counts, count_matrix, scenario_matrix
 from mbbq_gen.scoring.metrics import METRICS, Fraction, Metric
@@ -172,8 +172,8 @@ def _compare_group(
     column = grouping_columns([across])[across]
     bias = frame.filter(pl.col("split") == "bias")
     levels = sorted(str(level) for level in bias[column].drop_nulls().unique().to_list())
+    inside = "".join(f" of {name} {value}" for name, value in within.items())
     if len(levels) < 2:
-        inside = "".join(f" of {name} {value}" for name, value in within.items())
         found = f"{len(levels)} of it ({', '.join(levels) or 'none'}) in the bias split{inside}"
         raise UsageError(f"--across {across}: {found}; give runs with two or more")
     frame = frame.filter(pl.col(column).cast(pl.String).is_in(levels))
@@ -182,7 +182,13 @@ def _compare_group(
     if select and matched:
         shared = list(matched.kept)
     if len(shared) < 2:
-        raise UsageError(f"--across {across}: {len(shared)} templates are left that all of {', '.join(levels)} have")
+        common = f"all of {', '.join(levels)}{inside}"
+        if select and matched:
+            raise MbbqGenError(
+                f"--select {select}: {matched.n_kept} of {matched.n_templates} templates pass in {common}, "
+                "two are needed; leave --select out, or compare fewer"
+            )
+        raise UsageError(f"--across {across}: {len(shared)} templates are left that {common} have")
     kept = keep_templates(frame, shared)
     workbench = _Workbench(kept, across, levels, matched, sampling)
     compared = tuple(workbench.compare(metric, is_cut=bool(left_out)) for metric in metrics)
