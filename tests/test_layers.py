@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -90,9 +91,12 @@ def test_help_is_light(arguments: list[str]) -> None:
         "heavy = [name for name in ('torch', 'transformers', 'polars', 'numpy', 'scipy') if name in sys.modules]\n"
         "print(json.dumps([code, heavy, time.process_time()]), file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    code, heavy, seconds = json.loads(done.stderr.splitlines()[-1])
-    assert code == 0
-    assert heavy == []
-    assert seconds < 0.4
-    assert "Usage: mbbq-gen" in done.stdout
+    fastest = math.inf
+    for _ in range(3):  # the best of three: other work on the machine slows a process down, nothing makes it faster
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        code, heavy, seconds = json.loads(done.stderr.splitlines()[-1])
+        assert code == 0
+        assert heavy == []
+        assert "Usage: mbbq-gen" in done.stdout
+        fastest = min(fastest, seconds)
+    assert fastest < 0.4
