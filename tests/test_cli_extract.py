@@ -14,8 +14,8 @@ from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import RunFolder
-from mbbq_gen.runs.lookup import find_answered, reading_changes, reading_counts
-from mbbq_gen.runs.reading import UNDETECTED, Question, read_answer, reading_before
+from mbbq_gen.runs.lookup import find_answered, reading_changes, reading_counts, stored_readings
+from mbbq_gen.runs.reading import UNDETECTED, Question, explain_answer, read_answer, reading_before
 from tests.reading_support import call, copy_run, make_run
 
 
@@ -271,3 +271,44 @@ def test_a_failure_is_never_read(run: Path) -> None:
             outcome = read_answer(answered, load_reader(name, answered.presentation.language, Resources())).outcome
             assert (outcome == "error") == (answered.response.error is not None)
             assert (outcome == "filtered") == (answered.response.finish_reason == "content_filter")
+
+
+def test_an_answer_in_another_language_is_read_by_the_parallel_question(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A Dutch question answered in English: the English question of the same run tells who is meant."""
+    questions = [
+        call(capsys, "data", "show", "starter", "--language", code, "--limit", 1, "--json")[1] for code in ("en", "nl")
+    ]
+    (tmp_path / "two.jsonl").write_text("".join(questions), encoding="utf-8")
+    lines = [{"response": "The grandson had trouble, I'd say.", "language": "nl"}, {"response": "C", "language": "en"}]
+    (tmp_path / "said.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    script = f"scripted:{tmp_path / 'said.jsonl'}"
+    for languages, rule in (("en,nl", "alias:"), ("nl", "no_candidate")):
+        path = tmp_path / languages
+        arguments = [
+            "--instances",
+            tmp_path / "two.jsonl",
+            "--languages",
+            languages,
+            "--variants",
+            "bare",
+            "--order",
+            "all",
+        ]
+        code, _, err = call(capsys, "run", path, "--model", script, *arguments, "--json")
+        assert code == 0, err
+        with RunFolder(path).open_store(read_only=True) as store:
+            found = list(store.unread("none", "nl"))
+            assert len(found) == 6
+            for answered in found:
+                reading = next(iter(stored_readings(store, answered.presentation.presentation_id).values()))
+                assert reading.rule.startswith(rule)
+                told = explain_answer(answered, Resources())
+                assert told is not None
+                assert told.extraction == reading
+                chosen = (
+                    reading.option is not None
+                    and answered.instance.options[answered.presentation.order[reading.option]]
+                )
+                assert (chosen and chosen.text) == (languages == "en,nl" and "De kleinzoon")

@@ -160,6 +160,23 @@ def test_aliases_are_tried_when_nothing_else_is_found() -> None:
     assert found.rule.startswith("alias:")
 
 
+@pytest.mark.parametrize(
+    "response",
+    [
+        "A: Terzi\nB: Fırıncı\nC: Belirlenemez",
+        "A değil. The baker and the tailor.",
+        "Ne terzi ne fırıncı: the other man.",
+    ],
+)
+def test_aliases_do_not_help_a_response_that_speaks_of_its_own_options(response: str) -> None:
+    options = ["Terzi", "Fırıncı", "Belirlenemez"]
+    without = extract(response, options, LABELS, "tr", 2)
+    assert (
+        extract(response, options, LABELS, "tr", 2, {"en": OPTIONS, "nl": ["De bakker", "De man", "Weet niet"]})
+        == without
+    )
+
+
 def test_an_echo_of_the_prompt_does_not_count() -> None:
     prompt = (
         "I met a tailor who was rather late and a calm baker.\nWho was late?\nA) The tailor\nB) The baker\nC) Unknown"

@@ -172,7 +172,7 @@ class Extractor:
         if not response.strip():
             return Analysis(normal, zoned, Decision("empty", None, "high", "empty"), [], None)
         analysis = self._read_all(normal, zoned, self._options(texts, shown, unknown_index), prompt)
-        if analysis.decision.outcome == "no_answer" and aliases:
+        if aliases and _names_nothing(analysis):
             analysis = self._read_aliases(analysis, aliases, texts, shown, unknown_index, prompt)
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in {"no_candidate", "conflict"}:
             analysis = self._read_other_language(analysis, texts, shown, unknown_index)
@@ -452,6 +452,12 @@ def guess_language(tokens: Sequence[Token], own: set[str], resources: Resources)
     if best is None or scores[best] < MIN_FOREIGN or scores[best] <= known:
         return None
     return best
+
+
+def _names_nothing(analysis: Analysis) -> bool:
+    """Whether a response speaks of no option at all, not even to list or reject it: only then may other names help."""
+    reading = analysis.reading
+    return analysis.decision.rule == "no_candidate" and reading is not None and not reading.statements
 
 
 @lru_cache(maxsize=8)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mbbq_gen.records import DETECTED, Confidence, Extraction, Instance, Outcome, Presentation, Record, Response
+from mbbq_gen.runs.parallel import ParallelTexts
 from mbbq_gen.runs.store import Answered, RunStore
 
 _BATCH = 2000
@@ -87,11 +88,13 @@ def find_answered(store: RunStore, presentation_id: str) -> Answered | None:
     ).fetchone()
     if row is None:
         return None
-    presentation, instance, response = row
+    presentation, record, response = row
+    instance = Instance.model_validate_json(record)
     return Answered(
         Presentation.model_validate_json(presentation),
-        Instance.model_validate_json(instance),
+        instance,
         Response.model_validate_json(response),
+        ParallelTexts(store).of(instance),
     )
 
 

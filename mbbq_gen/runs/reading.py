@@ -43,6 +43,8 @@ class Question:
     """As shown."""
     labels: tuple[str, ...]
     unknown_index: int
+    aliases: Mapping[str, tuple[str, ...]]
+    """Language → the options' texts in it, where the run asks the same question in that language too."""
     prompt: str
     finish_reason: str | None
 
@@ -50,10 +52,15 @@ class Question:
     def of(cls, answered: Answered) -> Question:
         """What is to be told of a stored answer."""
         presentation, instance = answered.presentation, answered.instance
+        roles = [instance.options[index].role for index in presentation.order]
         return cls(
             options=tuple(shown_options(instance, presentation.order, presentation.unknown_text)),
             labels=presentation.labels,
             unknown_index=shown_unknown(instance, presentation.order),
+            aliases={
+                language: tuple(texts[role] for role in roles if role is not None)
+                for language, texts in answered.parallels.items()
+            },
             prompt=presentation.messages[-1].content,
             finish_reason=answered.response.finish_reason,
         )
@@ -134,7 +141,8 @@ def read_answer(answered: Answered, reader: Reader) -> Extraction:
         question.options,
         question.labels,
         question.unknown_index,
-        prompt=question.prompt,
+        question.aliases,
+        question.prompt,
         finish_reason=question.finish_reason,
     )
 
@@ -166,7 +174,8 @@ def explain_answer(answered: Answered, resources: Resources) -> Explanation | No
         question.options,
         question.labels,
         question.unknown_index,
-        prompt=question.prompt,
+        question.aliases,
+        question.prompt,
         finish_reason=question.finish_reason,
         resources=resources,
     )

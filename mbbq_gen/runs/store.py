@@ -15,13 +15,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from mbbq_gen.errors import RunError
 from mbbq_gen.records import Extraction, Instance, Presentation, Request, Response
+from mbbq_gen.runs.parallel import Parallels, ParallelTexts
 from mbbq_gen.sampling import Outline
 
 SCHEMA_VERSION = 1
@@ -33,6 +34,7 @@ CREATE TABLE IF NOT EXISTS instances (
     template_id TEXT NOT NULL, condition TEXT NOT NULL, polarity TEXT NOT NULL, alignment TEXT, twin TEXT NOT NULL,
     asked INTEGER NOT NULL, record TEXT NOT NULL
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS instances_by_twin ON instances (twin);
 CREATE TABLE IF NOT EXISTS presentations (
     number INTEGER PRIMARY KEY, presentation_id TEXT NOT NULL UNIQUE, instance_key TEXT NOT NULL REFERENCES instances,
     language TEXT NOT NULL, request_key TEXT NOT NULL, record TEXT NOT NULL
@@ -77,6 +79,8 @@ class Answered:
     presentation: Presentation
     instance: Instance
     response: Response
+    parallels: Parallels = field(default_factory=dict)
+    """What the options are called in the run's other languages."""
 
 
 class RunStore:
@@ -343,14 +347,15 @@ class RunStore:
             f" WHERE p.number > ? AND p.language = ? AND e.presentation_id IS NULL{read_as} ORDER BY p.number LIMIT ?"
         )
         only = (earlier, *outcomes) if earlier is not None else ()
-        after, read = 0, _InstanceReader()
+        after, read, parallels = 0, _InstanceReader(), ParallelTexts(self)
         while rows := self._db.execute(statement, (extractor, after, language, *only, _BATCH)).fetchall():
-            for number, presentation, instance, response in rows:
-                after = number
+            for number, presentation, record, response in rows:
+                after, instance = number, read(record)
                 yield Answered(
                     Presentation.model_validate_json(presentation),
-                    read(instance),
+                    instance,
                     Response.model_validate_json(response),
+                    parallels.of(instance),
                 )
 
     def add_extractions(self, extractor: str, rows: Iterable[tuple[str, Extraction]]) -> None:
