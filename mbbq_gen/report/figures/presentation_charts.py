@@ -30,6 +30,7 @@ from mbbq_gen.statistics.robustness import Factor
 from mbbq_gen.statistics.significance import benjamini_hochberg
 
 _METRICS = SUMMARY[1:]
+_OutcomeGroup = tuple[Split, Key, GroupScore]
 _FACTOR_TITLES: dict[Factor, str] = {
     "variant": "wording",
     "order": "option order",
@@ -208,9 +209,8 @@ def _liked_text(reports: list[PositionReport], drawn: tuple[str, ...]) -> str:
 # --- outcomes --------------------------------------------------------------------------------------------------------
 
 
-def outcomes_by_language(answers: Answers) -> Chart:
-    """How the answers were read, as stacks that add up to all answers."""
-    by = ("model", *answers.place_by)
+def _outcome_groups(answers: Answers, by: Sequence[str]) -> list[_OutcomeGroup]:
+    """The groups that have answers, the control split's behind the bias split's of the same place."""
     splits: tuple[Split, ...] = ("bias", "control") if answers.has_control else ("bias",)
     groups = [
         (split, key, group)
@@ -218,21 +218,11 @@ def outcomes_by_language(answers: Answers) -> Chart:
         for key, group in answers.scores(by, ("detection_rate",), split).items()
         if group.n_items
     ]
-    groups.sort(key=lambda found: (found[1], found[0]))
-    if not groups:
-        raise NotDrawableError("no answers")
-    order: list[Outcome] = [outcome for outcome in OUTCOME_TITLES if outcome in get_args(Outcome)]
-    shares = [[group.outcomes[outcome] / group.n_items for outcome in order] for _, _, group in groups]
-    drawn = by if len(answers.models) > 1 else answers.place_by
-    names = [
-        " · ".join((*key[-len(drawn) :], *(("control",) if split == "control" else ()))) for split, key, _ in groups
-    ]
-    gaps = [place for place in range(1, len(groups)) if groups[place][1] != groups[place - 1][1] and len(splits) > 1]
-    titles = [OUTCOME_TITLES[name] for name in order]
-    used = [place for place in range(len(order)) if any(row[place] for row in shares)]
-    read = [(name, group.metrics["detection_rate"].value) for name, (_, _, group) in zip(names, groups, strict=True)]
-    worst = min((rate for _, rate in read if rate is not None), default=None)
-    worst_name = next((name for name, rate in read if rate == worst), "")
+    return sorted(groups, key=lambda found: (found[1], found[0]))
+
+
+def _outcome_table(groups: Sequence[_OutcomeGroup], by: Sequence[str], order: Sequence[Outcome]) -> DataTable:
+    """Every outcome's count beside the share that was read."""
     columns = (
         *key_columns(by),
         Column("split", "split"),
@@ -244,6 +234,29 @@ def outcomes_by_language(answers: Answers) -> Chart:
         (*key, split, group.n_items, group.metrics["detection_rate"].value, *(group.outcomes[name] for name in order))
         for split, key, group in groups
     )
+    return DataTable(columns, rows)
+
+
+def outcomes_by_language(answers: Answers) -> Chart:
+    """How the answers were read, as stacks that add up to all answers."""
+    by = ("model", *answers.place_by)
+    groups = _outcome_groups(answers, by)
+    if not groups:
+        raise NotDrawableError("no answers")
+    order: list[Outcome] = [outcome for outcome in OUTCOME_TITLES if outcome in get_args(Outcome)]
+    shares = [[group.outcomes[outcome] / group.n_items for outcome in order] for _, _, group in groups]
+    drawn = by if len(answers.models) > 1 else answers.place_by
+    names = [
+        " · ".join((*key[-len(drawn) :], *(("control",) if split == "control" else ()))) for split, key, _ in groups
+    ]
+    gaps = [
+        place for place in range(1, len(groups)) if groups[place][1] != groups[place - 1][1] and answers.has_control
+    ]
+    titles = [OUTCOME_TITLES[name] for name in order]
+    used = [place for place in range(len(order)) if any(row[place] for row in shares)]
+    read = [(name, group.metrics["detection_rate"].value) for name, (_, _, group) in zip(names, groups, strict=True)]
+    worst = min((rate for _, rate in read if rate is not None), default=None)
+    worst_name = next((name for name, rate in read if rate == worst), "")
     return Chart(
         name="outcomes_by_language",
         section="outcomes",
@@ -253,7 +266,7 @@ def outcomes_by_language(answers: Answers) -> Chart:
         + f"Outcomes that occur: {', '.join(OUTCOME_TITLES[order[place]] for place in used)}.",
         caption="Share of the presentations by outcome. Option, says unknown and refuses are answers that were read; "
         "the others count as wrong for accuracy and, as a rule, not at all for bias.",
-        table=DataTable(columns, rows),
+        table=_outcome_table(groups, by, order),
         figure=draw_stacks(shares, short_names(names, 36), titles, gaps=gaps, used=used),
         command=command_of(by, ("detection_rate",)) + " --json",
     )
