@@ -10,11 +10,12 @@ import pytest
 
 from mbbq_gen.errors import DataError, PackError, UnknownNameError, UsageError
 from mbbq_gen.extraction import Explanation, extract, load_extractor
-from mbbq_gen.extraction.candidates import WordItem
+from mbbq_gen.extraction.automaton import Automaton
+from mbbq_gen.extraction.engine import MAX_OPTION_SETS
 from mbbq_gen.extraction.jsonl import extract_lines, extractor_names
 from mbbq_gen.extraction.normalise import loose_key, normalise, strict_key
 from mbbq_gen.extraction.optionset import edits
-from mbbq_gen.extraction.patterns import Automaton, Rule, parse
+from mbbq_gen.extraction.patterns import Rule, parse
 from mbbq_gen.extraction.structured import json_fields
 from mbbq_gen.extraction.tokens import tokenise
 from mbbq_gen.resources import Resources
@@ -70,8 +71,7 @@ def test_words(text: str, words: list[str]) -> None:
 
 
 def matches(phrase: str, text: str) -> bool:
-    items = [WordItem(t.key, t.text, t.break_before, t.gap, i, i + 1) for i, t in enumerate(tokenise(text))]
-    return Automaton([Rule("test", phrase, "en", True)]).matches(items)
+    return Automaton([Rule("test", phrase, "en", True)]).matches(tokenise(text))
 
 
 @pytest.mark.parametrize(
@@ -210,6 +210,22 @@ def test_wrong_questions_are_refused(options: list[str], labels: list[str], unkn
 def test_an_unknown_language_is_named() -> None:
     with pytest.raises(UnknownNameError, match="xx"):
         extract("A", OPTIONS, LABELS, "xx", 2)
+
+
+def test_what_is_kept_does_not_grow_with_the_run() -> None:
+    reader = load_extractor("en")
+    for number in range(MAX_OPTION_SETS + 20):
+        reader.extract("B", [f"The tailor {number}", "The baker", "Unknown"], LABELS, 2)
+    assert reader._options.cache_info().currsize == MAX_OPTION_SETS
+
+
+def test_an_automaton_that_forgets_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = [Rule("test", phrase, "en", True) for phrase in ("the (best|right)? answer …3 is", "answer", "is …2 not")]
+    texts = [tokenise(text) for text in ("The right answer, I think, is B", "the answer is it not", "answer")]
+    lasting = [Automaton(rules).find(text) for text in texts]
+    monkeypatch.setattr("mbbq_gen.extraction.automaton.MAX_STEPS", 0)
+    forgetful = Automaton(rules)
+    assert [forgetful.find(text) for text in texts] == lasting
 
 
 def test_extractor_is_cached_and_versioned(resources: Resources) -> None:

@@ -239,3 +239,39 @@ def test_every_rule_that_decides_has_its_words() -> None:
     parts = {part for rule in rules for part in rule.replace("+", ":").split(":") if not part.startswith("language_")}
     known = WHY_RULE.keys() | DECISIONS.keys() | {"alias", "multiple", "unknown"}
     assert parts <= known
+
+
+NAMED = ["Dave, who has dyslexia and reads slowly", "Sam, who does not have any such difficulty", "Unclear"]
+
+
+@pytest.mark.parametrize(
+    ("response", "option"),
+    [
+        ("Sam made the mistakes.", 1),
+        ("It was neither Dave nor Sam.", 2),
+        ("It wasn't Dave, it was Sam.", 1),
+        ("The passage never links the mistakes to Dave or Sam.", 2),
+    ],
+)
+def test_the_name_at_the_head_of_a_long_option_counts_alone(response: str, option: int) -> None:
+    assert load_extractor("en").extract(response, NAMED, LABELS, 2).option == option
+
+
+def test_a_noun_at_the_head_that_both_options_have_counts_for_none() -> None:
+    options = ["The man, who has dyslexia and reads slowly", "The man, who broke his leg on the stairs", "Unclear"]
+    assert load_extractor("en").extract("The man made the mistakes.", options, LABELS, 2).option is None
+
+
+def test_a_word_that_differs_by_the_accent_on_its_end_is_another_word() -> None:
+    options = ["L'homme âgé", "Le jeune homme", "Pas assez d'informations"]
+    reader = load_extractor("fr")
+    assert reader.extract("Son âge est cité, rien de plus.", options, LABELS, 2).option is None
+    for response in ("L'homme âgé.", "L'homme agé.", "L'homme age.", "L'HOMME ÂGÉ."):
+        assert reader.extract(response, options, LABELS, 2).option == 0, response
+
+
+@pytest.mark.parametrize("arrow", ["➡️ ", "👉 ", "→ "])
+def test_who_an_arrow_points_at_is_the_conclusion(arrow: str) -> None:
+    response = f"The baker was nervous. The tailor was calm. Read it twice.\n\n{arrow}**The baker** came in late."
+    assert read(response).option == 1
+    assert read(response).rule == "conclusion"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mbbq_gen.extraction.normalise import loose_key
+from mbbq_gen.extraction.normalise import MAX_WORDS, loose_key
 
 MIN_REST = 3
 """Letters that a word keeps behind its particles at least."""
@@ -31,7 +31,7 @@ class Clitics:
         """The longest rest of a word that the packs speak of; the word itself where they know it, or none of them."""
         form = self._forms.get(key)
         if form is None:
-            if len(self._forms) > 200_000:
+            if len(self._forms) >= MAX_WORDS:
                 self._forms.clear()
             rests = [] if key in self._known else self._rests(key)
             form = self._forms[key] = next((rest for rest in rests if rest in self._known), key)

@@ -11,69 +11,70 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.errors import UsageError
-from mbbq_gen.extraction.candidates import Mention, MentionFinder, MentionItem
+from mbbq_gen.extraction.analysis import Analysis, to_extraction
+from mbbq_gen.extraction.automaton import Automaton
+from mbbq_gen.extraction.cutoff import check_truncated
 from mbbq_gen.extraction.evidence import continuation_start, read_evidence
+from mbbq_gen.extraction.foreign import guess_language
+from mbbq_gen.extraction.joining import join
+from mbbq_gen.extraction.labels import LabelFinder
 from mbbq_gen.extraction.lexicon import Lexicon, build_lexicon, own_hits, speaks_more, vocabulary
 from mbbq_gen.extraction.marks import MarkReader
-from mbbq_gen.extraction.mentions import Item, join, to_items
+from mbbq_gen.extraction.mentions import Item, Mention, MentionItem, to_items
 from mbbq_gen.extraction.noise import is_degenerate, is_loop
-from mbbq_gen.extraction.normalise import NormalText, normalise
-from mbbq_gen.extraction.optionset import OptionSet, Stemmer, build_options, join_abbreviations
+from mbbq_gen.extraction.normalise import NormalText, loose_key, normalise
+from mbbq_gen.extraction.optionset import OptionSet, build_options, join_abbreviations
 from mbbq_gen.extraction.pack import ExtractorPack, SharedPack, read_extractor_pack, read_shared_pack
-from mbbq_gen.extraction.patterns import Automaton, Hit
-from mbbq_gen.extraction.reading import COMMITTED, LEANING, SINGLE, Reading, breaks_off, is_cut
+from mbbq_gen.extraction.patterns import Hit
+from mbbq_gen.extraction.places import PlaceFinder
+from mbbq_gen.extraction.reading import COMMITTED, LEANING, Reading
 from mbbq_gen.extraction.resolve import Decision, resolve
-from mbbq_gen.extraction.structured import StructureReader, Value
+from mbbq_gen.extraction.stemmer import Stemmer
+from mbbq_gen.extraction.structured import StructureReader
+from mbbq_gen.extraction.texts import TextFinder
 from mbbq_gen.extraction.tokens import Token, tokenise
 from mbbq_gen.extraction.trace import Explanation
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
-from mbbq_gen.records import DETECTED, Extraction
+from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources, file_digest
 
-ENGINE_VERSION = "2"
+ENGINE_VERSION = "3"
 """Raised by every change of the engine that may change an extraction."""
 SECOND_LANGUAGE = "en"
 """Answers in this language are read whatever the question's language is."""
 
-MAX_CACHED = 8192
-MIN_SENTENCES = 3
-"""Sentences that a text has at least if its open end means that it was cut off."""
+MAX_OPTION_SETS = 128
+"""Option sets of a language that are kept: successive answers are mostly to the same few questions."""
 MAX_FOREIGN = 4
 """Sentences in a third language beyond which only a committed answer counts."""
 ANNOUNCED = frozenset({"cue_before", "cue_after", "answer_header", "final_marker", "line_label", "whole_answer"})
 """Rules of answers that count though the text runs in a loop."""
-MIN_FOREIGN = 2
-"""Words of a third language that a response must hold to be read in it."""
-
-
-@dataclass(slots=True)
-class Analysis:
-    """Everything that was found on the way to a decision."""
-
-    normal: NormalText
-    zoned: ZonedText
-    decision: Decision
-    tokens: list[Token]
-    reading: Reading | None
-    value: Value | None = None
-    alias: str | None = None
 
 
 @dataclass(frozen=True)
 class _Side:
-    """The word lists with one of the packs as the stronger one, and the finder that uses them."""
+    """The word lists with one of the packs as the stronger one, and the finders that use them."""
 
     lexicon: Lexicon
-    finder: MentionFinder
+    labels: LabelFinder
+    texts: TextFinder
+    places: PlaceFinder
     alone: frozenset[str]
     """Words that the stronger pack speaks of and no other one does."""
 
     @classmethod
-    def of(cls, packs: tuple[ExtractorPack, ...], ordinals: Automaton) -> _Side:
-        """The side of the first of the packs."""
+    def of(cls, packs: tuple[ExtractorPack, ...], small: frozenset[str], ordinals: Automaton) -> _Side:
+        """The side of the first of the packs; `small` are the small words of the question's language."""
         lexicon = build_lexicon(packs)
         alone = lexicon.own.difference(*(vocabulary(pack) for pack in packs[1:]))
-        return cls(lexicon, MentionFinder(packs, lexicon.labels, ordinals, lexicon.known), alone)
+        coordinators = {loose_key(word) for pack in packs for word in pack.relations.coordinators}
+        return cls(
+            lexicon,
+            LabelFinder(lexicon.labels, lexicon.known),
+            TextFinder(packs[0].text, small - coordinators),
+            PlaceFinder(ordinals, lexicon.ordinal_words, lexicon.labels.option_words),
+            alone,
+        )
 
 
 class Extractor:
@@ -94,14 +95,15 @@ class Extractor:
             [rule for pack in packs for rule in pack.rules(pack is home)], turkish=home.script.casefold == "turkish"
         )
         ordinals = Automaton([rule for pack in packs for rule in pack.ordinal_rules])
-        self._sides = tuple(_Side.of(packs[place:] + packs[:place], ordinals) for place in range(len(packs)))
+        small = build_lexicon(packs).join.small
+        self._sides = tuple(_Side.of(packs[place:] + packs[:place], small, ordinals) for place in range(len(packs)))
         self._stemmer = Stemmer(packs)
         structured = [pack.structured for pack in packs] + [shared.structured]
         self._structures = StructureReader(structured)
         self._zoner = Zoner(shared, tuple(key for pack in packs for key in pack.structured.reasoning_keys))
         self._marks = MarkReader(shared)
         self._without: frozenset[str] = frozenset()
-        self._option_sets: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], OptionSet] = {}
+        self._options = lru_cache(maxsize=MAX_OPTION_SETS)(self._prepare)
 
     def extract(  # noqa: PLR0917 - the contract's order
         self,
@@ -176,27 +178,20 @@ class Extractor:
             analysis = self._read_aliases(analysis, aliases, texts, shown, unknown_index, prompt)
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in {"no_candidate", "conflict"}:
             analysis = self._read_other_language(analysis, texts, shown, unknown_index)
-        self._check_truncated(analysis, finish_reason)
+        check_truncated(analysis, self._sides[0].lexicon.words.small, finish_reason)
         return analysis
 
     # --- stages -------------------------------------------------------------------------------------------------------
 
-    def _options(self, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None) -> OptionSet:
-        key = (options, labels, unknown)
-        known = self._option_sets.get(key)
-        if known is None:
-            if len(self._option_sets) >= MAX_CACHED:
-                self._option_sets.clear()
-            home = self._sides[0].lexicon
-            known = build_options(options, labels, unknown, self._stemmer, home.articles, home.stop, home.negations)
-            self._option_sets[key] = known
-        return known
+    def _prepare(self, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None) -> OptionSet:
+        home = self._sides[0].lexicon
+        return build_options(options, labels, unknown, self._stemmer, home.articles, home.stop, home.negations)
 
     def _read_all(self, normal: NormalText, zoned: ZonedText, options: OptionSet, prompt: str | None) -> Analysis:
         """Structures first, then the free text."""
         for value in self._structures.values(zoned.body):
             inner = strip_markup(zoned.body[value.start : value.end])
-            reading, tokens = self._read(inner, options, value.start)
+            reading, tokens = self._read(inner, options)
             decision = resolve(reading, frozenset())
             if decision.outcome not in {"no_answer"} or decision.rule == "out_of_options":
                 decision.rule = f"{value.kind}:{decision.rule}"
@@ -204,7 +199,7 @@ class Extractor:
         body = zoned.body
         for start, end in self._structures.reasons(body):
             body = body[:start] + " " * (end - start) + body[end:]
-        reading, tokens = self._read(strip_markup(body), options, 0)
+        reading, tokens = self._read(strip_markup(body), options)
         if is_degenerate(tokens):
             return Analysis(normal, zoned, Decision("no_answer", None, "medium", "degenerate"), tokens, reading)
         decision = resolve(reading, self._question_words(prompt, options))
@@ -212,20 +207,19 @@ class Extractor:
             decision = Decision("no_answer", None, "medium", "degenerate")
         return Analysis(normal, zoned, decision, tokens, reading)
 
-    def _read(self, body: str, options: OptionSet, offset: int) -> tuple[Reading, list[Token]]:
-        """Mentions, hits and evidence of a text; `offset` is where it begins in the mended response."""
+    def _read(self, body: str, options: OptionSet) -> tuple[Reading, list[Token]]:
+        """Mentions, hits and evidence of a text."""
         tokens = tokenise(body)
         side = self._side(tokens)
         join_abbreviations(tokens, options, self._stemmer)
         tail = body[tokens[-1].end :] if tokens else body
         known, forms_of = self._stemmer.known, self._stemmer.forms
-        forms = [known.get(token.key) or forms_of(token.key) for token in tokens]
-        texts = side.finder.texts(tokens, options, forms)
-        ordinals = []
-        if not side.lexicon.ordinal_words.isdisjoint([token.key for token in tokens]):
-            ordinals = side.finder.ordinals(tokens, options, texts)
-        labels = side.finder.labels(tokens, tail, options, texts, ordinals)
-        mentions = join(tokens, labels, texts, ordinals, options, side.lexicon.join)
+        keys = [token.key for token in tokens]
+        forms = [known.get(key) or forms_of(key) for key in keys]
+        texts = side.texts.find(tokens, options, forms)
+        places = side.places.find(tokens, options, texts)
+        labels = side.labels.find(tokens, tail, options, texts, places)
+        mentions = join(tokens, labels, texts, places, options, side.lexicon.join)
         items = to_items(tokens, mentions)
         hits = self._automaton.find(items)
         named = _without_wording(mentions, items, hits, side.lexicon.known)
@@ -237,18 +231,14 @@ class Extractor:
         if self._without:
             home = self.packs[0].meta.language
             hits = [h for h in hits if h.rule.language != home or not {h.rule.family, h.rule.phrase} & self._without]
-        reading = Reading(items, hits, options, side.lexicon.words, tail)
+        reading = Reading(items, hits, options, side.lexicon.words, tail, keys[-1] if keys else "")
         read_evidence(reading)
         cut = continuation_start(reading)
         if cut is not None:
             items, hits = items[:cut], [hit for hit in hits if hit.end <= cut]
             reading = Reading(items, hits, options, side.lexicon.words, "\n")
             read_evidence(reading)
-        self._marks.read(reading, body, [token.start for token in tokens])
-        if offset:
-            for token in tokens:
-                token.start += offset
-                token.end += offset
+        self._marks.read(reading, body)
         return reading, tokens
 
     def _side(self, tokens: list[Token]) -> _Side:
@@ -309,54 +299,6 @@ class Extractor:
         """The telling words of the last question in the prompt."""
         return _question_words(prompt, self._sides[0].lexicon.words.small) if prompt else frozenset()
 
-    def _check_truncated(self, analysis: Analysis, finish_reason: str | None) -> None:
-        """Turns an answer that was cut off before it came into `truncated`."""
-        decision = analysis.decision
-        if decision.outcome == "no_answer" and decision.rule in {"no_candidate", "conflict"}:
-            if finish_reason == "length" or analysis.zoned.open_reasoning or self._breaks_off(analysis):
-                analysis.decision = Decision("truncated", None, "medium", "truncated")
-        elif (
-            _is_opened_list(analysis)
-            or self._breaks_off_at(analysis, decision, finish_reason)
-            or self._is_unfinished(analysis, decision, finish_reason)
-        ):
-            analysis.decision = Decision("truncated", None, "low", "truncated", None, [decision.rule])
-
-    def _is_unfinished(self, analysis: Analysis, decision: Decision, finish_reason: str | None) -> bool:
-        """Whether nothing firmer than a plain sentence decided, and the text ends before it is done."""
-        if decision.winner is None or decision.winner.tier > SINGLE or decision.outcome not in DETECTED:
-            return False
-        return finish_reason == "length" or self._breaks_off(analysis) or _ends_open(analysis)
-
-    def _breaks_off_at(self, analysis: Analysis, decision: Decision, finish_reason: str | None) -> bool:
-        """Whether the text breaks off right behind the mention that decided, which nothing announced, or at the length
-        limit behind the words that single it out: "it is the baker who"."""
-        reading, winner = analysis.reading, decision.winner
-        if reading is None or winner is None or winner.kind != "mention":
-            return False
-        if finish_reason == "length" and not reading.tail.strip():
-            ends = [hit for hit in reading.hits_of("cues.identified") if hit.end >= len(reading.items) - 1]
-            if any(place == winner.place for hit in ends for _, place in hit.slots):
-                return True
-        if not breaks_off(reading):
-            return False
-        rest = reading.items[winner.place + 1 :]
-        unannounced = winner.rule in {"conclusion", "identified", "hedged", "leading_answer", "single_mention"}
-        return unannounced and all(item.key in reading.words.dangling for item in rest)
-
-    def _breaks_off(self, analysis: Analysis) -> bool:
-        """Whether the text ends in the middle of a sentence: on a small word or an announcement without its answer."""
-        reading = analysis.reading
-        if reading is None or not reading.items:
-            return False
-        ending = reading.tail.strip(" \n*_`\"'”’»")
-        if ending and ending != ":":
-            return False
-        last = reading.items[-1]
-        return reading.hanging_cue or (
-            not last.is_mention and last.key in self._sides[0].lexicon.words.small and len(reading.items) > 3
-        )
-
 
 def _without_wording(
     mentions: list[Mention], items: list[Item], hits: list[Hit], known: frozenset[str]
@@ -377,63 +319,6 @@ def _without_wording(
     ]
 
 
-def _is_opened_list(analysis: Analysis) -> bool:
-    """Whether the text breaks off in the first line of a discussion that talk about how to answer leads up to: "Let's
-    look at the options: A. The tailor – he"."""
-    reading, winner = analysis.reading, analysis.decision.winner
-    if reading is None or winner is None or winner.rule not in {"line_label", "whole_answer", "single_mention"}:
-        return False
-    last = reading.sentence[winner.place]
-    goes_on = len(reading.items) - winner.place > 2 and reading.sentence[-1] == last and not reading.tail.strip()
-    return goes_on and any(reading.sentence[hit.start] == last - 1 for hit in reading.hits_of("markers.preamble"))
-
-
-def _ends_open(analysis: Analysis) -> bool:
-    """Whether a text ends in an unfinished sentence: on the line of the one before it, behind talk about how to
-    answer, or behind several sentences the last of which decided."""
-    reading, winner = analysis.reading, analysis.decision.winner
-    if reading is None or winner is None or reading.tail.strip(" ([{-*_`"):
-        return False
-    if is_cut(reading) or any(
-        reading.sentence[hit.start] == reading.sentence[-1] for hit in reading.hits_of("markers.preamble")
-    ):
-        return True
-    last = reading.sentence[-1]
-    return (
-        last >= MIN_SENTENCES
-        and reading.sentence[winner.place] < last
-        and len(reading.items) - reading.starts[last] > 2
-    )
-
-
-def to_extraction(analysis: Analysis) -> Extraction:
-    """The record of an analysis, with spans in the raw response."""
-    decision = analysis.decision
-    return Extraction(
-        outcome=decision.outcome,
-        option=decision.option,
-        confidence=decision.confidence,
-        rule=decision.rule,
-        spans=evidence_spans(analysis),
-        conflicts=tuple(decision.conflicts),
-    )
-
-
-def evidence_spans(analysis: Analysis) -> tuple[tuple[int, int], ...]:
-    """Where in the raw response the winning evidence stands: the announcement, if any, and the answer."""
-    winner = analysis.decision.winner
-    if winner is None or analysis.reading is None or not analysis.tokens:
-        return ()
-    spans = set()
-    if winner.end > winner.start:
-        spans.add((analysis.tokens[winner.start].start, analysis.tokens[winner.end - 1].end))
-    if winner.hit is not None:
-        first = analysis.reading.items[winner.hit.start].start
-        last = analysis.reading.items[winner.hit.end - 1].end - 1
-        spans.add((analysis.tokens[first].start, analysis.tokens[last].end))
-    return tuple(sorted(analysis.normal.raw_span(*span) for span in spans))
-
-
 def _check_question(options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None) -> None:
     if not 2 <= len(options) <= 10:
         raise UsageError(f"options: {len(options)} of them; 2 to 10 can be read")
@@ -443,31 +328,7 @@ def _check_question(options: tuple[str, ...], labels: tuple[str, ...], unknown: 
         raise UsageError(f"unknown_index: {unknown} is no index into {len(options)} options")
 
 
-def guess_language(tokens: Sequence[Token], own: set[str], resources: Resources) -> str | None:
-    """The language that knows clearly more of the words than any of its own, or None."""
-    keys = {token.key for token in tokens if len(token.key) > 1 or not token.key.isascii()}
-    scores = {language: len(keys & words) for language, words in _vocabularies(resources).items()}
-    known = max((scores[language] for language in own if language in scores), default=0)
-    best = max((language for language in scores if language not in own), key=lambda name: scores[name], default=None)
-    if best is None or scores[best] < MIN_FOREIGN or scores[best] <= known:
-        return None
-    return best
-
-
-def _names_nothing(analysis: Analysis) -> bool:
-    """Whether a response speaks of no option at all, not even to list or reject it: only then may other names help."""
-    reading = analysis.reading
-    return analysis.decision.rule == "no_candidate" and reading is not None and not reading.statements
-
-
-@lru_cache(maxsize=8)
-def _vocabularies(resources: Resources) -> dict[str, frozenset[str]]:
-    """The words that the packs of every language speak of."""
-    names = resources.names("extractors")
-    return {language: vocabulary(read_extractor_pack(resources, language)) for language in names}
-
-
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def _question_words(prompt: str, small: frozenset[str]) -> frozenset[str]:
     text = normalise(prompt).text
     end = max(text.rfind(sign) for sign in "?？؟")
@@ -536,3 +397,9 @@ def extract(  # noqa: PLR0917 - the contract's order
     """
     extractor = load_extractor(language, resources)
     return extractor.extract(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
+
+
+def _names_nothing(analysis: Analysis) -> bool:
+    """Whether a response speaks of no option at all, not even to list or reject it: only then may other names help."""
+    reading = analysis.reading
+    return analysis.decision.rule == "no_candidate" and reading is not None and not reading.statements

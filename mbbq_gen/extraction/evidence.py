@@ -7,9 +7,10 @@ can't be told, becomes a piece of evidence with a tier: how firmly the writer co
 
 from __future__ import annotations
 
+import itertools
 from typing import Literal
 
-from mbbq_gen.extraction.candidates import MentionItem
+from mbbq_gen.extraction.mentions import MentionItem
 from mbbq_gen.extraction.patterns import Hit
 from mbbq_gen.extraction.reading import (
     COMMITTED,
@@ -48,9 +49,7 @@ def read_evidence(reading: Reading) -> None:
     reading.cased = any(item.text[:1].islower() for item in reading.items)
     _split(reading)
     reading.statements = [
-        Statement(place, item.mention, reading.sentence[place], reading.clause[place])
-        for place, item in enumerate(reading.items)
-        if isinstance(item, MentionItem)
+        Statement(place, item.mention, reading.sentence[place], reading.clause[place]) for place, item in reading.named
     ]
     set_aside(reading)
     rule_out(reading)
@@ -83,20 +82,14 @@ def _is_blocked(hit: Hit, blocks: list[Hit]) -> bool:
 def _split(reading: Reading) -> None:
     """Numbers sentences and clauses; "but" and a correction begin a clause."""
     turns = {hit.start for key in ("adversative", "correction") for hit in reading.hits_of(f"markers.{key}")}
-    sentence = clause = -1
-    starts, ends = reading.starts, reading.ends
-    for place, item in enumerate(reading.items):
-        if item.break_before >= SEMICOLON or sentence < 0:
-            ends[sentence] = place
-            sentence += 1
-            clause += 1
-            starts[sentence] = place
-        elif place in turns:
-            clause += 1
-        reading.sentence.append(sentence)
-        reading.clause.append(clause)
-    ends[sentence] = len(reading.items)
-    ends.pop(-1, None)
+    begins = [place for place, item in enumerate(reading.items) if item.break_before >= SEMICOLON or not place]
+    sentences = list(itertools.pairwise([*begins, len(reading.items)]))
+    reading.starts, reading.ends = dict(enumerate(begins)), {number: end for number, (_, end) in enumerate(sentences)}
+    for number, (start, end) in enumerate(sentences):
+        reading.sentence += [number] * (end - start)
+    clauses = sorted(turns.union(begins))
+    for number, (start, end) in enumerate(itertools.pairwise([*clauses, len(reading.items)])):
+        reading.clause += [number] * (end - start)
 
 
 def _collect(reading: Reading) -> None:
@@ -224,9 +217,8 @@ def _is_doubt(reading: Reading, hit: Hit) -> bool:
 def _names_one(reading: Reading, hit: Hit) -> bool:
     """Whether the sentence of a vague wording names a single person."""
     sentence = reading.sentence[hit.start]
-    named = {index for other in reading.statements if other.sentence == sentence for index in other.mention.options} - {
-        reading.options.unknown
-    }
+    here = [o for o in reading.statements if o.sentence == sentence and o.standing not in {"aside", "reported"}]
+    named = {index for other in here for index in other.mention.options} - {reading.options.unknown}
     return len(named) == 1
 
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from mbbq_gen.extraction.analysis import Analysis, to_extraction
 from mbbq_gen.extraction.optionset import label_core
 from mbbq_gen.extraction.patterns import Hit, Rule
 from mbbq_gen.extraction.reading import Evidence, Statement
@@ -13,7 +14,7 @@ from mbbq_gen.extraction.trace import Candidate, Explanation, PhraseMark, Source
 from mbbq_gen.resources import Resources
 
 if TYPE_CHECKING:
-    from mbbq_gen.extraction.engine import Analysis, Extractor
+    from mbbq_gen.extraction.engine import Extractor
 
 WHY_OUT: dict[str, str] = {
     "negated": "ruled out by the sentence",
@@ -86,8 +87,6 @@ def explain_analysis(  # noqa: PLR0917 - each of them is of another type
     resources: Resources,
 ) -> Explanation:
     """The plain records of an analysis."""
-    from mbbq_gen.extraction.engine import to_extraction
-
     teller = _Teller(analysis, response, resources)
     return Explanation(
         extraction=to_extraction(analysis),
@@ -160,7 +159,7 @@ class _Teller:
         reading = self._analysis.reading
         assert reading is not None
         item = reading.items[statement.place]
-        span = self._span(item.start, item.end)
+        span = self._analysis.raw_span(item.start, item.end)
         winner = self._analysis.decision.winner
         won = (
             winner is not None
@@ -187,7 +186,7 @@ class _Teller:
     def _of_evidence(self, piece: Evidence) -> Candidate:
         reading = self._analysis.reading
         assert reading is not None
-        span = self._span(piece.start, piece.end)
+        span = self._analysis.raw_span(piece.start, piece.end)
         won = piece is self._analysis.decision.winner
         return Candidate(
             kind=piece.kind,
@@ -231,11 +230,7 @@ class _Teller:
     def _hit_span(self, hit: Hit) -> tuple[int, int]:
         reading = self._analysis.reading
         assert reading is not None
-        return self._span(reading.items[hit.start].start, reading.items[hit.end - 1].end)
-
-    def _span(self, first: int, last: int) -> tuple[int, int]:
-        tokens = self._analysis.tokens
-        return self._analysis.normal.raw_span(tokens[first].start, tokens[last - 1].end)
+        return self._analysis.raw_span(reading.items[hit.start].start, reading.items[hit.end - 1].end)
 
     def _source(self, rule: Rule) -> Source:
         path = self._resources.find("extractors", rule.language)

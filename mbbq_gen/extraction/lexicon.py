@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import regex
 
-from mbbq_gen.extraction.candidates import LabelWords
 from mbbq_gen.extraction.clitics import Clitics
-from mbbq_gen.extraction.mentions import Item, JoinWords
+from mbbq_gen.extraction.joining import JoinWords
+from mbbq_gen.extraction.labels import LabelWords
+from mbbq_gen.extraction.mentions import Item
 from mbbq_gen.extraction.normalise import loose_key
 from mbbq_gen.extraction.pack import ExtractorPack
 from mbbq_gen.extraction.patterns import Hit, word_rows
@@ -99,6 +100,7 @@ def build_lexicon(packs: Sequence[ExtractorPack]) -> Lexicon:
             copulas=copulas,
             filling=(articles | stop | option_words | places) - {word for word in copulas if word.isascii()},
             dangling=articles | coordinators,
+            needs_noun=tuple(sorted(word_keys(word.lstrip("-") for word in home.text.needs_noun))),
             rejoinders=lists.keys(_rejoinders) - articles - stop - copulas - option_words,
             known=known,
         ),

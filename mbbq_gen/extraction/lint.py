@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mbbq_gen.errors import MbbqGenError
-from mbbq_gen.extraction.candidates import WordItem
+from mbbq_gen.extraction.automaton import Automaton
 from mbbq_gen.extraction.engine import Extractor, load_extractor
 from mbbq_gen.extraction.pack import PHRASE_LISTS, Example, ExtractorPack, read_extractor_pack
-from mbbq_gen.extraction.patterns import Automaton, Rule, word_rows
+from mbbq_gen.extraction.patterns import Rule, word_rows
 from mbbq_gen.extraction.tokens import tokenise
 from mbbq_gen.languages import PLACEHOLDER, read_prompts
 from mbbq_gen.records import Record
@@ -129,7 +129,7 @@ class _Check:
         """Lines of the quiet lists that match in texts of ours."""
         automaton = self._automaton(QUIET_LISTS)
         for text in texts:
-            for hit in automaton.find(_items(text)):
+            for hit in automaton.find(tokenise(text)):
                 yield self._finding(
                     hit.rule.family, hit.rule.phrase, f"matches in {what}: {text!r}; word it more narrowly"
                 )
@@ -169,12 +169,5 @@ def _word_lists(pack: ExtractorPack) -> Iterator[tuple[str, str]]:
                     yield f"{table}.{key}", word
 
 
-def _items(text: str) -> list[WordItem]:
-    return [
-        WordItem(token.key, token.text, token.break_before, token.gap, place, place + 1)
-        for place, token in enumerate(tokenise(text))
-    ]
-
-
 def _matches(automaton: Automaton, text: str) -> bool:
-    return automaton.matches(_items(text))
+    return automaton.matches(tokenise(text))

@@ -3,9 +3,11 @@ them."""
 
 from __future__ import annotations
 
+import re
+
 import regex
 
-from mbbq_gen.extraction.candidates import MentionItem
+from mbbq_gen.extraction.mentions import MentionItem
 from mbbq_gen.extraction.pack import SharedPack
 from mbbq_gen.extraction.reading import COMMITTED, Evidence, Reading
 from mbbq_gen.extraction.tokens import LINE
@@ -19,16 +21,17 @@ class MarkReader:
     def __init__(self, shared: SharedPack) -> None:
         self._ticks = _signs(shared.positive_marks)
         self._crosses = _signs(shared.negative_marks)
-        self._any = frozenset(sign[0] for sign in shared.positive_marks + shared.negative_marks)
+        signs = shared.positive_marks + shared.negative_marks
+        self._any = re.compile("|".join(re.escape(sign[0]) for sign in signs))
 
-    def read(self, reading: Reading, body: str, starts: list[int]) -> None:
-        """Adds the evidence of the marks; `starts` tells where every token begins in the body."""
-        if not self._any.isdisjoint(body):
-            self._read_lines(reading, body, starts)
+    def read(self, reading: Reading, body: str) -> None:
+        """Adds the evidence of the marks in a text."""
+        if self._any.search(body):
+            self._read_lines(reading, body)
         if "%" in body or "％" in body or "{" in body:
             _read_shares(reading, in_object="{" in body)
 
-    def _read_lines(self, reading: Reading, body: str, starts: list[int]) -> None:
+    def _read_lines(self, reading: Reading, body: str) -> None:
         lines = [(match.start(), match.end()) for match in regex.finditer(r"[^\n]+", body)]
         ticked: dict[int, int] = {}
         crossed: dict[int, int] = {}
@@ -38,11 +41,11 @@ class MarkReader:
             tick, cross = self._ticks.search(line), self._crosses.search(line)
             if bool(tick) == bool(cross):
                 continue
-            while here < len(reading.items) and starts[reading.items[here].start] < start:
+            while here < len(reading.items) and reading.items[here].start < start:
                 here += 1
             found: dict[int, int] = {}
             place = here
-            while place < len(reading.items) and starts[reading.items[place].start] < end:
+            while place < len(reading.items) and reading.items[place].start < end:
                 item = reading.items[place]
                 if isinstance(item, MentionItem) and len(item.mention.options) == 1:
                     found.setdefault(item.mention.options[0], place)

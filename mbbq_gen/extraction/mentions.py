@@ -1,324 +1,82 @@
-"""Joins what belongs together: a label and its text, a label or text and the next one behind "and" or "or".
-
-What comes out is the row of items, words and mentions, that the patterns are matched against.
-"""
+"""Mentions of options, and the row of words and mentions that the patterns are matched against."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from mbbq_gen.extraction.candidates import MAX_MENTIONS, Mention, MentionItem, WordItem
-from mbbq_gen.extraction.normalise import loose_key
-from mbbq_gen.extraction.optionset import OptionSet
-from mbbq_gen.extraction.tokens import COMMA, COMMA_SIGNS, LINE, SENTENCE, Token
+from mbbq_gen.extraction.optionset import Match, OptionSet
+from mbbq_gen.extraction.tokens import COMMA, Token
 
-Item = WordItem | MentionItem
-
-MAX_BETWEEN = 4
-"""Items between two entries of a list inside a line, the second one included."""
-_LEADS = frozenset(":：=】]")
-"""Signs behind a heading that lead up to the answer."""
-_LIST_GAP = frozenset(".。．｡):：）、],，-–—|=")
+Kind = Literal["label", "text", "label_text", "ordinal", "outside"]
+Strength = Literal["strong", "bare", "weak"]
 
 
-@dataclass(frozen=True, slots=True)
-class JoinWords:
-    """Words that stand between joined mentions, as keys."""
+@dataclass(slots=True)
+class Mention:
+    """A stretch of the text that means an option."""
 
-    coordinators: frozenset[str]
-    rows: frozenset[tuple[str, ...]]
-    """Coordinators of several words: "as well as"."""
-    accented: frozenset[str]
-    """The coordinators with their accents: Italian "è" is not "e"."""
-    appositions: frozenset[tuple[str, ...]]
-    announcing: frozenset[str]
-    """Copulas and option words: what stands right before an answer, or behind it where verbs come last."""
-    negators: frozenset[str]
-    """First words of a contrast: "not A, B" chooses one."""
-    joint: tuple[str, ...]
-    """Endings that both of two joined mentions have."""
-    joined: frozenset[str]
-    """Coordinators that are written together with the next word: Arabic و."""
-    small: frozenset[str]
-    """Articles and other words that a mention takes in front of it."""
-
-
-def join(  # noqa: PLR0917 - each of them is of another type
-    tokens: Sequence[Token],
-    labels: list[Mention],
-    texts: list[Mention],
-    ordinals: list[Mention],
-    options: OptionSet,
-    words: JoinWords,
-) -> list[Mention]:
-    """All mentions in order, joined, none overlapping another."""
-    kept = _capped(texts)
-    for mention in sorted(_capped(labels) + _capped(ordinals), key=lambda m: (m.kind == "ordinal", m.start)):
-        rivals = [other for other in kept if other.start < mention.end and mention.start < other.end]
-        if mention.kind == "label" and mention.end - mention.start > 1 and all(o.end < mention.end for o in rivals):
-            mention.start = max([mention.start, *(other.end for other in rivals)])
-            rivals = []
-        if all(
-            mention.start <= other.start and mention.end > other.end and mention.kind == "ordinal" for other in rivals
-        ):
-            kept = [other for other in kept if other not in rivals]
-            kept.append(mention)
-    kept.sort(key=lambda mention: mention.start)
-    kept = _capped(kept)
-    for mention in kept:
-        _take_articles(mention, tokens, options)
-    return _coordinate(_attach(kept, tokens, words), tokens, words)
+    options: tuple[int, ...]
+    """Which ones; several where they are joined by "and" or "or"; none where the label is not on offer."""
+    kind: Kind
+    start: int
+    """First token."""
+    end: int
+    """After the last token."""
+    strength: Strength
+    match: Match
+    label: int | None = None
+    """The option that the label means, where there is a label."""
+    shown_case: bool = True
+    """Whether the label is written as shown, or in capitals."""
+    heads_line: bool = False
+    """Whether it begins a line, as the items of a list do."""
+    enumerates: bool = False
+    """Whether it may be no more than the number of a list item."""
+    barred: bool = False
+    """Whether it is surely no label: `vitamin C`, the initial of a name."""
+    struck: bool = False
+    """Whether it is struck through."""
+    complete: bool = True
+    """Whether the whole option text stands there."""
 
 
-def _capped(mentions: list[Mention]) -> list[Mention]:
-    """At most so many mentions as are read, the first and the last ones."""
-    if len(mentions) <= MAX_MENTIONS:
-        return list(mentions)
-    return mentions[: MAX_MENTIONS // 2] + mentions[-MAX_MENTIONS // 2 :]
+@dataclass(slots=True)
+class MentionItem:
+    """A mention in the row of items that patterns are matched against."""
+
+    key: str
+    text: str
+    break_before: int
+    gap: str
+    mention: Mention
+    is_word: bool
+    start: int
+    """First character, in the mended text, as that of a token."""
+    end: int
+    """After the last character."""
+
+    @property
+    def is_mention(self) -> bool:
+        """Whether a slot may take it: not a letter that may well be a word."""
+        return self.mention.strength != "weak" or self.mention.shown_case
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it means several options."""
+        return len(self.mention.options) > 1
 
 
-def _take_articles(mention: Mention, tokens: Sequence[Token], options: OptionSet) -> None:
-    """Moves the start of a text over the articles before it."""
-    while (
-        mention.strength != "weak"
-        and mention.start
-        and tokens[mention.start].break_before < COMMA
-        and tokens[mention.start - 1].key in options.articles
-    ):
-        mention.start -= 1
+Item = Token | MentionItem
+"""A word, or a mention that stands for all its words."""
 
 
-# --- label and text ---------------------------------------------------------------------------------------------------
-
-
-def _attach(mentions: list[Mention], tokens: Sequence[Token], words: JoinWords) -> list[Mention]:
-    """Labels joined with the text beside them; where they differ the text wins."""
-    joined: list[Mention] = []
-    place = 0
-    while place < len(mentions):
-        here = mentions[place]
-        after = mentions[place + 1] if place + 1 < len(mentions) else None
-        if (
-            after is not None
-            and here.kind == "label"
-            and after.kind == "text"
-            and _labels_text(mentions, place, tokens, words)
-        ):
-            joined.append(_joined(here, after, tokens))
-            place += 2
-        elif (
-            after is not None
-            and here.kind == "text"
-            and after.kind == "label"
-            and _text_labelled(mentions, place, tokens, words)
-        ):
-            joined.append(_joined(after, here, tokens))
-            place += 2
-        else:
-            joined.append(here)
-            place += 1
-    return joined
-
-
-def _joined(label: Mention, text: Mention, tokens: Sequence[Token]) -> Mention:
-    start, end = min(label.start, text.start), max(label.end, text.end)
-    return Mention(
-        options=text.options,
-        kind="label_text",
-        start=start,
-        end=end,
-        strength="strong",
-        match=text.match,
-        label=label.label,
-        heads_line=tokens[start].break_before >= LINE,
-        struck=label.struck or text.struck,
-        complete=text.complete,
-    )
-
-
-def _labels_text(mentions: list[Mention], place: int, tokens: Sequence[Token], words: JoinWords) -> bool:
-    """Whether a label is that of the text right behind it."""
-    label, text = mentions[place], mentions[place + 1]
-    between = tuple(token.key for token in tokens[label.end : text.start])
-    if between and between not in words.appositions:
-        return False
-    first = max(tokens[label.end : max(label.end, text.start) + 1], key=lambda token: token.break_before)
-    gap = first.gap.strip("*_`~ \"'“”«»")
-    listed = gap[:1] in _LIST_GAP if gap else False
-    listed = listed or (gap[-1:] == "(" and text.options == (label.label,))
-    if label.strength == "weak" and not (listed or between) and not (label.heads_line and first.break_before >= LINE):
-        return False
-    agree = text.options == (label.label,)
-    if first.break_before >= LINE:
-        alone = label.heads_line or label.strength == "strong"
-        return alone and tokens[text.start].break_before >= LINE and (agree or _ends_sentence(text, tokens))
-    if first.break_before >= SENTENCE:
-        if agree:
-            return True
-        if not _ends_sentence(text, tokens):
-            return False
-    if {".", ","} & set(gap) and not agree and text.end < len(tokens) and tokens[text.end].break_before < COMMA:
-        return False
-    return agree or not _names_again(mentions, place, tokens)
-
-
-def _text_labelled(mentions: list[Mention], place: int, tokens: Sequence[Token], words: JoinWords) -> bool:
-    """Whether a text is followed by its label: `the tailor (A)`."""
-    text, label = mentions[place], mentions[place + 1]
-    between = tuple(token.key for token in tokens[text.end : label.start])
-    if (between and between not in words.appositions) or label.strength != "strong":
-        return False
-    if tokens[text.end].break_before >= SENTENCE:
-        return False
-    following = mentions[place + 2] if place + 2 < len(mentions) else None
-    if following is not None and following.kind == "text" and following.start == label.end:
-        return following.options != (label.label,)
-    return True
-
-
-def _ends_sentence(mention: Mention, tokens: Sequence[Token]) -> bool:
-    return mention.end >= len(tokens) or tokens[mention.end].break_before >= SENTENCE
-
-
-def _names_again(mentions: list[Mention], place: int, tokens: Sequence[Token]) -> bool:
-    """Whether the label's own option is named later in the sentence: then the text beside it belongs to a reason."""
-    label, text = mentions[place], mentions[place + 1]
-    if _ends_sentence(text, tokens):
-        return False
-    for later in mentions[place + 2 :]:
-        if any(tokens[i].break_before >= SENTENCE for i in range(text.end, later.start + 1)):
-            return False
-        if later.options == (label.label,):
-            return True
-    return False
-
-
-# --- and, or ----------------------------------------------------------------------------------------------------------
-
-
-def _coordinate(mentions: list[Mention], tokens: Sequence[Token], words: JoinWords) -> list[Mention]:
-    """Mentions that "and" or "or" makes one."""
-    result: list[Mention] = []
-    place = 0
-    while place < len(mentions):
-        chain = [mentions[place]]
-        links: list[str] = []
-        while place + len(chain) < len(mentions):
-            link = _link(chain[-1], mentions[place + len(chain)], tokens, words)
-            if link == "none":
-                break
-            links.append(link)
-            chain.append(mentions[place + len(chain)])
-        if "word" not in links and not (links and _lists_answers(chain, tokens, words)):
-            chain = chain[:1]
-        result.append(_merged(chain))
-        place += len(chain)
-    return result
-
-
-def _lists_answers(chain: list[Mention], tokens: Sequence[Token], words: JoinWords) -> bool:
-    """Whether labels with commas between them are answers: a sentence of their own, or all that follows a copula, a
-    colon or a word such as "answer" in it."""
-    if not all(part.kind == "label" for part in chain):
-        return False
-    first = tokens[chain[0].start]
-    if any(token.key in words.negators for token in tokens[max(0, chain[0].start - MAX_BETWEEN) : chain[0].start]):
-        return False
-    if first.break_before >= SENTENCE:
-        return _ends_sentence(chain[-1], tokens)
-    announced = not _LEADS.isdisjoint(first.gap) or any(
-        token.key in words.announcing for token in tokens[max(0, chain[0].start - 2) : chain[0].start]
-    )
-    return announced and _ends_but_for(chain[-1], tokens, words.announcing | words.small)
-
-
-def _ends_but_for(mention: Mention, tokens: Sequence[Token], words: frozenset[str]) -> bool:
-    """Whether a sentence ends with a mention, some words behind it aside."""
-    for token in tokens[mention.end : mention.end + MAX_BETWEEN]:
-        if token.break_before >= SENTENCE:
-            return True
-        if token.key not in words:
-            return False
-    return mention.end + MAX_BETWEEN >= len(tokens)
-
-
-def _merged(chain: list[Mention]) -> Mention:
-    """One mention for a chain of them."""
-    if len(chain) == 1:
-        return chain[0]
-    options = tuple(sorted({index for part in chain for index in part.options}))
-    return Mention(
-        options=options,
-        kind=chain[0].kind if chain[0].kind != "outside" else chain[-1].kind,
-        start=chain[0].start,
-        end=chain[-1].end,
-        strength="strong",
-        match=max((part.match for part in chain), key=("exact", "inflected", "partial", "fuzzy").index),
-        label=None,
-        heads_line=chain[0].heads_line,
-        struck=all(part.struck for part in chain),
-    )
-
-
-def _link(left: Mention, right: Mention, tokens: Sequence[Token], words: JoinWords) -> str:
-    """`word` where a coordinator joins two mentions, `comma` where a comma may, else `none`."""
-    if "outside" in (left.kind, right.kind) or left.end > right.start:
-        return "none"
-    between = tokens[left.end : right.start]
-    if words.joint and not between and all(tokens[m.end - 1].key.endswith(words.joint) for m in (left, right)):
-        return "word"
-    breaks = [token.break_before for token in [*between, tokens[right.start]]]
-    if max(breaks) >= SENTENCE - 1:
-        return "none"
-    if not _both_firm(left, right):
-        return "none"
-    if not between:
-        gap = tokens[right.start].gap
-        if {"/", "&", "+"} & set(gap) or _is_written_together(right, tokens, words):
-            return "word"
-        return "comma" if breaks[0] == COMMA and not COMMA_SIGNS.isdisjoint(gap) else "none"
-    row = _coordinator(between, words)
-    if row and len(between) <= row + 1:
-        if between[0].break_before >= COMMA and left.kind != "label" and right.kind != "label" and len(between) == 1:
-            return "comma_word"
-        if len(between) > row and between[row].key not in words.small:
-            return "none"
-        return "word"
-    return "none"
-
-
-def _is_written_together(mention: Mention, tokens: Sequence[Token], words: JoinWords) -> bool:
-    """Whether a text begins with a coordinator that is written together with its first word."""
-    text = loose_key(tokens[mention.start].text)
-    return mention.kind == "text" and mention.match != "exact" and any(text.startswith(word) for word in words.joined)
-
-
-def _coordinator(between: Sequence[Token], words: JoinWords) -> int:
-    """How many words a coordinator at the beginning takes: "and", "as well as"; 0 where there is none."""
-    keys = tuple(token.key for token in between[:3])
-    for length in (3, 2):
-        if keys[:length] in words.rows:
-            return length
-    return int(_coordinates(between[0], words))
-
-
-def _coordinates(token: Token, words: JoinWords) -> bool:
-    """Whether a word joins mentions; a letter with an accent must be a coordinator with just that accent."""
-    if token.key not in words.coordinators or token.gap.strip() == ":":
-        return False
-    return len(token.text) > 1 or token.text.isascii() or token.text.casefold() in words.accented
-
-
-def _both_firm(left: Mention, right: Mention) -> bool:
-    """Weak labels join only other labels written as shown."""
-    for one, other in ((left, right), (right, left)):
-        if one.strength == "weak" and not (one.shown_case and other.kind == "label"):
-            return False
-    return not (left.strength == right.strength == "weak" and not (left.shown_case and right.shown_case))
-
-
-# --- items ------------------------------------------------------------------------------------------------------------
+def with_articles(tokens: Sequence[Token], start: int, options: OptionSet) -> int:
+    """The start of a mention with the articles in front of it."""
+    while start and tokens[start].break_before < COMMA and tokens[start - 1].key in options.articles:
+        start -= 1
+    return start
 
 
 def to_items(tokens: Sequence[Token], mentions: Sequence[Mention]) -> list[Item]:
@@ -326,10 +84,7 @@ def to_items(tokens: Sequence[Token], mentions: Sequence[Mention]) -> list[Item]
     items: list[Item] = []
     place = 0
     for mention in mentions:
-        items += [
-            WordItem(t.key, t.text, t.break_before, t.gap, i, i + 1)
-            for i, t in enumerate(tokens[place : mention.start], place)
-        ]
+        items += tokens[place : mention.start]
         first = tokens[mention.start]
         single = mention.end - mention.start == 1
         items.append(
@@ -340,134 +95,10 @@ def to_items(tokens: Sequence[Token], mentions: Sequence[Mention]) -> list[Item]
                 gap=first.gap,
                 mention=mention,
                 is_word=single,
-                start=mention.start,
-                end=mention.end,
+                start=first.start,
+                end=tokens[mention.end - 1].end,
             )
         )
         place = mention.end
-    items += [WordItem(t.key, t.text, t.break_before, t.gap, i, i + 1) for i, t in enumerate(tokens[place:], place)]
+    items += tokens[place:]
     return items
-
-
-def find_lists(items: Sequence[Item], options: OptionSet, small: frozenset[str]) -> set[int]:
-    """Items that are part of a mere list of the options, by place in the row.
-
-    A list is a run of labelled texts in display order from the first option on that leaves out at most one, a run of
-    lines that are all the texts in order, or one mention that joins all options. Inside a line only small words part
-    the entries.
-    """
-    need = options.count if options.count < 3 else options.count - 1
-    named = [(place, item) for place, item in enumerate(items) if isinstance(item, MentionItem)]
-    listed = {place for place, item in named if len(item.mention.options) >= options.count}
-    places = [place for place, item in named if item.is_mention]
-    if len(places) < need:
-        return listed
-    for entry, length in ((_is_labelled, need), (_is_text, options.count)):
-        run: list[int] = []
-        for place in places:
-            item = items[place]
-            fits = entry(items, place)
-            if fits and run and _goes_on(items, run[-1], place, small):
-                run.append(place)
-            elif fits or (isinstance(item, MentionItem) and item.mention.kind != "text") or entry is _is_text:
-                listed |= _finished(items, run, length)
-                run = [place] if fits else []
-        listed |= _finished(items, run, length)
-    return listed | _discussed(items, need) | _bare_lines(items)
-
-
-def _bare_lines(items: Sequence[Item]) -> set[int]:
-    """Lines that hold an option and nothing else, one below the other: a list, even if some of its lines are missing,
-    stand in another order, or are cut off. A line that comes again begins another list or is an answer."""
-    listed: set[int] = set()
-    run: dict[str, tuple[int, int]] = {}
-    for start, end in [*_lines(items), (len(items), len(items))]:
-        entry = _entry_of(items, start, end)
-        if entry is None or entry in run or (run and entry.startswith("text") and "label" in next(reversed(run))):
-            listed |= _in_lines(run)
-            run = {}
-        if entry is not None:
-            run[entry] = start, end
-    return listed | _in_lines(run)
-
-
-def _in_lines(run: dict[str, tuple[int, int]]) -> set[int]:
-    """The items of two or more lines."""
-    return {place for start, end in run.values() for place in range(start, end)} if len(run) > 1 else set()
-
-
-def _lines(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
-    """First and last item of every line."""
-    starts = [place for place, item in enumerate(items) if not place or item.break_before >= LINE]
-    yield from zip(starts, [*starts[1:], len(items)], strict=True)
-
-
-def _entry_of(items: Sequence[Item], start: int, end: int) -> str | None:
-    """What a line that names an option and nothing else is an entry for, a label or a text; the last line may be cut
-    off behind its label."""
-    first = items[start] if start < end else None
-    if not isinstance(first, MentionItem) or len(first.mention.options) != 1 or not first.is_mention:
-        return None
-    mention, rest = first.mention, items[start + 1 : end]
-    cut = end == len(items) and len(rest) <= MAX_BETWEEN and mention.label is not None
-    if (mention.kind == "label" and not rest) or (rest and not cut):
-        return None
-    return f"text {mention.options[0]}" if mention.label is None else f"label {mention.label}"
-
-
-def _is_labelled(items: Sequence[Item], place: int) -> bool:
-    """Whether a mention looks like one line of the labelled list of options."""
-    item = items[place]
-    if not isinstance(item, MentionItem) or len(item.mention.options) != 1:
-        return False
-    mention = item.mention
-    if mention.kind == "label_text":
-        return mention.label == mention.options[0]
-    alone = place + 1 == len(items) or items[place + 1].break_before >= LINE
-    return mention.heads_line and mention.kind == "label" and mention.strength == "strong" and not alone
-
-
-def _discussed(items: Sequence[Item], need: int) -> set[int]:
-    """Sentences that begin with a label and a colon or dash and go on in words, for all options but one at most."""
-    found: dict[int, int] = {}
-    for place, item in enumerate(items[:-1]):
-        if not isinstance(item, MentionItem) or item.break_before < SENTENCE or len(item.mention.options) != 1:
-            continue
-        after = items[place + 1]
-        described = item.mention.kind == "label_text" or not {":", "–", "—"}.isdisjoint(after.gap) or " - " in after.gap
-        if (
-            described
-            and after.break_before < SENTENCE
-            and not isinstance(after, MentionItem)
-            and item.mention.label is not None
-        ):
-            found.setdefault(item.mention.options[0], place)
-    return set(found.values()) if len(found) >= max(2, need) else set()
-
-
-def _is_text(items: Sequence[Item], place: int) -> bool:
-    """Whether a mention is one option's text."""
-    item = items[place]
-    return isinstance(item, MentionItem) and len(item.mention.options) == 1 and item.mention.kind == "text"
-
-
-def _goes_on(items: Sequence[Item], last: int, place: int, small: frozenset[str]) -> bool:
-    """Whether an entry is the next one of a run: on a new line, or behind small words and a comma or the like."""
-    if _option_at(items, place) <= _option_at(items, last):
-        return False
-    between = items[last + 1 : place + 1]
-    if items[place].break_before >= LINE:
-        return True
-    labelled = _is_labelled(items, place)
-    parted = labelled or any(item.break_before >= COMMA for item in between)
-    return parted and len(between) <= MAX_BETWEEN and all(item.key in small for item in between[:-1])
-
-
-def _option_at(items: Sequence[Item], place: int) -> int:
-    item = items[place]
-    return item.mention.options[0] if isinstance(item, MentionItem) else -1
-
-
-def _finished(items: Sequence[Item], run: list[int], need: int) -> set[int]:
-    """A run that is long enough and begins with the first option."""
-    return set(run) if len(run) >= need and _option_at(items, run[0]) == 0 else set()

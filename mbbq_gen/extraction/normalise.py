@@ -8,14 +8,18 @@ spelling; only the nukta and the ways to write a nasal, which writers mix, are m
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
 import regex
 
+MAX_WORDS = 8192
+"""Words that any table of forms keeps at most: far more than the words that come again and again."""
+
 _INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\u0640"
-_ODD = regex.compile(f"[{_INVISIBLE}\U0001f130-\U0001f189\U0001f1e6-\U0001f1ff\u2776-\u2793\u24eb-\u24fe]")
+_ODD = re.compile(f"[{_INVISIBLE}\U0001f130-\U0001f189\U0001f1e6-\U0001f1ff\u2776-\u2793\u24eb-\u24fe]")
 _INVISIBLE_ONLY = regex.compile(f"[{_INVISIBLE}]")
 _CLUSTER = regex.compile(r"\X")
 
@@ -88,7 +92,7 @@ def _plain_sign(sign: str) -> str:
     return sign
 
 
-@lru_cache(maxsize=262144)
+@lru_cache(maxsize=MAX_WORDS)
 def loose_key(word: str) -> str:
     """The form of a word that comparisons use: equal for spellings that differ in case or in droppable accents."""
     folded = unicodedata.normalize("NFKC", word).replace("İ", "i").casefold()
@@ -112,12 +116,21 @@ def _drop_marks(word: str) -> str:
     return unicodedata.normalize("NFC", bare).replace("\ue000", "й")
 
 
+@lru_cache(maxsize=4096)
+def ends_accented(word: str) -> bool | None:
+    """Whether a word of Latin letters that is written with accents has one on its last letter; None for others."""
+    letters = [unicodedata.normalize("NFD", sign) for sign in unicodedata.normalize("NFC", word).replace("İ", "I")]
+    if not all(letter[0].isascii() for letter in letters) or all(len(letter) == 1 for letter in letters):
+        return None
+    return len(letters[-1]) > 1
+
+
 def _plain_digit(sign: str) -> str:
     """A decimal digit of any script as 0–9, anything else as it is."""
     return str(unicodedata.decimal(sign)) if sign.isdecimal() else sign
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def strict_key(word: str, turkish: bool) -> str:
     """The word with its case folded and its accents kept: what a pattern word with `=` is compared by."""
     composed = unicodedata.normalize("NFKC", word)

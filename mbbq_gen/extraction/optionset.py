@@ -11,10 +11,10 @@ from typing import Literal
 
 import regex
 
-from mbbq_gen.extraction.clitics import Clitics
-from mbbq_gen.extraction.normalise import LOOK_ALIKES, loose_key, normalise
-from mbbq_gen.extraction.pack import ExtractorPack, TextRules
-from mbbq_gen.extraction.tokens import NO_BREAK, SENTENCE, Token, tokenise
+from mbbq_gen.extraction.normalise import LOOK_ALIKES, ends_accented, loose_key, normalise
+from mbbq_gen.extraction.pack import TextRules
+from mbbq_gen.extraction.stemmer import Stemmer
+from mbbq_gen.extraction.tokens import COMMA, NO_BREAK, SENTENCE, Token, tokenise
 
 Match = Literal["exact", "inflected", "partial", "fuzzy"]
 
@@ -25,56 +25,6 @@ MIN_FUZZY, LONG_FUZZY, LONG_START = 5, 8, 6
 """Letters of a word that may be misspelt, misspelt twice, misspelt in its first letter."""
 MAX_TITLE = 4
 """Letters of an abbreviation in front of a name: Dr, Prof, श्री."""
-_VOWELS = frozenset("aeiouy")
-"""A single vowel is no ending of so short a word that three letters would be left."""
-
-
-class Stemmer:
-    """Strips endings as a pack lists them; keeps what it has seen."""
-
-    def __init__(self, packs: tuple[ExtractorPack, ...]) -> None:
-        rules = [pack.text for pack in packs]
-        self._suffixes = _longest_first(word for rule in rules for word in rule.suffixes)
-        self.endings = frozenset(self._suffixes)
-        """Every ending of the language, as a key."""
-        self._agreement = _longest_first(word for rule in rules for word in rule.agreement)
-        self._alternations = {loose_key(a): loose_key(b) for rule in rules for a, b in rule.alternations}
-        self._min_stem = min((rule.min_stem for rule in rules), default=3)
-        self._clitics = Clitics(word for pack in packs for word in pack.script.clitics)
-        self.known: dict[str, tuple[str, str, str]] = {}
-        """The forms of the words that it has seen."""
-
-    def forms(self, key: str) -> tuple[str, str, str]:
-        """The word itself, its stem (marked `~`) and its stem without gender (marked `≈`), finest first."""
-        known = self.known.get(key)
-        if known is None:
-            if len(self.known) > 200_000:
-                self.known.clear()
-            stem = self._strip(self._clitics.bare(key) if self._clitics else key, self._suffixes)
-            known = self.known[key] = (key, f"~{stem}", f"≈{self._strip(stem, self._agreement)}")
-        return known
-
-    def _strip(self, key: str, suffixes: tuple[str, ...]) -> str:
-        if key.isdigit():
-            return key
-        stem = key
-        for _ in range(4):
-            for suffix in suffixes:
-                rest = len(stem) - len(suffix)
-                if rest >= self._min_stem + (suffix in _VOWELS) and stem.endswith(suffix):
-                    stem = stem[: -len(suffix)]
-                    break
-            else:
-                break
-        for old, new in self._alternations.items():
-            if stem.endswith(old) and len(stem) > self._min_stem - 1:
-                return stem[: -len(old)] + new
-        return stem
-
-
-def _longest_first(words: object) -> tuple[str, ...]:
-    keys = {loose_key(str(word).lstrip("-")) for word in words}  # type: ignore[attr-defined]
-    return tuple(sorted(keys, key=lambda key: (-len(key), key)))
 
 
 @dataclass(slots=True)
@@ -95,6 +45,8 @@ class OptionText:
     """Whether its script has no word boundaries."""
     repeats: bool
     """Whether a telling word comes twice."""
+    head: frozenset[str] = frozenset()
+    """The telling words of the name or noun that a longer text begins or ends with: "Dave" of "Dave, who is late"."""
     needs_sequence: bool = False
     """Whether only all its words in order mean it: unknown options, and texts made of the same words as another's."""
 
@@ -126,14 +78,18 @@ class OptionSet:
     """A word's form → (option, the option's word, how well it matches)."""
     distinctive: dict[int, frozenset[str]]
     """Option → its words that no other option has."""
-    near: dict[str, tuple[tuple[str, int], ...]]
-    """First letter, and `_` with the second and third → distinctive words, for misspellings and open endings."""
+    near_start: dict[str, tuple[tuple[str, int], ...]]
+    """First letter → distinctive words, for misspellings and open endings."""
+    near_inside: dict[str, tuple[tuple[str, int], ...]]
+    """Second and third letter → distinctive words that are long enough to be known by them."""
     denying: dict[int, frozenset[str]] = field(default_factory=dict)
     """Option → its words such as "not": they mean it only together with a word beside them in its text."""
     pairs: dict[str, frozenset[tuple[int, str]]] = field(default_factory=dict)
     """A word that a dot may stand behind inside an option's text → the option and its next word: Dr. Rao."""
     endings: frozenset[str] = field(default_factory=frozenset)
     """Endings that a name may have where stripping all of them would take too much of it."""
+    accents: dict[str, bool] = field(default_factory=dict)
+    """A word that is written with accents → whether its last letter has one: "âgé" is not "âge"."""
     articles: frozenset[str] = field(default_factory=frozenset)
     stop: frozenset[str] = field(default_factory=frozenset)
 
@@ -149,6 +105,9 @@ def build_options(  # noqa: PLR0917 - each of them is of another type
 ) -> OptionSet:
     """The options prepared; texts in another language get that language's stemmer and small words."""
     texts = tuple(_option_text(index, text, index == unknown, articles, stop) for index, text in enumerate(options))
+    for text, option in zip(texts, options, strict=True):
+        if not (text.is_unknown or text.per_character):
+            text.head = _head(option, articles | stop, stemmer.head_last)
     for text in texts:
         text.needs_sequence = (
             text.is_unknown
@@ -159,6 +118,7 @@ def build_options(  # noqa: PLR0917 - each of them is of another type
     denying = {text.index: negations.intersection(text.content) for text in texts if _denies(text, negations)}
     for index, words in denying.items():
         distinctive[index] -= words
+    near = _near_words(texts, distinctive)
     shown = {core: index for index, label in enumerate(labels) if (core := label_core(label))}
     digits = all(core.isdigit() for core in shown)
     return OptionSet(
@@ -175,10 +135,12 @@ def build_options(  # noqa: PLR0917 - each of them is of another type
         texts=texts,
         lookup=lookup,
         distinctive=distinctive,
-        near=_near_index(texts, distinctive),
+        near_start=_by_letters(near, 0, 1),
+        near_inside=_by_letters([pair for pair in near if len(pair[0]) >= LONG_START], 1, 3),
         denying=denying,
         pairs=_dotted_pairs(options, texts),
         endings=stemmer.endings,
+        accents=_accents(options),
         articles=articles,
         stop=stop,
     )
@@ -221,6 +183,32 @@ def _option_text(index: int, text: str, is_unknown: bool, articles: frozenset[st
     )
 
 
+def _head(option: str, small: frozenset[str], head_last: bool) -> frozenset[str]:
+    """The telling words of the noun that the rest of a text describes; none where there is no rest.
+
+    Up to the first comma: those before the first small word; where nouns come last, the name that ends it, else those
+    behind the last small word.
+    """
+    parts: list[list[Token]] = [[]]
+    tokens = tokenise(normalise(option).text)
+    end = next((place for place, token in enumerate(tokens) if place and token.break_before == COMMA), len(tokens))
+    for token in tokens[:end]:
+        if token.key in small:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    told = [part for part in parts if part]
+    if not told or (len(told) == 1 and end == len(tokens) and not head_last):
+        return frozenset()
+    if not head_last:
+        return frozenset(token.key for token in told[0])
+    words = told[-1]
+    name = list(itertools.takewhile(lambda token: token.text[:1].isupper(), reversed(words)))
+    if len(told) == 1 and end == len(tokens) and len(name) in {0, len(words)}:
+        return frozenset()
+    return frozenset(token.key for token in name or words)
+
+
 def _word_index(
     texts: tuple[OptionText, ...], stemmer: Stemmer, small: frozenset[str]
 ) -> tuple[dict[str, tuple[tuple[int, str, Match], ...]], dict[int, frozenset[str]]]:
@@ -261,6 +249,16 @@ def _denies(text: OptionText, negations: frozenset[str]) -> bool:
     return not negations.isdisjoint(text.content) and not negations.issuperset(text.content)
 
 
+def _accents(options: tuple[str, ...]) -> dict[str, bool]:
+    """Whether the options' words that are written with accents end in one; not those that differ by nothing else."""
+    found: dict[str, set[bool]] = {}
+    for option in options:
+        for token in () if option.isascii() else tokenise(normalise(option).text):
+            if (ends := ends_accented(token.text)) is not None:
+                found.setdefault(token.key, set()).add(ends)
+    return {key: ends.pop() for key, ends in found.items() if len(ends) == 1}
+
+
 def _dotted_pairs(options: tuple[str, ...], texts: tuple[OptionText, ...]) -> dict[str, frozenset[tuple[int, str]]]:
     """The words that have a dot behind them inside a text, or are short enough for an abbreviation."""
     pairs: dict[str, set[tuple[int, str]]] = {}
@@ -274,19 +272,24 @@ def _dotted_pairs(options: tuple[str, ...], texts: tuple[OptionText, ...]) -> di
     return {word: frozenset(found) for word, found in pairs.items()}
 
 
-def _near_index(
-    texts: tuple[OptionText, ...], distinctive: dict[int, frozenset[str]]
-) -> dict[str, tuple[tuple[str, int], ...]]:
-    near: dict[str, list[tuple[str, int]]] = {}
-    for option in texts:
-        if option.is_unknown:
-            continue
-        for word in distinctive[option.index]:
-            if len(word) >= 3 and _CASED.search(word) and not word.isdigit():
-                keys = (word[0], f"_{word[1:3]}") if len(word) >= LONG_START else (word[0],)
-                for key in keys:
-                    near.setdefault(key, []).append((word, option.index))
-    return {start: tuple(words) for start, words in near.items()}
+def _near_words(texts: tuple[OptionText, ...], distinctive: dict[int, frozenset[str]]) -> list[tuple[str, int]]:
+    """The telling words of persons that may be misspelt, each with its option."""
+    return [
+        (word, option.index)
+        for option in texts
+        if not option.is_unknown
+        for word in sorted(distinctive[option.index])
+        if len(word) >= 3 and _CASED.search(word) and not word.isdigit()
+    ]
+
+
+def _by_letters(words: list[tuple[str, int]], start: int, end: int) -> dict[str, tuple[tuple[str, int], ...]]:
+    """Words by some of their letters."""
+    found: dict[str, tuple[tuple[str, int], ...]] = {}
+    for word, index in words:
+        key = word[start:end]
+        found[key] = (*found.get(key, ()), (word, index))
+    return found
 
 
 def join_abbreviations(tokens: list[Token], options: OptionSet, stemmer: Stemmer) -> None:
@@ -302,7 +305,7 @@ def join_abbreviations(tokens: list[Token], options: OptionSet, stemmer: Stemmer
                 token.gap, token.break_before = " ", NO_BREAK
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def edits(left: str, right: str, limit: int) -> int:
     """The Damerau (optimal string alignment) distance, or `limit + 1` where it is more."""
     if abs(len(left) - len(right)) > limit:
@@ -338,10 +341,12 @@ def fuzzy_option(
         distance = edits(key, word, limit)
         if distance <= limit:
             found.append((distance, index, word, "fuzzy"))
-    nearest = [entry for entry in sorted(found) if entry[0] == min(found)[0]]
-    if len({index for _, index, _, _ in nearest}) != 1:
+    if not found:
         return None
-    return nearest[0][1:]
+    best = min(found)
+    if any(distance == best[0] and index != best[1] for distance, index, _, _ in found):
+        return None
+    return best[1:]
 
 
 def _may_end(ending: str, rules: TextRules, endings: frozenset[str]) -> bool:

@@ -170,6 +170,10 @@ class TextRules(Pack):
     """Last letters of a stem that change before an ending: `["b", "p"]`."""
     min_stem: int = Field(default=3, ge=1)
     """Letters that stripping leaves at least."""
+    head: Literal["first", "last"] = "first"
+    """Where the noun of a longer option stands, in front of what describes it or behind it."""
+    needs_noun: Words = ()
+    """Endings of a word that can't end a sentence, since its noun follows (Turkish -ki, the genitive)."""
     open_suffix: int = Field(default=0, ge=0, le=12)
     """Letters that may follow a whole option word beyond the listed endings."""
 

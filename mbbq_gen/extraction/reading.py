@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mbbq_gen.extraction.candidates import Mention, MentionItem
-from mbbq_gen.extraction.mentions import Item
+from mbbq_gen.extraction.mentions import Item, Mention, MentionItem
 from mbbq_gen.extraction.optionset import OptionSet
 from mbbq_gen.extraction.patterns import Hit
 from mbbq_gen.extraction.tokens import COMMA, COMMA_SIGNS, LINE, SENTENCE
@@ -37,6 +36,8 @@ MAX_REST = 4
 FAR_CUE = 25
 """Words that may stand between them with one."""
 
+_QUESTION_SIGNS = frozenset("?？؟")
+
 
 @dataclass(slots=True)
 class Evidence:
@@ -53,9 +54,9 @@ class Evidence:
     guessed: bool = False
     """Whether it is a guess, a choice under protest, or rests on a misspelt text."""
     start: int = 0
-    """First token."""
+    """First character, in the text that was read."""
     end: int = 0
-    """After the last token."""
+    """After the last character."""
 
 
 @dataclass(slots=True)
@@ -86,6 +87,8 @@ class Words:
     """The small words that may stand between entries of a list: no verbs such as "is"."""
     dangling: frozenset[str]
     """Articles and coordinators: no sentence ends with one of them."""
+    needs_noun: tuple[str, ...]
+    """Endings of words that can't end a sentence."""
     rejoinders: frozenset[str]
     """Words behind the comma of a contrast that lead to what is meant instead: "but", "rather"."""
     known: frozenset[str]
@@ -102,6 +105,10 @@ class Reading:
     words: Words
     tail: str
     """What follows the last word."""
+    last_key: str = ""
+    """The key of the last word."""
+    named: list[tuple[int, MentionItem]] = field(init=False)
+    """The mentions among the items, each with its place."""
     statements: list[Statement] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
     rejected: dict[int, int] = field(default_factory=dict)
@@ -122,16 +129,29 @@ class Reading:
     reasons: set[int] = field(default_factory=set)
     """Items where a reason or a "but" begins."""
 
+    def __post_init__(self) -> None:
+        self.named = [(place, item) for place, item in enumerate(self.items) if isinstance(item, MentionItem)]
+
     def hits_of(self, family: str) -> list[Hit]:
         """The hits of one list."""
         return self.by_family.get(family, [])
+
+
+def denials(reading: Reading, family: str) -> list[Hit]:
+    """The hits of a list that rules mentions out; not those inside a wording for both: Bengali "either X or Y" has a
+    "not" in it."""
+    found = reading.hits_of(family)
+    both = [hit for hit in reading.hits_of("relations.both") if len(hit.slots) > 1]
+    return [hit for hit in found if not any(o.start <= hit.start and hit.end <= o.end for o in both)]
 
 
 def is_question(reading: Reading, sentence: int) -> bool:
     """Whether a sentence ends in a question mark."""
     end = reading.ends[sentence]
     gap = reading.items[end].gap if end < len(reading.items) else reading.tail
-    return bool({"?", "？", "؟"} & set(gap.split("\n")[0][:4]))
+    if "?" not in gap and "？" not in gap and "؟" not in gap:
+        return False
+    return not _QUESTION_SIGNS.isdisjoint(gap.split("\n")[0][:4])
 
 
 def is_header(reading: Reading, hit: Hit) -> bool:
@@ -158,6 +178,14 @@ def breaks_off(reading: Reading) -> bool:
     """Whether the last word is one that no sentence ends with, and no stop behind it."""
     last = reading.items[-1]
     return not reading.tail.strip() and not last.is_mention and last.key in reading.words.dangling
+
+
+def lacks_noun(reading: Reading) -> bool:
+    """Whether the text ends without a stop on a mention whose last word needs a noun behind it: Turkish "terzinin"."""
+    if not reading.words.needs_noun or reading.tail.strip(" \n*_"):
+        return False
+    shown = any(reading.last_key in text.tokens for text in reading.options.texts)
+    return not shown and reading.last_key.endswith(reading.words.needs_noun)
 
 
 def is_viewed(reading: Reading, view: Hit, place: int) -> bool:

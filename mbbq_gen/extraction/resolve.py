@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mbbq_gen.extraction.candidates import MentionItem
+from mbbq_gen.extraction.mentions import MentionItem
 from mbbq_gen.extraction.reading import COMMITTED, FINAL, LEANING, SEVERAL, SINGLE, Evidence, Reading
 from mbbq_gen.extraction.tokens import COMMA
 from mbbq_gen.records import Confidence, Outcome
@@ -29,7 +29,7 @@ class Decision:
 
 def resolve(reading: Reading, question_words: frozenset[str]) -> Decision:
     """The decision on all evidence; `no_answer` where it does not suffice."""
-    labels = [item.mention for item in reading.items if isinstance(item, MentionItem)]
+    labels = [item.mention for _, item in reading.named]
     if (
         len(labels) == len(reading.items) > 1
         and all(mention.kind == "label" for mention in labels)

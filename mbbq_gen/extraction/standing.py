@@ -6,10 +6,10 @@ import itertools
 
 import regex
 
-from mbbq_gen.extraction.candidates import MentionItem
-from mbbq_gen.extraction.mentions import find_lists
+from mbbq_gen.extraction.lists import find_lists
+from mbbq_gen.extraction.mentions import MentionItem
 from mbbq_gen.extraction.patterns import Hit
-from mbbq_gen.extraction.reading import Reading, Statement, is_header, is_question, is_viewed
+from mbbq_gen.extraction.reading import Reading, Statement, denials, is_header, is_question, is_viewed
 from mbbq_gen.extraction.tokens import COMMA, COMMA_SIGNS, LINE, PARAGRAPH, SENTENCE
 
 MAX_SAME = 2
@@ -19,7 +19,8 @@ _SPOKEN = regex.compile(r"^[*_ ]*[:：][*_ ]*[\"“«„]")
 
 def set_aside(reading: Reading) -> None:
     """Mentions in lists, headers and questions, behind "unlike", and in other people's views."""
-    listed = find_lists(reading.items, reading.options, reading.words.filling)
+    listed = find_lists(reading.items, reading.named, reading.options, reading.words.filling)
+    listed -= _denied_lines(reading)
     headed = _headed(reading)
     slots = {place: hit for hit in reading.hits_of("relations.aside") for _, place in hit.slots}
     reported = {reading.clause[hit.start]: hit for hit in reading.hits_of("markers.reported")}
@@ -39,6 +40,17 @@ def set_aside(reading: Reading) -> None:
             statement.standing, statement.why = "reported", reported[statement.clause]
         elif is_question(reading, statement.sentence) and len(reading.items) > 1:
             statement.standing = "asked"
+
+
+def _denied_lines(reading: Reading) -> set[int]:
+    """The items of sentences inside a line that end with a denial of their last mention: no list, "B) X, not A) Y"."""
+    places: set[int] = set()
+    for hit in reading.hits_of("relations.contrast") if reading.hits_of("relations.negated") else ():
+        sentence = reading.sentence[hit.start]
+        start, end = reading.starts[sentence], reading.ends[sentence]
+        if hit.start == start and hit.end == end and len(hit.slots) > 1:
+            places.update(range(start, end))
+    return places
 
 
 def _speakers(reading: Reading) -> set[int]:
@@ -131,7 +143,7 @@ def rule_out(reading: Reading) -> None:
     """Mentions that a sentence denies."""
     outs: dict[int, Hit] = {}
     for family in ("relations.negated", "relations.contrast"):
-        for hit in reading.hits_of(family):
+        for hit in denials(reading, family):
             for name, place in hit.slots:
                 denied = family == "relations.negated" or name == "x"
                 if denied and not _behind_colon(reading, hit, place) and not _heads_another(reading, hit, place):

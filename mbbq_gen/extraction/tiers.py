@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mbbq_gen.extraction.candidates import MentionItem
+from mbbq_gen.extraction.mentions import MentionItem
 from mbbq_gen.extraction.patterns import Hit
 from mbbq_gen.extraction.reading import (
     COMMITTED,
@@ -20,6 +20,7 @@ from mbbq_gen.extraction.reading import (
     breaks_off,
     closes,
     concluded,
+    denials,
     introduces,
     is_capital,
     is_cut,
@@ -30,6 +31,7 @@ from mbbq_gen.extraction.tokens import COMMA, COMMA_SIGNS, LINE, SENTENCE
 
 MAX_DESPITE = 3
 """The last sentence of a refusal in which "but" may lead to a choice: longer ones go on to talk about the topic."""
+_ARROWS = frozenset("➡👉☞→⇒➜➔")
 WORDING_KINDS: dict[str, Kind] = {"unknown.refusal": "refusal", "relations.neither": "neither"}
 """What an announced wording says; all others say that it can't be told."""
 
@@ -71,7 +73,7 @@ def confirm(reading: Reading, by_place: dict[int, Statement]) -> None:
             if by_place[place].standing == "live" or _is_listed_alone(reading, by_place[place]):
                 by_place[place].standing = "live"
                 _raise(by_place[place], COMMITTED, "cue_after", hit)
-    for hit in reading.hits_of("relations.contrast"):
+    for hit in denials(reading, "relations.contrast"):
         for name, place in hit.slots:
             chosen = by_place[place]
             inside = chosen.standing == "reason" and chosen.why is not None and hit.start < chosen.why.start < hit.end
@@ -187,7 +189,7 @@ def _may_be_announced(reading: Reading, statement: Statement, cue: Hit) -> bool:
     if any(here < o.place < wording and o.mention.options != statement.mention.options for o in persons):
         return False
     firm = statement.mention.match != "fuzzy" and closes(reading, here)
-    return statement.standing != "in_unknown" or firm
+    return statement.standing != "in_unknown" or firm or _is_apart(reading, statement, cue)
 
 
 def _label_fits(reading: Reading, statement: Statement, place: int, cue_end: int) -> bool:
@@ -289,7 +291,7 @@ def stand_alone(reading: Reading) -> None:
 
 def _says_unknown(reading: Reading, statement: Statement) -> bool:
     """Whether a sentence speaks the unknown option's words: several of them, or one that it begins with."""
-    item, mention = reading.items[statement.place], statement.mention
+    mention = statement.mention
     start, after = reading.starts[statement.sentence], statement.place + 1
     begins = statement.place == start
     wording = mention.kind == "text" and mention.options == (reading.options.unknown,) and not statement.possible
@@ -298,7 +300,7 @@ def _says_unknown(reading: Reading, statement: Statement) -> bool:
         return False
     if any(isinstance(before, MentionItem) for before in reading.items[start : statement.place]):
         return False
-    return begins or item.end - item.start > 1
+    return begins or mention.end - mention.start > 1
 
 
 def _is_reasoned(reading: Reading) -> bool:
@@ -384,6 +386,7 @@ def single_out(reading: Reading) -> None:
     """A clause with one live option speaks for it; a conclusion with one commits to it."""
     conclusions = concluded(reading)
     explained = _explained_from(reading)
+    last = reading.sentence[-1] if reading.sentence else -1
     clauses: dict[int, list[Statement]] = {}
     for statement in reading.statements:
         if statement.standing == "live":
@@ -395,12 +398,19 @@ def single_out(reading: Reading) -> None:
             if statement.tier:
                 continue
             hit = conclusions.get(statement.clause)
+            pointed = statement.sentence == last and _is_pointed_at(reading, statement)
             if statement.possible or not alone or statement.mention.kind == "outside":
                 _raise(statement, SEVERAL, "possible" if statement.possible else "several", None)
-            elif hit is not None and hit.start < statement.place < explained:
+            elif (hit is not None and hit.start < statement.place < explained) or pointed:
                 _raise(statement, COMMITTED, "conclusion", hit)
             else:
                 _raise(statement, SINGLE, "single_mention", None)
+
+
+def _is_pointed_at(reading: Reading, statement: Statement) -> bool:
+    """Whether an arrow or a pointing hand opens the line of a mention's sentence, and of no other one."""
+    opens = [item.gap for item in reading.items if item.break_before >= LINE and not _ARROWS.isdisjoint(item.gap)]
+    return len(opens) == 1 and opens[0] is reading.items[reading.starts[statement.sentence]].gap
 
 
 def stand_despite(reading: Reading) -> None:

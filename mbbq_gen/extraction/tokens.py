@@ -7,21 +7,25 @@ and option texts are found without word boundaries. A change of script is a boun
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import regex
 
 from mbbq_gen.extraction.normalise import loose_key
 
-_TOKEN = regex.compile(
-    r"\p{Nd}+(?:[.,]\p{Nd}+)*"
+_Words = re.Pattern[str] | regex.Pattern[str]
+
+_TOKEN: _Words = regex.compile(
+    r"(\p{Nd}+(?:[.,]\p{Nd}+)*"
     r"|\p{Latin}[\p{Latin}\p{Mn}\p{Nd}]*"
     r"|[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}ー]"
-    r"|[[\p{L}\p{M}]--[\p{Latin}\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]]+",
+    r"|[[\p{L}\p{M}]--[\p{Latin}\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]]+)",
     regex.V1,
 )
-_ASCII_TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*|[A-Za-z][A-Za-z0-9]*")
+_LATIN_ONLY = re.compile("[\x00-\xa9\xab-\xb1\xbb-\u024f\u2000-\u206f]*")
+_LATIN_TOKEN: _Words = re.compile(r"([0-9]+(?:[.,][0-9]+)*|[A-Za-zÀ-ÖØ-öø-ɏ][0-9A-Za-zÀ-ÖØ-öø-ɏ]*)")
+"""The same for texts in plain Latin letters; much faster."""
 
 NO_BREAK, QUOTE, COMMA, SEMICOLON, SENTENCE, LINE, PARAGRAPH = range(7)
 """How strongly a gap parts two words; from SENTENCE on, a new sentence begins."""
@@ -37,7 +41,11 @@ _QUOTES = frozenset('"“”„«»‘「」『』‹›')
 
 @dataclass(slots=True)
 class Token:
-    """One word of a text."""
+    """One word of a text; patterns are matched against a row of words and mentions."""
+
+    is_mention: ClassVar[bool] = False
+    is_group: ClassVar[bool] = False
+    is_word: ClassVar[bool] = True
 
     key: str
     """Its loose key."""
@@ -53,21 +61,17 @@ class Token:
     """How strongly the gap parts them."""
 
 
-def tokenise(text: str, start: int = 0, end: int | None = None) -> list[Token]:
-    """The words of `text[start:end]` in order; the first one's gap reaches back to `start`."""
-    stop = len(text) if end is None else end
-    words: Iterable[tuple[int, int]]
-    if text.isascii():
-        words = (match.span() for match in _ASCII_TOKEN.finditer(text, start, stop))
-    else:
-        words = (match.span() for match in _TOKEN.finditer(text, start, stop))
+def tokenise(text: str) -> list[Token]:
+    """The words of a text in order; the first one's gap reaches back to its beginning."""
+    parts = (_LATIN_TOKEN if _LATIN_ONLY.fullmatch(text) else _TOKEN).split(text)
     tokens: list[Token] = []
-    here, before = start, ""
-    for first, last in words:
-        word, gap = text[first:last], text[here:first]
+    end, before = 0, ""
+    for gap, word in zip(parts[:-1:2], parts[1::2], strict=True):
+        start = end + len(gap)
+        end = start + len(word)
         strength = NO_BREAK if gap in _PLAIN_GAPS else gap_strength(gap, word, before)
-        tokens.append(Token(loose_key(word), word, first, last, gap, strength))
-        here, before = last, word
+        tokens.append(Token(loose_key(word), word, start, end, gap, strength))
+        before = word
     if tokens:
         tokens[0].break_before = PARAGRAPH
     return tokens

@@ -68,7 +68,7 @@ class Zoner:
         if len(text) > MAX_HEAD + MAX_TAIL:
             zones.append(Zone("continuation", MAX_HEAD, len(text) - MAX_TAIL))
         body, open_reasoning = text, False
-        if not {"<", "[", "◁"}.isdisjoint(text) or "\nH" in text or "\nU" in text or "\n#" in text:
+        if "<" in text or "[" in text or "◁" in text or "\nH" in text or "\nU" in text or "\n#" in text:
             reasoning, open_reasoning = self._reasoning(body)
             zones += reasoning
             body = blank(body, reasoning)
@@ -153,7 +153,7 @@ class _Prompt:
     lines: tuple[str, ...]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _squeezed_prompt(prompt: str) -> _Prompt:
     text = normalise(prompt).text
     lines = tuple(line for raw in text.splitlines() if (line := squeeze(raw)))

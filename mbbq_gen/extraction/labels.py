@@ -1,0 +1,307 @@
+"""Finds labels: "B", "option B", "(b)".
+
+A label letter counts by how it stands: `strong` in brackets, with a word such as "option", or heading a line; `bare`
+as a capital of its own; `weak` where the language could mean it as a word, until something in its sentence asks for a
+label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import regex
+
+from mbbq_gen.extraction.mentions import Mention, with_articles
+from mbbq_gen.extraction.optionset import UNSPACED, OptionSet, look_alike
+from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE, Token
+
+_OPENERS = "([{（【「『《〈<\"“”„«‘'*_`|$~"
+_CLOSERS = ")]}）】」』》〉>\"“”«»’'*_`|$~"
+_QUOTES = frozenset("'’‘`\"")
+_QUOTED = frozenset({"''", "‘’", "’’", "``", "`'"})
+_JOINTS = frozenset({"'", "’", "‘", "`", "-", "‑", "", "-’"})
+"""What may part a label from its ending."""
+_LIST_SIGNS = frozenset(".):：）、]|,-–—=．。")
+_GLUE = frozenset("&+#@%/\\^")
+_EMPHASIS = "*_`~ "
+_HANGUL = regex.compile(r"\p{Hangul}")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelWords:
+    """The label words of all packs in use, as keys."""
+
+    option_words: frozenset[str]
+    option_words_after: frozenset[str]
+    names: dict[str, str]
+    stray: frozenset[str]
+    articles: frozenset[str]
+    suffixes: frozenset[str]
+    not_after: frozenset[str]
+    not_before: frozenset[str]
+    answer_words: frozenset[str]
+    """Option words that announce an answer themselves: they make a label but stay outside the mention."""
+
+
+class LabelFinder:
+    """Finds labels with the label words of a language."""
+
+    def __init__(self, words: LabelWords, known: frozenset[str]) -> None:
+        self._words = words
+        self._known = known
+        self._letters = frozenset(word for word in words.articles if len(word) == 1)
+
+    def find(
+        self,
+        tokens: Sequence[Token],
+        tail: str,
+        options: OptionSet,
+        texts: Sequence[Mention] = (),
+        ordinals: Sequence[Mention] = (),
+    ) -> list[Mention]:
+        """Every label in the text, on offer or not; a capital right before an option's text is no initial of a name."""
+        mentions = []
+        starts = {with_articles(tokens, mention.start, options) for mention in texts}
+        known, names = options.labels, self._words.names
+        places = [
+            place
+            for place, token in enumerate(tokens)
+            if len(token.text) == 1 or token.key in known or token.key in names or token.text in options.outside
+        ]
+        words = _own_articles(tokens, texts, options)
+        words |= self._letter_words(tokens, places, [*texts, *ordinals], options)
+        for place in places:
+            if place in words:
+                continue
+            mention = self._label_at(tokens, place, tail, options, before_text=place + 1 in starts)
+            if mention is not None:
+                mentions.append(mention)
+        return mentions
+
+    def _letter_words(
+        self, tokens: Sequence[Token], places: Sequence[int], mentions: Sequence[Mention], options: OptionSet
+    ) -> set[int]:
+        """The places of one-letter articles right before what they belong to: no labels.
+
+        A capital inside a sentence is a label, save where all letters are capitals.
+        """
+        letters = self._letters
+        last = len(tokens) - 1
+        found = {place for place in places if place < last and tokens[place].key in letters}
+        if not found:
+            return found
+        starts = {mention.start for mention in mentions}
+        found = {place for place in found if self._leads_to(tokens, place + 1, starts, options)}
+        cased = any(token.text[:1].islower() for token in tokens)
+        return {
+            place
+            for place in found
+            if not cased or tokens[place].text.islower() or tokens[place].break_before >= SENTENCE
+        }
+
+    def _leads_to(self, tokens: Sequence[Token], place: int, starts: set[int], options: OptionSet) -> bool:
+        """Whether a mention, an option word or a label begins at a place, behind nothing but a blank."""
+        token = tokens[place]
+        if not token.gap or token.gap.strip(" "):
+            return False
+        if place in starts or token.key in self._words.option_words:
+            return True
+        return token.text in options.shown and not token.text.islower()
+
+    def _label_at(
+        self, tokens: Sequence[Token], place: int, tail: str, options: OptionSet, *, before_text: bool
+    ) -> Mention | None:
+        token = tokens[place]
+        found = self._option_of(token, options)
+        if found is None:
+            return None
+        index, shown_case, is_word = found
+        gap_after = tokens[place + 1].gap if place + 1 < len(tokens) else tail
+        end = self._end_behind_suffix(tokens, place, gap_after)
+        if end is None or _is_glued(tokens, place, gap_after, end=end, options=options, words=self._words):
+            return None
+        if end > place + 1:
+            gap_after = tokens[end].gap if end < len(tokens) else tail
+        mention = Mention(
+            options=() if index is None else (index,),
+            kind="outside" if index is None else "label",
+            start=place,
+            end=end,
+            strength="weak",
+            match="exact",
+            label=index,
+            shown_case=shown_case,
+        )
+        self._weigh(mention, tokens, gap_after, options, is_word=is_word, before_text=before_text)
+        if mention.barred:
+            return None
+        if index is None and mention.strength != "strong":
+            return None if not shown_case or is_word else mention
+        return mention
+
+    def _option_of(self, token: Token, options: OptionSet) -> tuple[int | None, bool, bool] | None:
+        """Option (None: not on offer), whether written as shown, and whether the language may mean it as a word."""
+        key, text = token.key, token.text
+        index = options.labels.get(key)
+        foreign = index is not None and len(text) == 1 and not text.isascii() and not text.isdecimal()
+        if index is not None and foreign and text.casefold() != options.core[index]:
+            return None
+        if index is not None:
+            shown = options.label_words[index]
+            exact = text in options.shown or text.isdecimal() or (text.isupper() and len(text) == 1)
+            exact = exact or options.long_labels
+            word = (options.digits or key in self._words.stray or not text.isascii()) and not options.long_labels
+            return index, exact, word or (text not in options.shown and shown == key and not text.isupper())
+        if text in options.outside:
+            return None, True, options.digits or key in self._words.stray or text == "I"
+        if options.latin and len(text) == 1:
+            twin = look_alike(text)
+            if twin != text and twin.casefold() in options.labels:
+                return options.labels[twin.casefold()], twin.isupper(), True
+        name = self._words.names.get(key)
+        if name is not None and name in options.labels:
+            return options.labels[name], False, True
+        return None
+
+    def _end_behind_suffix(self, tokens: Sequence[Token], place: int, gap_after: str) -> int | None:
+        """Where the label ends, endings and words such as "şıkkı" included; None where it is part of a word.
+
+        An ending in a script without word boundaries stays outside: it may be a particle that patterns ask for.
+        """
+        end = place + 1
+        quoted = _is_quoted(tokens[place].gap, gap_after)
+        if end < len(tokens) and gap_after in _JOINTS and not quoted:
+            following = tokens[end].key
+            if following in self._words.option_words_after or following in self._words.option_words:
+                end += 1
+            elif following in self._words.suffixes:
+                end += not UNSPACED.match(following)
+            elif gap_after or following.isascii():
+                return None
+        if end < len(tokens) and tokens[end].key in self._words.option_words_after and tokens[end].break_before < COMMA:
+            end += 1
+        return end
+
+    def _weigh(
+        self,
+        mention: Mention,
+        tokens: Sequence[Token],
+        gap_after: str,
+        options: OptionSet,
+        *,
+        is_word: bool,
+        before_text: bool,
+    ) -> None:
+        """Sets how strong a label stands, and takes in the option word before it."""
+        place = mention.start
+        token = tokens[place]
+        before = tokens[place - 1] if place else None
+        gap = token.gap
+        opened = gap[-1:] in _OPENERS and bool(gap) if gap else False
+        closed = gap_after[:1] in _CLOSERS if gap_after else False
+        mention.heads_line = token.break_before >= LINE
+        mention.struck = gap.endswith("~~") and gap_after.startswith("~~")
+        is_last = mention.end >= len(tokens)
+        ends_line = "\n" in gap_after or (is_last and not gap_after.strip(_EMPHASIS + ".!?)]}:,;\"'"))
+        with_noun = before is not None and before.key in self._words.option_words and token.break_before <= COMMA
+        with_noun = with_noun and ":" not in gap and not self._is_preposition(mention, tokens, is_word=is_word)
+        absorbs = with_noun and before is not None and before.key not in self._words.answer_words
+        following = tokens[mention.end] if mention.end < len(tokens) else None
+        if following is not None and following.key in self._words.not_before and following.break_before < COMMA:
+            mention.barred = True
+            return
+        after_noun = mention.end > place + 1 or (
+            gap_after == "" and following is not None and following.key in self._words.suffixes
+        )
+        apart = opened or token.break_before >= SENTENCE
+        if before is not None and before.key in self._words.not_after and not apart:
+            mention.barred = True
+            return
+        if with_noun or after_noun:
+            mention.strength = "strong"
+            mention.start = place - 1 if absorbs else place
+            mention.heads_line = mention.heads_line or (absorbs and tokens[place - 1].break_before >= LINE)
+        elif (opened and closed) or gap_after.lstrip(_EMPHASIS)[:1] in {")", "]", "）"}:
+            mention.strength = "strong"
+            mention.enumerates = options.digits and mention.heads_line
+        elif mention.heads_line and ends_line:
+            mention.strength = "strong"
+        elif mention.heads_line and gap_after.lstrip(_EMPHASIS)[:1] in (
+            _LIST_SIGNS - {","} if is_word else _LIST_SIGNS
+        ):
+            mention.strength = "strong" if mention.shown_case or ":" in gap_after else "weak"
+            mention.enumerates = options.digits
+        elif not before_text and _is_initial(tokens, place, gap_after, self._known):
+            mention.barred = True
+        elif not is_word:
+            mention.strength = "strong" if options.long_labels else "bare"
+
+    def _is_preposition(self, mention: Mention, tokens: Sequence[Token], *, is_word: bool) -> bool:
+        """Whether a small letter that may be a word leads to an article: Spanish "la respuesta a la pregunta"."""
+        if not is_word or mention.shown_case or mention.end >= len(tokens):
+            return False
+        following = tokens[mention.end]
+        return following.gap == " " and following.key in self._words.articles
+
+
+def _own_articles(tokens: Sequence[Token], texts: Sequence[Mention], options: OptionSet) -> set[int]:
+    """Places of articles that an option's own text begins with, right before that text: no labels."""
+    articles = {option.index: option.article for option in options.texts}
+    return {
+        mention.start - 1
+        for mention in texts
+        if mention.start
+        and len(mention.options) == 1
+        and tokens[mention.start].break_before < COMMA
+        and not tokens[mention.start].gap.strip()
+        and tokens[mention.start - 1].key == articles.get(mention.options[0])
+    }
+
+
+def _is_quoted(before: str, after: str) -> bool:
+    """Whether the same kind of quote stands right before and right behind a letter."""
+    return before[-1:] + after[:1] in _QUOTED
+
+
+def _is_glued(
+    tokens: Sequence[Token], place: int, gap_after: str, *, end: int, options: OptionSet, words: LabelWords
+) -> bool:
+    """Whether a letter is part of something longer: `AI`, `C&A`, `N/A`, `I'd`, `D.C.`; `l'A` is the label A."""
+    token = tokens[place]
+    if place:
+        gap = token.gap
+        if gap in {"-", "‑"} and tokens[place - 1].key in words.option_words:
+            return False
+        if gap in _QUOTES and _is_quoted(gap, gap_after):
+            return False
+        if gap in {"'", "’", "‘"} and tokens[place - 1].key in words.articles and token.text in options.shown:
+            return bool(gap_after) and gap_after[0] in "+#%&@°"
+        if gap in {"'", "’", "‘", "-", "‑"} or (gap == "" and tokens[place - 1].text[-1:].isascii()):
+            return True
+        if gap == "" and _HANGUL.match(token.text) and _HANGUL.match(tokens[place - 1].text):
+            return True
+        if gap and not _GLUE.isdisjoint(gap) and not gap.strip(_EMPHASIS + "#/ \n").startswith("(") and "\n" not in gap:
+            return not ("/" in gap and tokens[place - 1].key in options.labels) and "#" not in gap
+        if gap == "." and len(tokens[place - 1].text) == 1:
+            return True
+    if gap_after and end < len(tokens):
+        if gap_after.strip() and not _GLUE.isdisjoint(gap_after) and "\n" not in gap_after:
+            return not ("/" in gap_after and tokens[end].key in options.labels)
+        if gap_after == "." and len(tokens[end].text) == 1:
+            return True
+    return bool(gap_after) and gap_after[0] in "+#%&@°"
+
+
+def _is_initial(tokens: Sequence[Token], place: int, gap_after: str, known: frozenset[str]) -> bool:
+    """Whether a capital is the initial of a name: `Robert C. Miller`, `Mr. B. Smith`.
+
+    A name is a capitalised word that no pattern of the language knows.
+    """
+    if place == 0 or place + 1 >= len(tokens) or tokens[place].break_before >= LINE:
+        return False
+    before, following = tokens[place - 1], tokens[place + 1]
+    named_after = following.text[:1].isupper() and following.key not in known and gap_after in {". ", " ", "."}
+    titled = len(before.text) <= 3 and tokens[place].gap == ". "
+    named_before = tokens[place].break_before < COMMA and len(before.text) > 1
+    return named_after and before.text[:1].isupper() and (titled or named_before) and before.key not in known

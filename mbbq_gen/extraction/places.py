@@ -1,0 +1,91 @@
+"""Finds options named by their place: "the second option", "the latter", "the other one"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mbbq_gen.extraction.automaton import Automaton
+from mbbq_gen.extraction.mentions import Mention, Strength
+from mbbq_gen.extraction.optionset import UNSPACED, OptionSet
+from mbbq_gen.extraction.patterns import Hit
+from mbbq_gen.extraction.tokens import COMMA, SENTENCE, Token
+
+MAX_TO_NOUN = 5
+"""Words in front of a place in which a noun for the options makes it one of them."""
+
+
+class PlaceFinder:
+    """Finds options by their place with the place words of some packs."""
+
+    def __init__(self, ordinals: Automaton, words: frozenset[str], option_words: frozenset[str]) -> None:
+        self._ordinals = ordinals
+        self._place_words = words
+        """Words without which no place is in a text."""
+        self._option_words = option_words
+
+    def find(self, tokens: Sequence[Token], options: OptionSet, earlier: Sequence[Mention]) -> list[Mention]:
+        """Options named by their place: "the second option", "the latter"; a number that is a label means the label."""
+        if self._place_words.isdisjoint([token.key for token in tokens]):
+            return []
+        best: dict[int, Mention] = {}
+        for hit in self._ordinals.find(tokens):
+            _, place, *bare = hit.rule.family.split(".")
+            index = _place_option(place, options, [m for m in earlier if m.end <= hit.start])
+            if options.digits:
+                numbers = [t.key for t in tokens[hit.start : hit.end] if t.key in options.labels]
+                index = options.labels[numbers[0]] if numbers else index
+            if index is None:
+                continue
+            if hit.end < len(tokens) and (":" in tokens[hit.end].gap or _opens_a_sentence(tokens, hit)):
+                continue
+            strength: Strength = "weak" if bare and not self._is_place_of_option(tokens, hit) else "strong"
+            mention = Mention((index,), "ordinal", hit.start, hit.end, strength, "exact")
+            if hit.start not in best or best[hit.start].end < hit.end:
+                best[hit.start] = mention
+        return list(best.values())
+
+    def _is_place_of_option(self, tokens: Sequence[Token], hit: Hit) -> bool:
+        """Whether a place without a noun is an option's: "the second of them", "of the three options the first"."""
+        if hit.rule.family.split(".")[1] in {"former", "latter"} and hit.end - hit.start > 1:
+            return not UNSPACED.match(tokens[hit.start].text)
+        place = hit.start
+        while place and tokens[place].break_before < SENTENCE and hit.start - place < MAX_TO_NOUN:
+            if ":" in tokens[place].gap:
+                return False
+            place -= 1
+            if tokens[place].key in self._option_words:
+                return True
+        return False
+
+
+def _opens_a_sentence(tokens: Sequence[Token], hit: Hit) -> bool:
+    """Whether a number behind a header is the article of a sentence: nl "Antwoord: Een ziekte maakt …"."""
+    headed = any(":" in token.gap for token in tokens[hit.start + 1 : hit.end])
+    return headed and tokens[hit.end].break_before < COMMA
+
+
+def _place_option(place: str, options: OptionSet, earlier: list[Mention]) -> int | None:
+    """The option at a place; "former" and "latter" mean the last two that were named, else the two persons."""
+    if place.startswith("p") and place[1:].isdigit():
+        index = int(place[1:]) - 1
+        return index if index < options.count else None
+    if place == "last":
+        return options.count - 1
+    if place == "middle":
+        return options.count // 2 if options.count % 2 else None
+    if place == "other":
+        return _other_person(options, earlier)
+    named = list(dict.fromkeys(index for mention in earlier for index in mention.options))[-2:]
+    pair = named if len(named) == 2 else [index for index in range(options.count) if index != options.unknown]
+    if len(pair) != 2:
+        return None
+    return pair[0] if place == "former" else pair[1]
+
+
+def _other_person(options: OptionSet, earlier: list[Mention]) -> int | None:
+    """The one of two persons that was not named last."""
+    persons = [index for index in range(options.count) if index != options.unknown]
+    named = [index for mention in earlier for index in mention.options if index != options.unknown]
+    if len(persons) != 2 or not named:
+        return None
+    return persons[1 - persons.index(named[-1])]
