@@ -154,7 +154,7 @@ def test_without_an_unknown_option_a_refusal_has_no_option() -> None:
 def test_aliases_are_tried_when_nothing_else_is_found() -> None:
     options = ["Terzi", "Fırıncı", "Belirlenemez"]
     aliases = {"en": OPTIONS}
-    assert extract("It was the baker.", options, LABELS, "tr", 2).option is None
+    assert extract("It was the baker.", options, LABELS, "tr", 2).rule.startswith("foreign:")
     found = extract("It was the baker.", options, LABELS, "tr", 2, aliases)
     assert found.option == 1
     assert found.rule.startswith("alias:")

@@ -237,7 +237,7 @@ def test_every_rule_that_decides_has_its_words() -> None:
         for case in load_cases((language,), variants=1):
             rules.add(extractor.extract(case.response, case.options, case.labels, case.unknown_index).rule)
     parts = {part for rule in rules for part in rule.replace("+", ":").split(":") if not part.startswith("language_")}
-    known = WHY_RULE.keys() | DECISIONS.keys() | {"alias", "multiple", "unknown"}
+    known = WHY_RULE.keys() | DECISIONS.keys() | {"alias", "foreign", "multiple", "unknown"}
     assert parts <= known
 
 

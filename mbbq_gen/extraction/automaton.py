@@ -159,6 +159,7 @@ class Automaton:
         self._symbols: list[Symbol] = [_END]
         self._numbers: dict[Symbol, int] = {_END: 0}
         self._sets: dict[frozenset[_Place], _Set] = {}
+        self._places: dict[_Place, _Place] = {}
         self._steps = 0
         self._start = self._set(frozenset({(self._root, -1, _FREE)}))
 
@@ -166,6 +167,7 @@ class Automaton:
         """Every place where a rule matches, by where it starts; of one rule at one start only the longest match."""
         if self._steps > MAX_STEPS:
             self._sets.clear()
+            self._places.clear()
             self._steps = 0
             self._start = self._set(self._start.places)
         plain = self._plain
@@ -269,7 +271,8 @@ class Automaton:
     def _set(self, places: frozenset[_Place]) -> _Set:
         known = self._sets.get(places)
         if known is None:
-            known = self._sets[places] = _Set(places)
+            shared = frozenset(self._places.setdefault(place, place) for place in places)
+            known = self._sets[shared] = _Set(shared)
         return known
 
     def _step(self, state: _Set, number: int) -> _Step:

@@ -26,9 +26,11 @@ from mbbq_gen.extraction.normalise import NormalText, loose_key, normalise
 from mbbq_gen.extraction.optionset import OptionSet, build_options, join_abbreviations
 from mbbq_gen.extraction.pack import ExtractorPack, SharedPack, read_extractor_pack, read_shared_pack
 from mbbq_gen.extraction.patterns import Hit
+from mbbq_gen.extraction.people import english_texts, read_people
 from mbbq_gen.extraction.places import PlaceFinder
 from mbbq_gen.extraction.reading import COMMITTED, LEANING, Reading
 from mbbq_gen.extraction.resolve import Decision, resolve
+from mbbq_gen.extraction.similar import read_similar
 from mbbq_gen.extraction.stemmer import Stemmer
 from mbbq_gen.extraction.structured import StructureReader
 from mbbq_gen.extraction.texts import TextFinder
@@ -43,7 +45,7 @@ ENGINE_VERSION = "3"
 SECOND_LANGUAGE = "en"
 """Answers in this language are read whatever the question's language is."""
 
-MAX_OPTION_SETS = 128
+MAX_OPTION_SETS = 64
 """Option sets of a language that are kept: successive answers are mostly to the same few questions."""
 MAX_FOREIGN = 4
 """Sentences in a third language beyond which only a committed answer counts."""
@@ -72,7 +74,7 @@ class _Side:
             lexicon,
             LabelFinder(lexicon.labels, lexicon.known),
             TextFinder(packs[0].text, small - coordinators),
-            PlaceFinder(ordinals, lexicon.ordinal_words, lexicon.labels.option_words),
+            PlaceFinder(ordinals, lexicon.ordinal_words, lexicon.labels.option_words, lexicon.pair),
             alone,
         )
 
@@ -101,7 +103,7 @@ class Extractor:
         structured = [pack.structured for pack in packs] + [shared.structured]
         self._structures = StructureReader(structured)
         self._zoner = Zoner(shared, tuple(key for pack in packs for key in pack.structured.reasoning_keys))
-        self._marks = MarkReader(shared)
+        self._marks = MarkReader(shared, packs)
         self._without: frozenset[str] = frozenset()
         self._options = lru_cache(maxsize=MAX_OPTION_SETS)(self._prepare)
 
@@ -173,9 +175,14 @@ class Extractor:
         zoned = self._zoner.read(normal.text, prompt, texts)
         if not response.strip():
             return Analysis(normal, zoned, Decision("empty", None, "high", "empty"), [], None)
-        analysis = self._read_all(normal, zoned, self._options(texts, shown, unknown_index), prompt)
+        prepared = self._options(texts, shown, unknown_index)
+        analysis = self._read_all(normal, zoned, prepared, prompt)
+        if _names_nothing(analysis):
+            analysis.decision = read_similar(analysis.tokens, prepared) or analysis.decision
         if aliases and _names_nothing(analysis):
             analysis = self._read_aliases(analysis, aliases, texts, shown, unknown_index, prompt)
+        if len(self._sides) > 1 and _names_nothing(analysis):
+            analysis = self._read_english(analysis, texts, shown, unknown_index, prompt)
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in {"no_candidate", "conflict"}:
             analysis = self._read_other_language(analysis, texts, shown, unknown_index)
         check_truncated(analysis, self._sides[0].lexicon.words.small, finish_reason)
@@ -276,6 +283,30 @@ class Extractor:
                 return analysis
         return first
 
+    def _read_english(
+        self,
+        first: Analysis,
+        options: tuple[str, ...],
+        labels: tuple[str, ...],
+        unknown: int | None,
+        prompt: str | None,
+    ) -> Analysis:
+        """An answer in English that calls the options what English calls such people."""
+        home, second = (side.alone for side in self._sides[:2])
+        people = read_people(self._resources, self.language)
+        if not people or not speaks_more(first.tokens, second, home):
+            return first
+        texts = english_texts(options, unknown, first.tokens, people, self._stemmer)
+        if texts is None:
+            return first
+        analysis = self._read_all(first.normal, first.zoned, self._options(texts, labels, unknown), prompt)
+        decision = analysis.decision
+        if decision.outcome == "no_answer":
+            return first
+        decision.rule = f"foreign:{decision.rule}"
+        decision.confidence = "low" if decision.confidence == "low" else "medium"
+        return analysis
+
     def _read_other_language(
         self, first: Analysis, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None
     ) -> Analysis:
@@ -356,7 +387,7 @@ def _load(language: str, resources: Resources) -> Extractor:
         packs.append(read_extractor_pack(resources, SECOND_LANGUAGE))
         names.append(SECOND_LANGUAGE)
     shared = read_shared_pack(resources)
-    version = extractor_version([*names, "_shared"], resources)
+    version = extractor_version([*names, "_shared", f"people/{language}"], resources)
     return Extractor(language, tuple(packs), shared, version, resources)
 
 

@@ -32,7 +32,16 @@ from mbbq_gen.extraction.reading import (
     is_viewed,
 )
 from mbbq_gen.extraction.standing import grant, rule_out, set_aside
-from mbbq_gen.extraction.tiers import announce, drop_weak, guess, identify, single_out, stand_alone, stand_despite
+from mbbq_gen.extraction.tiers import (
+    announce,
+    drop_stray,
+    drop_weak,
+    guess,
+    identify,
+    single_out,
+    stand_alone,
+    stand_despite,
+)
 from mbbq_gen.extraction.tokens import COMMA, SEMICOLON
 
 
@@ -58,6 +67,7 @@ def read_evidence(reading: Reading) -> None:
     guess(reading)
     stand_alone(reading)
     drop_weak(reading)
+    drop_stray(reading)
     single_out(reading)
     stand_despite(reading)
     identify(reading)
@@ -65,18 +75,39 @@ def read_evidence(reading: Reading) -> None:
 
 
 def _unblocked(reading: Reading) -> list[Hit]:
-    """Hits without the unknown wordings that a blocking hit holds; a vague one must not even touch it."""
-    blocks = [hit for hit in reading.hits if hit.rule.family == "unknown.blocked"][:MAX_HITS]
+    """Hits without the unknown wordings that a blocking hit holds; a vague one must not even touch it, and no wording
+    a rejecting one."""
+    blocks = [hit for hit in reading.hits if hit.rule.family in BLOCKING][:MAX_HITS]
     if not blocks:
         return reading.hits
-    return [hit for hit in reading.hits if not _is_blocked(hit, blocks)]
+    idle = {id(hit) for hit in blocks if hit.rule.family == "unknown.rejected" and not _rejects(reading, hit)}
+    blocks = [hit for hit in blocks if id(hit) not in idle]
+    return [hit for hit in reading.hits if id(hit) not in idle and not _is_blocked(hit, blocks)]
+
+
+def _rejects(reading: Reading, hit: Hit) -> bool:
+    """Whether a line that leaves a gap holds the unknown option's text or a wording for it; where the line ends in
+    words of its own, these are no such wording: "it can't be said that …"."""
+    phrase = hit.rule.phrase
+    if "…" not in phrase:
+        return True
+    end = hit.end if phrase[-2:-1] == "…" or phrase.endswith("…") else hit.end - 1
+    if any(hit.start <= p < end and item.mention.options == (reading.options.unknown,) for p, item in reading.named):
+        return True
+    told = (other for other in reading.hits if other.rule.family in TOLD_NOT)
+    return any(hit.start <= other.start and other.end <= end for other in told)
 
 
 def _is_blocked(hit: Hit, blocks: list[Hit]) -> bool:
     family = hit.rule.family
-    if family in VAGUE:
-        return any(block.start < hit.end and hit.start < block.end for block in blocks)
-    return family.startswith("unknown.") and any(block.start <= hit.start and hit.end <= block.end for block in blocks)
+    if family in BLOCKING or not family.startswith("unknown."):
+        return False
+    for block in blocks:
+        held = block.start <= hit.start and hit.end <= block.end
+        touched = family in VAGUE or block.rule.family == "unknown.rejected"
+        if held or (touched and block.start < hit.end and hit.start < block.end):
+            return True
+    return False
 
 
 def _split(reading: Reading) -> None:
@@ -174,10 +205,14 @@ WORDINGS: tuple[tuple[str, UnknownKind, str], ...] = (
 )
 """List, what its lines say, and the rule that their evidence goes by."""
 VAGUE = frozenset({"unknown.vague", "unknown.sensitive"})
+BLOCKING = frozenset({"unknown.blocked", "unknown.rejected"})
+TOLD_NOT = frozenset({"unknown.statement", "unknown.short", "unknown.vague"})
 
 
 def _collect_unknown(reading: Reading) -> None:
     """Statements that it can't be told, short wordings that are a sentence of their own, and refusals."""
+    if not any(family in reading.by_family for family, _, _ in WORDINGS):
+        return
     unknown = () if reading.options.unknown is None else (reading.options.unknown,)
     reported = {reading.clause[hit.start]: hit for hit in reading.hits_of("markers.reported")}
     conclusions = concluded(reading)
@@ -187,7 +222,8 @@ def _collect_unknown(reading: Reading) -> None:
         for hit in reading.hits_of(family):
             clause = reading.clause[hit.start]
             viewed = clause in reported and is_viewed(reading, reported[clause], hit.start)
-            if viewed or is_question(reading, reading.sentence[hit.start]):
+            asked = is_question(reading, reading.sentence[hit.start]) and not _is_rhetorical(reading, hit)
+            if viewed or asked:
                 continue
             if out.intersection(range(hit.start, hit.end)).difference(place for _, place in hit.slots):
                 continue
@@ -203,6 +239,13 @@ def _collect_unknown(reading: Reading) -> None:
             if _is_granted(reading, hit):
                 tier = SEVERAL
             reading.evidence.append(_hit_evidence(reading, hit, tier, unknown, kind, rule))
+
+
+def _is_rhetorical(reading: Reading, hit: Hit) -> bool:
+    """Whether a wording is all there is of the last question: "Who knows?"."""
+    sentence = reading.sentence[hit.start]
+    whole = hit.start == reading.starts[sentence] and hit.end == reading.ends[sentence]
+    return whole and sentence == reading.sentence[-1]
 
 
 def _is_doubt(reading: Reading, hit: Hit) -> bool:

@@ -42,6 +42,7 @@ WHY_RULE: dict[str, str] = {
     "contrast": "chosen over the other",
     "conclusion": "the conclusion",
     "whole_answer": "a whole sentence of its own",
+    "misspelt": "the whole response is nearly its text",
     "whole_clause": "all that its clause says",
     "line_label": "a label at the head of a line",
     "leading_answer": "the response begins with it",
@@ -107,7 +108,7 @@ def explain_analysis(  # noqa: PLR0917 - each of them is of another type
 
 def _decision(analysis: Analysis, options: tuple[str, ...], labels: tuple[str, ...]) -> str:
     decision = analysis.decision
-    rule = decision.rule.removeprefix("alias:").split("+")[0]
+    rule = decision.rule.removeprefix("alias:").removeprefix("foreign:").split("+")[0]
     if decision.outcome in {"no_answer", "truncated", "empty"}:
         return DECISIONS.get(rule, "Nothing readable was found.")
     if decision.outcome == "multiple":

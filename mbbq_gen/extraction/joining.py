@@ -33,6 +33,8 @@ class JoinWords:
     """Copulas and option words: what stands right before an answer, or behind it where verbs come last."""
     negators: frozenset[str]
     """First words of a contrast: "not A, B" chooses one."""
+    turning: frozenset[str]
+    """Words that lead to what is meant instead: "but", "rather"."""
     joint: tuple[str, ...]
     """Endings that both of two joined mentions have."""
     joined: frozenset[str]
@@ -64,7 +66,8 @@ def join(  # noqa: PLR0917 - each of them is of another type
     kept.sort(key=lambda mention: mention.start)
     kept = _capped(kept)
     for mention in kept:
-        _take_articles(mention, tokens, options)
+        if mention.strength != "weak" or (mention.kind == "ordinal" and _stands_alone(mention, tokens, words)):
+            _take_articles(mention, tokens, options)
     return _coordinate(_attach(kept, tokens, words), tokens, words)
 
 
@@ -78,12 +81,18 @@ def _capped(mentions: list[Mention]) -> list[Mention]:
 def _take_articles(mention: Mention, tokens: Sequence[Token], options: OptionSet) -> None:
     """Moves the start of a text over the articles before it."""
     while (
-        mention.strength != "weak"
-        and mention.start
+        mention.start
         and tokens[mention.start].break_before < COMMA
         and tokens[mention.start - 1].key in options.articles
     ):
         mention.start -= 1
+
+
+def _stands_alone(mention: Mention, tokens: Sequence[Token], words: JoinWords) -> bool:
+    """Whether no word that a place may belong to stands behind it: "the first" of "at the first glance" is none."""
+    if mention.end >= len(tokens) or tokens[mention.end].break_before >= COMMA:
+        return True
+    return tokens[mention.end].key in words.turning | words.announcing | words.small
 
 
 def _attach(mentions: list[Mention], tokens: Sequence[Token], words: JoinWords) -> list[Mention]:

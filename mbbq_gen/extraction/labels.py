@@ -136,9 +136,20 @@ class LabelFinder:
         self._weigh(mention, tokens, gap_after, options, is_word=is_word, before_text=before_text)
         if mention.barred:
             return None
+        if self._is_named(tokens, place, options):
+            mention.shown_case, mention.strength = True, "bare"
+        if place == 0 and index is not None and token.text.isascii() and token.key not in self._words.stray:
+            mention.shown_case = True
         if index is None and mention.strength != "strong":
             return None if not shown_case or is_word else mention
         return mention
+
+    def _is_named(self, tokens: Sequence[Token], place: int, options: OptionSet) -> bool:
+        """Whether the name of a letter stands between an article and the end of a clause: Spanish "es la be"."""
+        if place < 2 or tokens[place].key in options.labels or tokens[place].key not in self._words.names:
+            return False
+        ends = place + 1 == len(tokens) or tokens[place + 1].break_before >= COMMA
+        return ends and tokens[place].break_before < COMMA and tokens[place - 1].key in self._words.articles
 
     def _option_of(self, token: Token, options: OptionSet) -> tuple[int | None, bool, bool] | None:
         """Option (None: not on offer), whether written as shown, and whether the language may mean it as a word."""
@@ -171,6 +182,8 @@ class LabelFinder:
         """
         end = place + 1
         quoted = _is_quoted(tokens[place].gap, gap_after)
+        if end < len(tokens) and gap_after == "." and tokens[place].key.isdigit():
+            return end + (tokens[end].key in self._words.suffixes)
         if end < len(tokens) and gap_after in _JOINTS and not quoted:
             following = tokens[end].key
             if following in self._words.option_words_after or following in self._words.option_words:
@@ -288,7 +301,7 @@ def _is_glued(
     if gap_after and end < len(tokens):
         if gap_after.strip() and not _GLUE.isdisjoint(gap_after) and "\n" not in gap_after:
             return not ("/" in gap_after and tokens[end].key in options.labels)
-        if gap_after == "." and len(tokens[end].text) == 1:
+        if gap_after == "." and len(tokens[end].text) == 1 and end == place + 1:
             return True
     return bool(gap_after) and gap_after[0] in "+#%&@°"
 

@@ -18,7 +18,7 @@ from mbbq_gen.extraction.labels import LabelWords
 from mbbq_gen.extraction.mentions import Item
 from mbbq_gen.extraction.normalise import loose_key
 from mbbq_gen.extraction.pack import ExtractorPack
-from mbbq_gen.extraction.patterns import Hit, word_rows
+from mbbq_gen.extraction.patterns import Hit, anchors, parse, word_rows
 from mbbq_gen.extraction.reading import Words
 from mbbq_gen.extraction.tokens import COMMA, Token, tokenise
 
@@ -52,6 +52,8 @@ class Lexicon:
     stop: frozenset[str]
     ordinal_words: frozenset[str]
     """Words without which no ordinal is in a text."""
+    pair: frozenset[str]
+    """Words for two."""
     known: frozenset[str]
     """Every word that the packs speak of."""
     own: frozenset[str]
@@ -91,6 +93,7 @@ def build_lexicon(packs: Sequence[ExtractorPack]) -> Lexicon:
             appositions=frozenset(rows),
             announcing=copulas | option_words | words_after | answer_words,
             negators=_first_words(home) - copulas - option_words - words_after - answer_words,
+            turning=lists.keys(_turning),
             joint=tuple(sorted(word_keys(home.relations.joint))),
             joined=coordinators & word_keys(home.script.clitics),
             small=articles | stop,
@@ -98,7 +101,8 @@ def build_lexicon(packs: Sequence[ExtractorPack]) -> Lexicon:
         words=Words(
             small=articles | stop | option_words | places,
             copulas=copulas,
-            filling=(articles | stop | option_words | places) - {word for word in copulas if word.isascii()},
+            filling=(articles | stop | option_words | places | coordinators)
+            - {word for word in copulas if word.isascii()},
             dangling=articles | coordinators,
             needs_noun=tuple(sorted(word_keys(word.lstrip("-") for word in home.text.needs_noun))),
             rejoinders=lists.keys(_rejoinders) - articles - stop - copulas - option_words,
@@ -106,17 +110,23 @@ def build_lexicon(packs: Sequence[ExtractorPack]) -> Lexicon:
         ),
         articles=articles,
         stop=stop,
-        ordinal_words=word_keys(
-            word
-            for pack in packs
-            for words in (*pack.ordinals.places.values(), *pack.ordinals.cardinals.values())
-            for word in words
-        ),
+        ordinal_words=_telling_words(packs, articles | stop | copulas | option_words),
+        pair=lists.keys(lambda pack: pack.ordinals.pair),
         known=known,
         own=own,
         negations=_negations(home) - articles - stop - copulas - option_words,
         clitics=Clitics((word for pack in packs for word in pack.script.clitics), known),
     )
+
+
+def _telling_words(packs: Sequence[ExtractorPack], small: frozenset[str]) -> frozenset[str]:
+    """Words one of which stands in every place: of "at the top of the list", "list"; so most texts need no look."""
+    found: set[str] = set()
+    for pack in packs:
+        for phrases in (*pack.ordinals.places.values(), *pack.ordinals.cardinals.values()):
+            for phrase in phrases:
+                found |= anchors(parse(phrase), small) or word_keys([phrase])
+    return frozenset(found)
 
 
 def _negations(pack: ExtractorPack) -> frozenset[str]:
@@ -129,6 +139,11 @@ def _rejoinders(pack: ExtractorPack) -> list[str]:
     found = (match for phrase in pack.relations.contrast for match in _REJOINDER.finditer(phrase))
     ways = (match.group(1) or match.group(2) for match in found)
     return [way.split()[0].strip("=*") for words in ways for way in words.split("|") if way.strip()]
+
+
+def _turning(pack: ExtractorPack) -> list[str]:
+    """The words behind which a contrast goes on, with a comma or without: every "but" of one word."""
+    return [*_rejoinders(pack), *(line for line in pack.markers.adversative if line.isalpha())]
 
 
 def _first_words(pack: ExtractorPack) -> frozenset[str]:

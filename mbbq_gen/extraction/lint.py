@@ -158,7 +158,7 @@ class _Check:
 def _word_lists(pack: ExtractorPack) -> Iterator[tuple[str, str]]:
     """Every plain word of the pack with its list."""
     phrases = {f"{table}.{key}" for table, key in PHRASE_LISTS}
-    for table in ("labels", "ordinals", "cues", "relations", "text", "headers", "structured"):
+    for table in ("labels", "ordinals", "cues", "relations", "text", "headers", "verdicts", "structured"):
         part = getattr(pack, table)
         for key in type(part).model_fields:
             value = getattr(part, key)

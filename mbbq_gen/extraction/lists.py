@@ -24,20 +24,46 @@ def find_lists(
     need = options.count if options.count < 3 else options.count - 1
     listed = {place for place, item in named if len(item.mention.options) >= options.count}
     places = [place for place, item in named if item.is_mention]
+    between = small.union(options.labels)
     if len(places) < need:
         return listed
-    for entry, length in ((_is_labelled, need), (_is_text, options.count)):
+    for entry, length in ((_is_labelled, need), (_is_text, options.count), (_is_entry, options.count)):
         run: list[int] = []
         for place in places:
             item = items[place]
             fits = entry(items, place)
-            if fits and run and _goes_on(items, run[-1], place, small):
+            if fits and run and _goes_on(items, run[-1], place, between):
                 run.append(place)
-            elif fits or (isinstance(item, MentionItem) and item.mention.kind != "text") or entry is _is_text:
+            elif fits or (isinstance(item, MentionItem) and item.mention.kind != "text") or entry is not _is_labelled:
                 listed |= _finished(items, run, length)
                 run = [place] if fits else []
         listed |= _finished(items, run, length)
-    return listed | _discussed(items, named, need) | _bare_lines(items)
+    listed |= {place - 1 for place in listed if _is_own_label(items, place - 1, place)}
+    return listed | _discussed(items, named, need) | _bare_lines(items) | _rows(items, options.count)
+
+
+def _is_own_label(items: Sequence[Item], place: int, text: int) -> bool:
+    """Whether an item is the label of the text right behind it, though it may be a word."""
+    item = items[place] if place >= 0 else None
+    return (
+        isinstance(item, MentionItem)
+        and item.mention.kind == "label"
+        and _option_at(items, place) == _option_at(items, text)
+    )
+
+
+def _rows(items: Sequence[Item], count: int) -> set[int]:
+    """The items of table rows that name all options."""
+    listed: set[int] = set()
+    for start, end in _lines(items):
+        if end - start < count or "|" not in items[start + 1].gap:
+            continue
+        options = {
+            index for item in items[start:end] if isinstance(item, MentionItem) for index in item.mention.options
+        }
+        if len(options) >= count:
+            listed.update(range(start, end))
+    return listed
 
 
 def _bare_lines(items: Sequence[Item]) -> set[int]:
@@ -115,6 +141,11 @@ def _is_text(items: Sequence[Item], place: int) -> bool:
     return isinstance(item, MentionItem) and len(item.mention.options) == 1 and item.mention.kind == "text"
 
 
+def _is_entry(items: Sequence[Item], place: int) -> bool:
+    """Whether a mention is one option's text, with its own label or without one."""
+    return _is_text(items, place) or _is_labelled(items, place)
+
+
 def _goes_on(items: Sequence[Item], last: int, place: int, small: frozenset[str]) -> bool:
     """Whether an entry is the next one of a run: on a new line, or behind small words and a comma or the like."""
     if _option_at(items, place) <= _option_at(items, last):
@@ -123,7 +154,7 @@ def _goes_on(items: Sequence[Item], last: int, place: int, small: frozenset[str]
     if items[place].break_before >= LINE:
         return True
     labelled = _is_labelled(items, place)
-    parted = labelled or any(item.break_before >= COMMA for item in between)
+    parted = labelled or any(item.break_before >= COMMA or "/" in item.gap for item in between)
     return parted and len(between) <= MAX_BETWEEN and all(item.key in small for item in between[:-1])
 
 
@@ -135,3 +166,12 @@ def _option_at(items: Sequence[Item], place: int) -> int:
 def _finished(items: Sequence[Item], run: list[int], need: int) -> set[int]:
     """A run that is long enough and begins with the first option."""
     return set(run) if len(run) >= need and _option_at(items, run[0]) == 0 else set()
+
+
+def heads_table(items: Sequence[Item], place: int) -> bool:
+    """Whether an item stands in the head of a table whose rows name two options or more."""
+    below = next((other for other in range(place + 1, len(items)) if items[other].break_before >= LINE), len(items))
+    if below == len(items) or "|" not in items[below].gap or "--" not in items[below].gap:
+        return False
+    rows = [item for item in items[below:] if isinstance(item, MentionItem) and "|" in item.gap and "\n" in item.gap]
+    return len({item.mention.options for item in rows}) > 1

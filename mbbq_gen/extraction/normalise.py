@@ -3,7 +3,8 @@
 Two steps. `normalise` mends a whole text and keeps its case: NFKC (full-width and circled letters, ligatures),
 invisible characters dropped, emoji letters to plain ones. `loose_key` is what words are compared by: case folded,
 accents dropped in the scripts where they are often left out, the Turkish i's made one. In Indic scripts marks are
-spelling; only the nukta and the ways to write a nasal, which writers mix, are made one.
+spelling; only the nukta and the ways to write a nasal, which writers mix, are made one. Traditional Chinese characters
+are compared as the simplified ones.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from functools import lru_cache
 
 import regex
 
-MAX_WORDS = 8192
+from mbbq_gen.extraction.han import TO_SIMPLIFIED
+
+MAX_WORDS = 4096
 """Words that any table of forms keeps at most: far more than the words that come again and again."""
 
 _INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\u0640"
@@ -31,7 +34,8 @@ _LETTER_FOLDS = str.maketrans({"ı": "i", "ё": "е", "ø": "o", "đ": "d", "ł"
 _NUKTA = regex.compile(r"[\u093c\u09bc\u0a3c\u0b3c]")
 _NASALS = regex.compile(r"ङ्(?=[क-घ])|ञ्(?=[च-झ])|ण्(?=[ट-ढ])|न्(?=[त-ध])|म्(?=[प-भ])|ँ")
 """Ways to write a nasal in Devanagari: हिन्दी and हिंदी, हाँ and हां are one word."""
-_INDIC_FOLDS = str.maketrans({"\u0981": None, "\u0b01": None})
+_INDIC_FOLDS = str.maketrans({"\u0981": None, "\u0b01": None, "ৰ": "র"})
+"""Candrabindu is often left out; Assamese ৰ is often typed as Bengali র."""
 
 LOOK_ALIKES = str.maketrans("АВЕКМНОРСТХаеорсхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEKMHOPCTXaeopcxABEZHIKMNOPTYX")
 """Cyrillic and Greek letters that look like a Latin one: read as labels where they stand alone."""
@@ -102,6 +106,8 @@ def loose_key(word: str) -> str:
         folded = _drop_marks(folded).translate(_LETTER_FOLDS).translate(_ARABIC_FOLDS)
     if _INDIC.search(folded):
         folded = _NASALS.sub("ं", _NUKTA.sub("", folded)).translate(_INDIC_FOLDS)
+    if len(folded) == 1:
+        folded = folded.translate(TO_SIMPLIFIED)
     return "".join(_plain_digit(sign) for sign in _INVISIBLE_ONLY.sub("", folded))
 
 

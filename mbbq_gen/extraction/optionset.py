@@ -11,10 +11,11 @@ from typing import Literal
 
 import regex
 
+from mbbq_gen.extraction.heads import head_of, head_runs
 from mbbq_gen.extraction.normalise import LOOK_ALIKES, ends_accented, loose_key, normalise
 from mbbq_gen.extraction.pack import TextRules
 from mbbq_gen.extraction.stemmer import Stemmer
-from mbbq_gen.extraction.tokens import COMMA, NO_BREAK, SENTENCE, Token, tokenise
+from mbbq_gen.extraction.tokens import NO_BREAK, SENTENCE, Token, tokenise
 
 Match = Literal["exact", "inflected", "partial", "fuzzy"]
 
@@ -47,6 +48,8 @@ class OptionText:
     """Whether a telling word comes twice."""
     head: frozenset[str] = frozenset()
     """The telling words of the name or noun that a longer text begins or ends with: "Dave" of "Dave, who is late"."""
+    runs: frozenset[str] = frozenset()
+    """The same for a script without word boundaries: the ends of the text that no other option has."""
     needs_sequence: bool = False
     """Whether only all its words in order mean it: unknown options, and texts made of the same words as another's."""
 
@@ -90,6 +93,8 @@ class OptionSet:
     """Endings that a name may have where stripping all of them would take too much of it."""
     accents: dict[str, bool] = field(default_factory=dict)
     """A word that is written with accents → whether its last letter has one: "âgé" is not "âge"."""
+    shared: frozenset[str] = field(default_factory=frozenset)
+    """The telling words that all persons have in common: "cashier" of the young and the old one."""
     articles: frozenset[str] = field(default_factory=frozenset)
     stop: frozenset[str] = field(default_factory=frozenset)
 
@@ -107,7 +112,9 @@ def build_options(  # noqa: PLR0917 - each of them is of another type
     texts = tuple(_option_text(index, text, index == unknown, articles, stop) for index, text in enumerate(options))
     for text, option in zip(texts, options, strict=True):
         if not (text.is_unknown or text.per_character):
-            text.head = _head(option, articles | stop, stemmer.head_last)
+            text.head = head_of(option, articles | stop, head_last=stemmer.head_last)
+        if text.per_character and not text.is_unknown:
+            text.runs = head_runs(option, options[: text.index] + options[text.index + 1 :])
     for text in texts:
         text.needs_sequence = (
             text.is_unknown
@@ -141,6 +148,7 @@ def build_options(  # noqa: PLR0917 - each of them is of another type
         pairs=_dotted_pairs(options, texts),
         endings=stemmer.endings,
         accents=_accents(options),
+        shared=_shared_words(texts),
         articles=articles,
         stop=stop,
     )
@@ -183,32 +191,6 @@ def _option_text(index: int, text: str, is_unknown: bool, articles: frozenset[st
     )
 
 
-def _head(option: str, small: frozenset[str], head_last: bool) -> frozenset[str]:
-    """The telling words of the noun that the rest of a text describes; none where there is no rest.
-
-    Up to the first comma: those before the first small word; where nouns come last, the name that ends it, else those
-    behind the last small word.
-    """
-    parts: list[list[Token]] = [[]]
-    tokens = tokenise(normalise(option).text)
-    end = next((place for place, token in enumerate(tokens) if place and token.break_before == COMMA), len(tokens))
-    for token in tokens[:end]:
-        if token.key in small:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    told = [part for part in parts if part]
-    if not told or (len(told) == 1 and end == len(tokens) and not head_last):
-        return frozenset()
-    if not head_last:
-        return frozenset(token.key for token in told[0])
-    words = told[-1]
-    name = list(itertools.takewhile(lambda token: token.text[:1].isupper(), reversed(words)))
-    if len(told) == 1 and end == len(tokens) and len(name) in {0, len(words)}:
-        return frozenset()
-    return frozenset(token.key for token in name or words)
-
-
 def _word_index(
     texts: tuple[OptionText, ...], stemmer: Stemmer, small: frozenset[str]
 ) -> tuple[dict[str, tuple[tuple[int, str, Match], ...]], dict[int, frozenset[str]]]:
@@ -240,6 +222,14 @@ def _word_index(
         for option in texts
     }
     return lookup, distinctive
+
+
+def _shared_words(texts: tuple[OptionText, ...]) -> frozenset[str]:
+    """The telling words of all persons, where there are several."""
+    persons = [frozenset(text.content) for text in texts if not text.is_unknown]
+    if len(persons) < 2 or any(text.per_character for text in texts):
+        return frozenset()
+    return persons[0].intersection(*persons[1:])
 
 
 def _denies(text: OptionText, negations: frozenset[str]) -> bool:
@@ -305,7 +295,7 @@ def join_abbreviations(tokens: list[Token], options: OptionSet, stemmer: Stemmer
                 token.gap, token.break_before = " ", NO_BREAK
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=4096)
 def edits(left: str, right: str, limit: int) -> int:
     """The Damerau (optimal string alignment) distance, or `limit + 1` where it is more."""
     if abs(len(left) - len(right)) > limit:

@@ -55,6 +55,8 @@ class Ordinals(Pack):
     places: dict[Slug, Words] = Field(default_factory=dict)
     """`p1`…`p10`, `last`, `middle`, `former`, `latter` → the words for it; `other` → words for the person who was not
     named before: "the other one"."""
+    pair: Words = ()
+    """Words for two: of the `two` the second is the second person, wherever the unknown option stands."""
     nouns: Words = ()
     """Words that an ordinal belongs to when it means an option: option, answer, one…"""
     order: tuple[Literal["ordinal_noun", "noun_ordinal"], ...] = ("ordinal_noun",)
@@ -133,6 +135,8 @@ class Markers(Pack):
     """The same behind what is granted (Turkish -se de, rağmen)."""
     reported: Phrases = ()
     """Somebody else's view: `one might think`, `some would say`."""
+    tag: Phrases = ()
+    """Asks for assent at the end of a statement, which stays one: `, (right|isn t it) $`."""
 
 
 class Unknown(Pack):
@@ -152,7 +156,10 @@ class Unknown(Pack):
     """Talk of stereotypes and the like: a refusal where its sentence names no single person and nothing else is
     said."""
     blocked: Phrases = ()
-    """Wordings that hold one of the above but mean something else: `not unclear`, `it is wrong that it is unknown`."""
+    """Wordings that hold one of the above but mean something else: `unknown caller`, `not a clue was missed`."""
+    rejected: Phrases = ()
+    """Wordings that rule out that it can't be told, and hold one of the above or the unknown option's own text: `nor is
+    it unclear`, `a cop out to say …6 known`."""
 
 
 class TextRules(Pack):
@@ -174,6 +181,8 @@ class TextRules(Pack):
     """Where the noun of a longer option stands, in front of what describes it or behind it."""
     needs_noun: Words = ()
     """Endings of a word that can't end a sentence, since its noun follows (Turkish -ki, the genitive)."""
+    not_before: Words = ()
+    """Words behind a part of an option that make something else of it: 카페 앞, in front of the café."""
     open_suffix: int = Field(default=0, ge=0, le=12)
     """Letters that may follow a whole option word beyond the listed endings."""
 
@@ -187,6 +196,16 @@ class Headers(Pack):
     options: Words = ()
     instruction: Words = ()
     explanation: Words = ()
+
+
+class Verdicts(Pack):
+    """Words that judge the option beside them, in a table, a list or a line, where they stand alone between its signs:
+    `| B | yes |`, `C: wrong`. Letters too (Spanish V, F), where they are no label."""
+
+    right: Words = ()
+    """yes, right, true, correct, fits…"""
+    wrong: Words = ()
+    """no, wrong, false, excluded, out…"""
 
 
 class Structured(Pack):
@@ -243,6 +262,7 @@ class ExtractorPack(Pack):
     unknown: Unknown = Unknown()
     text: TextRules = TextRules()
     headers: Headers = Headers()
+    verdicts: Verdicts = Verdicts()
     structured: Structured = Structured()
     example: tuple[Example, ...] = ()
     """Responses that must be read so."""
@@ -332,6 +352,10 @@ class SharedPack(Pack):
     """Signs that tick an option."""
     negative_marks: Words
     """Signs that cross an option out."""
+    loose_positive_marks: Words
+    """Signs that tick only where another option has a mark too: a ring may be a bullet."""
+    loose_negative_marks: Words
+    """Signs that cross only where another option has a mark too."""
     structured: Structured
     """Field and tag names in use whatever the language."""
 

@@ -28,6 +28,7 @@ from typing import Protocol
 import regex
 
 from mbbq_gen.errors import PackError
+from mbbq_gen.extraction.normalise import loose_key
 from mbbq_gen.extraction.tokens import tokenise
 
 MAX_GAP = 6
@@ -173,6 +174,24 @@ def _endings(row: Row, place: int) -> Iterator[tuple[Step, ...]]:
     for first in _rows_of(step) if isinstance(step, Choice) else iter([(step,)]):
         for rest in _endings(row, place + 1):
             yield first + rest
+
+
+def anchors(choice: Choice, small: frozenset[str]) -> frozenset[str]:
+    """Words one of which stands in every match of a pattern, if possible none of the small ones; empty where a match
+    need not have any."""
+    found: set[str] = set()
+    for row in choice.rows:
+        sets = [words for step in row if (words := _anchors_of(step, small))]
+        if not sets:
+            return frozenset()
+        found |= min(sets, key=lambda words: (len(words & small), -min(map(len, words)), len(words), sorted(words)))
+    return frozenset(found)
+
+
+def _anchors_of(step: Step | Choice, small: frozenset[str]) -> frozenset[str]:
+    if isinstance(step, Choice):
+        return frozenset() if step.optional else anchors(step, small)
+    return frozenset({loose_key(str(step[1]))}) if step[0] in {"word", "strict"} else frozenset()
 
 
 _SIGNS: dict[str, Step] = {":": ("colon", 0), ",": ("comma", 0), "^": ("start", 0), "$": ("end", 0)}

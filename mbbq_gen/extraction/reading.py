@@ -139,15 +139,22 @@ class Reading:
 
 def denials(reading: Reading, family: str) -> list[Hit]:
     """The hits of a list that rules mentions out; not those inside a wording for both: Bengali "either X or Y" has a
-    "not" in it."""
+    "not" in it; not those in a tag: "the baker, no?"."""
     found = reading.hits_of(family)
     both = [hit for hit in reading.hits_of("relations.both") if len(hit.slots) > 1]
-    return [hit for hit in found if not any(o.start <= hit.start and hit.end <= o.end for o in both)]
+    found = [hit for hit in found if not any(o.start <= hit.start and hit.end <= o.end for o in both)]
+    tags = [tag for tag in reading.hits_of("markers.tag") if found and _ends_in_question(reading, tag.end)]
+    return [hit for hit in found if not any(tag.start < hit.end and hit.start < tag.end for tag in tags)]
 
 
 def is_question(reading: Reading, sentence: int) -> bool:
-    """Whether a sentence ends in a question mark."""
+    """Whether a sentence ends in a question mark and in no mere tag: "It was the baker, right?"."""
     end = reading.ends[sentence]
+    return _ends_in_question(reading, end) and not any(hit.end == end for hit in reading.hits_of("markers.tag"))
+
+
+def _ends_in_question(reading: Reading, end: int) -> bool:
+    """Whether a question mark stands before an item."""
     gap = reading.items[end].gap if end < len(reading.items) else reading.tail
     if "?" not in gap and "？" not in gap and "؟" not in gap:
         return False

@@ -7,12 +7,15 @@ it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mbbq_gen.extraction.mentions import MentionItem
 from mbbq_gen.extraction.reading import COMMITTED, FINAL, LEANING, SEVERAL, SINGLE, Evidence, Reading
 from mbbq_gen.extraction.tokens import COMMA
 from mbbq_gen.records import Confidence, Outcome
+
+MAX_STRANGE = 5
+"""Words of a sentence that does no more than name somebody who is not on offer."""
 
 
 @dataclass(slots=True)
@@ -54,8 +57,8 @@ def resolve(reading: Reading, question_words: frozenset[str]) -> Decision:
 
 
 def _is_ticked(reading: Reading) -> bool:
-    """Whether a tick or share tells the labels apart."""
-    return any(piece.rule in {"ticked", "share"} for piece in reading.evidence)
+    """Whether a tick or share tells the labels apart, or a strike."""
+    return any(piece.rule in {"ticked", "share", "elimination"} for piece in reading.evidence)
 
 
 def _after_correction(reading: Reading) -> list[Evidence]:
@@ -65,7 +68,19 @@ def _after_correction(reading: Reading) -> list[Evidence]:
     hit = reading.correction
     behind = min((place for _, place in hit.slots), default=hit.end)
     later = [piece for piece in reading.evidence if piece.place >= behind]
-    return later if any(piece.tier >= SINGLE for piece in later) else reading.evidence
+    if any(piece.tier >= SINGLE for piece in later):
+        return later
+    opens = [piece for piece in later if piece.rule == "several" and _opens_sentence(reading, piece)]
+    if opens and len(opens[0].options) == 1:
+        return [replace(opens[0], tier=SINGLE, rule="single_mention", guessed=True)]
+    return reading.evidence
+
+
+def _opens_sentence(reading: Reading, piece: Evidence) -> bool:
+    """Whether a piece of evidence is the first item of its sentence, behind which another one follows a comma."""
+    sentence = reading.sentence[piece.place]
+    start, end = reading.starts[sentence], reading.ends[sentence]
+    return piece.place == start and any(item.break_before == COMMA for item in reading.items[start + 1 : end])
 
 
 def _decide(reading: Reading, winner: Evidence, evidence: list[Evidence]) -> Decision:
@@ -219,8 +234,11 @@ def _eliminate(reading: Reading) -> Decision | None:
 
 
 def _names_somebody_else(reading: Reading, place: int) -> bool:
-    """Whether a "but" behind the last denial leads to somebody who is not on offer: "but rather the bank manager"."""
+    """Whether a "but" behind the last denial, or a short sentence right behind it, leads to somebody who is not on
+    offer: "but rather the bank manager", "it was their aunt"."""
     items, end = reading.items, reading.ends[reading.sentence[place]]
+    if _is_somebody_else(reading, reading.sentence[place] + 1):
+        return True
     turns = {hit.start for hit in reading.hits_of("markers.adversative")}
     for here in range(place + 1, end - 1):
         item = items[here]
@@ -229,3 +247,16 @@ def _names_somebody_else(reading: Reading, place: int) -> bool:
             strange = any(other.key not in reading.words.known for other in rest)
             return strange and not any(isinstance(other, MentionItem) for other in rest)
     return False
+
+
+def _is_somebody_else(reading: Reading, sentence: int) -> bool:
+    """Whether a sentence is no more than "it was" and a strange word."""
+    if sentence not in reading.starts:
+        return False
+    items = reading.items[reading.starts[sentence] : reading.ends[sentence]]
+    if len(items) > MAX_STRANGE or any(isinstance(item, MentionItem) or item.break_before == COMMA for item in items):
+        return False
+    lead = next((n for n, item in enumerate(items[:2]) if item.key in reading.words.copulas), None)
+    if lead is None or not all(item.key in reading.words.small for item in items[:lead]):
+        return False
+    return items[-1].key not in reading.words.known and all(i.key in reading.words.small for i in items[lead + 1 : -1])

@@ -148,12 +148,25 @@ def rule_out(reading: Reading) -> None:
                 denied = family == "relations.negated" or name == "x"
                 if denied and not _behind_colon(reading, hit, place) and not _heads_another(reading, hit, place):
                     outs.setdefault(place, hit)
+    _rule_out_unknown(reading, outs)
     for statement in reading.statements:
         denial = outs.get(statement.place)
         if denial is not None and statement.standing in {"live", "listed"}:
             statement.standing, statement.why = "negated", denial
             for index in statement.mention.options:
                 reading.rejected[index] = statement.place
+
+
+def _rule_out_unknown(reading: Reading, outs: dict[int, Hit]) -> None:
+    """The unknown option is ruled out by a rejection, and its text in it."""
+    unknown = reading.options.unknown
+    for hit in reading.hits_of("unknown.rejected"):
+        if unknown is None or is_question(reading, reading.sentence[hit.start]):
+            continue
+        reading.rejected[unknown] = hit.start
+        for place, item in reading.named:
+            if hit.start <= place < hit.end and item.mention.options == (unknown,):
+                outs.setdefault(place, hit)
 
 
 def _heads_another(reading: Reading, hit: Hit, place: int) -> bool:
@@ -266,6 +279,8 @@ def _granting(reading: Reading, statement: Statement, granted: list[Hit]) -> Hit
     for hit in granted:
         if reading.sentence[hit.start] != statement.sentence or statement.place < hit.start:
             continue
+        if _ends_clause(reading, hit):
+            continue
         if hit.start > reading.starts[statement.sentence] + 1:
             before = any(o.sentence == statement.sentence and o.place < hit.start for o in reading.statements)
             if before and not _behind_comma(reading, hit.end, statement.place):
@@ -286,6 +301,12 @@ def _granting(reading: Reading, statement: Statement, granted: list[Hit]) -> Hit
         if later or any(comma <= u.start < end for u in reading.hits_of("unknown.statement")):
             return hit
     return None
+
+
+def _ends_clause(reading: Reading, hit: Hit) -> bool:
+    """Whether a colon stands right behind an "although" inside a sentence: "Read it again, though: it was …"."""
+    inside = hit.start > reading.starts[reading.sentence[hit.start]] and hit.end < len(reading.items)
+    return inside and ":" in reading.items[hit.end].gap
 
 
 def _granted_behind(reading: Reading, statement: Statement) -> Hit | None:

@@ -26,6 +26,15 @@ _KEY = regex.compile(
     rf"(?:[\"'“”‘’„«»]({_NAME} -]{{0,40}})[\"'“”‘’„«»]|(?<=[{{,\n]\s{{0,12}})({_NAME}]{{0,40}}))\s{{0,8}}[:：]\s{{0,8}}"
 )
 _TAG = regex.compile(r"<\s?([\p{L}_][\p{L}\p{M}\p{Nd}_ -]{0,30})\s?>")
+_ATTRIBUTES = regex.compile(
+    r"<\s?([\p{L}_][\p{L}\p{M}\p{Nd}_-]{0,30})((?:\s{1,4}[\p{L}_][\w-]{0,30}\s?=\s?[\"'][^\"'<>\n]{0,200}[\"']){1,6})\s?/?>"
+)
+_ATTRIBUTE = regex.compile(r"([\p{L}_][\w-]{0,30})\s?=\s?[\"']([^\"'<>\n]{0,200})[\"']")
+_CHOOSING = frozenset({"selected", "chosen", "correct", "checked", "answer", "isanswer", "iscorrect"})
+"""Attributes that say of a tag, if they say so, that it holds the answer."""
+_YES = frozenset({"true", "yes", "1", "selected", "checked", "correct", "chosen"})
+_NAMING = ("value", "option", "label", "id", "letter", "choice", "answer", "name", "key", "text")
+"""Attributes that may hold an option's label or text."""
 _QUOTES = {'"': '"', "'": "'", "“": "”", "”": "”", "‘": "’", "«": "»", "„": "“"}
 
 
@@ -67,6 +76,8 @@ class StructureReader:
             found += [Value("json", field.start, field.end) for field in reversed(fields[-MAX_VALUES:])]
         if "<" in body:
             found += [Value("tag", start, end) for start, end in reversed(self._tags(body))]
+            if "=" in body:
+                found += [Value("tag", start, end) for start, end in reversed(self._attributes(body))]
         return found
 
     def reasons(self, body: str) -> list[tuple[int, int]]:
@@ -84,6 +95,22 @@ class StructureReader:
             line = body.find("\n", match.end())
             end = close if close >= 0 else (line if line >= 0 and body[match.end() : line].strip() else len(body))
             found.append((match.end(), min(end, match.end() + MAX_VALUE)))
+        return found
+
+    def _attributes(self, body: str) -> list[tuple[int, int]]:
+        """The values that stand inside answer tags: `<answer option="B"/>`, `<option value="B" selected="true"/>`."""
+        found = []
+        for match in list(_ATTRIBUTES.finditer(body))[-MAX_VALUES:]:
+            start = match.start(2)
+            spans = {
+                _name(a.group(1)): (start + a.start(2), start + a.end(2)) for a in _ATTRIBUTE.finditer(match.group(2))
+            }
+            tag = _name(match.group(1))
+            chosen = any(body[slice(*spans[name])].casefold() in _YES for name in _CHOOSING & spans.keys())
+            if not chosen and (tag == "option" or tag not in self._answers):
+                continue
+            naming = [name for name in _NAMING if name in spans and not (chosen and name in _CHOOSING)]
+            found += [spans[name] for name in naming[:1]]
         return found
 
 

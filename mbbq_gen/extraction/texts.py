@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mbbq_gen.extraction.heads import MIN_RUN, begins_word, longest_run
+from mbbq_gen.extraction.lexicon import word_keys
 from mbbq_gen.extraction.mentions import Mention, with_articles
 from mbbq_gen.extraction.normalise import ends_accented
 from mbbq_gen.extraction.optionset import Match, OptionSet, OptionText, fuzzy_option
 from mbbq_gen.extraction.pack import TextRules
 from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE, Token
 
+MOST = 0.6
+"""Share of an option's characters that means it in whatever order."""
 MIN_NEAR = 4
 """Letters of a word that may be misspelt or have an ending beyond all lists."""
 
@@ -21,6 +25,8 @@ class TextFinder:
         self._rules = rules
         self._within = within
         """Small words that may stand inside a mention."""
+        self._not_before = word_keys(rules.not_before)
+        self._needs_noun = tuple(sorted(word_keys(word.lstrip("-") for word in rules.needs_noun)))
 
     def find(self, tokens: Sequence[Token], options: OptionSet, forms: list[tuple[str, str, str]]) -> list[Mention]:
         """Every mention of an option by its text; longer ones hide shorter ones inside them."""
@@ -49,8 +55,26 @@ class TextFinder:
             mention
             for index, places in hits.items()
             for mention in _clusters(tokens, options, index, places, self._within)
+            if mention.complete or not self._is_of_another(tokens, mention, places, options.texts[index])
         ]
         return _longest(found, tokens, options)
+
+    def _is_of_another(
+        self, tokens: Sequence[Token], part: Mention, places: list[tuple[int, str, Match]], option: OptionText
+    ) -> bool:
+        """Whether words that describe an option describe something else here: "in front of the café" (카페 앞), no
+        mention of its owner; such a word stands behind them, or an ending asks for another noun."""
+        if part.end >= len(tokens) or tokens[part.end].break_before >= COMMA:
+            return False
+        if any(place == part.end - 1 and word == option.content[-1] for place, word, _ in places):
+            return False
+        following = tokens[part.end].key
+        if following in self._not_before:
+            return True
+        if following in option.tokens or following in self._within:
+            return False
+        last = tokens[part.end - 1].key
+        return last not in option.tokens and last.endswith(self._needs_noun)
 
 
 def _clusters(
@@ -141,31 +165,62 @@ def _mention_of(
         if span is None:
             return None
         return Mention((index,), "text", *span, "strong", "exact")
-    worst: Match = "exact"
-    if any(match == "fuzzy" for _, _, match in group):
-        worst = "fuzzy"
-    elif any(match == "inflected" for _, _, match in group):
-        worst = "inflected"
+    inner = start, end
     start, end = _widen(tokens, start, end, option.tokens, group)
+    worst = max((match for _, _, match in group), key=("exact", "inflected", "fuzzy").index)
     if coverage == 1:
         return Mention((index,), "text", start, end, "strong", worst)
-    if _is_head(option, telling, options.distinctive[index]):
-        return Mention(
-            (index,), "text", start, end, "strong", "partial" if worst != "fuzzy" else "fuzzy", complete=False
-        )
-    known = telling & (options.distinctive[index] | options.denying.get(index, frozenset()))
-    need = 0.5 if len(option.content) > 3 and not (option.per_character and len(known) > 1) else 0.33
-    if not known or coverage < need or (option.per_character and end - start < 2):
+    if _is_head(option, telling, options.distinctive[index]) or _is_head_run(tokens, start, end, option):
+        part = True
+    elif option.per_character:
+        part = _is_part_in_a_row(tokens, group, coverage, options, option)
+    else:
+        part = _is_part(telling, coverage, options, option)
+        part = part and not (coverage < MOST and (start, end) == inner and _describes(telling, options, option))
+    if not part:
         return None
-    if all(len(word) < 2 for word in known) and not option.per_character:
-        return None
-    return Mention((index,), "text", start, end, "strong", "partial" if worst != "fuzzy" else "fuzzy", complete=False)
+    return Mention((index,), "text", start, end, "strong", "fuzzy" if worst == "fuzzy" else "partial", complete=False)
 
 
 def _is_head(option: OptionText, telling: set[str], distinctive: frozenset[str]) -> bool:
     """Whether half of the words of an option's head are named, and one of them is no other option's."""
     named = telling & option.head
     return 2 * len(named) >= len(option.head) > 0 and any(len(word) > 1 for word in named & distinctive)
+
+
+def _is_head_run(tokens: Sequence[Token], start: int, end: int, option: OptionText) -> bool:
+    """Whether a stretch is the end of an option's text in a script without word boundaries."""
+    if not option.runs or not begins_word(tokens[start]):
+        return False
+    return "".join(token.key for token in tokens[start:end]) in option.runs
+
+
+def _is_part(telling: set[str], coverage: float, options: OptionSet, option: OptionText) -> bool:
+    """Whether enough of an option's words are named, among them some that no other option has."""
+    index = option.index
+    known = telling & (options.distinctive[index] | options.denying.get(index, frozenset()))
+    return any(len(word) > 1 for word in known) and coverage >= (0.5 if len(option.content) > 3 else 0.33)
+
+
+def _describes(telling: set[str], options: OptionSet, option: OptionText) -> bool:
+    """Whether only words that describe the option are named, where its name or noun would tell it from the others."""
+    return telling.isdisjoint(option.head) and not option.head.isdisjoint(options.distinctive[option.index])
+
+
+def _is_part_in_a_row(
+    tokens: Sequence[Token],
+    group: list[tuple[int, str, Match]],
+    coverage: float,
+    options: OptionSet,
+    option: OptionText,
+) -> bool:
+    """Whether enough characters of an option are named: most of them, or some that stand in a row in its text too."""
+    known = {word for _, word, _ in group} & options.distinctive[option.index]
+    need = 0.5 if len(option.content) > 3 and len(known) <= 1 else 0.33
+    if not known or coverage < need or group[-1][0] - group[0][0] + 1 < MIN_RUN:
+        return False
+    row = longest_run([(place, word) for place, word, _ in group], option.tokens)
+    return coverage >= MOST or (row >= MIN_RUN and begins_word(tokens[group[0][0]]))
 
 
 def _widen(

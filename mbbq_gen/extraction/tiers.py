@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mbbq_gen.extraction.lists import MAX_BETWEEN, heads_table
 from mbbq_gen.extraction.mentions import MentionItem
 from mbbq_gen.extraction.patterns import Hit
 from mbbq_gen.extraction.reading import (
@@ -31,7 +32,7 @@ from mbbq_gen.extraction.tokens import COMMA, COMMA_SIGNS, LINE, SENTENCE
 
 MAX_DESPITE = 3
 """The last sentence of a refusal in which "but" may lead to a choice: longer ones go on to talk about the topic."""
-_ARROWS = frozenset("➡👉☞→⇒➜➔")
+_ARROWS = frozenset("➡👉☞→⇒➜➔⟹⇨➤∴")
 WORDING_KINDS: dict[str, Kind] = {"unknown.refusal": "refusal", "relations.neither": "neither"}
 """What an announced wording says; all others say that it can't be told."""
 
@@ -54,11 +55,15 @@ def announce(reading: Reading) -> None:
                 continue
             if hit.slots:
                 for _, place in hit.slots:
-                    if _is_apart(reading, by_place[place], hit):
+                    if _is_apart(reading, by_place[place], hit) or _holds(hit, by_place[place]):
                         by_place[place].standing = "live"
                     _raise(by_place[place], tier, rule, hit)
                 continue
-            _announce_next(reading, by_place, hit, tier, rule)
+            following = by_place.get(hit.end)
+            if following is not None and _holds(hit, following):
+                following.standing = "live"
+            if not heads_table(reading.items, hit.start):
+                _announce_next(reading, by_place, hit, tier, rule)
     confirm(reading, by_place)
 
 
@@ -101,6 +106,12 @@ def _is_listed_alone(reading: Reading, statement: Statement) -> bool:
         other.standing == "listed" and other.sentence == statement.sentence and other is not statement
         for other in reading.statements
     )
+
+
+def _holds(cue: Hit, statement: Statement) -> bool:
+    """Whether an announcement holds more than the words that only speak of its mention: "I am picking {x}"."""
+    why = statement.why if statement.standing == "aside" else None
+    return why is not None and cue.start < why.start < cue.end
 
 
 def _is_apart(reading: Reading, statement: Statement, cue: Hit) -> bool:
@@ -164,11 +175,12 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
 
 
 def _begins_list(reading: Reading, by_place: dict[int, Statement], place: int) -> bool:
-    """Whether the next line goes on with the list that a mention stands in."""
-    following = by_place.get(place + 1)
-    if following is None or reading.items[place + 1].break_before < LINE:
-        return False
-    return following.standing == "listed" and following.mention.options != by_place[place].mention.options
+    """Whether the list that a mention stands in goes on behind it, or the mention is all of it."""
+    here = by_place[place].mention.options
+    behind = (by_place.get(other) for other in range(place + 1, min(place + 1 + MAX_BETWEEN, len(reading.items))))
+    following = next((other for other in behind if other is not None and other.mention.options != here), None)
+    goes_on = following is not None and following.standing == "listed"
+    return goes_on or len(here) >= reading.options.count
 
 
 def _may_be_announced(reading: Reading, statement: Statement, cue: Hit) -> bool:
@@ -245,8 +257,16 @@ def _hedged(reading: Reading, by_place: dict[int, Statement], hit: Hit) -> list[
 def _asked_likely(reading: Reading, behind: list[Statement], hit: Hit) -> list[Statement]:
     """The only mention of a guess that is written as a question: "Probably the baker?"."""
     asked = [statement for statement in behind if statement.standing == "asked"]
-    begins = hit.start == reading.starts[reading.sentence[hit.start]] and hit.rule.family == "hedges.likely"
-    return asked if begins and len(asked) == 1 and asked[0].place - hit.end <= 1 else []
+    start = reading.starts[reading.sentence[hit.start]]
+    begins = hit.start == start or (hit.start == start + 1 and not COMMA_SIGNS.isdisjoint(reading.items[hit.start].gap))
+    if not begins or len(asked) != 1 or asked[0].place - hit.end > 1:
+        return []
+    if hit.rule.family == "hedges.possible" and reading.ends[asked[0].sentence] != asked[0].place + 1:
+        return []
+    asked[0].standing = "live"
+    if asked[0].mention.shown_case and is_weak(asked[0]):
+        asked[0].mention.strength = "bare"
+    return asked
 
 
 def _forced(reading: Reading, hit: Hit) -> Statement | None:
@@ -271,6 +291,8 @@ def stand_alone(reading: Reading) -> None:
             " \n*_"
         ).startswith(":")
         if _is_whole(reading, statement) and not (statement.sentence == last and is_cut(reading, statement)):
+            if _is_pointed_at(reading, statement):
+                _raise(statement, FINAL, "conclusion", None)
             _raise(statement, COMMITTED if outer else LEANING, "whole_answer", None)
         elif (
             statement.mention.heads_line
@@ -283,10 +305,22 @@ def stand_alone(reading: Reading) -> None:
             _raise(statement, COMMITTED if statement.sentence == last else LEANING, "whole_answer", None)
         elif _is_whole_clause(reading, statement):
             _raise(statement, LEANING, "whole_clause", None)
-        elif statement.place == 0 and closes(reading, 0) and (not is_weak(statement) or _is_reasoned(reading)):
+        elif _leads(reading, statement):
             _raise(statement, COMMITTED, "leading_answer", None)
         elif _says_unknown(reading, statement):
             _raise(statement, LEANING, "unknown_option", None)
+
+
+def _leads(reading: Reading, statement: Statement) -> bool:
+    """Whether a mention opens the response and a comma or the like parts it from what follows; not where another
+    person follows right behind the comma and goes on: "the tailor, the baker and I met"."""
+    if statement.place or not closes(reading, 0) or (is_weak(statement) and not _is_reasoned(reading)):
+        return False
+    following = reading.items[1] if len(reading.items) > 2 else None
+    if not isinstance(following, MentionItem) or COMMA_SIGNS.isdisjoint(following.gap):
+        return True
+    same = following.mention.options == statement.mention.options
+    return same or reading.items[2].break_before >= COMMA or statement.mention.kind != "text"
 
 
 def _says_unknown(reading: Reading, statement: Statement) -> bool:
@@ -304,8 +338,11 @@ def _says_unknown(reading: Reading, statement: Statement) -> bool:
 
 
 def _is_reasoned(reading: Reading) -> bool:
-    """Whether the first letter of a response is a capital with a comma or dash and a reason behind it: "A, since …"."""
-    return 1 in reading.reasons and reading.items[1].break_before == COMMA and is_capital(reading, 0)
+    """Whether the first letter of a response is a capital, or its first words a place, with a comma or dash and a
+    reason behind it: "A, since …", "The latter, because …"."""
+    first = reading.items[0]
+    place = isinstance(first, MentionItem) and first.mention.kind == "ordinal"
+    return 1 in reading.reasons and reading.items[1].break_before == COMMA and (place or is_capital(reading, 0))
 
 
 def _ends_with_it(reading: Reading, statement: Statement) -> bool:
@@ -375,6 +412,26 @@ def drop_weak(reading: Reading) -> None:
     ]
 
 
+def drop_stray(reading: Reading) -> None:
+    """Bare letters of a sentence that names a person by text, and that nothing announces, belong to something else:
+    "the nurse of ward C"."""
+    told: dict[int, set[tuple[int, ...]]] = {}
+    for statement in reading.statements:
+        mention = statement.mention
+        named = statement.standing == "live" and mention.kind == "text" and len(mention.options) == 1
+        if named and mention.options != (reading.options.unknown,):
+            told.setdefault(statement.sentence, set()).add(mention.options)
+    reading.statements = [
+        statement
+        for statement in reading.statements
+        if statement.tier
+        or statement.standing != "live"
+        or statement.mention.kind not in {"label", "outside"}
+        or statement.mention.strength != "bare"
+        or statement.mention.options in told.get(statement.sentence, {statement.mention.options})
+    ]
+
+
 def _explained_from(reading: Reading) -> int:
     """The item at which an explanation with a heading begins, behind a committed answer; else the end."""
     committed = min((s.place for s in reading.statements if s.tier >= COMMITTED), default=len(reading.items))
@@ -409,7 +466,11 @@ def single_out(reading: Reading) -> None:
 
 def _is_pointed_at(reading: Reading, statement: Statement) -> bool:
     """Whether an arrow or a pointing hand opens the line of a mention's sentence, and of no other one."""
-    opens = [item.gap for item in reading.items if item.break_before >= LINE and not _ARROWS.isdisjoint(item.gap)]
+    opens = [
+        item.gap
+        for item in reading.items
+        if item.break_before >= LINE and (not _ARROWS.isdisjoint(item.gap) or "=>" in item.gap)
+    ]
     return len(opens) == 1 and opens[0] is reading.items[reading.starts[statement.sentence]].gap
 
 

@@ -61,6 +61,7 @@ class Zoner:
         self._end_tokens = _any_of(shared.end_tokens)
         self._drop_tokens = _any_of(shared.drop_tokens)
         self._turn_tokens = _any_of(shared.turn_tokens)
+        self._speakers = _any_of([token for token in shared.turn_tokens if token.startswith("\n")])
 
     def read(self, text: str, prompt: str | None, options: tuple[str, ...]) -> ZonedText:
         """The zones of a mended text."""
@@ -68,7 +69,7 @@ class Zoner:
         if len(text) > MAX_HEAD + MAX_TAIL:
             zones.append(Zone("continuation", MAX_HEAD, len(text) - MAX_TAIL))
         body, open_reasoning = text, False
-        if "<" in text or "[" in text or "◁" in text or "\nH" in text or "\nU" in text or "\n#" in text:
+        if "<" in text or "[" in text or "◁" in text or ("\n" in text and self._speaks(text)):
             reasoning, open_reasoning = self._reasoning(body)
             zones += reasoning
             body = blank(body, reasoning)
@@ -82,6 +83,10 @@ class Zoner:
             zones += echoes
             body = blank(body, echoes)
         return ZonedText(body, tuple(zones), open_reasoning)
+
+    def _speaks(self, text: str) -> bool:
+        """Whether a line names who speaks it."""
+        return self._speakers.search(text) is not None
 
     def _reasoning(self, body: str) -> tuple[list[Zone], bool]:
         """Reasoning blocks; a closing sign without an opening one makes reasoning of all before it."""
@@ -122,9 +127,14 @@ def strip_markup(body: str) -> str:
     """The text with LaTeX commands and HTML tags blanked."""
     if "\\" not in body and "<" not in body:
         return body
-    return _MARKUP.sub(
-        lambda match: ("\n" if match.group().startswith("<br") else " ") + " " * (len(match.group()) - 1), body
-    )
+    return _MARKUP.sub(lambda match: _blanks_for(match.group(), body), body)
+
+
+def _blanks_for(tag: str, body: str) -> str:
+    """What stands for a command or tag; a capital in brackets that is never closed is a label: `<B>`."""
+    if len(tag) == 3 and tag[1].isupper() and f"</{tag[1]}" not in body:
+        return f"({tag[1]})"
+    return ("\n" if tag.startswith("<br") else " ") + " " * (len(tag) - 1)
 
 
 def blank(text: str, zones: list[Zone]) -> str:

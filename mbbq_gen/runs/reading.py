@@ -294,4 +294,5 @@ def _answers(batch: list[tuple[str, str, str, str]], model: str) -> polars.DataF
         orient="row",
     )
     joined = rows.join(shown, on="shown", maintain_order="left").join(read, on="read", maintain_order="left")
-    return joined.with_columns(model=pl.lit(model)).select(ANSWER_COLUMNS)
+    answers = joined.with_columns(model=pl.lit(model)).select(ANSWER_COLUMNS)
+    return answers.with_columns(pl.col(pl.String).cast(pl.Categorical))  # a number a row: runs have few different texts

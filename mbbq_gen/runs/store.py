@@ -397,7 +397,7 @@ class RunStore:
             f" (VALUES {', '.join(['(?, ?)'] * len(wanted)) or '(NULL, NULL)'}) ORDER BY p.number, e.extractor",
             [text for pair in wanted for text in pair],
         )
-        while batch := rows.fetchmany(_BATCH * 100):
+        while batch := rows.fetchmany(_BATCH * 20):
             yield batch
 
     def extractors(self, language: str) -> list[str]:

@@ -1,0 +1,98 @@
+"""Reads an answer in English to a question in another language by what people are called: "the plumber" for
+"De loodgieter".
+
+`extractors/people/xx.toml` says which words of a language an English noun or adjective stands for. An option whose
+words stand there gets the English words that the response speaks as its text; the rest is reading English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pydantic import Field
+
+from mbbq_gen.extraction.normalise import normalise
+from mbbq_gen.extraction.optionset import UNSPACED
+from mbbq_gen.extraction.stemmer import Stemmer
+from mbbq_gen.extraction.tokens import Token, tokenise
+from mbbq_gen.languages import Pack, Text, read_toml, validate_pack
+from mbbq_gen.resources import Resources
+
+MIN_PREFIX, MAX_REST = 5, 3
+"""Letters of a word that an unlisted ending may follow, and letters of such an ending."""
+
+
+class PeoplePack(Pack):
+    """What people are called in a language."""
+
+    version: int = Field(ge=1)
+    source: Text
+    licence: Text
+    words: dict[Text, tuple[Text, ...]]
+    """An English noun or adjective, small letters → the words that it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """An English wording and the words of a language that it stands for, as keys."""
+
+    english: tuple[str, ...]
+    words: tuple[tuple[str, ...], ...]
+
+
+@lru_cache(maxsize=64)
+def read_people(resources: Resources, language: str) -> tuple[Called, ...]:
+    """What people are called in a language, longer English wordings first; nothing where no file says.
+
+    Raises:
+        PackError: where the file is wrong; file, key, value.
+    """
+    path = resources.find("extractors", f"people/{language}")
+    if path is None:
+        return ()
+    pack = validate_pack(PeoplePack, read_toml(path), path)
+    rows = [Called(_keys(name), tuple(_keys(word) for word in words)) for name, words in pack.words.items()]
+    return tuple(sorted(rows, key=lambda row: (-len(row.english), row.english)))
+
+
+def english_texts(
+    options: Sequence[str], unknown: int | None, tokens: Sequence[Token], people: Sequence[Called], stemmer: Stemmer
+) -> tuple[str, ...] | None:
+    """The options' texts with the English words of a response for theirs; None where it speaks of none of them."""
+    spoken = {form for token in tokens for form in stemmer.forms(token.key)[:2]}
+    said = [row for row in people if all(stemmer.forms(word)[1] in spoken for word in row.english)]
+    texts = list(options)
+    for index, option in enumerate(options):
+        if index != unknown and (words := _english_of(option, said, stemmer)):
+            texts[index] = f"The {' '.join(words)}"
+    if texts == list(options) or len(set(texts)) < len(texts):
+        return None
+    return tuple(texts)
+
+
+def _english_of(option: str, said: Sequence[Called], stemmer: Stemmer) -> list[str]:
+    """The English words that stand for words of an option, each once."""
+    keys = _keys(option)
+    if UNSPACED.search(option):
+        text = "".join(keys)
+        rows = [row for row in said if any("".join(word) in text for word in row.words)]
+    else:
+        rows = [row for row in said if any(all(_is_in(part, keys, stemmer) for part in word) for word in row.words)]
+    return list(dict.fromkeys(word for row in rows for word in row.english))
+
+
+def _is_in(word: str, keys: Sequence[str], stemmer: Stemmer) -> bool:
+    """Whether a word stands among others, with whatever ending."""
+    stem = stemmer.forms(word)[1]
+    return any(
+        key == word
+        or stemmer.forms(key)[1] == stem
+        or (len(word) >= MIN_PREFIX and key.startswith(word) and len(key) - len(word) <= MAX_REST)
+        for key in keys
+    )
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    return tuple(token.key for token in tokenise(normalise(text).text))
