@@ -43,7 +43,10 @@ def check_everything(resources: Resources, languages: Iterable[str]) -> CheckRep
             incomplete[language] = missing
         findings += _prompt_findings(resources, language, prompts)
         findings += _control_findings(resources, language)
-        findings += _extractor_findings(resources, language, persons.get(language, []))
+        people = resources.find("extractors", f"people/{language}")
+        checked += [] if people is None else [str(people)]
+        wrong = _people_findings(resources, language)
+        findings += wrong or _extractor_findings(resources, language, persons.get(language, []))
     findings += _variant_findings(prompts)
     folder = _starter_folder()
     checked += sorted(str(path) for path in folder.glob("*.toml"))
@@ -79,6 +82,22 @@ def _extractor_findings(resources: Resources, language: str, persons: Iterable[s
     return [
         Finding(file=found.file, what=f"{found.key}: {found.message} (value: {found.value!r})")
         for found in check_pack(resources, language, persons)
+    ]
+
+
+def _people_findings(resources: Resources, language: str) -> list[Finding]:
+    from mbbq_gen.extraction.people import read_people
+
+    file = f"extractors/people/{language}.toml"
+    try:
+        rows = read_people(resources, language)
+    except MbbqGenError as error:
+        return [_finding(error, file)]
+    what = "needs one or more words of the language, each once"
+    return [
+        Finding(file=file, what=f"words.{' '.join(row.english)}: {what}")
+        for row in rows
+        if not row.words or len(set(row.words)) < len(row.words)
     ]
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from mbbq_gen.checking import check_everything
 from mbbq_gen.control import names_clash, write_name
+from mbbq_gen.extraction.people import read_people
 from mbbq_gen.languages import (
     ControlSet,
     NameGrammar,
@@ -408,3 +410,15 @@ def test_a_rule_without_conditions_holds_for_every_name() -> None:
     assert NameRule(give="{name}", drop=1).is_unconditional
     assert NameRule(give="{name}", ends_in=None).is_unconditional
     assert not NameRule(give="{name}", ends_with=("a",)).is_unconditional
+
+
+def test_check_reads_the_vocabulary_of_people(tmp_path: Path) -> None:
+    """What people are called is looked up in answers in English; an entry without words is a finding."""
+    folder = tmp_path / "extractors" / "people"
+    folder.mkdir(parents=True)
+    head = 'version = 1\nsource = "us"\nlicence = "Apache-2.0"\n\n[words]\n'
+    for text, said in ((f"{head}baker = []\n", "words.baker"), (f'{head}baker = "bakker"\n', "baker")):
+        (folder / "nl.toml").write_text(text, encoding="utf-8")
+        report = check_everything(Resources(packs=tmp_path), ["nl"])
+        assert [said in finding.what for finding in report.findings] == [True], report.findings
+        read_people.cache_clear()

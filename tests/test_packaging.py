@@ -26,9 +26,9 @@ def built(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
 def data_files(repository: Path) -> dict[str, bytes]:
     """Every file that is not Python, by the path that it has in the wheel."""
     found = {
-        f"mbbq_gen/data/{kind}/{path.name}": path.read_bytes()
+        f"mbbq_gen/data/{path.relative_to(repository)}": path.read_bytes()
         for kind in PACK_KINDS
-        for path in (repository / kind).glob("*.toml")
+        for path in (repository / kind).rglob("*.toml")
     }
     for path in (repository / "mbbq_gen").rglob("*"):
         if path.is_file() and path.suffix not in {".py", ".pyc"}:

@@ -75,7 +75,9 @@ class Planner:
 def pack_digests(resources: Resources, languages: Iterable[str]) -> dict[str, str]:
     """Pack file (kind/name) → sha256, for every pack that a run in these languages reads."""
     names = [*languages, *(name for name in ("_shared",) if resources.find("extractors", name))]
-    found = ((f"{kind}/{name}.toml", resources.find(kind, name)) for kind in PACK_KINDS for name in names)
+    wanted = [(kind, name) for kind in PACK_KINDS for name in names]
+    wanted += [("extractors", f"people/{name}") for name in names]
+    found = ((f"{kind}/{name}.toml", resources.find(kind, name)) for kind, name in wanted)
     return {name: file_digest(path) for name, path in found if path is not None}
 
 
