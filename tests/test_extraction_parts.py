@@ -160,6 +160,13 @@ def test_aliases_are_tried_when_nothing_else_is_found() -> None:
     assert found.rule.startswith("alias:")
 
 
+@pytest.mark.parametrize("number", ["1.2.3", "1,000,000", "1..2.", "3.", "7" * 400, "1_0", "0x1", "²"])
+def test_whatever_stands_before_a_percent_sign_is_read_without_a_fault(number: str) -> None:
+    for response in (f"A: {number}%\nB: 4%\nC: 5%", f'{{"A": {number}, "B": 2}}'):
+        extract(response, OPTIONS, LABELS, "en", 2)
+    assert extract("A: 20%\nB: 70,5%\nC: 9.5%", OPTIONS, LABELS, "en", 2).option == 1
+
+
 @pytest.mark.parametrize(
     "response",
     [

@@ -24,8 +24,8 @@ def read_shares(reading: Reading, *, in_object: bool) -> None:
                 break
             gap = items[later + 1].gap if later + 1 < len(items) else reading.tail
             field = in_object and ":" in following.gap and later == place + 1
-            if following.key[:1].isdigit() and (_SHARE.match(gap) or field):
-                shares[item.mention.options[0]] = (float(following.key.replace(",", ".").replace("..", ".")), place)
+            if (_SHARE.match(gap) or field) and (share := _number(following.key)) is not None:
+                shares[item.mention.options[0]] = (share, place)
                 break
     if len(shares) < 2:
         return
@@ -37,3 +37,11 @@ def read_shares(reading: Reading, *, in_object: bool) -> None:
             Evidence(COMMITTED, place, (index,), "mention", "share", None, False, item.start, item.end)
         )
         reading.evidence.sort(key=lambda piece: (piece.place, piece.tier))
+
+
+def _number(key: str) -> float | None:
+    """What a word that begins with a digit is worth; None where it is no number, such as 1.2.3."""
+    try:
+        return float(key.replace(",", ".").replace("..", ".")) if key[:1].isdigit() else None
+    except ValueError:
+        return None
