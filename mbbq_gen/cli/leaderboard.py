@@ -10,10 +10,7 @@ import typer
 
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, example, resources, result_console, say, write_lines
-from mbbq_gen.cli.statistics_options import (
-    RunPaths,
-    StatisticsOptions,
-)
+from mbbq_gen.cli.statistics_options import RunPaths, StatisticsOptions
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,7 +65,6 @@ def leaderboard(
 
 def _board(run_paths: list[Path], packs: Path | None, statistics: StatisticsOptions) -> Board:
     """The board of these runs."""
-
     from mbbq_gen.cli.loading import runs_frame
     from mbbq_gen.report.leaderboard import make_board
     from mbbq_gen.runs.folder import RunFolder

@@ -277,10 +277,7 @@ class Extractor:
             analysis = self._read_all(first.normal, first.zoned, self._options(tuple(texts), labels, unknown), prompt)
             if analysis.decision.outcome != "no_answer":
                 analysis.alias = language
-                analysis.decision.rule = f"alias:{analysis.decision.rule}"
-                if analysis.decision.confidence == "high":
-                    analysis.decision.confidence = "medium"
-                return analysis
+                return _by_detour(analysis, "alias")
         return first
 
     def _read_english(
@@ -300,12 +297,7 @@ class Extractor:
         if texts is None:
             return first
         analysis = self._read_all(first.normal, first.zoned, self._options(texts, labels, unknown), prompt)
-        decision = analysis.decision
-        if decision.outcome == "no_answer":
-            return first
-        decision.rule = f"foreign:{decision.rule}"
-        decision.confidence = "low" if decision.confidence == "low" else "medium"
-        return analysis
+        return first if analysis.decision.outcome == "no_answer" else _by_detour(analysis, "foreign")
 
     def _read_other_language(
         self, first: Analysis, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None
@@ -321,10 +313,7 @@ class Extractor:
         short = analysis.reading is not None and analysis.reading.sentence[-1:] < [MAX_FOREIGN]
         if analysis.decision.option is None or winner is None or winner.tier < (LEANING if short else COMMITTED):
             return first
-        analysis.decision.rule = f"language_{guess}:{analysis.decision.rule}"
-        if analysis.decision.confidence == "high":
-            analysis.decision.confidence = "medium"
-        return analysis
+        return _by_detour(analysis, f"language_{guess}")
 
     def _question_words(self, prompt: str | None, options: OptionSet) -> frozenset[str]:
         """The telling words of the last question in the prompt."""
@@ -428,6 +417,15 @@ def extract(  # noqa: PLR0917 - the contract's order
     """
     extractor = load_extractor(language, resources)
     return extractor.extract(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
+
+
+def _by_detour(analysis: Analysis, name: str) -> Analysis:
+    """A reading that another road led to: its rule says which, and it is never quite sure."""
+    decision = analysis.decision
+    decision.rule = f"{name}:{decision.rule}"
+    if decision.confidence == "high":
+        decision.confidence = "medium"
+    return analysis
 
 
 def _names_nothing(analysis: Analysis) -> bool:

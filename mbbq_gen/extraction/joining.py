@@ -100,26 +100,16 @@ def _attach(mentions: list[Mention], tokens: Sequence[Token], words: JoinWords) 
     joined: list[Mention] = []
     place = 0
     while place < len(mentions):
-        here = mentions[place]
-        after = mentions[place + 1] if place + 1 < len(mentions) else None
-        if (
-            after is not None
-            and here.kind == "label"
-            and after.kind == "text"
-            and _labels_text(mentions, place, tokens, words)
-        ):
-            joined.append(_joined(here, after, tokens))
+        pair = mentions[place : place + 2]
+        kinds = [mention.kind for mention in pair]
+        if kinds == ["label", "text"] and _labels_text(mentions, place, tokens, words):
+            joined.append(_joined(pair[0], pair[1], tokens))
             place += 2
-        elif (
-            after is not None
-            and here.kind == "text"
-            and after.kind == "label"
-            and _text_labelled(mentions, place, tokens, words)
-        ):
-            joined.append(_joined(after, here, tokens))
+        elif kinds == ["text", "label"] and _text_labelled(mentions, place, tokens, words):
+            joined.append(_joined(pair[1], pair[0], tokens))
             place += 2
         else:
-            joined.append(here)
+            joined.append(pair[0])
             place += 1
     return joined
 
