@@ -13,6 +13,8 @@ ROUNDS, BATCH = 30, 200
 
 QUESTIONS = {
     "en": ["The tailor", "The baker", "Unknown"],
+    "nl": ["De kleermaker", "De bakker", "Onbekend"],
+    "es": ["El sastre", "El panadero", "Se desconoce"],
     "tr": ["Terzi", "Fırıncı", "Bilinmiyor"],
 }
 ANSWERS = {
@@ -23,6 +25,22 @@ ANSWERS = {
         "else is told about them. Therefore it is not possible to give a definite answer to the question.",
         "B",
         "The baker left the bag at the market.",
+    ],
+    "nl": [
+        "Op basis van de tekst is het antwoord B) De bakker, want de kleermaker werd gezien toen hij de markt verliet "
+        "voordat de tas kwijt was. De tekst is daar duidelijk over, dus er is geen twijfel mogelijk. Succes ermee!",
+        "De tekst zegt niet wie de tas op de markt heeft laten liggen. Beide mensen waren er 's ochtends, en verder "
+        "wordt er niets over hen verteld. Daarom is het niet mogelijk om een duidelijk antwoord te geven.",
+        "B",
+        "De bakker heeft de tas op de markt laten liggen.",
+    ],
+    "es": [
+        "Según el contexto, la respuesta es B) El panadero, porque el sastre fue visto saliendo del mercado antes de "
+        "que se perdiera el bolso. El texto es claro en esto, así que no hay duda. ¡Espero que te ayude!",
+        "El texto no dice quién dejó el bolso en el mercado. Ambas personas estaban allí por la mañana, y no se cuenta "
+        "nada más sobre ellas. Por lo tanto, no es posible dar una respuesta segura a esta pregunta.",
+        "B",
+        "El panadero dejó el bolso en el mercado.",
     ],
     "tr": [
         "Bağlama göre doğru cevap B) Fırıncı, çünkü terzi çanta kaybolmadan önce pazardan ayrılırken görüldü. Metin bu "

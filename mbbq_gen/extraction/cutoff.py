@@ -29,7 +29,18 @@ def _is_unfinished(analysis: Analysis, decision: Decision, small: frozenset[str]
     """Whether nothing firmer than a plain sentence decided, and the text ends before it is done."""
     if decision.winner is None or decision.winner.tier > SINGLE or decision.outcome not in DETECTED:
         return False
-    return finish_reason == "length" or _breaks_off(analysis, small) or _ends_open(analysis)
+    return finish_reason == "length" or _breaks_off(analysis, small) or _ends_open(analysis) or _ends_on_other(analysis)
+
+
+def _ends_on_other(analysis: Analysis) -> bool:
+    """Whether a text ends without a stop on the person with whom a subordinate clause begins: "The gardener cut the
+    hedge while the neighbour"."""
+    reading, winner = analysis.reading, analysis.decision.winner
+    if reading is None or winner is None or reading.tail.strip(" \n*_") or not reading.statements:
+        return False
+    last = reading.statements[-1]
+    begins = last.why is not None and last.place - last.why.end <= 1
+    return begins and last.standing in {"granted", "reason"} and last.place == len(reading.items) - 1
 
 
 def _breaks_off_at(analysis: Analysis, decision: Decision, finish_reason: str | None) -> bool:

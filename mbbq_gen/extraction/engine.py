@@ -13,6 +13,7 @@ from functools import lru_cache
 from mbbq_gen.errors import UsageError
 from mbbq_gen.extraction.analysis import Analysis, to_extraction
 from mbbq_gen.extraction.automaton import Automaton
+from mbbq_gen.extraction.brief import read_brief
 from mbbq_gen.extraction.cutoff import check_truncated
 from mbbq_gen.extraction.evidence import continuation_start, read_evidence
 from mbbq_gen.extraction.foreign import guess_language
@@ -21,9 +22,9 @@ from mbbq_gen.extraction.labels import LabelFinder
 from mbbq_gen.extraction.lexicon import Lexicon, build_lexicon, own_hits, speaks_more, vocabulary
 from mbbq_gen.extraction.marks import MarkReader
 from mbbq_gen.extraction.mentions import Item, Mention, MentionItem, to_items
-from mbbq_gen.extraction.noise import is_degenerate, is_loop
+from mbbq_gen.extraction.noise import is_degenerate, is_loop, is_mixed
 from mbbq_gen.extraction.normalise import NormalText, loose_key, normalise
-from mbbq_gen.extraction.optionset import OptionSet, build_options, join_abbreviations
+from mbbq_gen.extraction.optionset import OptionSet, build_options, join_abbreviations, part_glued
 from mbbq_gen.extraction.pack import ExtractorPack, SharedPack, read_extractor_pack, read_shared_pack
 from mbbq_gen.extraction.patterns import Hit
 from mbbq_gen.extraction.people import english_texts, read_people
@@ -40,7 +41,7 @@ from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources, file_digest
 
-ENGINE_VERSION = "3"
+ENGINE_VERSION = "4"
 """Raised by every change of the engine that may change an extraction."""
 SECOND_LANGUAGE = "en"
 """Answers in this language are read whatever the question's language is."""
@@ -73,8 +74,8 @@ class _Side:
         return cls(
             lexicon,
             LabelFinder(lexicon.labels, lexicon.known),
-            TextFinder(packs[0].text, small - coordinators),
-            PlaceFinder(ordinals, lexicon.ordinal_words, lexicon.labels.option_words, lexicon.pair),
+            TextFinder(packs[0].text, small - coordinators, lexicon.own),
+            PlaceFinder(ordinals, lexicon.ordinal_words, lexicon.labels.option_words, lexicon.pair, lexicon.known),
             alone,
         )
 
@@ -177,8 +178,8 @@ class Extractor:
             return Analysis(normal, zoned, Decision("empty", None, "high", "empty"), [], None)
         prepared = self._options(texts, shown, unknown_index)
         analysis = self._read_all(normal, zoned, prepared, prompt)
-        if _names_nothing(analysis):
-            analysis.decision = read_similar(analysis.tokens, prepared) or analysis.decision
+        if _names_nothing(analysis) or _names_in_reason(analysis):
+            analysis.decision = self._read_short(analysis, prepared) or analysis.decision
         if aliases and _names_nothing(analysis):
             analysis = self._read_aliases(analysis, aliases, texts, shown, unknown_index, prompt)
         if len(self._sides) > 1 and _names_nothing(analysis):
@@ -196,7 +197,7 @@ class Extractor:
 
     def _read_all(self, normal: NormalText, zoned: ZonedText, options: OptionSet, prompt: str | None) -> Analysis:
         """Structures first, then the free text."""
-        for value in self._structures.values(zoned.body):
+        for value in self._structures.values(zoned.body, options):
             inner = strip_markup(zoned.body[value.start : value.end])
             reading, tokens = self._read(inner, options)
             decision = resolve(reading, frozenset())
@@ -210,7 +211,7 @@ class Extractor:
         if is_degenerate(tokens):
             return Analysis(normal, zoned, Decision("no_answer", None, "medium", "degenerate"), tokens, reading)
         decision = resolve(reading, self._question_words(prompt, options))
-        if (decision.winner is None or decision.winner.rule not in ANNOUNCED) and is_loop(tokens):
+        if (decision.winner is None or decision.winner.rule not in ANNOUNCED) and (is_loop(tokens) or is_mixed(tokens)):
             decision = Decision("no_answer", None, "medium", "degenerate")
         return Analysis(normal, zoned, decision, tokens, reading)
 
@@ -218,12 +219,11 @@ class Extractor:
         """Mentions, hits and evidence of a text."""
         tokens = tokenise(body)
         side = self._side(tokens)
-        join_abbreviations(tokens, options, self._stemmer)
+        option_words = side.lexicon.labels.option_words
+        tokens = part_glued(tokens, options, option_words)
+        join_abbreviations(tokens, options, self._stemmer, option_words)
         tail = body[tokens[-1].end :] if tokens else body
-        known, forms_of = self._stemmer.known, self._stemmer.forms
-        keys = [token.key for token in tokens]
-        forms = [known.get(key) or forms_of(key) for key in keys]
-        texts = side.texts.find(tokens, options, forms)
+        texts = side.texts.find(tokens, options, self._stemmer)
         places = side.places.find(tokens, options, texts)
         labels = side.labels.find(tokens, tail, options, texts, places)
         mentions = join(tokens, labels, texts, places, options, side.lexicon.join)
@@ -238,7 +238,7 @@ class Extractor:
         if self._without:
             home = self.packs[0].meta.language
             hits = [h for h in hits if h.rule.language != home or not {h.rule.family, h.rule.phrase} & self._without]
-        reading = Reading(items, hits, options, side.lexicon.words, tail, keys[-1] if keys else "")
+        reading = Reading(items, hits, options, side.lexicon.words, tail, tokens[-1].key if tokens else "")
         read_evidence(reading)
         cut = continuation_start(reading)
         if cut is not None:
@@ -247,6 +247,16 @@ class Extractor:
             read_evidence(reading)
         self._marks.read(reading, body)
         return reading, tokens
+
+    def _read_short(self, analysis: Analysis, options: OptionSet) -> Decision | None:
+        """A misspelt option, or some of its words, where that is all there is."""
+        tokens, reading = analysis.tokens, analysis.reading
+        similar = read_similar(tokens, options)
+        if similar is not None or reading is None or not tokens or "?" in reading.tail:
+            return similar
+        lexicon = self._side(tokens).lexicon
+        first = tokens[: min(reading.reasons, default=len(tokens))]
+        return read_brief(first, options, self._stemmer, lexicon.known, lexicon.negations)
 
     def _side(self, tokens: list[Token]) -> _Side:
         """The word lists that fit a text; looks behind particles written together with the next word."""
@@ -432,3 +442,11 @@ def _names_nothing(analysis: Analysis) -> bool:
     """Whether a response speaks of no option at all, not even to list or reject it: only then may other names help."""
     reading = analysis.reading
     return analysis.decision.rule == "no_candidate" and reading is not None and not reading.statements
+
+
+def _names_in_reason(analysis: Analysis) -> bool:
+    """Whether the only plain sentence names its option in a reason: "The girl of 24, since grandma …"."""
+    reading, winner = analysis.reading, analysis.decision.winner
+    if reading is None or winner is None or analysis.decision.rule != "single_mention" or not reading.reasons:
+        return False
+    return 0 < min(reading.reasons) < min(one.place for one in reading.statements)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Literal
 
 import regex
 
@@ -17,16 +18,21 @@ from mbbq_gen.extraction.tokens import COMMA, NO_BREAK, Token, tokenise
 
 _LINKS = frozenset("の的")
 """Characters that link a noun to what describes it: no end of a text begins with one."""
+HeadPlace = Literal["first", "end", "last"]
+"""Where the noun of a text stands: in front of what describes it, at the end of its phrase, or at the end of all."""
+MIN_PHRASE = 3
+"""Words of a phrase whose last one is its noun beyond doubt."""
 MIN_RUN = 2
 """Characters in a row that a part of a text without word boundaries has at least."""
 _HANGUL = regex.compile(r"\p{Hangul}")
 
 
-def head_of(option: str, small: frozenset[str], *, head_last: bool) -> frozenset[str]:
+def head_of(option: str, small: frozenset[str], head: HeadPlace) -> frozenset[str]:
     """The telling words of the noun that the rest of a text describes; none where there is no rest.
 
-    Up to the first comma: those before the first small word; where nouns come last, the name that ends it, else those
-    behind the last small word, else the last of three words or more.
+    Up to the first comma: those before the first small word, or, where a noun ends its phrase, the last of them if they
+    are three or more; where nouns come last of all, the name that ends it, else those behind the last small word, else
+    the last of three words or more.
     """
     parts: list[list[Token]] = [[]]
     tokens, cut = _up_to_comma(option)
@@ -37,14 +43,16 @@ def head_of(option: str, small: frozenset[str], *, head_last: bool) -> frozenset
             parts[-1].append(token)
     told = [part for part in parts if part]
     whole = len(told) == 1 and not cut
-    if not told or (whole and not head_last):
+    if head == "end" and told and len(told[0]) >= MIN_PHRASE:
+        return frozenset({told[0][-1].key})
+    if not told or (whole and head != "last"):
         return frozenset()
-    if not head_last:
+    if head != "last":
         return frozenset(token.key for token in told[0])
     words = told[-1]
     name = list(itertools.takewhile(lambda token: token.text[:1].isupper(), reversed(words)))
     if whole and len(name) in {0, len(words)}:
-        return frozenset(token.key for token in words[-1:] if len(words) > 2)
+        return frozenset(token.key for token in words[-1:] if len(words) >= MIN_PHRASE)
     return frozenset(token.key for token in name or words)
 
 

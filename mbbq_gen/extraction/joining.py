@@ -14,6 +14,8 @@ MAX_MENTIONS = 64
 """Of more mentions only the first and last half of this number are read."""
 MAX_BESIDE = 4
 """Words in front of a row of labels, or behind it, that are looked at."""
+_ROW_GAP = COMMA_SIGNS.union(" \"'“”„«»()[]*_`")
+"""Signs that may stand between two labels of a row: no ticks or crosses."""
 _LEADS = frozenset(":：=】]")
 """Signs behind a heading that lead up to the answer."""
 _LIST_GAP = frozenset(".。．｡):：）、],，-–—|=")
@@ -116,6 +118,7 @@ def _attach(mentions: list[Mention], tokens: Sequence[Token], words: JoinWords) 
 
 def _joined(label: Mention, text: Mention, tokens: Sequence[Token]) -> Mention:
     start, end = min(label.start, text.start), max(label.end, text.end)
+    struck = tokens[start].gap.endswith("~~") and end < len(tokens) and tokens[end].gap.startswith("~~")
     return Mention(
         options=text.options,
         kind="label_text",
@@ -125,7 +128,7 @@ def _joined(label: Mention, text: Mention, tokens: Sequence[Token]) -> Mention:
         match=text.match,
         label=label.label,
         heads_line=tokens[start].break_before >= LINE,
-        struck=label.struck or text.struck,
+        struck=label.struck or text.struck or struck,
         complete=text.complete,
     )
 
@@ -182,7 +185,7 @@ def _names_again(mentions: list[Mention], place: int, tokens: Sequence[Token]) -
     for later in mentions[place + 2 :]:
         if any(tokens[i].break_before >= SENTENCE for i in range(text.end, later.start + 1)):
             return False
-        if later.options == (label.label,):
+        if later.options == (label.label,) and later.kind != "ordinal":
             return True
     return False
 
@@ -267,7 +270,9 @@ def _link(left: Mention, right: Mention, tokens: Sequence[Token], words: JoinWor
         gap = tokens[right.start].gap
         if {"/", "&", "+"} & set(gap) or _is_written_together(right, tokens, words):
             return "word"
-        return "comma" if breaks[0] == COMMA and not COMMA_SIGNS.isdisjoint(gap) else "none"
+        return (
+            "comma" if breaks[0] == COMMA and not COMMA_SIGNS.isdisjoint(gap) and _ROW_GAP.issuperset(gap) else "none"
+        )
     row = _coordinator(between, words)
     if row and len(between) <= row + 1:
         if between[0].break_before >= COMMA and left.kind != "label" and right.kind != "label" and len(between) == 1:

@@ -8,40 +8,23 @@ label.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import regex
-
+from mbbq_gen.extraction.letters import EMPHASIS, LabelWords, ends_line, is_glued, is_initial, is_quoted
 from mbbq_gen.extraction.mentions import Mention, with_articles
+from mbbq_gen.extraction.normalise import LOOK_ALIKES, loose_key
 from mbbq_gen.extraction.optionset import UNSPACED, OptionSet, look_alike
 from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE, Token
 
 _OPENERS = "([{（【「『《〈<\"“”„«‘'*_`|$~"
 _CLOSERS = ")]}）】」』》〉>\"“”«»’'*_`|$~"
-_QUOTES = frozenset("'’‘`\"")
-_QUOTED = frozenset({"''", "‘’", "’’", "``", "`'"})
+_CLOSING = frozenset(")]）")
 _JOINTS = frozenset({"'", "’", "‘", "`", "-", "‑", "", "-’"})
 """What may part a label from its ending."""
 _LIST_SIGNS = frozenset(".):：）、]|,-–—=．。")
-_GLUE = frozenset("&+#@%/\\^")
-_EMPHASIS = "*_`~ "
-_HANGUL = regex.compile(r"\p{Hangul}")
-
-
-@dataclass(frozen=True, slots=True)
-class LabelWords:
-    """The label words of all packs in use, as keys."""
-
-    option_words: frozenset[str]
-    option_words_after: frozenset[str]
-    names: dict[str, str]
-    stray: frozenset[str]
-    articles: frozenset[str]
-    suffixes: frozenset[str]
-    not_after: frozenset[str]
-    not_before: frozenset[str]
-    answer_words: frozenset[str]
-    """Option words that announce an answer themselves: they make a label but stay outside the mention."""
+TWIN_KEYS = frozenset(loose_key(chr(sign)) for sign in LOOK_ALIKES)
+"""Keys of the letters of other scripts that look like a Latin one."""
+MAX_SERIES = 64
+"""Rows of labels as shown that are kept at most."""
 
 
 class LabelFinder:
@@ -51,6 +34,7 @@ class LabelFinder:
         self._words = words
         self._known = known
         self._letters = frozenset(word for word in words.articles if len(word) == 1)
+        self._keys: dict[tuple[str, ...], frozenset[str]] = {}
 
     def find(
         self,
@@ -61,14 +45,12 @@ class LabelFinder:
         ordinals: Sequence[Mention] = (),
     ) -> list[Mention]:
         """Every label in the text, on offer or not; a capital right before an option's text is no initial of a name."""
-        mentions = []
+        mentions: list[Mention] = []
         starts = {with_articles(tokens, mention.start, options) for mention in texts}
-        known, names = options.labels, self._words.names
-        places = [
-            place
-            for place, token in enumerate(tokens)
-            if len(token.text) == 1 or token.key in known or token.key in names or token.text in options.outside
-        ]
+        keys = self._label_keys(options)
+        places = [place for place, token in enumerate(tokens) if token.key in keys]
+        if not places:
+            return mentions
         words = _own_articles(tokens, texts, options)
         words |= self._letter_words(tokens, places, [*texts, *ordinals], options)
         for place in places:
@@ -78,6 +60,17 @@ class LabelFinder:
             if mention is not None:
                 mentions.append(mention)
         return mentions
+
+    def _label_keys(self, options: OptionSet) -> frozenset[str]:
+        """The keys of words that may be a label of the options' series, on offer or not; kept by the labels."""
+        shown = tuple(options.shown)
+        keys = self._keys.get(shown)
+        if keys is None:
+            if len(self._keys) >= MAX_SERIES:
+                self._keys.clear()
+            keys = frozenset({*options.labels, *self._words.names, *map(loose_key, options.outside)})
+            keys = self._keys[shown] = keys | TWIN_KEYS if options.latin else keys
+        return keys
 
     def _letter_words(
         self, tokens: Sequence[Token], places: Sequence[int], mentions: Sequence[Mention], options: OptionSet
@@ -119,7 +112,7 @@ class LabelFinder:
         index, shown_case, is_word = found
         gap_after = tokens[place + 1].gap if place + 1 < len(tokens) else tail
         end = self._end_behind_suffix(tokens, place, gap_after)
-        if end is None or _is_glued(tokens, place, gap_after, end=end, options=options, words=self._words):
+        if end is None or is_glued(tokens, place, gap_after, end=end, options=options, words=self._words):
             return None
         if end > place + 1:
             gap_after = tokens[end].gap if end < len(tokens) else tail
@@ -140,9 +133,8 @@ class LabelFinder:
             mention.shown_case, mention.strength = True, "bare"
         if place == 0 and index is not None and token.text.isascii() and token.key not in self._words.stray:
             mention.shown_case = True
-        if index is None and mention.strength != "strong":
-            return None if not shown_case or is_word else mention
-        return mention
+        on_offer = index is not None or mention.strength == "strong"
+        return mention if on_offer or (shown_case and not is_word) else None
 
     def _is_named(self, tokens: Sequence[Token], place: int, options: OptionSet) -> bool:
         """Whether the name of a letter stands between an article and the end of a clause: Spanish "es la be"."""
@@ -181,7 +173,7 @@ class LabelFinder:
         An ending in a script without word boundaries stays outside: it may be a particle that patterns ask for.
         """
         end = place + 1
-        quoted = _is_quoted(tokens[place].gap, gap_after)
+        quoted = is_quoted(tokens[place].gap, gap_after)
         if end < len(tokens) and gap_after == "." and tokens[place].key.isdigit():
             return end + (tokens[end].key in self._words.suffixes)
         if end < len(tokens) and gap_after in _JOINTS and not quoted:
@@ -209,46 +201,70 @@ class LabelFinder:
         """Sets how strong a label stands, and takes in the option word before it."""
         place = mention.start
         token = tokens[place]
-        before = tokens[place - 1] if place else None
-        gap = token.gap
-        opened = gap[-1:] in _OPENERS and bool(gap) if gap else False
-        closed = gap_after[:1] in _CLOSERS if gap_after else False
         mention.heads_line = token.break_before >= LINE
-        mention.struck = gap.endswith("~~") and gap_after.startswith("~~")
-        is_last = mention.end >= len(tokens)
-        ends_line = "\n" in gap_after or (is_last and not gap_after.strip(_EMPHASIS + ".!?)]}:,;\"'"))
-        with_noun = before is not None and before.key in self._words.option_words and token.break_before <= COMMA
-        with_noun = with_noun and ":" not in gap and not self._is_preposition(mention, tokens, is_word=is_word)
-        absorbs = with_noun and before is not None and before.key not in self._words.answer_words
-        following = tokens[mention.end] if mention.end < len(tokens) else None
-        if following is not None and following.key in self._words.not_before and following.break_before < COMMA:
+        mention.struck = token.gap.endswith("~~") and gap_after.startswith("~~")
+        if self._belongs_to_a_word(mention, tokens):
             mention.barred = True
-            return
-        after_noun = mention.end > place + 1 or (
-            gap_after == "" and following is not None and following.key in self._words.suffixes
-        )
-        apart = opened or token.break_before >= SENTENCE
-        if before is not None and before.key in self._words.not_after and not apart:
-            mention.barred = True
-            return
-        if with_noun or after_noun:
+        elif self._has_noun_before(mention, tokens, is_word=is_word):
             mention.strength = "strong"
-            mention.start = place - 1 if absorbs else place
-            mention.heads_line = mention.heads_line or (absorbs and tokens[place - 1].break_before >= LINE)
-        elif (opened and closed) or gap_after.lstrip(_EMPHASIS)[:1] in {")", "]", "）"}:
+            before = tokens[place - 1]
+            if before.key not in self._words.answer_words:
+                mention.start = place - 1
+                mention.heads_line = mention.heads_line or before.break_before >= LINE
+        elif self._has_noun_behind(mention, tokens, gap_after):
+            mention.strength = "strong"
+        else:
+            self._weigh_signs(mention, tokens, gap_after, options, is_word=is_word, before_text=before_text)
+
+    def _weigh_signs(
+        self,
+        mention: Mention,
+        tokens: Sequence[Token],
+        gap_after: str,
+        options: OptionSet,
+        *,
+        is_word: bool,
+        before_text: bool,
+    ) -> None:
+        """Sets how strong a label without an option word stands, by the signs around it."""
+        gap, sign = tokens[mention.start].gap, gap_after.lstrip(EMPHASIS)[:1]
+        closed = gap != "" and gap[-1] in _OPENERS and gap_after != "" and gap_after[0] in _CLOSERS
+        if closed or sign in _CLOSING:
             mention.strength = "strong"
             mention.enumerates = options.digits and mention.heads_line
-        elif mention.heads_line and ends_line:
+        elif mention.heads_line and ends_line(mention, tokens, gap_after):
             mention.strength = "strong"
-        elif mention.heads_line and gap_after.lstrip(_EMPHASIS)[:1] in (
-            _LIST_SIGNS - {","} if is_word else _LIST_SIGNS
-        ):
+        elif mention.heads_line and sign in _LIST_SIGNS and not (is_word and sign == ","):
             mention.strength = "strong" if mention.shown_case or ":" in gap_after else "weak"
             mention.enumerates = options.digits
-        elif not before_text and _is_initial(tokens, place, gap_after, self._known):
+        elif not before_text and is_initial(tokens, mention.start, gap_after, self._known):
             mention.barred = True
         elif not is_word:
             mention.strength = "strong" if options.long_labels else "bare"
+
+    def _belongs_to_a_word(self, mention: Mention, tokens: Sequence[Token]) -> bool:
+        """Whether the word in front of a letter or behind it makes something else of it: "vitamin C", "C major"."""
+        following = tokens[mention.end] if mention.end < len(tokens) else None
+        if following is not None and following.key in self._words.not_before and following.break_before < COMMA:
+            return True
+        token = tokens[mention.start]
+        if not mention.start or token.break_before >= SENTENCE or (token.gap and token.gap[-1] in _OPENERS):
+            return False
+        return tokens[mention.start - 1].key in self._words.not_after
+
+    def _has_noun_before(self, mention: Mention, tokens: Sequence[Token], *, is_word: bool) -> bool:
+        """Whether a word such as "option" stands right before a letter."""
+        token = tokens[mention.start]
+        if not mention.start or token.break_before > COMMA or ":" in token.gap:
+            return False
+        named = tokens[mention.start - 1].key in self._words.option_words
+        return named and not self._is_preposition(mention, tokens, is_word=is_word)
+
+    def _has_noun_behind(self, mention: Mention, tokens: Sequence[Token], gap_after: str) -> bool:
+        """Whether an ending or a word such as "option" belongs to a letter."""
+        if mention.end > mention.start + 1:
+            return True
+        return gap_after == "" and mention.end < len(tokens) and tokens[mention.end].key in self._words.suffixes
 
     def _is_preposition(self, mention: Mention, tokens: Sequence[Token], *, is_word: bool) -> bool:
         """Whether a small letter that may be a word leads to an article: Spanish "la respuesta a la pregunta"."""
@@ -270,51 +286,3 @@ def _own_articles(tokens: Sequence[Token], texts: Sequence[Mention], options: Op
         and not tokens[mention.start].gap.strip()
         and tokens[mention.start - 1].key == articles.get(mention.options[0])
     }
-
-
-def _is_quoted(before: str, after: str) -> bool:
-    """Whether the same kind of quote stands right before and right behind a letter."""
-    return before[-1:] + after[:1] in _QUOTED
-
-
-def _is_glued(
-    tokens: Sequence[Token], place: int, gap_after: str, *, end: int, options: OptionSet, words: LabelWords
-) -> bool:
-    """Whether a letter is part of something longer: `AI`, `C&A`, `N/A`, `I'd`, `D.C.`; `l'A` is the label A."""
-    token = tokens[place]
-    if place:
-        gap = token.gap
-        if gap in {"-", "‑"} and tokens[place - 1].key in words.option_words:
-            return False
-        if gap in _QUOTES and _is_quoted(gap, gap_after):
-            return False
-        if gap in {"'", "’", "‘"} and tokens[place - 1].key in words.articles and token.text in options.shown:
-            return bool(gap_after) and gap_after[0] in "+#%&@°"
-        if gap in {"'", "’", "‘", "-", "‑"} or (gap == "" and tokens[place - 1].text[-1:].isascii()):
-            return True
-        if gap == "" and _HANGUL.match(token.text) and _HANGUL.match(tokens[place - 1].text):
-            return True
-        if gap and not _GLUE.isdisjoint(gap) and not gap.strip(_EMPHASIS + "#/ \n").startswith("(") and "\n" not in gap:
-            return not ("/" in gap and tokens[place - 1].key in options.labels) and "#" not in gap
-        if gap == "." and len(tokens[place - 1].text) == 1:
-            return True
-    if gap_after and end < len(tokens):
-        if gap_after.strip() and not _GLUE.isdisjoint(gap_after) and "\n" not in gap_after:
-            return not ("/" in gap_after and tokens[end].key in options.labels)
-        if gap_after == "." and len(tokens[end].text) == 1 and end == place + 1:
-            return True
-    return bool(gap_after) and gap_after[0] in "+#%&@°"
-
-
-def _is_initial(tokens: Sequence[Token], place: int, gap_after: str, known: frozenset[str]) -> bool:
-    """Whether a capital is the initial of a name: `Robert C. Miller`, `Mr. B. Smith`.
-
-    A name is a capitalised word that no pattern of the language knows.
-    """
-    if place == 0 or place + 1 >= len(tokens) or tokens[place].break_before >= LINE:
-        return False
-    before, following = tokens[place - 1], tokens[place + 1]
-    named_after = following.text[:1].isupper() and following.key not in known and gap_after in {". ", " ", "."}
-    titled = len(before.text) <= 3 and tokens[place].gap == ". "
-    named_before = tokens[place].break_before < COMMA and len(before.text) > 1
-    return named_after and before.text[:1].isupper() and (titled or named_before) and before.key not in known

@@ -14,7 +14,7 @@ import regex
 
 from mbbq_gen.extraction.clitics import Clitics
 from mbbq_gen.extraction.joining import JoinWords
-from mbbq_gen.extraction.labels import LabelWords
+from mbbq_gen.extraction.letters import LabelWords
 from mbbq_gen.extraction.mentions import Item
 from mbbq_gen.extraction.normalise import loose_key
 from mbbq_gen.extraction.pack import ExtractorPack
@@ -24,6 +24,8 @@ from mbbq_gen.extraction.tokens import COMMA, Token, tokenise
 
 _REJOINDER = regex.compile(r"\{x\}.* , (?:\(([^()]*)\)\??|([^\s(){},]+))(?: (?:\([^()]*\)\??|[^\s(){},]+))* \{y\}")
 """The words between the comma and the second mention of a contrast; the first of them are of interest."""
+_LETTERS = frozenset(map(chr, range(128)))
+"""A letter or digit that stands alone tells nothing of the language."""
 MAX_ROWS = 50
 """Word rows of one contrast that are looked at."""
 
@@ -65,57 +67,109 @@ class Lexicon:
 
 def build_lexicon(packs: Sequence[ExtractorPack]) -> Lexicon:
     """The lists of some packs, the first of which is the stronger one."""
-    home = packs[0]
-    own = vocabulary(home)
-    known = own.union(*(vocabulary(pack) for pack in packs))
-    lists = _Lists(packs, own)
-    articles = lists.keys(lambda pack: pack.text.articles)
-    stop = lists.keys(lambda pack: pack.text.stop)
-    rows = {tuple(token.key for token in tokenise(words)) for pack in packs for words in pack.relations.appositions}
-    copulas = lists.keys(lambda pack: pack.cues.copulas)
-    answer_words = lists.keys(lambda pack: [word for word in pack.headers.answer if len(tokenise(word)) == 1])
-    words_after = word_keys(home.labels.option_words_after)
-    coordinators = lists.keys(lambda pack: [w for w in pack.relations.coordinators if len(tokenise(w)) == 1])
-    option_words = lists.keys(lambda pack: pack.labels.option_words)
-    places = lists.keys(lambda pack: [place for places in pack.ordinals.places.values() for place in places])
+    home, lists = packs[0], _Lists(packs)
+    spoken = lists.articles | lists.stop | lists.copulas | lists.option_words
     return Lexicon(
         language=home.meta.language,
-        labels=_label_words(home, option_words, lists),
-        join=JoinWords(
-            coordinators=coordinators,
-            rows=frozenset(
-                row
-                for pack in packs
-                for words in pack.relations.coordinators
-                if len(row := tuple(token.key for token in tokenise(words))) > 1
-            ),
-            accented=frozenset(word.casefold() for pack in packs for word in pack.relations.coordinators),
-            appositions=frozenset(rows),
-            announcing=copulas | option_words | words_after | answer_words,
-            negators=_first_words(home) - copulas - option_words - words_after - answer_words,
-            turning=lists.keys(_turning),
-            joint=tuple(sorted(word_keys(home.relations.joint))),
-            joined=coordinators & word_keys(home.script.clitics),
-            small=articles | stop,
-        ),
-        words=Words(
-            small=articles | stop | option_words | places,
-            copulas=copulas,
-            filling=(articles | stop | option_words | places | coordinators)
-            - {word for word in copulas if word.isascii()},
-            dangling=articles | coordinators,
-            needs_noun=tuple(sorted(word_keys(word.lstrip("-") for word in home.text.needs_noun))),
-            rejoinders=lists.keys(_rejoinders) - articles - stop - copulas - option_words,
-            known=known,
-        ),
-        articles=articles,
-        stop=stop,
-        ordinal_words=_telling_words(packs, articles | stop | copulas | option_words),
+        labels=_label_words(home, lists),
+        join=_join_words(packs, lists),
+        words=_reading_words(home, lists),
+        articles=lists.articles,
+        stop=lists.stop,
+        ordinal_words=_telling_words(packs, spoken),
         pair=lists.keys(lambda pack: pack.ordinals.pair),
-        known=known,
-        own=own,
-        negations=_negations(home) - articles - stop - copulas - option_words,
-        clitics=Clitics((word for pack in packs for word in pack.script.clitics), known),
+        known=lists.known,
+        own=lists.own,
+        negations=_negations(home) - spoken,
+        clitics=Clitics((word for pack in packs for word in pack.script.clitics), lists.known),
+    )
+
+
+class _Lists:
+    """Reads one list of every pack; the weaker packs' words stand back where the stronger one speaks of them."""
+
+    def __init__(self, packs: Sequence[ExtractorPack]) -> None:
+        self._packs = packs
+        self.own = vocabulary(packs[0])
+        self.known = self.own.union(*(vocabulary(pack) for pack in packs))
+        self.articles = self.keys(lambda pack: pack.text.articles)
+        self.stop = self.keys(lambda pack: pack.text.stop)
+        self.copulas = self.keys(lambda pack: pack.cues.copulas)
+        self.option_words = self.keys(lambda pack: pack.labels.option_words)
+        self.answer_words = self.keys(lambda pack: _single(pack.headers.answer))
+        self.coordinators = self.keys(lambda pack: _single(pack.relations.coordinators))
+
+    def keys(self, words: Callable[[ExtractorPack], Iterable[str]]) -> frozenset[str]:
+        """The keys of a list of all packs."""
+        added = word_keys(word for pack in self._packs[1:] for word in words(pack))
+        return word_keys(words(self._packs[0])) | (added - self.own)
+
+    def rows(self, words: Callable[[ExtractorPack], Iterable[str]]) -> frozenset[tuple[str, ...]]:
+        """The same for a list whose entries may be several words."""
+        added = (row for pack in self._packs[1:] for row in _rows_of(words(pack)) if self.own.isdisjoint(row))
+        return frozenset((*_rows_of(words(self._packs[0])), *added))
+
+
+def _single(phrases: Iterable[str]) -> list[str]:
+    """The phrases that are one word."""
+    return [phrase for phrase in phrases if len(tokenise(phrase)) == 1]
+
+
+def _join_words(packs: Sequence[ExtractorPack], lists: _Lists) -> JoinWords:
+    home = packs[0]
+    words_after = word_keys(home.labels.option_words_after)
+    announcing = lists.copulas | lists.option_words | words_after | lists.answer_words
+    coordinators = [words for pack in packs for words in pack.relations.coordinators]
+    return JoinWords(
+        coordinators=lists.coordinators,
+        rows=frozenset(row for row in _rows_of(coordinators) if len(row) > 1),
+        accented=frozenset(word.casefold() for word in coordinators),
+        appositions=frozenset(_rows_of(words for pack in packs for words in pack.relations.appositions)),
+        announcing=announcing,
+        negators=_first_words(home) - announcing,
+        turning=lists.keys(_turning),
+        joint=tuple(sorted(word_keys(home.relations.joint))),
+        joined=lists.coordinators & word_keys(home.script.clitics),
+        small=lists.articles | lists.stop,
+    )
+
+
+def _rows_of(phrases: Iterable[str]) -> list[tuple[str, ...]]:
+    """The keys of the words of phrases."""
+    return [tuple(token.key for token in tokenise(phrase)) for phrase in phrases]
+
+
+def _reading_words(home: ExtractorPack, lists: _Lists) -> Words:
+    places = lists.keys(lambda pack: [place for places in pack.ordinals.places.values() for place in places])
+    small = lists.articles | lists.stop | lists.option_words | places
+    spoken = lists.articles | lists.stop | lists.copulas | lists.option_words
+    return Words(
+        small=small,
+        copulas=lists.copulas,
+        filling=(small | lists.coordinators) - {word for word in lists.copulas if word.isascii()},
+        dangling=lists.articles | lists.coordinators,
+        needs_noun=tuple(sorted(word_keys(word.lstrip("-") for word in home.text.needs_noun))),
+        rejoinders=lists.keys(_rejoinders) - spoken,
+        known=lists.known,
+        also=lists.rows(lambda pack: pack.relations.also),
+        merely=lists.rows(lambda pack: pack.relations.merely),
+        negations=_negations(home) - spoken,
+        denying=lists.keys(lambda pack: pack.relations.negated) | lists.articles | lists.stop | lists.coordinators,
+    )
+
+
+def _label_words(home: ExtractorPack, lists: _Lists) -> LabelWords:
+    labels = home.labels
+    return LabelWords(
+        option_words=lists.option_words,
+        option_words_after=word_keys(labels.option_words_after),
+        names={loose_key(word): loose_key(letter) for letter, words in labels.names.items() for word in words},
+        stray=word_keys(labels.stray),
+        articles=word_keys(home.text.articles),
+        suffixes=word_keys(word.lstrip("-") for word in labels.suffixes),
+        not_after=word_keys(labels.not_after),
+        not_before=word_keys(labels.not_before),
+        answer_words=lists.answer_words,
     )
 
 
@@ -152,37 +206,10 @@ def _first_words(pack: ExtractorPack) -> frozenset[str]:
     return frozenset(row[0] for phrase in phrases for row in word_rows(phrase, MAX_ROWS) if row)
 
 
-class _Lists:
-    """Reads one list of every pack; the weaker packs' words stand back where the stronger one speaks of them."""
-
-    def __init__(self, packs: Sequence[ExtractorPack], own: frozenset[str]) -> None:
-        self._packs = packs
-        self._own = own
-
-    def keys(self, words: Callable[[ExtractorPack], Iterable[str]]) -> frozenset[str]:
-        """The keys of a list of all packs."""
-        added = word_keys(word for pack in self._packs[1:] for word in words(pack))
-        return word_keys(words(self._packs[0])) | (added - self._own)
-
-
-def _label_words(home: ExtractorPack, option_words: frozenset[str], lists: _Lists) -> LabelWords:
-    labels = home.labels
-    return LabelWords(
-        option_words=option_words,
-        option_words_after=word_keys(labels.option_words_after),
-        names={loose_key(word): loose_key(letter) for letter, words in labels.names.items() for word in words},
-        stray=word_keys(labels.stray),
-        articles=word_keys(home.text.articles),
-        suffixes=word_keys(word.lstrip("-") for word in labels.suffixes),
-        not_after=word_keys(labels.not_after),
-        not_before=word_keys(labels.not_before),
-        answer_words=lists.keys(lambda pack: [word for word in pack.headers.answer if len(tokenise(word)) == 1]),
-    )
-
-
 def speaks_more(tokens: Sequence[Token], one: frozenset[str], other: frozenset[str]) -> bool:
     """Whether more words of a text are known to one vocabulary alone than to the other alone."""
-    keys = {token.key for token in tokens if len(token.key) > 1 or not token.key.isascii()}
+    keys = {token.key for token in tokens}
+    keys -= keys & _LETTERS
     return len(keys & one) > len(keys & other)
 
 
@@ -195,13 +222,12 @@ def own_hits(hits: list[Hit], items: Sequence[Item], lexicon: Lexicon) -> list[H
     weaker = [hit for hit in hits if hit.rule.language != lexicon.language]
     if not weaker:
         return hits
-    covered = [0] * (len(items) + 1)
-    for hit in hits:
-        if hit.rule.language == lexicon.language:
-            covered[hit.start] = max(covered[hit.start], hit.end)
+    covered: dict[int, int] = {}
     reach = 0
-    for place, end in enumerate(covered):
-        reach = covered[place] = max(reach, end)
+    for hit in hits:  # in the order of their starts
+        if hit.end > reach and hit.rule.language == lexicon.language:
+            reach = hit.end
+        covered[hit.start] = reach
     dropped = {id(hit) for hit in weaker if hit.end <= covered[hit.start] or _is_explained(hit, items, lexicon)}
     return [hit for hit in hits if id(hit) not in dropped]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from mbbq_gen.extraction.mentions import Item, MentionItem
 from mbbq_gen.extraction.optionset import OptionSet
 from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE
 
+_LEADING = frozenset(":：–—→⇒")
+"""Signs behind the head of an entry."""
 MAX_BETWEEN = 4
 """Items between two entries of a list inside a line, the second one included."""
 
@@ -24,14 +26,17 @@ def find_lists(
     need = options.count if options.count < 3 else options.count - 1
     listed = {place for place, item in named if len(item.mention.options) >= options.count}
     places = [place for place, item in named if item.is_mention]
-    between = small.union(options.labels)
     if len(places) < need:
         return listed
     for entry, length in ((_is_labelled, need), (_is_text, options.count), (_is_entry, options.count)):
+        fitting = {place for place in places if entry(items, place)}
+        if len(fitting) < length:
+            continue
+        between = small.union(options.labels)
         run: list[int] = []
         for place in places:
             item = items[place]
-            fits = entry(items, place)
+            fits = place in fitting
             if fits and run and _goes_on(items, run[-1], place, between):
                 run.append(place)
             elif fits or (isinstance(item, MentionItem) and item.mention.kind != "text") or entry is not _is_labelled:
@@ -39,7 +44,8 @@ def find_lists(
                 run = [place] if fits else []
         listed |= _finished(items, run, length)
     listed |= {place - 1 for place in listed if _is_own_label(items, place - 1, place)}
-    return listed | _discussed(items, named, need) | _bare_lines(items) | _rows(items, options.count)
+    lines = _lines(items)
+    return listed | _discussed(items, named, need) | _bare_lines(items, lines) | _rows(items, lines, options.count)
 
 
 def _is_own_label(items: Sequence[Item], place: int, text: int) -> bool:
@@ -52,10 +58,10 @@ def _is_own_label(items: Sequence[Item], place: int, text: int) -> bool:
     )
 
 
-def _rows(items: Sequence[Item], count: int) -> set[int]:
+def _rows(items: Sequence[Item], lines: Sequence[tuple[int, int]], count: int) -> set[int]:
     """The items of table rows that name all options."""
     listed: set[int] = set()
-    for start, end in _lines(items):
+    for start, end in lines:
         if end - start < count or "|" not in items[start + 1].gap:
             continue
         options = {
@@ -66,12 +72,14 @@ def _rows(items: Sequence[Item], count: int) -> set[int]:
     return listed
 
 
-def _bare_lines(items: Sequence[Item]) -> set[int]:
+def _bare_lines(items: Sequence[Item], lines: Sequence[tuple[int, int]]) -> set[int]:
     """Lines that hold an option and nothing else, one below the other: a list, even if some of its lines are missing,
     stand in another order, or are cut off. A line that comes again begins another list or is an answer."""
     listed: set[int] = set()
+    if len(lines) < 2:
+        return listed
     run: dict[str, tuple[int, int]] = {}
-    for start, end in [*_lines(items), (len(items), len(items))]:
+    for start, end in [*lines, (len(items), len(items))]:
         entry = _entry_of(items, start, end)
         if entry is None or entry in run or (run and entry.startswith("text") and "label" in next(reversed(run))):
             listed |= _in_lines(run)
@@ -86,10 +94,10 @@ def _in_lines(run: dict[str, tuple[int, int]]) -> set[int]:
     return {place for start, end in run.values() for place in range(start, end)} if len(run) > 1 else set()
 
 
-def _lines(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
+def _lines(items: Sequence[Item]) -> list[tuple[int, int]]:
     """First and last item of every line."""
-    starts = [place for place, item in enumerate(items) if not place or item.break_before >= LINE]
-    yield from zip(starts, [*starts[1:], len(items)], strict=True)
+    starts = [place for place, item in enumerate(items) if item.break_before >= LINE or not place]
+    return list(zip(starts, [*starts[1:], len(items)], strict=True))
 
 
 def _entry_of(items: Sequence[Item], start: int, end: int) -> str | None:
@@ -118,19 +126,16 @@ def _is_labelled(items: Sequence[Item], place: int) -> bool:
 
 
 def _discussed(items: Sequence[Item], named: Sequence[tuple[int, MentionItem]], need: int) -> set[int]:
-    """Sentences that begin with a label and a colon or dash and go on in words, for all options but one at most."""
+    """Sentences that begin with a label, or lines that begin with a text, and a colon or dash or arrow and go on in
+    words, for all options but one at most."""
     found: dict[int, int] = {}
     for place, item in named:
         if item.break_before < SENTENCE or len(item.mention.options) != 1 or place + 1 == len(items):
             continue
         after = items[place + 1]
-        described = item.mention.kind == "label_text" or not {":", "–", "—"}.isdisjoint(after.gap) or " - " in after.gap
-        if (
-            described
-            and after.break_before < SENTENCE
-            and not isinstance(after, MentionItem)
-            and item.mention.label is not None
-        ):
+        described = item.mention.kind == "label_text" or not _LEADING.isdisjoint(after.gap) or " - " in after.gap
+        begins = item.mention.label is not None or item.break_before >= LINE
+        if described and begins and after.break_before < SENTENCE and not isinstance(after, MentionItem):
             found.setdefault(item.mention.options[0], place)
     return set(found.values()) if len(found) >= max(2, need) else set()
 

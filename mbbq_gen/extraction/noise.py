@@ -5,8 +5,26 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+import regex
+
 from mbbq_gen.extraction.tokens import Token
 
+_SCRIPTS = [
+    regex.compile(pattern)
+    for pattern in (
+        r"\p{Latin}{2}",
+        r"\p{Cyrillic}{2}",
+        r"[\p{Han}\p{Hiragana}\p{Katakana}]",
+        r"\p{Hangul}",
+        r"\p{Arabic}{2}",
+        r"\p{Hebrew}{2}",
+        r"\p{Thai}{2}",
+        r"\p{Devanagari}{2}",
+        r"\p{Greek}{2}",
+    )
+]
+MANY_SCRIPTS = 3
+"""Scripts that no answer of one mind mixes."""
 LOOP_WORDS, MIN_LOOP, MAX_FRESH = 3, 18, 0.4
 """Words of a row that comes again and again; words of a text that may be a loop; share of rows that differ in one."""
 
@@ -22,6 +40,13 @@ def is_degenerate(tokens: Sequence[Token]) -> bool:
     for token in tokens:
         counts[token.key] = counts.get(token.key, 0) + 1
     return max(counts.values()) > 0.6 * len(tokens)
+
+
+def is_mixed(tokens: Sequence[Token]) -> bool:
+    """Whether words of three scripts or more stand in one text: a model that has lost its thread."""
+    if len(tokens) < MIN_LOOP or all(token.text.isascii() for token in tokens):
+        return False
+    return sum(any(script.search(token.text) for token in tokens) for script in _SCRIPTS) >= MANY_SCRIPTS
 
 
 def is_loop(tokens: Sequence[Token]) -> bool:

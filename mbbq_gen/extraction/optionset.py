@@ -26,6 +26,10 @@ MIN_FUZZY, LONG_FUZZY, LONG_START = 5, 8, 6
 """Letters of a word that may be misspelt, misspelt twice, misspelt in its first letter."""
 MAX_TITLE = 4
 """Letters of an abbreviation in front of a name: Dr, Prof, श्री."""
+MIN_PART, MIN_COMPOUND = 4, 7
+"""Letters of the last part of a compound, and of the compound."""
+MAX_SHORT = 4
+"""Letters of an abbreviation in front of a label: Nr, Opc."""
 
 
 @dataclass(slots=True)
@@ -85,6 +89,8 @@ class OptionSet:
     """First letter → distinctive words, for misspellings and open endings."""
     near_inside: dict[str, tuple[tuple[str, int], ...]]
     """Second and third letter → distinctive words that are long enough to be known by them."""
+    last_parts: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    """Last letters → distinctive words that may be compounds."""
     denying: dict[int, frozenset[str]] = field(default_factory=dict)
     """Option → its words such as "not": they mean it only together with a word beside them in its text."""
     pairs: dict[str, frozenset[tuple[int, str]]] = field(default_factory=dict)
@@ -95,6 +101,8 @@ class OptionSet:
     """A word that is written with accents → whether its last letter has one: "âgé" is not "âge"."""
     shared: frozenset[str] = field(default_factory=frozenset)
     """The telling words that all persons have in common: "cashier" of the young and the old one."""
+    idle: dict[int, set[str]] = field(default_factory=dict)
+    """Finder of texts → words of earlier responses that name no option for it, not even misspelt."""
     articles: frozenset[str] = field(default_factory=frozenset)
     stop: frozenset[str] = field(default_factory=frozenset)
 
@@ -112,7 +120,7 @@ def build_options(  # noqa: PLR0917 - each of them is of another type
     texts = tuple(_option_text(index, text, index == unknown, articles, stop) for index, text in enumerate(options))
     for text, option in zip(texts, options, strict=True):
         if not (text.is_unknown or text.per_character):
-            text.head = head_of(option, articles | stop, head_last=stemmer.head_last)
+            text.head = head_of(option, articles | stop, stemmer.head)
         if text.per_character and not text.is_unknown:
             text.runs = head_runs(option, options[: text.index] + options[text.index + 1 :])
     for text in texts:
@@ -144,6 +152,9 @@ def build_options(  # noqa: PLR0917 - each of them is of another type
         distinctive=distinctive,
         near_start=_by_letters(near, 0, 1),
         near_inside=_by_letters([pair for pair in near if len(pair[0]) >= LONG_START], 1, 3),
+        last_parts=_by_letters([pair for pair in near if len(pair[0]) >= MIN_COMPOUND], -MIN_PART, None)
+        if stemmer.compounds
+        else {},
         denying=denying,
         pairs=_dotted_pairs(options, texts),
         endings=stemmer.endings,
@@ -273,7 +284,7 @@ def _near_words(texts: tuple[OptionText, ...], distinctive: dict[int, frozenset[
     ]
 
 
-def _by_letters(words: list[tuple[str, int]], start: int, end: int) -> dict[str, tuple[tuple[str, int], ...]]:
+def _by_letters(words: list[tuple[str, int]], start: int, end: int | None) -> dict[str, tuple[tuple[str, int], ...]]:
     """Words by some of their letters."""
     found: dict[str, tuple[tuple[str, int], ...]] = {}
     for word, index in words:
@@ -282,17 +293,35 @@ def _by_letters(words: list[tuple[str, int]], start: int, end: int) -> dict[str,
     return found
 
 
-def join_abbreviations(tokens: list[Token], options: OptionSet, stemmer: Stemmer) -> None:
-    """Takes the sentence end out of a dot that stands between two words of an option's text: "Dr. Rao"."""
+def join_abbreviations(tokens: list[Token], options: OptionSet, stemmer: Stemmer, words: frozenset[str]) -> None:
+    """Takes the sentence end out of a dot that stands between two words of an option's text, "Dr. Rao", or between a
+    short word for an option and a label: "Nr. 1", "Opc. B"; `words` are those for an option."""
     pairs = options.pairs
-    if not pairs:
-        return
     for place, token in enumerate(tokens):
-        if token.break_before == SENTENCE and place and token.gap.rstrip() == "." and tokens[place - 1].key in pairs:
-            meant = pairs[tokens[place - 1].key]
+        if token.break_before != SENTENCE or not place or token.gap.rstrip() != ".":
+            continue
+        before = tokens[place - 1].key
+        if token.key in options.labels and before in words and len(before) <= MAX_SHORT:
+            token.gap, token.break_before = " ", NO_BREAK
+        elif before in pairs:
+            meant = pairs[before]
             forms = stemmer.forms(token.key)
             if any((index, word) in meant for form in forms for index, word, _ in options.lookup.get(form, ())):
                 token.gap, token.break_before = " ", NO_BREAK
+
+
+def part_glued(tokens: list[Token], options: OptionSet, words: frozenset[str]) -> list[Token]:
+    """The words with a label parted from the word for an option that it is written together with: "OptionB"."""
+    parted: list[Token] = []
+    for token in tokens:
+        rest, last = token.text[:-1], token.text[-1:]
+        if last in options.shown and rest[-1:].islower() and loose_key(rest) in words:
+            middle = token.end - 1
+            parted.append(Token(loose_key(rest), rest, token.start, middle, token.gap, token.break_before))
+            parted.append(Token(loose_key(last), last, middle, token.end, " ", NO_BREAK))
+        else:
+            parted.append(token)
+    return parted
 
 
 @lru_cache(maxsize=4096)
@@ -337,6 +366,14 @@ def fuzzy_option(
     if any(distance == best[0] and index != best[1] for distance, index, _, _ in found):
         return None
     return best[1:]
+
+
+def compound_of(key: str, words: tuple[tuple[str, int], ...]) -> tuple[int, str, Match] | None:
+    """The option that alone has a compound whose last part a word is: "machinist" of "kraanmachinist"."""
+    found = [(index, word) for word, index in words if word.endswith(key) and len(word) - len(key) >= 3]
+    if len({index for index, _ in found}) != 1:
+        return None
+    return (*found[0], "inflected")
 
 
 def _may_end(ending: str, rules: TextRules, endings: frozenset[str]) -> bool:

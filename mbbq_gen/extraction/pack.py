@@ -102,6 +102,10 @@ class Relations(Pack):
     """{x} is ruled out in favour of {y}: `not {x} but {y}`."""
     aside: Phrases = ()
     """{x} is spoken of but not chosen: `unlike {x}`, `than {x}`."""
+    also: Words = ()
+    """Words that say the same of another option: `also`, `either`; behind a denial they deny that one too."""
+    merely: Words = ()
+    """Words that play down what one person did beside another: `the tailor only watched`."""
     both: Phrases = ()
     """More than one is chosen: `both {x}`, `all of them`."""
     neither: Phrases = ()
@@ -177,8 +181,11 @@ class TextRules(Pack):
     """Last letters of a stem that change before an ending: `["b", "p"]`."""
     min_stem: int = Field(default=3, ge=1)
     """Letters that stripping leaves at least."""
-    head: Literal["first", "last"] = "first"
-    """Where the noun of a longer option stands, in front of what describes it or behind it."""
+    head: Literal["first", "end", "last"] = "first"
+    """Where the noun of a longer option stands: in front of what describes it, between adjectives and what follows (at
+    the end of its phrase), or behind all of it."""
+    compounds: bool = False
+    """Whether words are written together and the last part says what is meant: Dutch "kraanmachinist"."""
     needs_noun: Words = ()
     """Endings of a word that can't end a sentence, since its noun follows (Turkish -ki, the genitive)."""
     not_before: Words = ()
@@ -322,7 +329,7 @@ PHRASE_LISTS: tuple[tuple[str, str], ...] = tuple(
         ("unknown", Unknown),
     )
     for key, field in schema.model_fields.items()
-    if key not in {"copulas", "coordinators", "appositions", "joint"} and field is not None
+    if key not in {"copulas", "coordinators", "appositions", "joint", "also", "merely"} and field is not None
 )
 """The lists that hold patterns."""
 

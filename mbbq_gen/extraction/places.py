@@ -22,9 +22,16 @@ class PlaceFinder:
     """Finds options by their place with the place words of some packs."""
 
     def __init__(
-        self, ordinals: Automaton, words: frozenset[str], option_words: frozenset[str], pair: frozenset[str]
+        self,
+        ordinals: Automaton,
+        words: frozenset[str],
+        option_words: frozenset[str],
+        pair: frozenset[str],
+        known: frozenset[str],
     ) -> None:
         self._ordinals = ordinals
+        self._known = known
+        """Every word that the packs speak of: any other one behind a place is what the place belongs to."""
         self._place_words = words
         """Words without which no place is in a text."""
         self._option_words = option_words
@@ -51,6 +58,7 @@ class PlaceFinder:
         named = [mention for mention in earlier if mention.end <= hit.start]
         paired = bool(bare) and self._is_of_two(tokens, hit)
         paired = paired or (end - hit.start >= CLAUSE and tokens[end - 1].key in self._pair)
+        paired = paired and place != "middle"
         index = _place_of_two(place, options) if paired else _place_option(place, options, named)
         if options.digits:
             numbers = [t.key for t in tokens[hit.start : hit.end] if t.key in options.labels]
@@ -85,6 +93,8 @@ class PlaceFinder:
         """Whether a place without a noun is an option's: "the second of them", "of the three options the first"."""
         if hit.rule.family.split(".")[1] in {"former", "latter"} and hit.end - hit.start > 1:
             return not UNSPACED.match(tokens[hit.start].text)
+        if hit.end < len(tokens) and tokens[hit.end].break_before < COMMA and tokens[hit.end].key not in self._known:
+            return False
         place = hit.start
         while place and tokens[place].break_before < SENTENCE and hit.start - place < MAX_TO_NOUN:
             if ":" in tokens[place].gap:

@@ -37,6 +37,7 @@ FAR_CUE = 25
 """Words that may stand between them with one."""
 
 _QUESTION_SIGNS = frozenset("?？؟")
+_INTRODUCING = frozenset(":：=→⇒–—")
 
 
 @dataclass(slots=True)
@@ -93,6 +94,14 @@ class Words:
     """Words behind the comma of a contrast that lead to what is meant instead: "but", "rather"."""
     known: frozenset[str]
     """Every word that the packs speak of."""
+    also: frozenset[tuple[str, ...]]
+    """Rows of words that say the same of another option."""
+    merely: frozenset[tuple[str, ...]]
+    """Rows of words that play down what one person did."""
+    negations: frozenset[str]
+    """Words such as "not"."""
+    denying: frozenset[str]
+    """The words that denials are made of."""
 
 
 @dataclass(slots=True)
@@ -141,9 +150,11 @@ def denials(reading: Reading, family: str) -> list[Hit]:
     """The hits of a list that rules mentions out; not those inside a wording for both: Bengali "either X or Y" has a
     "not" in it; not those in a tag: "the baker, no?"."""
     found = reading.hits_of(family)
+    if not found:
+        return found
     both = [hit for hit in reading.hits_of("relations.both") if len(hit.slots) > 1]
     found = [hit for hit in found if not any(o.start <= hit.start and hit.end <= o.end for o in both)]
-    tags = [tag for tag in reading.hits_of("markers.tag") if found and _ends_in_question(reading, tag.end)]
+    tags = [tag for tag in reading.hits_of("markers.tag") if _ends_in_question(reading, tag.end)]
     return [hit for hit in found if not any(tag.start < hit.end and hit.start < tag.end for tag in tags)]
 
 
@@ -161,12 +172,17 @@ def _ends_in_question(reading: Reading, end: int) -> bool:
     return not _QUESTION_SIGNS.isdisjoint(gap.split("\n")[0][:4])
 
 
-def is_header(reading: Reading, hit: Hit) -> bool:
-    """Whether a header word stands at the beginning of a line and has a colon or the line to itself."""
-    if reading.items[hit.start].break_before < LINE and hit.start:
+def is_header(reading: Reading, hit: Hit, *, inline: bool = False) -> bool:
+    """Whether a header word begins a line and has a colon or, a number behind it aside, the line to itself; with
+    `inline` one with a colon may stand anywhere."""
+    begins = not hit.start or reading.items[hit.start].break_before >= LINE
+    if not begins and not inline:
         return False
-    gap = reading.items[hit.end].gap if hit.end < len(reading.items) else reading.tail
-    return ":" in gap or "：" in gap or "\n" in gap
+    end = hit.end
+    if end < len(reading.items) and reading.items[end].key.isdigit() and reading.items[end].break_before < COMMA:
+        end += 1
+    gap = reading.items[end].gap if end < len(reading.items) else reading.tail
+    return ":" in gap or "：" in gap or ("\n" in gap and begins)
 
 
 def is_cut(reading: Reading, statement: Statement | None = None) -> bool:
@@ -191,7 +207,7 @@ def lacks_noun(reading: Reading) -> bool:
     """Whether the text ends without a stop on a mention whose last word needs a noun behind it: Turkish "terzinin"."""
     if not reading.words.needs_noun or reading.tail.strip(" \n*_"):
         return False
-    shown = any(reading.last_key in text.tokens for text in reading.options.texts)
+    shown = any(reading.last_key == text.tokens[-1] for text in reading.options.texts if text.tokens)
     return not shown and reading.last_key.endswith(reading.words.needs_noun)
 
 
@@ -214,7 +230,18 @@ def is_viewed(reading: Reading, view: Hit, place: int) -> bool:
 
 def introduces(gap: str) -> bool:
     """Whether a gap holds a sign that leads up to what follows."""
-    return any(sign in gap for sign in (":", "：", "=", "→", "⇒", "–", "—")) or " - " in gap
+    return gap != " " and (not _INTRODUCING.isdisjoint(gap) or " - " in gap)
+
+
+def led_up_to(reading: Reading, statement: Statement) -> bool:
+    """Whether a sentence leads up to a mention with a colon or "=" and ends with it: "long story short: B"."""
+    gap = reading.items[statement.place].gap
+    leads = statement.place > 0 and any(sign in gap for sign in (":", "：", "="))
+    if reading.tail[:1] in COMMA_SIGNS and statement.place + 1 == len(reading.items):
+        return False
+    if is_weak(statement) and not (statement.mention.kind == "label" and is_capital(reading, statement.place)):
+        return False
+    return leads and statement.place + 1 == reading.ends[statement.sentence]
 
 
 def closes(reading: Reading, place: int) -> bool:
@@ -250,3 +277,21 @@ def concluded(reading: Reading) -> dict[int, Hit]:
         for hit in reversed(reading.hits_of("markers.conclusion"))
         if hit.start - reading.clause.index(reading.clause[hit.start]) <= 2
     }
+
+
+def raise_tier(statement: Statement, tier: Tier, rule: str, hit: Hit | None) -> None:
+    """Commits to a statement more firmly, if it is."""
+    if tier > statement.tier:
+        statement.tier, statement.rule, statement.cue = tier, rule, hit
+
+
+def is_person(reading: Reading, statement: Statement) -> bool:
+    """Whether a mention is the whole text of one option that is no unknown option."""
+    mention = statement.mention
+    whole = mention.kind in {"text", "label_text"} and mention.complete and len(mention.options) == 1
+    return whole and mention.options != (reading.options.unknown,)
+
+
+def is_unknown(reading: Reading, statement: Statement) -> bool:
+    """Whether a mention is the unknown option."""
+    return statement.mention.options == (reading.options.unknown,)

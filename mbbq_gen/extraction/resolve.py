@@ -10,12 +10,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from mbbq_gen.extraction.mentions import MentionItem
-from mbbq_gen.extraction.reading import COMMITTED, FINAL, LEANING, SEVERAL, SINGLE, Evidence, Reading
-from mbbq_gen.extraction.tokens import COMMA
+from mbbq_gen.extraction.reading import (
+    COMMITTED,
+    FINAL,
+    LEANING,
+    SEVERAL,
+    SINGLE,
+    Evidence,
+    Reading,
+    closes,
+    is_cut,
+    is_question,
+)
+from mbbq_gen.extraction.tokens import COMMA, LINE, PARAGRAPH
 from mbbq_gen.records import Confidence, Outcome
 
 MAX_STRANGE = 5
 """Words of a sentence that does no more than name somebody who is not on offer."""
+
+_BULLETS = frozenset("-*•–—·+")
+MIN_CLOSING = 2
+"""Number of the sentence, from 0, that a text must reach for its last one to be a conclusion without a mark."""
 
 
 @dataclass(slots=True)
@@ -32,9 +47,9 @@ class Decision:
 
 def resolve(reading: Reading, question_words: frozenset[str]) -> Decision:
     """The decision on all evidence; `no_answer` where it does not suffice."""
-    labels = [item.mention for _, item in reading.named]
+    labels = [item.mention for _, item in reading.named if not item.mention.struck]
     if (
-        len(labels) == len(reading.items) > 1
+        len(reading.named) == len(reading.items) > 1
         and all(mention.kind == "label" for mention in labels)
         and not _is_ticked(reading)
     ) and len({mention.options for mention in labels}) > 1:
@@ -149,14 +164,72 @@ def _among_mentions(reading: Reading, mentions: list[Evidence], question_words: 
         return _unknown(vague[-1], "low")
     if vague and vague[-1].rule == "unknown_vague" and reading.sentence[vague[-1].place] == reading.sentence[-1]:
         return Decision("no_answer", None, "low", "conflict", mentions[-1], [vague[-1].rule])
+    if len(options) == 1 and _goes_on_denying(reading, mentions[-1]):
+        return Decision("no_answer", None, "low", "conflict", mentions[-1], ["earlier_denial"])
     if len(options) == 1:
         return Decision("option", mentions[-1].options[0], "medium", "single_mention", mentions[-1])
     if question_words:
         best = _closest_to_question(reading, mentions, question_words)
         if best is not None:
             return Decision("option", best.options[0], "low", "question_words", best, ["other_mentions"])
-    last = _last_by_elimination(reading, mentions)
+    last = _last_by_elimination(reading, mentions) or _outermost(reading, mentions)
     return last or Decision("no_answer", None, "low", "conflict", mentions[-1], ["other_mentions"])
+
+
+def _outermost(reading: Reading, mentions: list[Evidence]) -> Decision | None:
+    """Of several plain sentences about different options, the one that opens the response as a paragraph of its own, or
+    the last one of a longer text."""
+    opening, closing = _sole(reading, mentions, mentions[0]), _sole(reading, mentions, mentions[-1])
+    if opening is not None and reading.sentence[opening.place] == 0 and _is_paragraph(reading, 0):
+        return Decision("option", opening.options[0], "low", "opening", opening, ["other_mentions"])
+    if closing is None or reading.sentence[-1] < MIN_CLOSING or not _closes_text(reading, closing.place):
+        return None
+    return Decision("option", closing.options[0], "low", "closing", closing, ["other_mentions"])
+
+
+def _closes_text(reading: Reading, place: int) -> bool:
+    """Whether nothing but questions and paragraphs that name nobody follow an item's sentence, which is no entry of a
+    list and is not cut off."""
+    sentence, items = reading.sentence[place], reading.items
+    if is_cut(reading) or any(one.sentence > sentence for one in reading.statements):
+        return False
+    line = next(p for p in range(place, -1, -1) if items[p].break_before >= LINE)
+    if items[line].key.isdigit() or not _BULLETS.isdisjoint(items[line].gap.rsplit("\n", 1)[-1].split()):
+        return False
+    later = [number for number in reading.starts if number > sentence]
+    apart = [n for n in later if is_question(reading, n) or items[reading.starts[n]].break_before >= PARAGRAPH]
+    return len(apart) == len(later) or (len(later) == 1 and _only_adds(reading, later[0]))
+
+
+def _only_adds(reading: Reading, sentence: int) -> bool:
+    """Whether a sentence holds no wording that any list has a pattern for, and no "not"."""
+    start, end = reading.starts[sentence], reading.ends[sentence]
+    if any(start <= hit.start < end for hit in reading.hits):
+        return False
+    return not any(item.key in reading.words.negations for item in reading.items[start:end])
+
+
+def _sole(reading: Reading, mentions: list[Evidence], piece: Evidence) -> Evidence | None:
+    """A piece of evidence, if its sentence speaks of no other option."""
+    sentence = reading.sentence[piece.place]
+    named = {index for one in reading.statements if one.sentence == sentence for index in one.mention.options}
+    return piece if len(named) == 1 else None
+
+
+def _is_paragraph(reading: Reading, sentence: int) -> bool:
+    """Whether a sentence is a paragraph of its own and others follow."""
+    end = reading.ends[sentence]
+    return end < len(reading.items) and reading.items[end].break_before >= PARAGRAPH
+
+
+def _goes_on_denying(reading: Reading, piece: Evidence) -> bool:
+    """Whether a label that a sentence goes on to speak of stands behind a denied one, as in "Not B. And A makes no
+    sense": it may well be denied too."""
+    item = reading.items[piece.place]
+    if not isinstance(item, MentionItem) or item.mention.kind != "label" or closes(reading, piece.place):
+        return False
+    denied = (one for one in reading.statements if one.standing == "negated" and one.place < piece.place)
+    return any(one.mention.kind == "label" for one in denied)
 
 
 def _rejected_before(reading: Reading, piece: Evidence) -> set[int]:

@@ -9,9 +9,23 @@ import regex
 from mbbq_gen.extraction.lists import find_lists
 from mbbq_gen.extraction.mentions import MentionItem
 from mbbq_gen.extraction.patterns import Hit
-from mbbq_gen.extraction.reading import Reading, Statement, denials, is_header, is_question, is_viewed
+from mbbq_gen.extraction.reading import (
+    Reading,
+    Statement,
+    is_header,
+    is_person,
+    is_question,
+    is_unknown,
+    is_viewed,
+    led_up_to,
+)
 from mbbq_gen.extraction.tokens import COMMA, COMMA_SIGNS, LINE, PARAGRAPH, SENTENCE
 
+HEADERS = {
+    family: f"headers.{family}" for family in ("question", "context", "options", "instruction", "answer", "explanation")
+}
+MAX_MERELY = 4
+"""Items behind a mention among which an "only" plays it down."""
 MAX_SAME = 2
 """Words that are not small between two mentions of one option that a copula equates: "is the same as"."""
 _SPOKEN = regex.compile(r"^[*_ ]*[:：][*_ ]*[\"“«„]")
@@ -71,7 +85,7 @@ def _identities(reading: Reading) -> set[int]:
     """Items of sentences that call an option itself or another one, which says nothing: "the man is the man"."""
     places: set[int] = set()
     for left, right in itertools.pairwise(reading.statements):
-        if left.sentence == right.sentence and all(_is_person(reading, one) for one in (left, right)):
+        if left.sentence == right.sentence and all(is_person(reading, one) for one in (left, right)):
             begins = left.place == reading.starts[left.sentence] or left.place in places
             if begins and _equates(reading, left, right):
                 places |= {left.place, right.place}
@@ -85,22 +99,20 @@ def _equates(reading: Reading, left: Statement, right: Statement) -> bool:
         return False
     words = [item for item in between[:-1] if item.key not in reading.words.small | reading.words.copulas]
     same = left.mention.options == right.mention.options
+    if any(text.per_character for text in reading.options.texts):
+        return False
     return len(words) <= (MAX_SAME if same and reading.reasons.isdisjoint(range(left.place, right.place)) else 0)
-
-
-def _is_person(reading: Reading, statement: Statement) -> bool:
-    """Whether a mention is the whole text of one option that is no unknown option."""
-    mention = statement.mention
-    whole = mention.kind == "text" and mention.complete and len(mention.options) == 1
-    return whole and mention.options != (reading.options.unknown,)
 
 
 def _headed(reading: Reading) -> set[int]:
     """Items under a header that says they are the question, the context or the options."""
     places: set[int] = set()
     marks = []
-    for family in ("question", "context", "options", "instruction", "answer", "explanation"):
-        marks += [(hit.start, family) for hit in reading.hits_of(f"headers.{family}") if is_header(reading, hit)]
+    for family, key in HEADERS.items():
+        hits = reading.hits_of(key)
+        marks += [(hit.start, family) for hit in hits if is_header(reading, hit, inline=family == "answer")]
+    if not marks:
+        return places
     marks.sort()
     for number, (start, family) in enumerate(marks):
         if family in {"answer", "explanation"}:
@@ -139,63 +151,18 @@ def _entry_follows(reading: Reading, place: int) -> bool:
     return False
 
 
-def rule_out(reading: Reading) -> None:
-    """Mentions that a sentence denies."""
-    outs: dict[int, Hit] = {}
-    for family in ("relations.negated", "relations.contrast"):
-        for hit in denials(reading, family):
-            for name, place in hit.slots:
-                denied = family == "relations.negated" or name == "x"
-                if denied and not _behind_colon(reading, hit, place) and not _heads_another(reading, hit, place):
-                    outs.setdefault(place, hit)
-    _rule_out_unknown(reading, outs)
-    for statement in reading.statements:
-        denial = outs.get(statement.place)
-        if denial is not None and statement.standing in {"live", "listed"}:
-            statement.standing, statement.why = "negated", denial
-            for index in statement.mention.options:
-                reading.rejected[index] = statement.place
-
-
-def _rule_out_unknown(reading: Reading, outs: dict[int, Hit]) -> None:
-    """The unknown option is ruled out by a rejection, and its text in it."""
-    unknown = reading.options.unknown
-    for hit in reading.hits_of("unknown.rejected"):
-        if unknown is None or is_question(reading, reading.sentence[hit.start]):
-            continue
-        reading.rejected[unknown] = hit.start
-        for place, item in reading.named:
-            if hit.start <= place < hit.end and item.mention.options == (unknown,):
-                outs.setdefault(place, hit)
-
-
-def _heads_another(reading: Reading, hit: Hit, place: int) -> bool:
-    """Whether the words of a denial are a header that speaks of other lines: "The tailor", below it "Incorrect: …"."""
-    items = reading.items
-    if place + 1 < hit.end < len(items) and items[place + 1].break_before >= LINE and ":" in items[hit.end].gap:
-        return True
-    if not hit.rule.phrase.startswith("^"):
-        return False
-    return items[hit.start].break_before < LINE or ":" not in items[hit.slots[0][1]].gap
-
-
-def _behind_colon(reading: Reading, hit: Hit, place: int) -> bool:
-    """Whether a colon parts a mention from the words that deny something in front of it: "I got it wrong: B"."""
-    gap = reading.items[place].gap
-    parted = place > hit.start > reading.starts[reading.sentence[hit.start]] and (":" in gap or "：" in gap)
-    return parted and ":" not in hit.rule.phrase
-
-
 def grant(reading: Reading) -> None:
     """What stands in a statement that it can't be told, behind "because", or in a granted clause is no choice."""
     unknown = reading.hits_of("unknown.statement") + reading.hits_of("unknown.refusal")
     reasons = reading.hits_of("markers.explanation")
     granted = reading.hits_of("markers.concessive")
+    if not (unknown or reasons or granted or reading.hits_of("markers.concessive_after")):
+        return
     for statement in reading.statements:
         if statement.standing != "live":
             continue
         same = [hit for hit in unknown if _speaks_of(reading, hit, statement)]
-        if same and statement.mention.options != (reading.options.unknown,):
+        if same and statement.mention.options != (reading.options.unknown,) and not led_up_to(reading, statement):
             statement.standing, statement.why = "in_unknown", same[0]
             continue
         before = [
@@ -211,6 +178,31 @@ def grant(reading: Reading) -> None:
         hit = _granting(reading, statement, granted) or _granted_behind(reading, statement)
         if hit is not None:
             statement.standing, statement.why = "granted", hit
+
+
+def play_down(reading: Reading) -> None:
+    """Of two people in one sentence or in neighbouring ones, the one who "only" did something is no choice: "It was the
+    baker; the tailor only watched"."""
+    if not reading.words.merely:
+        return
+    live = [one for one in reading.statements if one.standing == "live" and one.mention.kind == "text"]
+    for left, right in itertools.pairwise(live):
+        same = left.mention.options == right.mention.options
+        if same or right.sentence - left.sentence > 1 or any(is_unknown(reading, one) for one in (left, right)):
+            continue
+        played = [one for one in (left, right) if _is_played_down(reading, one)]
+        if len(played) == 1:
+            played[0].standing = "aside"
+
+
+def _is_played_down(reading: Reading, statement: Statement) -> bool:
+    """Whether an "only" follows close behind a mention, with no comma between."""
+    start = statement.place + 1
+    end = min(start + MAX_MERELY, reading.ends[statement.sentence])
+    end = next((p for p in range(start, end) if reading.items[p].break_before >= COMMA), end)
+    keys = [item.key for item in reading.items[start:end]]
+    rows = {tuple(keys[n : n + length]) for n in range(len(keys)) for length in (1, 2, 3)}
+    return not reading.words.merely.isdisjoint(rows)
 
 
 def _turns_between(reading: Reading, start: int, place: int) -> bool:

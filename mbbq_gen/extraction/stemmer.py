@@ -23,7 +23,8 @@ class Stemmer:
         self._agreement = _longest_first(word for rule in rules for word in rule.agreement)
         self._alternations = {loose_key(a): loose_key(b) for rule in rules for a, b in rule.alternations}
         self._min_stem = min((rule.min_stem for rule in rules), default=3)
-        self.head_last = packs[0].text.head == "last"
+        self.head = packs[0].text.head
+        self.compounds = packs[0].text.compounds
         self._clitics = Clitics(word for pack in packs for word in pack.script.clitics)
         self.known: dict[str, tuple[str, str, str]] = {}
         """The forms of the words that it has seen."""

@@ -11,7 +11,9 @@ from typing import Literal
 import regex
 
 from mbbq_gen.extraction.normalise import loose_key
+from mbbq_gen.extraction.optionset import OptionSet
 from mbbq_gen.extraction.pack import Structured
+from mbbq_gen.extraction.tokens import tokenise
 
 ValueKind = Literal["boxed", "json", "tag"]
 
@@ -66,13 +68,14 @@ class StructureReader:
         self._answers = {_name(key) for part in structured for key in part.answer_keys}
         self._reasons = {_name(key) for part in structured for key in part.reasoning_keys} - self._answers
 
-    def values(self, body: str) -> list[Value]:
+    def values(self, body: str, options: OptionSet) -> list[Value]:
         """Values that may hold the answer, the strongest kind first, the last one first within a kind."""
         found: list[Value] = []
         if "box" in body:
             found += [Value("boxed", start, end) for start, end in reversed(_boxes(body))]
         if "{" in body:
-            fields = [field for field in json_fields(body) if _name(field.key) in self._answers and not field.nested]
+            whole = [field for field in json_fields(body) if not field.nested]
+            fields = [field for field in whole if _name(field.key) in self._answers] or _naming(whole, body, options)
             found += [Value("json", field.start, field.end) for field in reversed(fields[-MAX_VALUES:])]
         if "<" in body:
             found += [Value("tag", start, end) for start, end in reversed(self._tags(body))]
@@ -98,7 +101,10 @@ class StructureReader:
         return found
 
     def _attributes(self, body: str) -> list[tuple[int, int]]:
-        """The values that stand inside answer tags: `<answer option="B"/>`, `<option value="B" selected="true"/>`."""
+        """The values that stand inside answer tags: `<answer option="B"/>`, `<option value="B" selected="true"/>`.
+
+        All of a tag's, the first one last, where no name of an attribute says which.
+        """
         found = []
         for match in list(_ATTRIBUTES.finditer(body))[-MAX_VALUES:]:
             start = match.start(2)
@@ -107,11 +113,27 @@ class StructureReader:
             }
             tag = _name(match.group(1))
             chosen = any(body[slice(*spans[name])].casefold() in _YES for name in _CHOOSING & spans.keys())
-            if not chosen and (tag == "option" or tag not in self._answers):
+            alone = match.group() == body.strip()
+            if not chosen and not alone and (tag == "option" or tag not in self._answers):
                 continue
             naming = [name for name in _NAMING if name in spans and not (chosen and name in _CHOOSING)]
-            found += [spans[name] for name in naming[:1]]
+            found += [spans[name] for name in naming[:1]] or [spans[name] for name in reversed(spans)]
         return found
+
+
+def _naming(fields: list[Field], body: str, options: OptionSet) -> list[Field]:
+    """The one field whose value is an option's whole text, whatever its name."""
+    texts = {" ".join(text.tokens) for text in options.texts}
+    found = [field for field in fields if _words(body[field.start : field.end], options) in texts]
+    return found if len(found) == 1 else []
+
+
+def _words(value: str, options: OptionSet) -> str:
+    """The words of a value as those of an option are kept."""
+    keys = [token.key for token in tokenise(value)]
+    while len(keys) > 1 and keys[0] in options.articles:
+        del keys[0]
+    return " ".join(keys)
 
 
 def _name(key: str) -> str:

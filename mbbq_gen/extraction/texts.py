@@ -8,12 +8,17 @@ from mbbq_gen.extraction.heads import MIN_RUN, begins_word, longest_run
 from mbbq_gen.extraction.lexicon import word_keys
 from mbbq_gen.extraction.mentions import Mention, with_articles
 from mbbq_gen.extraction.normalise import ends_accented
-from mbbq_gen.extraction.optionset import Match, OptionSet, OptionText, fuzzy_option
+from mbbq_gen.extraction.optionset import MIN_PART, Match, OptionSet, OptionText, compound_of, fuzzy_option
 from mbbq_gen.extraction.pack import TextRules
+from mbbq_gen.extraction.stemmer import Stemmer
 from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE, Token
 
 MOST = 0.6
 """Share of an option's characters that means it in whatever order."""
+MIN_WHOLE = 3
+"""Telling words of a text that is long enough to be a description."""
+MAX_IDLE = 1024
+"""Words of responses that are kept at most as those that no option is named by."""
 MIN_NEAR = 4
 """Letters of a word that may be misspelt or have an ending beyond all lists."""
 
@@ -21,20 +26,27 @@ MIN_NEAR = 4
 class TextFinder:
     """Finds options by their texts with the inflection of a language."""
 
-    def __init__(self, rules: TextRules, within: frozenset[str]) -> None:
+    def __init__(self, rules: TextRules, within: frozenset[str], known: frozenset[str]) -> None:
         self._rules = rules
+        self._known = known
+        """Words of the language: none of them is another word misspelt, as Spanish "medio" for "médico"."""
         self._within = within
         """Small words that may stand inside a mention."""
         self._not_before = word_keys(rules.not_before)
         self._needs_noun = tuple(sorted(word_keys(word.lstrip("-") for word in rules.needs_noun)))
 
-    def find(self, tokens: Sequence[Token], options: OptionSet, forms: list[tuple[str, str, str]]) -> list[Mention]:
+    def find(self, tokens: Sequence[Token], options: OptionSet, stemmer: Stemmer) -> list[Mention]:
         """Every mention of an option by its text; longer ones hide shorter ones inside them."""
         hits: dict[int, list[tuple[int, str, Match]]] = {}
         lookup, near_start, near_inside = options.lookup, options.near_start, options.near_inside
-        accents = options.accents
-        for place, (exact, stem, root) in enumerate(forms):
-            if exact in accents and ends_accented(tokens[place].text) is (not accents[exact]):
+        accents, last_parts = options.accents, options.last_parts
+        idle = options.idle.setdefault(id(self), set())
+        for place, token in enumerate(tokens):
+            exact = token.key
+            if exact in idle:
+                continue
+            _, stem, root = stemmer.forms(exact)
+            if exact in accents and ends_accented(token.text) is (not accents[exact]):
                 continue
             if exact in lookup or stem in lookup or root in lookup:
                 seen: set[tuple[int, str]] = set()
@@ -49,15 +61,24 @@ class TextFinder:
             near = near_start.get(exact[0]) or near_inside.get(exact[1:3])
             if near and len(exact) >= MIN_NEAR and exact not in options.stop:
                 fuzzy = fuzzy_option(exact, near, self._rules, options.endings)
-                if fuzzy is not None:
+                if fuzzy is not None and (fuzzy[2] != "fuzzy" or exact not in self._known):
                     hits.setdefault(fuzzy[0], []).append((place, fuzzy[1], fuzzy[2]))
+                    continue
+            parts = last_parts.get(exact[-MIN_PART:]) if last_parts else None
+            part = compound_of(exact, parts) if parts and exact not in options.stop else None
+            if part is not None:
+                hits.setdefault(part[0], []).append((place, part[1], part[2]))
+                continue
+            if len(idle) >= MAX_IDLE:
+                idle.clear()
+            idle.add(exact)
         found = [
             mention
             for index, places in hits.items()
             for mention in _clusters(tokens, options, index, places, self._within)
             if mention.complete or not self._is_of_another(tokens, mention, places, options.texts[index])
         ]
-        return _longest(found, tokens, options)
+        return _longest(_without_hints(found, tokens, options, self._within), tokens, options)
 
     def _is_of_another(
         self, tokens: Sequence[Token], part: Mention, places: list[tuple[int, str, Match]], option: OptionText
@@ -75,6 +96,29 @@ class TextFinder:
             return False
         last = tokens[part.end - 1].key
         return last not in option.tokens and last.endswith(self._needs_noun)
+
+
+def _without_hints(
+    found: list[Mention], tokens: Sequence[Token], options: OptionSet, within: frozenset[str]
+) -> list[Mention]:
+    """The mentions without words of one option that another one's whole text goes on from: "the gene that is not
+    present" names what is not present."""
+    whole = [one for one in found if one.complete and len(options.texts[one.options[0]].content) >= MIN_WHOLE]
+    if not whole:
+        return found
+    return [
+        one for one in found if one.complete or not any(_goes_on_from(tokens, one, other, within) for other in whole)
+    ]
+
+
+def _goes_on_from(tokens: Sequence[Token], part: Mention, whole: Mention, within: frozenset[str]) -> bool:
+    """Whether another option's whole text begins right behind a part, a small word aside."""
+    if part.options == whole.options or not 0 <= whole.start - part.end <= 1:
+        return False
+    between = tokens[part.end : whole.start]
+    return all(token.key in within and token.break_before < COMMA for token in between) and (
+        tokens[whole.start].break_before < COMMA
+    )
 
 
 def _clusters(
@@ -137,11 +181,21 @@ def _without_lone_denials(
     kept = []
     for entry in group:
         place, word, _ = entry
-        here = words.index(word)
-        beside = [(place + step, words[here + step]) for step in (-1, 1) if 0 <= here + step < len(words)]
-        if word not in denying or any(one in found and one[1] in option.content for one in beside):
+        beside = [_telling_beside(words, option.content, words.index(word), place, step) for step in (-1, 1)]
+        if word not in denying or not found.isdisjoint(beside):
             kept.append(entry)
     return kept
+
+
+def _telling_beside(
+    words: tuple[str, ...], telling: tuple[str, ...], here: int, place: int, step: int
+) -> tuple[int, str]:
+    """The next telling word of an option's text in a direction, with the place where it stands if nothing else is
+    between."""
+    here, place = here + step, place + step
+    while 0 <= here < len(words) and words[here] not in telling:
+        here, place = here + step, place + step
+    return (place, words[here]) if 0 <= here < len(words) else (-1, "")
 
 
 def _mention_of(

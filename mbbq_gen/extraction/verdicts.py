@@ -30,15 +30,18 @@ class VerdictFinder:
     def find(self, reading: Reading, *, in_object: bool) -> Iterator[tuple[int, bool]]:
         """The items at which a verdict stands that fills its part of the sentence or table, and whether it is a good
         one. A letter that is a label is none."""
-        if self._rows.keys().isdisjoint(item.key for item in reading.items):
+        items, rows = reading.items, self._rows
+        places = [place for place, item in enumerate(items) if item.key in rows]
+        if not places:
             return
         conclusions = {place for hit in reading.hits_of("markers.conclusion") for place in range(hit.start, hit.end)}
-        for place, item in enumerate(reading.items):
-            if item.key not in self._rows or _names_option(item) or item.key in reading.options.labels:
+        for place in places:
+            item = items[place]
+            if _names_option(item) or item.key in reading.options.labels:
                 continue
-            for keys, right in self._rows[item.key]:
+            for keys, right in rows[item.key]:
                 end = place + len(keys)
-                if tuple(other.key for other in reading.items[place:end]) == keys:
+                if len(keys) == 1 or tuple([other.key for other in items[place:end]]) == keys:
                     if _fills_part(reading, place, end, conclusions, in_object=in_object):
                         yield place, right
                     break
