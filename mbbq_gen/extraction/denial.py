@@ -115,7 +115,7 @@ def _rule_out_unknown(reading: Reading, outs: dict[int, Hit]) -> None:
     for hit in reading.hits_of("unknown.rejected"):
         if unknown is None or is_question(reading, reading.sentence[hit.start]):
             continue
-        reading.rejected[unknown] = hit.start
+        reading.rejected.setdefault(unknown, hit.start)
         for place, item in reading.named:
             if hit.start <= place < hit.end and item.mention.options == (unknown,):
                 outs.setdefault(place, hit)

@@ -22,8 +22,10 @@ from mbbq_gen.extraction.reading import (
     Evidence,
     Reading,
     Statement,
+    closes,
     is_header,
     is_question,
+    is_weak,
 )
 from mbbq_gen.extraction.singling import drop_stray, drop_weak, identify, single_out, stand_despite
 from mbbq_gen.extraction.standing import grant, play_down, set_aside
@@ -49,8 +51,17 @@ def read_evidence(reading: Reading) -> None:
     reading.statements = [
         Statement(place, item.mention, reading.sentence[place], reading.clause[place]) for place, item in reading.named
     ]
+    if not reading.cased and any(len(item.text) > 1 and item.text.isupper() for item in reading.items):
+        _hush(reading)
     _weigh(reading)
     _collect(reading)
+
+
+def _hush(reading: Reading) -> None:
+    """Where all is in capitals, a letter that may be a word is one inside a clause: "A L'OMBRA"."""
+    for statement in reading.statements:
+        if is_weak(statement) and not closes(reading, statement.place):
+            statement.standing = "aside"
 
 
 def _weigh(reading: Reading) -> None:

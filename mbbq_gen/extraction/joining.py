@@ -146,6 +146,8 @@ def _labels_text(mentions: list[Mention], place: int, tokens: Sequence[Token], w
     if label.strength == "weak" and not (listed or between) and not (label.heads_line and first.break_before >= LINE):
         return False
     agree = text.options == (label.label,)
+    if not agree and _has_own_label(mentions, place + 1, tokens):
+        return False
     if first.break_before >= LINE:
         alone = label.heads_line or label.strength == "strong"
         return alone and tokens[text.start].break_before >= LINE and (agree or _ends_sentence(text, tokens))
@@ -157,6 +159,14 @@ def _labels_text(mentions: list[Mention], place: int, tokens: Sequence[Token], w
     if {".", ","} & set(gap) and not agree and text.end < len(tokens) and tokens[text.end].break_before < COMMA:
         return False
     return agree or not _names_again(mentions, place, tokens)
+
+
+def _has_own_label(mentions: list[Mention], place: int, tokens: Sequence[Token]) -> bool:
+    """Whether a text has its own label in brackets behind it: "Diederik (option C)"."""
+    text, label = mentions[place], mentions[place + 1] if place + 1 < len(mentions) else None
+    if label is None or label.kind != "label" or label.options != text.options or label.start != text.end:
+        return False
+    return "(" in tokens[label.start].gap
 
 
 def _text_labelled(mentions: list[Mention], place: int, tokens: Sequence[Token], words: JoinWords) -> bool:

@@ -27,7 +27,7 @@ def find_lists(
     listed = {place for place, item in named if len(item.mention.options) >= options.count}
     places = [place for place, item in named if item.is_mention]
     if len(places) < need:
-        return listed
+        return listed | _labelled_lines(items, _lines(items)) if len(places) > 1 else listed
     for entry, length in ((_is_labelled, need), (_is_text, options.count), (_is_entry, options.count)):
         fitting = {place for place in places if entry(items, place)}
         if len(fitting) < length:
@@ -46,6 +46,18 @@ def find_lists(
     listed |= {place - 1 for place in listed if _is_own_label(items, place - 1, place)}
     lines = _lines(items)
     return listed | _discussed(items, named, need) | _bare_lines(items, lines) | _rows(items, lines, options.count)
+
+
+def _labelled_lines(items: Sequence[Item], lines: Sequence[tuple[int, int]]) -> set[int]:
+    """The heads of lines that are all there is and begin with the labels from the first one on, each with words of its
+    own behind it, be there only two of them."""
+    heads = [items[start] for start, end in lines if end - start > 1]
+    if not 1 < len(heads) == len(lines):
+        return set()
+    for number, head in enumerate(heads):
+        if not isinstance(head, MentionItem) or head.mention.label != number or head.mention.strength != "strong":
+            return set()
+    return {start for start, _ in lines}
 
 
 def _is_own_label(items: Sequence[Item], place: int, text: int) -> bool:
@@ -107,6 +119,8 @@ def _entry_of(items: Sequence[Item], start: int, end: int) -> str | None:
     if not isinstance(first, MentionItem) or len(first.mention.options) != 1 or not first.is_mention:
         return None
     mention, rest = first.mention, items[start + 1 : end]
+    if mention.struck:
+        return None
     cut = end == len(items) and len(rest) <= MAX_BETWEEN and mention.label is not None
     if (mention.kind == "label" and not rest) or (rest and not cut):
         return None

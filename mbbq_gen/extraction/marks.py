@@ -106,7 +106,12 @@ class MarkReader:
 def _judgements(reading: Reading, body: str, marks: Sequence[_Mark]) -> list[_Judged]:
     """The judged options of all lines that have a mark."""
     spoken = {statement.place for statement in reading.statements}
-    named = [(p, item) for p, item in reading.named if p in spoken and len(item.mention.options) == 1]
+    signs = {mark.start for mark in marks if not mark.word}
+    named = [
+        (p, item)
+        for p, item in reading.named
+        if len(item.mention.options) == 1 and (p in spoken or not signs.isdisjoint(range(item.end, item.end + 3)))
+    ]
     found: list[_Judged] = []
     here, mark = 0, 0
     while mark < len(marks):

@@ -26,6 +26,8 @@ MIN_FUZZY, LONG_FUZZY, LONG_START = 5, 8, 6
 """Letters of a word that may be misspelt, misspelt twice, misspelt in its first letter."""
 MAX_TITLE = 4
 """Letters of an abbreviation in front of a name: Dr, Prof, श्री."""
+_STOPS = frozenset({".", ".º", ".ª", ".°"})
+"""Ends of abbreviations."""
 MIN_PART, MIN_COMPOUND = 4, 7
 """Letters of the last part of a compound, and of the compound."""
 MAX_SHORT = 4
@@ -298,7 +300,7 @@ def join_abbreviations(tokens: list[Token], options: OptionSet, stemmer: Stemmer
     short word for an option and a label: "Nr. 1", "Opc. B"; `words` are those for an option."""
     pairs = options.pairs
     for place, token in enumerate(tokens):
-        if token.break_before != SENTENCE or not place or token.gap.rstrip() != ".":
+        if token.break_before != SENTENCE or not place or token.gap.rstrip() not in _STOPS:
             continue
         before = tokens[place - 1].key
         if token.key in options.labels and before in words and len(before) <= MAX_SHORT:

@@ -8,7 +8,7 @@ from mbbq_gen.extraction.automaton import Automaton
 from mbbq_gen.extraction.mentions import Mention
 from mbbq_gen.extraction.optionset import UNSPACED, OptionSet
 from mbbq_gen.extraction.patterns import Hit
-from mbbq_gen.extraction.tokens import COMMA, SENTENCE, Token
+from mbbq_gen.extraction.tokens import COMMA, LINE, SENTENCE, Token
 
 MAX_TO_NOUN = 5
 """Words in front of a place in which a noun for the options makes it one of them."""
@@ -55,6 +55,8 @@ class PlaceFinder:
         """The option that a place means, if any, and how surely it is one."""
         _, place, *bare = hit.rule.family.split(".")
         end = hit.end
+        if _numbers_an_entry(tokens, hit):
+            return None
         named = [mention for mention in earlier if mention.end <= hit.start]
         paired = bool(bare) and self._is_of_two(tokens, hit)
         paired = paired or (end - hit.start >= CLAUSE and tokens[end - 1].key in self._pair)
@@ -103,6 +105,15 @@ class PlaceFinder:
             if tokens[place].key in self._option_words:
                 return True
         return False
+
+
+def _numbers_an_entry(tokens: Sequence[Token], hit: Hit) -> bool:
+    """Whether a place is no more than the number at the head of a line that goes on: "1. The tailor …"."""
+    first = tokens[hit.start]
+    if hit.end - hit.start > 1 or not first.key.isdigit() or first.break_before < LINE or hit.end >= len(tokens):
+        return False
+    after = tokens[hit.end]
+    return after.break_before < LINE and after.gap.lstrip("*_ ")[:1] in {".", ")"}
 
 
 def _opens_a_sentence(tokens: Sequence[Token], hit: Hit) -> bool:
