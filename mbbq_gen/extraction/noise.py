@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 
 import regex
@@ -23,6 +24,8 @@ _SCRIPTS = [
         r"\p{Greek}{2}",
     )
 ]
+_FAR = re.compile("[\u0370-\U0010ffff]")
+"""A letter of another script than Latin."""
 MANY_SCRIPTS = 3
 """Scripts that no answer of one mind mixes."""
 LOOP_WORDS, MIN_LOOP, MAX_FRESH = 3, 18, 0.4
@@ -44,9 +47,12 @@ def is_degenerate(tokens: Sequence[Token]) -> bool:
 
 def is_mixed(tokens: Sequence[Token]) -> bool:
     """Whether words of three scripts or more stand in one text: a model that has lost its thread."""
-    if len(tokens) < MIN_LOOP or all(token.text.isascii() for token in tokens):
+    if len(tokens) < MIN_LOOP:
         return False
-    return sum(any(script.search(token.text) for token in tokens) for script in _SCRIPTS) >= MANY_SCRIPTS
+    text = " ".join([token.text for token in tokens])
+    if text.isascii() or not _FAR.search(text):
+        return False
+    return sum(script.search(text) is not None for script in _SCRIPTS) >= MANY_SCRIPTS
 
 
 def is_loop(tokens: Sequence[Token]) -> bool:

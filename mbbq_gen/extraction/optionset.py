@@ -314,10 +314,13 @@ def join_abbreviations(tokens: list[Token], options: OptionSet, stemmer: Stemmer
 
 def part_glued(tokens: list[Token], options: OptionSet, words: frozenset[str]) -> list[Token]:
     """The words with a label parted from the word for an option that it is written together with: "OptionB"."""
+    shown = options.shown
+    if not [token for token in tokens if token.text[-1:] in shown and len(token.text) > 2]:
+        return tokens
     parted: list[Token] = []
     for token in tokens:
         rest, last = token.text[:-1], token.text[-1:]
-        if last in options.shown and rest[-1:].islower() and loose_key(rest) in words:
+        if last in shown and rest[-1:].islower() and loose_key(rest) in words:
             middle = token.end - 1
             parted.append(Token(loose_key(rest), rest, token.start, middle, token.gap, token.break_before))
             parted.append(Token(loose_key(last), last, middle, token.end, " ", NO_BREAK))
