@@ -277,7 +277,7 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """A Dutch question answered in English: the English question of the same run tells who is meant."""
-    names = {"en": "The beekeeper", "nl": "De imker"}
+    names = {"en": "The falconer", "nl": "De valkenier"}
     with (tmp_path / "two.jsonl").open("w", encoding="utf-8") as stream:
         for language, name in names.items():
             question = json.loads(
@@ -285,7 +285,7 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
             )
             next(option for option in question["options"] if option["role"] == "non_target")["text"] = name
             stream.write(json.dumps(question) + "\n")
-    lines = [{"response": "The beekeeper had trouble, I'd say.", "language": "nl"}, {"response": "C", "language": "en"}]
+    lines = [{"response": "The falconer had trouble, I'd say.", "language": "nl"}, {"response": "C", "language": "en"}]
     (tmp_path / "said.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     script = f"scripted:{tmp_path / 'said.jsonl'}"
     for languages, rule in (("en,nl", "alias:"), ("nl", "no_candidate")):
@@ -315,4 +315,4 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
                     reading.option is not None
                     and answered.instance.options[answered.presentation.order[reading.option]]
                 )
-                assert (chosen and chosen.text) == (languages == "en,nl" and "De imker")
+                assert (chosen and chosen.text) == (languages == "en,nl" and "De valkenier")

@@ -53,3 +53,26 @@ def evidence_spans(analysis: Analysis) -> tuple[tuple[int, int], ...]:
     if winner.hit is not None:
         spans.add((reading.items[winner.hit.start].start, reading.items[winner.hit.end - 1].end))
     return tuple(sorted(analysis.raw_span(*span) for span in spans))
+
+
+def by_detour(analysis: Analysis, name: str) -> Analysis:
+    """A reading that another road led to: its rule says which, and it is never quite sure."""
+    decision = analysis.decision
+    decision.rule = f"{name}:{decision.rule}"
+    if decision.confidence == "high":
+        decision.confidence = "medium"
+    return analysis
+
+
+def names_nothing(analysis: Analysis) -> bool:
+    """Whether a response speaks of no option at all, not even to list or reject it: only then may other names help."""
+    reading = analysis.reading
+    return analysis.decision.rule == "no_candidate" and reading is not None and not reading.statements
+
+
+def names_in_reason(analysis: Analysis) -> bool:
+    """Whether the only plain sentence names its option in a reason: "The girl of 24, since grandma …"."""
+    reading, winner = analysis.reading, analysis.decision.winner
+    if reading is None or winner is None or analysis.decision.rule != "single_mention" or not reading.reasons:
+        return False
+    return 0 < min(reading.reasons) < min(one.place for one in reading.statements)

@@ -7,34 +7,31 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.errors import UsageError
-from mbbq_gen.extraction.analysis import Analysis, to_extraction
+from mbbq_gen.extraction.analysis import Analysis, by_detour, names_in_reason, names_nothing, to_extraction
 from mbbq_gen.extraction.automaton import Automaton
 from mbbq_gen.extraction.brief import read_brief
 from mbbq_gen.extraction.cutoff import check_truncated
 from mbbq_gen.extraction.evidence import continuation_start, read_evidence
 from mbbq_gen.extraction.foreign import guess_language
 from mbbq_gen.extraction.joining import join
-from mbbq_gen.extraction.labels import LabelFinder
-from mbbq_gen.extraction.lexicon import Lexicon, build_lexicon, own_hits, speaks_more, vocabulary
+from mbbq_gen.extraction.lexicon import build_lexicon, own_hits, speaks_more
 from mbbq_gen.extraction.marks import MarkReader
 from mbbq_gen.extraction.mentions import Item, Mention, MentionItem, to_items
 from mbbq_gen.extraction.noise import is_degenerate, is_loop, is_mixed
-from mbbq_gen.extraction.normalise import NormalText, loose_key, normalise
+from mbbq_gen.extraction.normalise import NormalText, normalise
 from mbbq_gen.extraction.optionset import OptionSet, build_options, join_abbreviations, part_glued
 from mbbq_gen.extraction.pack import ExtractorPack, SharedPack, read_extractor_pack, read_shared_pack
 from mbbq_gen.extraction.patterns import Hit
 from mbbq_gen.extraction.people import english_texts, read_people
-from mbbq_gen.extraction.places import PlaceFinder
 from mbbq_gen.extraction.reading import COMMITTED, LEANING, Reading
 from mbbq_gen.extraction.resolve import Decision, resolve
+from mbbq_gen.extraction.sides import Side
 from mbbq_gen.extraction.similar import read_similar
 from mbbq_gen.extraction.stemmer import Stemmer
 from mbbq_gen.extraction.structured import StructureReader
-from mbbq_gen.extraction.texts import TextFinder
 from mbbq_gen.extraction.tokens import Token, tokenise
 from mbbq_gen.extraction.trace import Explanation
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
@@ -52,32 +49,6 @@ MAX_FOREIGN = 4
 """Sentences in a third language beyond which only a committed answer counts."""
 ANNOUNCED = frozenset({"cue_before", "cue_after", "answer_header", "final_marker", "line_label", "whole_answer"})
 """Rules of answers that count though the text runs in a loop."""
-
-
-@dataclass(frozen=True)
-class _Side:
-    """The word lists with one of the packs as the stronger one, and the finders that use them."""
-
-    lexicon: Lexicon
-    labels: LabelFinder
-    texts: TextFinder
-    places: PlaceFinder
-    alone: frozenset[str]
-    """Words that the stronger pack speaks of and no other one does."""
-
-    @classmethod
-    def of(cls, packs: tuple[ExtractorPack, ...], small: frozenset[str], ordinals: Automaton) -> _Side:
-        """The side of the first of the packs; `small` are the small words of the question's language."""
-        lexicon = build_lexicon(packs)
-        alone = lexicon.own.difference(*(vocabulary(pack) for pack in packs[1:]))
-        coordinators = {loose_key(word) for pack in packs for word in pack.relations.coordinators}
-        return cls(
-            lexicon,
-            LabelFinder(lexicon.labels, lexicon.known),
-            TextFinder(packs[0].text, small - coordinators, lexicon.own),
-            PlaceFinder(ordinals, lexicon.ordinal_words, lexicon.labels.option_words, lexicon.pair, lexicon.known),
-            alone,
-        )
 
 
 class Extractor:
@@ -99,7 +70,7 @@ class Extractor:
         )
         ordinals = Automaton([rule for pack in packs for rule in pack.ordinal_rules])
         small = build_lexicon(packs).join.small
-        self._sides = tuple(_Side.of(packs[place:] + packs[:place], small, ordinals) for place in range(len(packs)))
+        self._sides = tuple(Side.of(packs[place:] + packs[:place], small, ordinals) for place in range(len(packs)))
         self._stemmer = Stemmer(packs)
         structured = [pack.structured for pack in packs] + [shared.structured]
         self._structures = StructureReader(structured)
@@ -178,11 +149,11 @@ class Extractor:
             return Analysis(normal, zoned, Decision("empty", None, "high", "empty"), [], None)
         prepared = self._options(texts, shown, unknown_index)
         analysis = self._read_all(normal, zoned, prepared, prompt)
-        if _names_nothing(analysis) or _names_in_reason(analysis):
+        if names_nothing(analysis) or names_in_reason(analysis):
             analysis.decision = self._read_short(analysis, prepared) or analysis.decision
-        if aliases and _names_nothing(analysis):
+        if aliases and names_nothing(analysis):
             analysis = self._read_aliases(analysis, aliases, texts, shown, unknown_index, prompt)
-        if len(self._sides) > 1 and _names_nothing(analysis):
+        if len(self._sides) > 1 and names_nothing(analysis):
             analysis = self._read_english(analysis, texts, shown, unknown_index, prompt)
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in {"no_candidate", "conflict"}:
             analysis = self._read_other_language(analysis, texts, shown, unknown_index)
@@ -258,7 +229,7 @@ class Extractor:
         first = tokens[: min(reading.reasons, default=len(tokens))]
         return read_brief(first, options, self._stemmer, lexicon.known, lexicon.negations)
 
-    def _side(self, tokens: list[Token]) -> _Side:
+    def _side(self, tokens: list[Token]) -> Side:
         """The word lists that fit a text; looks behind particles written together with the next word."""
         home = self._sides[0]
         clitics = home.lexicon.clitics
@@ -287,7 +258,7 @@ class Extractor:
             analysis = self._read_all(first.normal, first.zoned, self._options(tuple(texts), labels, unknown), prompt)
             if analysis.decision.outcome != "no_answer":
                 analysis.alias = language
-                return _by_detour(analysis, "alias")
+                return by_detour(analysis, "alias")
         return first
 
     def _read_english(
@@ -307,7 +278,7 @@ class Extractor:
         if texts is None:
             return first
         analysis = self._read_all(first.normal, first.zoned, self._options(texts, labels, unknown), prompt)
-        return first if analysis.decision.outcome == "no_answer" else _by_detour(analysis, "foreign")
+        return first if analysis.decision.outcome == "no_answer" else by_detour(analysis, "foreign")
 
     def _read_other_language(
         self, first: Analysis, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None
@@ -323,7 +294,7 @@ class Extractor:
         short = analysis.reading is not None and analysis.reading.sentence[-1:] < [MAX_FOREIGN]
         if analysis.decision.option is None or winner is None or winner.tier < (LEANING if short else COMMITTED):
             return first
-        return _by_detour(analysis, f"language_{guess}")
+        return by_detour(analysis, f"language_{guess}")
 
     def _question_words(self, prompt: str | None, options: OptionSet) -> frozenset[str]:
         """The telling words of the last question in the prompt."""
@@ -427,26 +398,3 @@ def extract(  # noqa: PLR0917 - the contract's order
     """
     extractor = load_extractor(language, resources)
     return extractor.extract(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
-
-
-def _by_detour(analysis: Analysis, name: str) -> Analysis:
-    """A reading that another road led to: its rule says which, and it is never quite sure."""
-    decision = analysis.decision
-    decision.rule = f"{name}:{decision.rule}"
-    if decision.confidence == "high":
-        decision.confidence = "medium"
-    return analysis
-
-
-def _names_nothing(analysis: Analysis) -> bool:
-    """Whether a response speaks of no option at all, not even to list or reject it: only then may other names help."""
-    reading = analysis.reading
-    return analysis.decision.rule == "no_candidate" and reading is not None and not reading.statements
-
-
-def _names_in_reason(analysis: Analysis) -> bool:
-    """Whether the only plain sentence names its option in a reason: "The girl of 24, since grandma …"."""
-    reading, winner = analysis.reading, analysis.decision.winner
-    if reading is None or winner is None or analysis.decision.rule != "single_mention" or not reading.reasons:
-        return False
-    return 0 < min(reading.reasons) < min(one.place for one in reading.statements)

@@ -127,7 +127,7 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
         near = (
             (led is not None and words - led <= 1) or words <= NEAR_CUE or items[place - 1].key in reading.words.copulas
         )
-        wording = reading.wordings.get(place) if near and words <= FAR_CUE else None
+        wording = _wording_at(reading, by_place, place) if near and words <= FAR_CUE else None
         statement = by_place.get(place)
         if place in reading.reasons and (passed or confirms or led is None):
             return
@@ -158,6 +158,17 @@ def _announce_next(reading: Reading, by_place: dict[int, Statement], hit: Hit, t
         place += 1
     if words == 0:
         reading.hanging_cue = True
+
+
+def _wording_at(reading: Reading, by_place: dict[int, Statement], place: int) -> Hit | None:
+    """The unknown wording at an item, unless its sentence goes on to name one person: "Answer: the secret was kept by
+    the nurse", "not said, but it was the nurse"."""
+    wording = reading.wordings.get(place)
+    if wording is None:
+        return None
+    behind = (by_place.get(here) for here in range(wording.end, reading.ends[reading.sentence[place]]))
+    named = {one.mention.options for one in behind if one is not None and one.standing == "live"}
+    return None if len(named) == 1 and named != {(reading.options.unknown,)} else wording
 
 
 def _begins_list(reading: Reading, by_place: dict[int, Statement], place: int) -> bool:

@@ -40,7 +40,7 @@ TOLD_NOT = frozenset({"unknown.statement", "unknown.short", "unknown.vague"})
 def unblock(reading: Reading, found: dict[str, list[Hit]]) -> None:
     """Drops the unknown wordings that a blocking hit holds; a vague one must not even touch it, and no wording a
     rejecting one. A rejecting hit that rejects nothing is dropped itself."""
-    blocks = [hit for hit in reading.hits if hit.rule.family in BLOCKING][:MAX_HITS]
+    blocks = [hit for hit in reading.hits if hit.rule.family in BLOCKING and not _is_led_up_to(reading, hit)][:MAX_HITS]
     idle = {id(hit) for hit in blocks if hit.rule.family == REJECTED and not _rejects(reading, hit)}
     if idle:
         found[REJECTED] = [hit for hit in found[REJECTED] if id(hit) not in idle]
@@ -49,6 +49,12 @@ def unblock(reading: Reading, found: dict[str, list[Hit]]) -> None:
         strict = family in VAGUE
         spans = [(hit.start, hit.end, strict or hit.rule.family == REJECTED) for hit in blocks]
         found[family] = [hit for hit in found[family] if not _is_blocked(hit, spans)]
+
+
+def _is_led_up_to(reading: Reading, hit: Hit) -> bool:
+    """Whether a colon parts the first word of a line from the rest: "Answer: nothing is said"."""
+    inside = reading.items[hit.start + 1 : hit.end]
+    return ":" not in hit.rule.phrase and any(":" in item.gap for item in inside)
 
 
 def _rejects(reading: Reading, hit: Hit) -> bool:
