@@ -22,6 +22,8 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+from mbbq_gen.extraction import load_extractor
+from mbbq_gen.records import Extraction
 from mbbq_gen.seeding import stable_number
 
 FOLDER = Path(__file__).parent / "data" / "extraction"
@@ -111,3 +113,15 @@ def _values(item: dict[str, Any], order: tuple[str, ...], labels: tuple[str, ...
                 f"V{key}": "correct" if right else "incorrect",
             }
     return values
+
+
+def load_readings(folder: str) -> list[dict[str, Any]]:
+    """The responses of a folder of `tests/data`, each with its options and what it must be read as."""
+    text = (FOLDER.parent / folder / "cases.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def read_case(case: dict[str, Any]) -> Extraction:
+    """How one of them is read."""
+    reader = load_extractor(case["language"])
+    return reader.extract(case["response"], case["options"], case["labels"], case["unknown_index"])

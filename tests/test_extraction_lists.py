@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,18 +9,14 @@ import pytest
 from mbbq_gen.extraction import load_extractor
 from mbbq_gen.extraction.pack import read_extractor_pack
 from mbbq_gen.resources import Resources
-from tests.extraction_cases import LANGUAGES
+from tests.extraction_cases import LANGUAGES, load_readings, read_case
 
-FILE = Path(__file__).parent / "data" / "extraction_lists" / "cases.jsonl"
-CASES: list[dict[str, Any]] = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+CASES = load_readings("extraction_lists")
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['language']}-{n}" for n, case in enumerate(CASES, 1)])
 def test_case(case: dict[str, Any]) -> None:
-    found = load_extractor(case["language"]).extract(
-        case["response"], case["options"], case["labels"], case["unknown_index"]
-    )
-    assert found.option == case["gold"]
+    assert read_case(case).option == case["gold"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

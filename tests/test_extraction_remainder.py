@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mbbq_gen.extraction import load_extractor
 from mbbq_gen.extraction.tokens import tokenise
+from tests.extraction_cases import load_readings, read_case
 
-FILE = Path(__file__).parent / "data" / "extraction_remainder" / "cases.jsonl"
-CASES: list[dict[str, Any]] = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+CASES = load_readings("extraction_remainder")
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['language']}-{n}" for n, case in enumerate(CASES, 1)])
 def test_case(case: dict[str, Any]) -> None:
     """`rule` is `*` where it does not matter which one decides."""
-    found = load_extractor(case["language"]).extract(
-        case["response"], case["options"], case["labels"], case["unknown_index"]
-    )
+    found = read_case(case)
     assert found.option == case["gold"]
     assert case["rule"] in {"*", found.rule}
 

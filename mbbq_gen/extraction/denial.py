@@ -7,7 +7,9 @@ import itertools
 from mbbq_gen.extraction.patterns import Hit
 from mbbq_gen.extraction.reading import (
     Reading,
+    Statement,
     denials,
+    holds_row,
     is_person,
     is_question,
 )
@@ -32,12 +34,17 @@ def rule_out(reading: Reading) -> None:
     for statement in reading.statements:
         denial = outs.get(statement.place)
         if denial is not None and statement.standing in {"live", "listed"}:
-            statement.standing, statement.why = "negated", denial
-            for index in statement.mention.options:
-                reading.rejected[index] = statement.place
+            _deny(reading, statement, denial)
     if outs and reading.words.also:
         _rule_out_also(reading)
     _rule_out_by_verb(reading)
+
+
+def _deny(reading: Reading, statement: Statement, why: Hit | None) -> None:
+    """Takes a mention out of the running, and its options with it."""
+    statement.standing, statement.why = "negated", why
+    for index in statement.mention.options:
+        reading.rejected[index] = statement.place
 
 
 def _rule_out_also(reading: Reading) -> None:
@@ -48,9 +55,7 @@ def _rule_out_also(reading: Reading) -> None:
         if statement.sentence - before.sentence > 1 or not set(statement.mention.options).isdisjoint(reading.rejected):
             continue
         if _is_also(reading, before.place, statement.place):
-            statement.standing, statement.why = "negated", before.why
-            for index in statement.mention.options:
-                reading.rejected[index] = statement.place
+            _deny(reading, statement, before.why)
 
 
 def _rule_out_by_verb(reading: Reading) -> None:
@@ -69,8 +74,7 @@ def _rule_out_by_verb(reading: Reading) -> None:
             continue
         denied, done = _denied_words(reading, left.place, right.place), _words_near(reading, right.place)
         if not denied.isdisjoint(done) and negations.isdisjoint(done):
-            left.standing = "negated"
-            reading.rejected[left.mention.options[0]] = left.place
+            _deny(reading, left, None)
 
 
 def _denied_words(reading: Reading, place: int, until: int) -> set[str]:
@@ -101,12 +105,11 @@ def _is_also(reading: Reading, before: int, place: int) -> bool:
     start = next(begins, place)
     limit = min(reading.ends[reading.sentence[place]], place + MAX_ALSO)
     end = next((p for p in range(place + 1, limit) if items[p].break_before >= COMMA or p in reading.reasons), limit)
-    keys = [items[p].key for p in range(start, end) if p != place]
-    rows = {tuple(keys[n : n + length]) for n in range(len(keys)) for length in (1, 2, 3)}
-    if end == place + MAX_ALSO or also.isdisjoint(rows):
+    others = [items[p] for p in range(start, end) if p != place]
+    if end == place + MAX_ALSO or not holds_row(others, also):
         return False
     words = reading.words.denying.union(*also)
-    return all(key in words for key in keys) and not any(items[p].is_mention for p in range(start, end) if p != place)
+    return all(item.key in words and not item.is_mention for item in others)
 
 
 def _rule_out_unknown(reading: Reading, outs: dict[int, Hit]) -> None:

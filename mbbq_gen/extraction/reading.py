@@ -33,6 +33,8 @@ MAX_HITS = 64
 """Of more hits of one list only the first and last half of this number are read: time stays linear."""
 MAX_REST = 4
 """Words that may follow a short unknown wording in its sentence: "not stated in the text"."""
+MAX_ROW = 3
+"""Words of a row such as "also" or "as well"."""
 FAR_CUE = 25
 """Words that may stand between them with one."""
 
@@ -277,6 +279,13 @@ def concluded(reading: Reading) -> dict[int, Hit]:
         for hit in reversed(reading.hits_of("markers.conclusion"))
         if hit.start - reading.clause.index(reading.clause[hit.start]) <= 2
     }
+
+
+def holds_row(items: Sequence[Item], rows: frozenset[tuple[str, ...]]) -> bool:
+    """Whether one of some rows of words stands among items, side by side."""
+    keys = [item.key for item in items]
+    longest = range(1, MAX_ROW + 1)
+    return not rows.isdisjoint({tuple(keys[n : n + length]) for n in range(len(keys)) for length in longest})
 
 
 def raise_tier(statement: Statement, tier: Tier, rule: str, hit: Hit | None) -> None:

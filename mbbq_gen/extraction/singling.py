@@ -9,6 +9,7 @@ from mbbq_gen.extraction.patterns import Hit
 from mbbq_gen.extraction.reading import (
     COMMITTED,
     LEANING,
+    MAX_ROW,
     SEVERAL,
     SINGLE,
     Reading,
@@ -26,8 +27,6 @@ MAX_DESPITE = 3
 """The last sentence of a refusal in which "but" may lead to a choice: longer ones go on to talk about the topic."""
 ANNOUNCING = frozenset({"cue_before", "cue_after", "final_marker", "identified"})
 """Rules by which words announce or confirm an option."""
-MAX_ROW = 3
-"""Words of an "also"."""
 MAX_BEHIND = 4
 """Items behind a mention among which a "therefore" concludes."""
 

@@ -12,6 +12,7 @@ from mbbq_gen.extraction.patterns import Hit
 from mbbq_gen.extraction.reading import (
     Reading,
     Statement,
+    holds_row,
     is_header,
     is_person,
     is_question,
@@ -200,9 +201,7 @@ def _is_played_down(reading: Reading, statement: Statement) -> bool:
     start = statement.place + 1
     end = min(start + MAX_MERELY, reading.ends[statement.sentence])
     end = next((p for p in range(start, end) if reading.items[p].break_before >= COMMA), end)
-    keys = [item.key for item in reading.items[start:end]]
-    rows = {tuple(keys[n : n + length]) for n in range(len(keys)) for length in (1, 2, 3)}
-    return not reading.words.merely.isdisjoint(rows)
+    return holds_row(reading.items[start:end], reading.words.merely)
 
 
 def _turns_between(reading: Reading, start: int, place: int) -> bool:
