@@ -1,0 +1,85 @@
+"""One table decides over the propositions of a response."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mbbq_gen.reader.propositions import Force, Proposition, Reading
+from mbbq_gen.records import Confidence, Outcome
+
+
+class Decision(NamedTuple):
+    """What a response was taken to mean."""
+
+    outcome: Outcome
+    option: int | None
+    confidence: Confidence
+    rule: str
+    proposition: Proposition | None
+
+
+def decide(reading: Reading) -> Decision:
+    """The row of the table that fits."""
+    said = reading.propositions
+    corrected = max((place for place, p in enumerate(said) if p.kind == "correction"), default=-1)
+    if corrected >= 0 and any(p.positive and p.force >= Force.PLAIN for p in said[corrected + 1 :] if p.kind != "correction"):
+        said = said[corrected + 1 :]
+    committed = [p for p in said if p.positive and p.force >= Force.ANNOUNCED and p.kind != "correction"]
+    if committed:
+        return _committed(committed, reading)
+    concluded = [p for p in said if p.positive and p.force >= Force.HEDGED and p.kind != "correction"]
+    if concluded:
+        return _concluded(concluded, reading)
+    return _plain(said, reading)
+
+
+def _committed(said: list[Proposition], reading: Reading) -> Decision:
+    declared = [p for p in said if p.force is Force.DECLARED]
+    last = declared[-1] if declared else said[-1]
+    rivals = {p.option for p in said if p.sentence == last.sentence and p.kind == "option"}
+    if last.kind == "outside":
+        return Decision("no_answer", None, "medium", "out_of_options", last)
+    if len(rivals) > 1 and last.force < Force.DECLARED:
+        persons = rivals - {reading.question.unknown}
+        if len(persons) > 1:
+            return Decision("multiple", None, "medium", "several", last)
+    agree = all(p.option == last.option for p in said)
+    return _as(last, "high" if agree else "medium")
+
+
+def _concluded(said: list[Proposition], reading: Reading) -> Decision:
+    """Conclusions, guesses, and that it can't be told: the last one, a choice behind a doubt before the doubt."""
+    firm = [p for p in said if p.force is Force.CONCLUDED]
+    last = said[-1]
+    if firm and last.force < Force.CONCLUDED and (last.kind == "unknown" or last.option == firm[-1].option):
+        last = firm[-1]
+    agree = all(p.option == last.option for p in said)
+    return _as(last, "high" if agree and last.force is Force.CONCLUDED else "medium" if agree else "low")
+
+
+def _plain(said: list[Proposition], reading: Reading) -> Decision:
+    unknown = reading.question.unknown
+    denied = {p.option for p in said if not p.positive and p.force >= Force.FITTING and p.kind == "option"}
+    fitting = [p for p in said if p.positive and p.force is Force.FITTING and p.option not in denied]
+    options = {p.option for p in fitting}
+    if len(options) == 1:
+        return _as(fitting[-1], "medium")
+    left = set(range(len(reading.question.options))) - denied
+    if not fitting and denied and len(left) == 1:
+        basis = next(p for p in reversed(said) if p.option in denied and not p.positive)
+        return Decision("option", left.pop(), "medium", "elimination", basis)
+    plain = [p for p in said if p.positive and p.force is Force.PLAIN and p.kind == "option" and p.option not in denied]
+    spoken = {p.option for p in said if p.force is Force.DESCRIBED and p.rule in {"described", "single", "granted"}} - {unknown}
+    if len({p.option for p in plain}) == 1 and spoken <= {plain[0].option} | denied:
+        return _as(plain[-1], "medium" if reading.persons <= {plain[0].option} | denied else "low")
+    vague = [p for p in said if p.kind in {"unknown", "refusal"} and p.positive]
+    if vague and not options and len(reading.persons) != 1:
+        return _as(vague[-1], "low")
+    if len(options) > 1:
+        return Decision("no_answer", None, "medium", "conflict", fitting[-1])
+    return Decision("no_answer", None, "medium", "conflict" if plain else "no_candidate", None)
+
+
+def _as(p: Proposition, confidence: Confidence) -> Decision:
+    outcome: Outcome = {"option": "option", "unknown": "unknown_statement", "refusal": "refusal", "several": "multiple"}.get(p.kind, "no_answer")  # type: ignore[assignment]
+    return Decision(outcome, p.option, confidence, p.rule, p)

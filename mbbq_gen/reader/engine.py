@@ -1,0 +1,265 @@
+"""Response in, extraction out: the stages in order, and the detours where a response is in another language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mbbq_gen.errors import UnknownNameError, UsageError
+from mbbq_gen.extraction.normalise import NormalText, normalise
+from mbbq_gen.extraction.pack import read_shared_pack
+from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
+from mbbq_gen.languages import read_toml, validate_pack
+from mbbq_gen.reader.decision import Decision, decide
+from mbbq_gen.reader.lexicon import KNOWN, SMALL, Lexicon
+from mbbq_gen.reader.lines import Line, read_lines
+from mbbq_gen.reader.mentions import Mention, find_mentions, mark_rows
+from mbbq_gen.reader.misspelt import mark_misspelt
+from mbbq_gen.reader.noise import is_degenerate
+from mbbq_gen.reader.options import Question, build_question
+from mbbq_gen.reader.pack import Grammar
+from mbbq_gen.reader.propositions import Force, Reading, read_propositions
+from mbbq_gen.reader.structured import StructureReader
+from mbbq_gen.records import Extraction
+from mbbq_gen.resources import Resources
+
+ENGINE_VERSION = "5"
+"""Raised by every change of the engine that may change an extraction."""
+SECOND_LANGUAGE = "en"
+"""Answers in this language are read whatever the question's language is."""
+MIN_FOREIGN = 3
+"""Words of English beyond those of the question's language that make an answer English."""
+
+
+@dataclass(slots=True)
+class Analysis:
+    """What the stages found in one response."""
+
+    normal: NormalText
+    zoned: ZonedText
+    reading: Reading | None
+    decision: Decision
+    offset: int = 0
+    """Where the text that was read begins in the mended text."""
+
+
+class Reader:
+    """The compiled grammar of a language; cheap to use again and again, for any options."""
+
+    def __init__(self, language: str, grammar: Grammar, second: Grammar | None, resources: Resources) -> None:
+        self.language = language
+        self.grammar = grammar
+        self.lexicon = Lexicon(grammar, second)
+        self._english = Lexicon(second) if second is not None else None
+        shared = read_shared_pack(resources)
+        keys = [grammar.structured, *([second.structured] if second else []), shared.structured]
+        reasons = tuple(key for part in keys for key in part.reasoning_keys)
+        self._structures = StructureReader((key for part in keys for key in part.answer_keys), reasons)
+        self._zoner = Zoner(shared, tuple(key for part in keys[:-1] for key in part.reasoning_keys))
+        self._ticks = (frozenset(shared.positive_marks), frozenset(shared.negative_marks))
+        self._question = lru_cache(maxsize=256)(build_question)
+
+    def extract(  # noqa: PLR0917 - the contract's order
+        self,
+        response: str,
+        options: Sequence[str],
+        labels: Sequence[str],
+        unknown_index: int | None,
+        aliases: Mapping[str, Sequence[str]] | None = None,
+        prompt: str | None = None,
+        *,
+        finish_reason: str | None = None,
+    ) -> Extraction:
+        """What a response was taken to mean."""
+        analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
+        decision, reading = analysis.decision, analysis.reading
+        spans: tuple[tuple[int, int], ...] = ()
+        if reading is not None and decision.proposition is not None:
+            said = decision.proposition
+            start, end = reading.lines[said.line].span(said.first, said.last)
+            spans = (analysis.normal.raw_span(start + analysis.offset, end + analysis.offset),)
+        return Extraction(
+            outcome=decision.outcome,
+            option=decision.option,
+            confidence=decision.confidence,
+            rule=decision.rule,
+            spans=spans,
+        )
+
+    def analyse(  # noqa: PLR0917 - the contract's order
+        self,
+        response: str,
+        options: Sequence[str],
+        labels: Sequence[str],
+        unknown_index: int | None,
+        aliases: Mapping[str, Sequence[str]] | None = None,
+        prompt: str | None = None,
+        *,
+        finish_reason: str | None = None,
+    ) -> Analysis:
+        """All stages on one response, with what each of them found."""
+        texts, shown = tuple(options), tuple(labels)
+        _check_question(texts, shown, unknown_index)
+        normal = normalise(response)
+        zoned = self._zoner.read(normal.text, prompt if _may_echo(prompt, normal.text) else None, texts)
+        if not response.strip():
+            return Analysis(normal, zoned, None, Decision("empty", None, "high", "empty", None))
+        asked = _asked(prompt)
+        analysis = self._read_all(normal, zoned, texts, shown, unknown_index, asked)
+        for language, other in sorted((aliases or {}).items()):
+            if len(other) != len(texts):
+                raise UsageError(f"aliases.{language}: {len(other)} texts for {len(texts)} options")
+            if analysis.decision.outcome != "no_answer":
+                break
+            again = self._read_all(normal, zoned, tuple(other), shown, unknown_index, asked)
+            if again.decision.outcome != "no_answer":
+                again.decision = _by_detour(again.decision, "alias")
+                analysis = again
+        if analysis.decision.outcome == "no_answer" and analysis.decision.rule in {"no_candidate", "conflict"}:
+            if finish_reason == "length" or zoned.open_reasoning or _breaks_off(analysis):
+                analysis.decision = Decision("truncated", None, "medium", "truncated", None)
+        return analysis
+
+    # --- stages -------------------------------------------------------------------------------------------------------
+
+    def _read_all(  # noqa: PLR0917
+        self,
+        normal: NormalText,
+        zoned: ZonedText,
+        options: tuple[str, ...],
+        labels: tuple[str, ...],
+        unknown: int | None,
+        asked: str | None,
+    ) -> Analysis:
+        """Structures first, then the free text."""
+        body = zoned.body
+        for value in self._structures.values(body, options):
+            inner = strip_markup(body[value.start : value.end])
+            reading = self._read(inner, options, labels, unknown, asked, structured=True)
+            decision = decide(reading)
+            if decision.outcome != "no_answer" or decision.rule == "out_of_options":
+                decision = decision._replace(rule=f"{value.kind}:{decision.rule}", confidence="high")
+                return Analysis(normal, zoned, reading, decision, value.start)
+        for start, end in self._structures.reasons(body):
+            body = body[:start] + " " * (end - start) + body[end:]
+        reading = self._read(strip_markup(body), options, labels, unknown, asked)
+        decision = decide(reading)
+        firm = decision.proposition is not None and decision.proposition.force >= Force.ANNOUNCED
+        if not firm and is_degenerate(reading.lines):
+            decision = Decision("no_answer", None, "medium", "degenerate", None)
+        return Analysis(normal, zoned, reading, decision)
+
+    def _read(  # noqa: PLR0917
+        self,
+        text: str,
+        options: tuple[str, ...],
+        labels: tuple[str, ...],
+        unknown: int | None,
+        asked: str | None,
+        *,
+        structured: bool = False,
+    ) -> Reading:
+        """The propositions of a text, in the question's language or in English."""
+        lexicon = self.lexicon
+        lines = read_lines(text, lexicon)
+        if self._english is not None and _is_english(lines, self._english):
+            lexicon = self._english
+            lines = read_lines(text, lexicon)
+        question = self._question(options, labels, unknown, asked, lexicon)
+        mentions: list[list[Mention]] = []
+        history: list[tuple[int, int]] = []
+        for line in lines:
+            mark_rows(line, lexicon.rows)
+            mentions.append(find_mentions(line, question, history))
+        if not any(mentions) and mark_misspelt(lines, question):
+            mentions = [find_mentions(line, question, history) for line in lines]
+        return read_propositions(question, lines, mentions, announced=structured)
+
+
+def _is_english(lines: list[Line], english: Lexicon) -> bool:
+    """Whether clearly more words of a response are known to English than to the question's language."""
+    home = foreign = 0
+    for line in lines:
+        for text, word in zip(line.texts, line.words, strict=True):
+            if len(text) > 1 and text.isascii():
+                home += bool(word.mask & (KNOWN | SMALL))
+                foreign += bool(english[text].mask & (KNOWN | SMALL))
+    return foreign >= home + MIN_FOREIGN and foreign > 1.5 * home
+
+
+def _by_detour(decision: Decision, prefix: str) -> Decision:
+    return decision._replace(rule=f"{prefix}:{decision.rule}", confidence="medium" if decision.confidence == "high" else "low")
+
+
+def _breaks_off(analysis: Analysis) -> bool:
+    """Whether a text ends in the middle of a sentence: on a small word, or on an announcement without its answer."""
+    reading = analysis.reading
+    if reading is None or not reading.lines:
+        return False
+    line = reading.lines[-1]
+    ending = line.signs[-1].strip(" *_`\"'”’»")
+    if ending and ending != ":":
+        return False
+    return bool(line.masks[-1] & SMALL) and sum(len(inner.words) for inner in reading.lines) > 3
+
+
+def _check_question(options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None) -> None:
+    if not 2 <= len(options) <= 10:
+        raise UsageError(f"options: {len(options)} of them; 2 to 10 can be read")
+    if len(labels) != len(options):
+        raise UsageError(f"labels: {len(labels)} of them for {len(options)} options; give one label an option")
+    if unknown is not None and not 0 <= unknown < len(options):
+        raise UsageError(f"unknown_index: {unknown} is no index into {len(options)} options")
+
+
+def _may_echo(prompt: str | None, text: str) -> bool:
+    """Whether a response may repeat its prompt: it holds the middle of one of the prompt's lines."""
+    return prompt is not None and any(probe in text for probe in _probes(prompt))
+
+
+@lru_cache(maxsize=256)
+def _probes(prompt: str) -> tuple[str, ...]:
+    """A stretch from the middle of every longer line or sentence of a prompt."""
+    found = []
+    for line in normalise(prompt).text.splitlines():
+        for piece in line.replace("?", ".").split(". "):
+            plain = piece.strip()
+            if len(plain) >= 25:
+                middle = len(plain) // 2
+                found.append(plain[middle - 10 : middle + 10])
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _asked(prompt: str | None) -> str | None:
+    """The last question of a prompt."""
+    if not prompt:
+        return None
+    text = normalise(prompt).text
+    end = max(text.rfind(sign) for sign in "?？؟")
+    if end < 0:
+        return None
+    start = max(text.rfind(sign, 0, end) for sign in ".!?。\n:！？¿")
+    return text[start + 1 : end + 1]
+
+
+@lru_cache(maxsize=64)
+def load_reader(language: str, resources: Resources | None = None) -> Reader:
+    """The reader of a language, compiled once a process."""
+    resources = resources or Resources()
+    second = read_grammar(SECOND_LANGUAGE, resources) if language != SECOND_LANGUAGE else None
+    return Reader(language, read_grammar(language, resources), second, resources)
+
+
+def read_grammar(language: str, resources: Resources) -> Grammar:
+    """The grammar of a language.
+
+    Raises:
+        UnknownNameError: where the language has none.
+        PackError: where it is wrong; file, key, value.
+    """
+    path = resources.find("extractors", f"grammar/{language}")
+    if path is None:
+        raise UnknownNameError("grammar", language, [])
+    return validate_pack(Grammar, read_toml(path), path)

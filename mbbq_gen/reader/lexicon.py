@@ -1,0 +1,266 @@
+"""What a language's words mean to the reader: every word becomes its key, its classes as bits, and its stem."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mbbq_gen.extraction.normalise import loose_key, strict_key
+from mbbq_gen.reader.words import WORD
+from mbbq_gen.reader.pack import Grammar, Labels, OptionText, Places, WordClasses
+
+MAX_WORDS = 60_000
+"""Words that are kept with their classes."""
+MIN_BORROWED = 4
+"""Letters of an English word that is understood inside another language."""
+_VOWELS = frozenset("aeiouy")
+
+CLASSES: dict[str, int] = {name: 1 << place for place, name in enumerate(WordClasses.model_fields)}
+"""Every class and its bit."""
+_PLACE_NAMES = tuple(name for name in Places.model_fields if name != "nouns")
+PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
+"""Every place and its bit."""
+_NEXT = len(CLASSES) + len(PLACES)
+SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER = (1 << (_NEXT + place) for place in range(7))
+"""Small words; words for an option before and behind its label; words that a place belongs to; words that begin a row;
+letters that are words; later words of a row."""
+KNOWN = (1 << _NEXT) - 1 | NOUN | NOUN_AFTER | PLACE_NOUN
+"""Any class at all, small words aside."""
+
+
+class Word(NamedTuple):
+    """What is known of a word as it is written."""
+
+    key: str
+    """Its form for comparing."""
+    mask: int
+    """Its classes."""
+    stem: str
+    """Its key without endings."""
+    root: str
+    """Its stem without endings of gender or degree."""
+
+
+@dataclass(slots=True)
+class Row:
+    """A node of the tree of rows of words."""
+
+    keys: dict[str, Row] = field(default_factory=dict)
+    prefixes: dict[str, Row] = field(default_factory=dict)
+    suffixes: dict[str, Row] = field(default_factory=dict)
+    classes: dict[int, Row] = field(default_factory=dict)
+    gap: Row | None = None
+    """What may follow after up to four other words."""
+    mask: int = 0
+    """The classes of the row that ends here."""
+    is_gap: bool = False
+    """Whether other words may stand in front of the next part."""
+
+    def child(self, part: str, bits: dict[str, int]) -> Row:
+        """The node behind one part of a row, made where it is missing."""
+        if part == "…":
+            self.gap = self.gap or Row(is_gap=True)
+            return self.gap
+        if part.startswith("<"):
+            return self.classes.setdefault(bits[part[1:-1]], Row())
+        if part.endswith("*"):
+            return self.prefixes.setdefault(part[:-1], Row())
+        if part.startswith("*"):
+            return self.suffixes.setdefault(part[1:], Row())
+        return self.keys.setdefault(part, Row())
+
+
+GAP = 4
+"""Words that a gap in a row may stand for."""
+
+
+class Lexicon(dict[str, Word]):
+    """Word as written → what is known of it; learns as it reads.
+
+    Args:
+        grammar: The language's own grammar.
+        second: English, whose longer words are understood where the language does not know them; or None.
+    """
+
+    def __init__(self, grammar: Grammar, second: Grammar | None = None) -> None:
+        super().__init__()
+        self.turkish = grammar.script.casefold == "turkish"
+        self.language = grammar.meta.language
+        self._exact: dict[str, int] = {}
+        self._strict: dict[str, int] = {}
+        self._prefixes: dict[int, dict[str, int]] = {}
+        self._suffixes: dict[int, dict[str, int]] = {}
+        self.rows = Row()
+        self._add(grammar)
+        self._borrowed: dict[str, int] = {}
+        if second is not None:
+            for line_class, entry in _entries(second):
+                if entry.isalpha() and len(entry) >= MIN_BORROWED and not line_class & SMALL:
+                    key = self.key(entry)
+                    self._borrowed[key] = self._borrowed.get(key, 0) | line_class
+        self.stemmer = Stemmer(grammar.text, grammar.script.clitics)
+        self.clitics = tuple(sorted((loose_key(word) for word in _words(grammar.script.clitics)), key=len, reverse=True))
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+    def __missing__(self, text: str) -> Word:
+        if len(self) >= MAX_WORDS:
+            self.clear()
+        key = self.key(text)
+        mask = self.mask_of(key, text)
+        if not mask and self.clitics:
+            for clitic in self.clitics:
+                if key.startswith(clitic) and len(key) - len(clitic) >= 2:
+                    mask = self.mask_of(key[len(clitic) :], text[len(clitic) :])
+                    if mask:
+                        break
+        stem, root = self.stemmer.forms(key)
+        word = self[text] = Word(key, mask, stem, root)
+        return word
+
+    def key(self, text: str) -> str:
+        """The form of a word that comparisons use."""
+        return loose_key(strict_key(text, True) if self.turkish else text)
+
+    def mask_of(self, key: str, text: str) -> int:
+        """The classes of a word."""
+        mask = self._exact.get(key, 0)
+        if self._strict:
+            mask |= self._strict.get(strict_key(text, self.turkish), 0)
+        for length, table in self._prefixes.items():
+            mask |= table.get(key[:length], 0)
+        for length, table in self._suffixes.items():
+            if len(key) > length:
+                mask |= table.get(key[-length:], 0)
+        if mask & (KNOWN | SMALL) == 0:
+            mask |= self._borrowed.get(key, 0)
+        return mask
+
+    # --- building ---------------------------------------------------------------------------------------------------
+
+    def _add(self, grammar: Grammar) -> None:
+        for bits, entry in _entries(grammar):
+            self._add_entry(entry, bits)
+
+    def _add_entry(self, entry: str, bits: int) -> None:
+        parts: list[str] = []
+        for part in re.split(r"_|(…)", entry):
+            if part and part[0] in "<=…":
+                parts.append(part)
+            elif part:
+                parts += _split(part)
+        if not parts:
+            return
+        if len(parts) > 1:
+            self._add_row(parts, bits)
+            return
+        entry = parts[0]
+        if entry.startswith("="):
+            strict = strict_key(entry[1:], self.turkish)
+            self._strict[strict] = self._strict.get(strict, 0) | bits
+        elif entry.endswith("*"):
+            key = self.key(entry[:-1])
+            table = self._prefixes.setdefault(len(key), {})
+            table[key] = table.get(key, 0) | bits
+        elif entry.startswith("*"):
+            key = self.key(entry[1:])
+            table = self._suffixes.setdefault(len(key), {})
+            table[key] = table.get(key, 0) | bits
+        else:
+            key = self.key(entry)
+            self._exact[key] = self._exact.get(key, 0) | bits
+
+    def _add_row(self, parts: list[str], bits: int) -> None:
+        node = self.rows
+        for place, part in enumerate(parts):
+            plain = part if part[0] in "<…" else f"{'*' * part.startswith('*')}{self.key(part.strip('*'))}{'*' * part.endswith('*')}"
+            node = node.child(plain, {**CLASSES, "small": SMALL})
+            if place == 0:
+                self._mark_start(plain)
+        node.mask |= bits
+
+    def _mark_start(self, part: str) -> None:
+        """Notes that words like this may begin a row."""
+        if part.startswith("<"):
+            return
+        self._add_entry(part, STARTS_ROW)
+
+
+def _entries(grammar: Grammar) -> Iterator[tuple[int, str]]:
+    """Every entry of a grammar with its classes."""
+    for name, bit in CLASSES.items():
+        yield from ((bit, entry) for entry in _words(getattr(grammar.words, name)))
+    for name, bit in PLACES.items():
+        yield from ((bit, entry) for entry in _words(getattr(grammar.places, name)))
+    yield from ((PLACE_NOUN, entry) for entry in _words(grammar.places.nouns))
+    yield from ((SMALL, entry) for entry in _words(grammar.text.small))
+    yield from ((STRAY, entry) for entry in _words(grammar.labels.stray))
+    yield from ((NOUN, entry) for entry in _words(grammar.labels.nouns))
+    yield from ((NOUN_AFTER, entry) for entry in _words(grammar.labels.nouns_after))
+
+
+def _words(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield from line.split()
+
+
+def _split(part: str) -> list[str]:
+    """The words of a part of an entry: what apostrophes, hyphens and Han characters part."""
+    words = WORD.findall(part)
+    if not words:
+        return []
+    words[0] = "*" * part.startswith("*") + words[0]
+    words[-1] += "*" * part.endswith("*")
+    return words
+
+
+class Stemmer:
+    """Strips the endings that a grammar lists."""
+
+    def __init__(self, text: OptionText, clitics: Iterable[str]) -> None:
+        self._suffixes = _by_last_letter(text.suffixes)
+        self._agreement = _by_last_letter(text.agreement)
+        self._alternations = tuple((loose_key(old), loose_key(new)) for old, new in text.alternations)
+        self._min_stem = text.min_stem
+        self._clitics = tuple(loose_key(word) for word in _words(clitics))
+
+    def forms(self, key: str) -> tuple[str, str]:
+        """The stem, and the stem without endings of gender."""
+        if key.isdigit():
+            return key, key
+        for clitic in self._clitics:
+            if key.startswith(clitic) and len(key) - len(clitic) > self._min_stem:
+                key = key[len(clitic) :]
+                break
+        stem = self._strip(key, self._suffixes)
+        return stem, (self._strip(stem, self._agreement) if self._agreement else stem)
+
+    def _strip(self, key: str, suffixes: dict[str, tuple[str, ...]]) -> str:
+        stem = key
+        for _ in range(4):
+            for suffix in suffixes.get(stem[-1:], ()):
+                rest = len(stem) - len(suffix)
+                if rest >= self._min_stem + (suffix in _VOWELS) and stem.endswith(suffix):
+                    stem = stem[:rest]
+                    break
+            else:
+                break
+        for old, new in self._alternations:
+            if stem.endswith(old) and len(stem) >= self._min_stem:
+                return stem[: -len(old)] + new
+        return stem
+
+
+def _by_last_letter(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for word in {loose_key(word.lstrip("-")) for word in _words(lines)}:
+        found.setdefault(word[-1], []).append(word)
+    return {letter: tuple(sorted(words, key=lambda word: (-len(word), word))) for letter, words in found.items()}
+
+
+def option_nouns(labels: Labels) -> frozenset[str]:
+    """The words for an option, as keys."""
+    return frozenset(loose_key(word) for word in _words((*labels.nouns, *labels.nouns_after)))

@@ -1,0 +1,140 @@
+"""Text → lines of words, with what parts them and how each line is set."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from mbbq_gen.reader.lexicon import Lexicon, Word
+from mbbq_gen.reader.words import WORD
+
+NONE, MARK, COMMA, COLON, SEMICOLON, STOP, ASK = range(7)
+"""How strongly signs part the words around them: not at all, quotes or emphasis, comma, colon or dash, semicolon, the
+end of a sentence, the end of a question."""
+
+_STOPS = frozenset(".!。！।॥．｡؛…¿¡")
+_ASKS = frozenset("?？؟")
+_COMMAS = frozenset(",،、，")
+_COLONS = frozenset(":：—–→⇒=")
+_SEMICOLONS = frozenset(";；|")
+_MARKS = frozenset("*\"'`()[]{}<>«»“”„‘’‚「」『』【】《》_~#$\\")
+_BULLET = re.compile(r"\s*(?:[#>\-*+•·▪●–—]+\s+|\(?\d{1,2}[.)]\s+|>+)+")
+_HEADING = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$|__[^_]+__:?\s*$)")
+
+
+class _Gaps(dict[str, int]):
+    """Signs between two words → how strongly they part; learns as it reads."""
+
+    def __missing__(self, gap: str) -> int:
+        if len(self) > 20_000:
+            self.clear()
+        strength = self[gap] = _strength(gap)
+        return strength
+
+
+def _strength(gap: str) -> int:
+    signs = set(gap)
+    if signs & _ASKS:
+        return ASK
+    if signs & _STOPS:
+        return STOP
+    if signs & _SEMICOLONS:
+        return SEMICOLON
+    if signs & _COLONS or " - " in gap or " -- " in gap:
+        return COLON
+    if signs & _COMMAS:
+        return COMMA
+    return MARK if signs & _MARKS else NONE
+
+
+_gaps = _Gaps()
+
+
+@dataclass(slots=True)
+class Line:
+    """One line of a response."""
+
+    texts: list[str]
+    """Its words as written."""
+    signs: list[str]
+    """What stands before each word, and behind the last one: one more than words."""
+    gaps: list[int]
+    """How strongly `signs` part."""
+    words: list[Word]
+    masks: list[int]
+    """The classes of each word, changed as rows and mentions are found."""
+    start: int
+    """Where the line begins in the text."""
+    bullet: bool
+    """Whether it is an entry of a list."""
+    heading: bool
+    """Whether it is set as a heading."""
+    blank_before: bool
+    """Whether a paragraph begins with it."""
+    table: bool = False
+    """Whether it is a row of a table."""
+    offsets: list[int] = field(default_factory=list)
+    """Where each word begins in the line; filled when asked for."""
+
+    def span(self, first: int, last: int) -> tuple[int, int]:
+        """The characters of the text from word `first` to before word `last`."""
+        if not self.offsets:
+            place = 0
+            for sign, text in zip(self.signs, self.texts, strict=False):
+                place += len(sign)
+                self.offsets.append(place)
+                place += len(text)
+        return self.start + self.offsets[first], self.start + self.offsets[last - 1] + len(self.texts[last - 1])
+
+
+def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
+    """The lines of a text that have words."""
+    lines: list[Line] = []
+    place, blank = 0, True
+    for raw in text.split("\n"):
+        start = place
+        place += len(raw) + 1
+        parts = WORD.split(raw)
+        if len(parts) < 3:
+            blank = blank or not raw.strip()
+            continue
+        words = [lexicon[text] for text in parts[1::2]]
+        bullet = _BULLET.match(raw) if parts[0] or parts[1].isdigit() else None
+        lines.append(
+            Line(
+                parts[1::2],
+                parts[0::2],
+                [_gaps[gap] for gap in parts[0::2]],
+                words,
+                [word[1] for word in words],
+                start,
+                bullet is not None,
+                "*" in raw[:4] + raw[-4:] and _HEADING.match(raw) is not None or raw.lstrip().startswith("#"),
+                blank,
+                raw.count("|") >= 2,
+            )
+        )
+        _mend_stops(lines[-1])
+        if bullet is not None and parts[1].isdigit() and bullet.end() > len(parts[0]):
+            lines[-1].masks[0] = 0
+            lines[-1].gaps[1] = STOP
+        blank = False
+    return lines
+
+
+def _mend_stops(line: Line) -> None:
+    """A dot inside an abbreviation, and a question mark in a quotation that goes on, end no sentence."""
+    texts, gaps, signs = line.texts, line.gaps, line.signs
+    for place in range(1, len(texts)):
+        if gaps[place] < STOP:
+            continue
+        sign, after = signs[place], texts[place]
+        if sign == "." or (sign == ". " and (after[0].islower() or len(texts[place - 1]) <= 3) and _abbreviated(texts[place - 1], after)):
+            gaps[place] = NONE
+        elif after[0].islower() and sign.strip() not in {".", "!", "?", "...", "…"}:
+            gaps[place] = COMMA
+
+
+def _abbreviated(before: str, after: str) -> bool:
+    """Whether a short word before a dot is an abbreviation: Dr., bijv."""
+    return after[0].islower() or (before[0].isupper() and len(before) in {2, 3} and not before.isupper() and not before.isdigit())

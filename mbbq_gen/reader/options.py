@@ -1,0 +1,184 @@
+"""The options of a question, prepared for being found; and the question itself, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mbbq_gen.extraction.normalise import normalise
+from mbbq_gen.reader.lexicon import CLASSES, SMALL, STRAY, Lexicon, Word
+from mbbq_gen.reader.words import CJK, WORD
+
+ECHO = -2
+"""Stands for the question itself where a response repeats it."""
+MIN_ECHO = 3
+"""Words of a question that is known again."""
+_NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
+_JOINS = CLASSES["conj"] | CLASSES["because"] | CLASSES["but"]
+
+
+@dataclass(slots=True)
+class OptionWords:
+    """One option's text."""
+
+    index: int
+    keys: tuple[str, ...]
+    """Its words in order, without leading articles."""
+    content: frozenset[str]
+    """Stems of its telling words."""
+    distinctive: frozenset[str] = frozenset()
+    """Those that no other person has."""
+    need: int = 1
+    """How many of the distinctive ones make a mention."""
+    roots: tuple[tuple[str, str], ...] = ()
+    """Its telling stems, each with its stem without gender."""
+    denying: frozenset[str] = frozenset()
+    """Stems such as "not": they mean it only beside another of its words."""
+    heads: frozenset[str] = frozenset()
+    """Stems of its names: each of them alone means it."""
+    nested: bool = False
+    """Whether every telling word is also another person's: only all of them together mean it."""
+
+
+@dataclass(slots=True)
+class Question:
+    """What is asked: options, labels, and the words of the question."""
+
+    options: tuple[str, ...]
+    labels: tuple[str, ...]
+    unknown: int | None
+    texts: list[OptionWords]
+    owners: dict[str, int]
+    """Stem → bits of the persons whose telling word it is."""
+    alone: dict[str, int]
+    """Stem → the one person that has it."""
+    sequences: dict[str, tuple[tuple[int, tuple[str, ...]], ...]]
+    """First word of an option's text → the options that begin with it and all their words, the longest first."""
+    label_of: dict[str, int]
+    """Label as shown, without brackets → option."""
+    folded_label: dict[str, int]
+    """The same with the case folded."""
+    outside: frozenset[str]
+    """Labels of the same series that are not on offer."""
+    stray: int
+    """Bits of the options whose label may be a word of the language."""
+    long_labels: bool
+    """Whether labels are words of their own kind: ans0."""
+    digits: bool
+    predicate: frozenset[str] = frozenset()
+    """Stems of the telling words of the question."""
+    negated: bool = False
+    """Whether the question asks who did not."""
+    shared: frozenset[str] = frozenset()
+    """Stems that all persons have in common."""
+    roots: dict[str, str] = field(default_factory=dict)
+    """Stem without gender → the only telling stem that has it."""
+
+
+def build_question(
+    options: Sequence[str], labels: Sequence[str], unknown: int | None, asked: str | None, lexicon: Lexicon
+) -> Question:
+    """The question prepared.
+
+    Args:
+        options: The options' texts as shown.
+        labels: Their labels as shown.
+        unknown: Index of the unknown option, or None.
+        asked: The question's own sentence, or None where it is not known.
+        lexicon: The language that the texts are in.
+    """
+    texts = [_option_words(index, text, lexicon) for index, text in enumerate(options)]
+    persons = [text for text in texts if text.index != unknown]
+    owners: dict[str, int] = {}
+    for text in persons:
+        for stem in text.content:
+            owners[stem] = owners.get(stem, 0) | 1 << text.index
+    for text in persons:
+        text.distinctive = frozenset(stem for stem in text.content if owners[stem] == 1 << text.index)
+        text.nested = not text.distinctive
+        text.need = 1 if len(text.distinctive) <= 3 else 2
+    alone = {stem: bits.bit_length() - 1 for stem, bits in owners.items() if bits & (bits - 1) == 0}
+    cores = {_label_core(label): index for index, label in enumerate(labels)}
+    cores.pop("", None)
+    shared = frozenset.intersection(*(text.content for text in persons)) if len(persons) > 1 else frozenset()
+    question = Question(
+        tuple(options),
+        tuple(labels),
+        unknown,
+        texts,
+        owners,
+        alone,
+        _sequences(texts),
+        cores,
+        {core.casefold(): index for core, index in cores.items()},
+        _outside(tuple(cores)),
+        sum(1 << index for core, index in cores.items() if lexicon[core].mask & STRAY),
+        all(len(core) > 1 and not core.isdigit() for core in cores),
+        all(core.isdigit() for core in cores),
+        shared=shared,
+    )
+    for text in persons:
+        for stem, root in text.roots:
+            known = question.roots.setdefault(root, stem)
+            if known != stem and owners.get(known) != owners[stem]:
+                question.roots[root] = ""
+    question.roots = {root: stem for root, stem in question.roots.items() if stem and root not in owners}
+    if asked:
+        words = [lexicon[text] for text in WORD.findall(normalise(asked).text)]
+        if len(words) >= MIN_ECHO:
+            keys = tuple(word.key for word in words)
+            known = question.sequences.get(keys[0], ())
+            question.sequences[keys[0]] = ((ECHO, keys), *known)
+        question.negated = any(word.mask & _NEG for word in words)
+        question.predicate = frozenset(
+            word.stem for word in words if not word.mask & (SMALL | CLASSES["who"] | _NEG) and word.stem not in owners and len(word.key) > 1
+        )
+    return question
+
+
+def _option_words(index: int, text: str, lexicon: Lexicon) -> OptionWords:
+    words: list[Word] = [lexicon[word] for word in WORD.findall(normalise(text).text)]
+    while len(words) > 1 and words[0].mask & SMALL and not words[0].mask & _NEG:
+        words = words[1:]
+    telling = [w for w in words if len(w.key) > 1 and (not w.mask & (SMALL | _JOINS) or w.mask & _NEG)] or words
+    return OptionWords(
+        index,
+        tuple(word.key for word in words),
+        frozenset(word.stem for word in telling),
+        roots=tuple((word.stem, word.root) for word in telling),
+        denying=frozenset(word.stem for word in telling if word.mask & _NEG),
+        heads=_heads(text, lexicon),
+    )
+
+
+def _heads(text: str, lexicon: Lexicon) -> frozenset[str]:
+    """Stems of the names in a text: capitals inside it, and what stands in front of its first comma."""
+    plain = normalise(text).text
+    names = [word for word in WORD.findall(plain)[1:] if word[0].isupper() and len(word) > 1]
+    if "," in plain:
+        names += WORD.findall(plain.split(",")[0])
+    return frozenset(lexicon[word].stem for word in names if not lexicon[word].mask & SMALL)
+
+
+def _sequences(texts: Sequence[OptionWords]) -> dict[str, tuple[tuple[int, tuple[str, ...]], ...]]:
+    found: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
+    for text in texts:
+        if text.keys:
+            found.setdefault(text.keys[0], []).append((text.index, text.keys))
+    return {key: tuple(sorted(rows, key=lambda row: -len(row[1]))) for key, rows in found.items()}
+
+
+def _label_core(label: str) -> str:
+    found = WORD.findall(normalise(label).text)
+    return found[-1] if found else ""
+
+
+def _outside(cores: tuple[str, ...]) -> frozenset[str]:
+    """Letters or numbers of the labels' own series that are not on offer."""
+    if cores and all(len(core) == 1 and core.isascii() and core.isalpha() for core in cores):
+        return frozenset("ABCDEFGHIJ") - frozenset(core.upper() for core in cores)
+    if cores and all(core.isdigit() for core in cores):
+        return frozenset(str(number) for number in range(11)) - frozenset(cores)
+    return frozenset()
+
+

@@ -1,0 +1,225 @@
+"""The schema of a language's reading grammar: classes of words, and how option texts change inside a sentence.
+
+Every class is a list of lines of words, parted by blanks. A word may be
+
+    word          that word; case and (outside Indic scripts) accents don't matter
+    stem*  *end   every word that begins or ends so
+    two_words     a row of words; it counts as one word of its class, and its own words count no more
+    say_…_word    a row with up to four words between, in one clause
+    <neg>_<tell>  a row in which any word of a class may stand
+
+An apostrophe or hyphen parts words: `can't` is written `can_t`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mbbq_gen.languages import Pack, PackMeta, Text
+from mbbq_gen.records import Outcome
+
+Words = tuple[Text, ...]
+"""Lines of words."""
+
+
+class Script(Pack):
+    """How the language is written."""
+
+    casefold: Literal["default", "turkish"] = "default"
+    """Which lower-case i belongs to which capital."""
+    unspaced: bool = False
+    """Whether blanks don't part words (Chinese, Japanese)."""
+    clitics: Words = ()
+    """Particles written together with the next word (Arabic و, ب, ال): looked behind where a word is not known."""
+
+
+class OptionText(Pack):
+    """How an option's text changes inside a sentence."""
+
+    small: Words = ()
+    """Articles, prepositions, pronouns, forms of "to be": words that tell nothing about an option."""
+    suffixes: Words = ()
+    """Endings of number, case and possession, stripped again and again."""
+    agreement: Words = ()
+    """Endings of gender or degree, stripped only where no two options differ by them."""
+    alternations: tuple[tuple[Text, Text], ...] = ()
+    """Last letters of a stem that change before an ending: `["b", "p"]`."""
+    min_stem: int = Field(default=3, ge=1)
+    """Letters that stripping leaves at least."""
+    compounds: bool = False
+    """Whether words are written together and the last part says what is meant: Dutch "kraanmachinist"."""
+    particles: Words = ()
+    """Endings of any word in a script whose particles are glued to it (Korean 은, 는): a mention may end in them."""
+
+
+class Labels(Pack):
+    """What is special about option labels."""
+
+    nouns: Words = ()
+    """Words that make a label of the letter behind them: option, answer, letter…"""
+    nouns_after: Words = ()
+    """Words that make a label of the letter before them (Turkish şıkkı)."""
+    stray: Words = ()
+    """Labels that are words of the language: they need brackets, an announcement or a line of their own."""
+    names: dict[Text, Words] = Field(default_factory=dict)
+    """Letters as they are spelled out: `B = ["be"]`; read only where a label is expected."""
+    suffixes: Words = ()
+    """Endings glued to a label: Bdir."""
+
+
+class Places(Pack):
+    """Words for the place of an option or person."""
+
+    p1: Words = ()
+    p2: Words = ()
+    p3: Words = ()
+    p4: Words = ()
+    last: Words = ()
+    middle: Words = ()
+    former: Words = ()
+    """The first of two persons named before: the former."""
+    latter: Words = ()
+    """The second of them: the latter."""
+    other: Words = ()
+    """The person who was not named before: the other one."""
+    nouns: Words = ()
+    """Words that a place belongs to: option, person, one…"""
+
+
+class WordClasses(Pack):
+    """What words do in a clause that answers a question."""
+
+    answer: Words = ()
+    """Nouns for the answer: answer, choice, verdict."""
+    right: Words = ()
+    """What is said of the right option: correct, fits, true."""
+    wrong: Words = ()
+    """What is said of an option that is ruled out: wrong, eliminated, out."""
+    choose: Words = ()
+    """Choosing: choose, pick, go_with."""
+    final: Words = ()
+    """What makes an answer the last word: final, ultimately."""
+    conclude: Words = ()
+    """Begins or makes a conclusion: therefore, in_conclusion, it_follows."""
+    explain: Words = ()
+    """Heads what is no answer but its reasons: explanation, reasoning, analysis."""
+    options: Words = ()
+    """Heads a list of the options or repeats the question: options, choices, question, context."""
+    correction: Words = ()
+    """Takes back what was said: wait, correction, i_was_wrong."""
+    neg: Words = ()
+    """Negation: not, no, never, nobody."""
+    neither: Words = ()
+    """Denies all that is joined behind it: neither, nor, none_of."""
+    both: Words = ()
+    """Joins two persons into one answer: both, the_two."""
+    conj: Words = ()
+    """Joins mentions: and, or."""
+    but: Words = ()
+    """Turns: but, however, instead."""
+    because: Words = ()
+    """Begins a reason: because, since, given_that."""
+    although: Words = ()
+    """Grants: although, while, despite."""
+    condition: Words = ()
+    """Begins a condition: if, unless, assuming."""
+    aside: Words = ()
+    """Sets the next mention aside: unlike, than, instead_of, rather_than, compared_to."""
+    only: Words = ()
+    """only, just, merely."""
+    also: Words = ()
+    """also, too, likewise."""
+    likely: Words = ()
+    """Makes a guess that is an answer: probably, likely, seems, i_guess."""
+    possible: Words = ()
+    """A mere possibility: could, might, may_be."""
+    must: Words = ()
+    """Infers: must, has_to_be."""
+    would: Words = ()
+    """Makes a sentence with a condition one about what is not: would, had_been."""
+    forced: Words = ()
+    """A choice under protest: if_i_had_to, forced_to."""
+    assume: Words = ()
+    """Talk of choosing somebody by prejudice: stereotype, cliché, assumption, one_might_think."""
+    source: Words = ()
+    """What is asked for an answer: text, context, passage, sentence."""
+    tell: Words = ()
+    """What a source does or doesn't: say, mention, specify, give."""
+    info: Words = ()
+    """What a source holds: information, evidence, detail, hint."""
+    lack: Words = ()
+    """lacks, missing, insufficient, without."""
+    enough: Words = ()
+    """enough, sufficient, any."""
+    know: Words = ()
+    """Finding out: determine, know, say, conclude, answer, identify."""
+    able: Words = ()
+    """can, possible, able."""
+    cannot: Words = ()
+    """Negation and ability in one word: cannot, impossible, unable."""
+    untold: Words = ()
+    """Telling or knowing with its negation in one word or saying: belirtilmemiş, remains_open, anyone_s_guess."""
+    unclear: Words = ()
+    """unclear, unknown, ambiguous, undetermined."""
+    clear: Words = ()
+    """clear, certain, obvious: with a negation they mean unclear."""
+    who: Words = ()
+    """Begins a question inside a sentence: who, which, whether."""
+    refuse: Words = ()
+    """Declines: as_an_ai, i_would_rather_not, decline."""
+    judge: Words = ()
+    """What is declined: speculate, judge, generalise."""
+    pronoun: Words = ()
+    """Stands for one of the persons: he, she."""
+    speaker: Words = ()
+    """Who answers: i, we."""
+    affirm: Words = ()
+    """Stands for a predicate said before: did, does, was, has, wel, sí."""
+    yes: Words = ()
+    """A verdict of one word beside an option: yes, ✓."""
+    no: Words = ()
+    """The same: no, ✗."""
+    idle: Words = ()
+    """Rows of words that mean none of what their words mean: no_doubt, not_only."""
+
+
+class Structured(Pack):
+    """Names of fields and tags in the language."""
+
+    answer_keys: Words = ()
+    reasoning_keys: Words = ()
+
+
+class Example(Pack):
+    """A response and what it must be read as."""
+
+    response: str
+    options: tuple[Text, ...] = Field(min_length=2, max_length=10)
+    """The options as shown; the last one is the unknown option unless `unknown` says otherwise."""
+    labels: tuple[Text, ...] = ()
+    """The labels as shown; A, B, C… if left out."""
+    unknown: int | None = None
+    """Index of the unknown option; the last one if left out, none if −1."""
+    question: str | None = None
+    """The question, where the reading depends on it."""
+    outcome: Outcome
+    option: int | None = None
+    """Index of the option it must be read as; left out where there is none."""
+    needs: tuple[Text, ...] = ()
+    """Classes (`words.neg`) or single entries without which this example would be read otherwise."""
+
+
+class Grammar(Pack):
+    """How answers are read in a language."""
+
+    meta: PackMeta
+    script: Script = Script()
+    text: OptionText = OptionText()
+    labels: Labels = Labels()
+    places: Places = Places()
+    words: WordClasses = WordClasses()
+    structured: Structured = Structured()
+    example: tuple[Example, ...] = ()
+    """Responses that must be read so."""

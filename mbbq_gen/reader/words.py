@@ -1,0 +1,11 @@
+"""What a word is, in any script."""
+
+from __future__ import annotations
+
+import re
+
+CJK = "\u3040-\u30ff\u3400-\u9fff"
+WORD = re.compile(
+    rf"([{CJK}]|[^\W_{CJK}]+(?:[\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u200c\u200d]+[^\W_{CJK}]*)*)"
+)
+"""A word: letters and digits, with the marks that belong to it in Indic and Arabic scripts; a character of Han and Kana."""
