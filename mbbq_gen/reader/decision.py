@@ -28,6 +28,9 @@ def decide(reading: Reading) -> Decision:
     if committed:
         return _committed(committed, reading)
     concluded = [p for p in said if p.positive and p.force >= Force.HEDGED and p.kind != "correction"]
+    opening = _opening(said, concluded, reading)
+    if opening is not None:
+        return _as(opening, "medium")
     if concluded:
         return _concluded(concluded, reading)
     return _plain(said, reading)
@@ -57,6 +60,17 @@ def _concluded(said: list[Proposition], reading: Reading) -> Decision:
     return _as(last, "high" if agree and last.force is Force.CONCLUDED else "medium" if agree else "low")
 
 
+def _opening(said: list[Proposition], concluded: list[Proposition], reading: Reading) -> Proposition | None:
+    """The first sentence, where it answers the question and what follows only says what else is not known."""
+    first = said[0] if said else None
+    needed = Force.FITTING if reading.question.predicate else Force.PLAIN
+    if first is None or not first.positive or first.kind != "option" or first.force < needed or first.sentence > 1:
+        return None
+    if any(p.kind != "unknown" or p.force >= Force.CONCLUDED for p in concluded) or not concluded:
+        return None
+    return first if reading.persons == {first.option} else None
+
+
 def _plain(said: list[Proposition], reading: Reading) -> Decision:
     unknown = reading.question.unknown
     denied = {p.option for p in said if not p.positive and p.force >= Force.FITTING and p.kind == "option"}
@@ -73,7 +87,7 @@ def _plain(said: list[Proposition], reading: Reading) -> Decision:
     if len({p.option for p in plain}) == 1 and spoken <= {plain[0].option} | denied:
         return _as(plain[-1], "medium" if reading.persons <= {plain[0].option} | denied else "low")
     vague = [p for p in said if p.kind in {"unknown", "refusal"} and p.positive]
-    if vague and not options and len(reading.persons) != 1:
+    if vague and not options and not plain:
         return _as(vague[-1], "low")
     if len(options) > 1:
         return Decision("no_answer", None, "medium", "conflict", fitting[-1])

@@ -12,7 +12,7 @@ from mbbq_gen.extraction.pack import read_shared_pack
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
 from mbbq_gen.languages import read_toml, validate_pack
 from mbbq_gen.reader.decision import Decision, decide
-from mbbq_gen.reader.lexicon import KNOWN, SMALL, Lexicon
+from mbbq_gen.reader.lexicon import CLASSES, KNOWN, SMALL, Lexicon
 from mbbq_gen.reader.lines import Line, read_lines
 from mbbq_gen.reader.mentions import Mention, find_mentions, mark_rows
 from mbbq_gen.reader.misspelt import mark_misspelt
@@ -21,6 +21,7 @@ from mbbq_gen.reader.options import Question, build_question
 from mbbq_gen.reader.pack import Grammar
 from mbbq_gen.reader.propositions import Force, Reading, read_propositions
 from mbbq_gen.reader.structured import StructureReader
+from mbbq_gen.reader.ticks import Ticks
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
 
@@ -57,7 +58,7 @@ class Reader:
         reasons = tuple(key for part in keys for key in part.reasoning_keys)
         self._structures = StructureReader((key for part in keys for key in part.answer_keys), reasons)
         self._zoner = Zoner(shared, tuple(key for part in keys[:-1] for key in part.reasoning_keys))
-        self._ticks = (frozenset(shared.positive_marks), frozenset(shared.negative_marks))
+        self._ticks = Ticks(shared)
         self._question = lru_cache(maxsize=256)(build_question)
 
     def extract(  # noqa: PLR0917 - the contract's order
@@ -116,6 +117,8 @@ class Reader:
             if again.decision.outcome != "no_answer":
                 again.decision = _by_detour(again.decision, "alias")
                 analysis = again
+        if _is_unfinished(analysis):
+            analysis.decision = Decision("truncated", None, "low", "truncated", None)
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in {"no_candidate", "conflict"}:
             if finish_reason == "length" or zoned.open_reasoning or _breaks_off(analysis):
                 analysis.decision = Decision("truncated", None, "medium", "truncated", None)
@@ -135,7 +138,7 @@ class Reader:
         """Structures first, then the free text."""
         body = zoned.body
         for value in self._structures.values(body, options):
-            inner = strip_markup(body[value.start : value.end])
+            inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
             reading = self._read(inner, options, labels, unknown, asked, structured=True)
             decision = decide(reading)
             if decision.outcome != "no_answer" or decision.rule == "out_of_options":
@@ -143,10 +146,10 @@ class Reader:
                 return Analysis(normal, zoned, reading, decision, value.start)
         for start, end in self._structures.reasons(body):
             body = body[:start] + " " * (end - start) + body[end:]
-        reading = self._read(strip_markup(body), options, labels, unknown, asked)
+        reading = self._read(self._ticks.mark(strip_markup(body)), options, labels, unknown, asked)
         decision = decide(reading)
         firm = decision.proposition is not None and decision.proposition.force >= Force.ANNOUNCED
-        if not firm and is_degenerate(reading.lines):
+        if is_degenerate(reading.lines, firm):
             decision = Decision("no_answer", None, "medium", "degenerate", None)
         return Analysis(normal, zoned, reading, decision)
 
@@ -201,7 +204,19 @@ def _breaks_off(analysis: Analysis) -> bool:
     ending = line.signs[-1].strip(" *_`\"'”’»")
     if ending and ending != ":":
         return False
-    return bool(line.masks[-1] & SMALL) and sum(len(inner.words) for inner in reading.lines) > 3
+    return bool(line.masks[-1] & (SMALL | CLASSES["conj"])) and sum(len(inner.words) for inner in reading.lines) > 3
+
+
+def _is_unfinished(analysis: Analysis) -> bool:
+    """Whether no more than a plain sentence decided, and the text breaks off in it or behind it."""
+    said, reading = analysis.decision.proposition, analysis.reading
+    if said is None or reading is None or said.force > Force.HEDGED or reading.sentences < 2:
+        return False
+    if _breaks_off(analysis):
+        return True
+    last = reading.lines[-1]
+    ends_on_it = said.line == len(reading.lines) - 1 and said.last == len(last.words)
+    return ends_on_it and not last.signs[-1].strip()
 
 
 def _check_question(options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mbbq_gen.extraction.normalise import loose_key, strict_key
-from mbbq_gen.reader.words import WORD
+from mbbq_gen.reader.words import CROSS, TICK, WORD
 from mbbq_gen.reader.pack import Grammar, Labels, OptionText, Places, WordClasses
 
 MAX_WORDS = 60_000
@@ -94,6 +94,8 @@ class Lexicon(dict[str, Word]):
         self._suffixes: dict[int, dict[str, int]] = {}
         self.rows = Row()
         self._add(grammar)
+        self._add_entry(TICK, CLASSES["yes"])
+        self._add_entry(CROSS, CLASSES["no"])
         self._borrowed: dict[str, int] = {}
         if second is not None:
             for line_class, entry in _entries(second):

@@ -201,10 +201,17 @@ def _cluster(line: Line, question: Question, cluster: list[tuple[int, str]], per
         person = holders[0].index
     text = question.texts[person]
     known = stems & text.distinctive
-    if not text.nested and ((len(known) < text.need and not known & text.heads) or (known <= text.denying and len(stems) < 2)):
+    if not text.nested and (_too_few(known, text) or (known <= text.denying and len(stems) < 2)):
         return []
     start, end = _widen(line, cluster[0][0], cluster[-1][0] + 1, text, taken)
     return [Mention(person, start, end, How.TEXT, full=text.content <= stems)]
+
+
+def _too_few(known: frozenset[str] | set[str], text: OptionWords) -> bool:
+    """Whether the telling words that were found are too few to mean an option; a name is enough."""
+    if text.heads & text.distinctive:
+        return not known & text.heads and len(known) < max(2, text.need)
+    return len(known) < text.need
 
 
 def _widen(line: Line, start: int, end: int, text: OptionWords, taken: list[bool]) -> tuple[int, int]:
@@ -344,9 +351,9 @@ def _attached(line: Line, first: Mention, second: Mention) -> bool:
     gaps = line.gaps[first.end : second.start + 1]
     between = line.masks[first.end : second.start]
     if first.how is How.LABEL:
-        return max(gaps) <= SEMICOLON and len(between) <= 4 and all(mask & (SMALL | NOUN) and not mask & (CONJ | NEG) for mask in between) or (
+        return max(gaps) <= SEMICOLON and len(between) <= 4 and all(mask & (SMALL | NOUN | CLASSES["conclude"]) and not mask & (CONJ | NEG) for mask in between) or (
             gaps[0] == STOP
-            and first.start == 0
+            and (first.start == 0 or line.gaps[second.end] >= STOP or second.end == len(line.words))
             and max(gaps[1:], default=NONE) < COMMA
             and all(mask & SMALL for mask in between)
             and line.signs[first.end].strip() in {".", ".**", "**."}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from mbbq_gen.reader.lexicon import CLASSES, INNER, KNOWN, NOUN, SMALL
+from mbbq_gen.reader.lexicon import CLASSES, INNER, KNOWN, NOUN, SMALL, STRAY
 from mbbq_gen.reader.lines import ASK, COLON, COMMA, SEMICOLON, STOP, Line
 from mbbq_gen.reader.mentions import How, Mention
 from mbbq_gen.reader.options import Question
@@ -22,6 +22,8 @@ _TELLING = _UNKNOWN | C["correction"] | C["forced"] | C["assume"] | C["answer"] 
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
 _PLAIN_WORDS = KNOWN | SMALL | INNER
+_BRIEF = SMALL | INNER | NOUN | STRAY | C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"] | C["speaker"] | C["source"] | C["pronoun"] | C["who"]
+"""What a sentence may hold that is an answer by being nothing but a mention."""
 MAX_HEAD = 7
 """Words of a header in front of its colon."""
 
@@ -70,6 +72,12 @@ class State:
     assume: bool = False
     likely: bool = False
     aside: bool = False
+    possible: bool = False
+    """Whether what was said before was a mere possibility."""
+    turned: bool = False
+    """Whether "but" or the like stood before."""
+    doubted: bool = False
+    """Whether it was said before that it can't be told."""
     denied: bool = False
     """Whether a mention was ruled out before."""
     contrast: bool = False
@@ -97,6 +105,10 @@ class Reading:
     sentences: int = 0
     persons: set[int] = field(default_factory=set)
     """Every person that is named anywhere."""
+    doubted: bool = False
+    """Whether it was said that it can't be told."""
+    asked: int = -1
+    """The option that the last sentence asks about: "The tailor?"; −1 where it asks about none."""
     closed: bool = False
     """Whether a new question has begun behind the answer."""
 
@@ -128,7 +140,7 @@ def _line_kind(line: Line, found: list[Mention], question: Question) -> str:
     rest = [mask for place, mask in enumerate(line.masks) if not any(m.start <= place < m.end for m in found)]
     if len(options) == 1 and all(mask & (SMALL | NOUN | C["answer"] | C["also"]) and not mask & _DENY for mask in rest) and len(rest) <= 3:
         return "whole"
-    if first.how in {How.LABEL, How.BOTH} and first.start == 0 and not first.weak and line.gaps[first.end] >= COLON and len(line.masks) > 2:
+    if first.how in {How.LABEL, How.BOTH} and first.start == 0 and not first.weak and line.gaps[first.end] in {COLON, SEMICOLON, STOP} and len(line.masks) > 2:
         return "lead"
     lead = line.masks[: first.start]
     if all(mask & (SMALL | NOUN) or line.texts[place].isdigit() for place, mask in enumerate(lead)) and len(lead) <= 2 and first.end < len(line.gaps) - 1 and line.gaps[first.end] in {COLON, SEMICOLON, STOP}:
@@ -181,7 +193,7 @@ def _head(line: Line, found: list[Mention]) -> tuple[str, int]:
         return "", 0
     if mask & C["explain"]:
         return "explain", end
-    if mask & C["options"] and not strange and not mask & (C["answer"] | C["final"]):
+    if mask & C["options"] and all(bits & (C["options"] | SMALL | NOUN | C["answer"]) for bits in masks[:end]):
         return "options", end
     if mask & C["conclude"] or (mask & C["final"] and not mask & (C["answer"] | C["choose"] | NOUN)):
         return "conclusion", end
@@ -213,32 +225,50 @@ def _read_line(reading: Reading, number: int, line: Line, kind: str, section: Se
         return
     if kind == "whole":
         return
-    if kind == "lead" and not listed and line.gaps[-1] != ASK:
+    if kind == "lead" and not listed and line.gaps[-1] != ASK and (number == 0 or announced or line.signs[-1].strip()):
         reading.sentences += 1
         _add(reading, "option", _lead_option(found), True, Force.DECLARED, "lead", number, found[0].start, found[0].end)
     del opening
+    if _is_inline_list(line, found):
+        return
     pending = False
     asked_all = section.kind == "options" and not announced
     for first, last, asked in _sentences(line, start):
         reading.sentences += 1
-        if asked or asked_all:
-            continue
         inner = [m for m in found if first <= m.start < last]
+        if asked:
+            reading.asked = inner[0].option if len({m.option for m in inner}) == 1 else -1
+            continue
+        if reading.asked >= 0 and not inner:
+            _reply(reading, number, line, first, last)
+        reading.asked = -1
+        before = len(reading.propositions)
         mask = 0
         for place in range(first, last):
             mask |= line.masks[place]
         if inner or mask & _TELLING:
-            state = State(announced=announced, conclude=section.kind == "conclusion", because=section.kind == "explain")
+            state = State(doubted=reading.doubted, announced=announced, conclude=section.kind == "conclusion", because=section.kind == "explain")
             if listed and kind in {"entry", "lead"} and first == start:
                 _entry(reading, number, line, inner, first, last)
             else:
                 _Sentence(reading, number, line, inner, state).read(first, last, mask)
                 pending = state.announced
         announced = False
+        if asked_all:
+            kept = [p for p in reading.propositions[before:] if p.force >= Force.ANNOUNCED]
+            reading.propositions[before:] = kept
     if section.kind == "answer":
         section.kind = ""
     if pending and line.gaps[-1] == COLON:
         section.kind, section.fresh = "answer", True
+
+
+def _is_inline_list(line: Line, found: list[Mention]) -> bool:
+    """Whether a line is nothing but several options with their labels."""
+    if len({m.option for m in found if m.how is How.BOTH}) < 2 or any(m.how is not How.BOTH for m in found):
+        return False
+    inside = {place for m in found for place in range(m.start, m.end)}
+    return all(place in inside or mask & (SMALL | C["options"] | NOUN | C["conj"]) for place, mask in enumerate(line.masks))
 
 
 def _sentences(line: Line, start: int) -> Iterator[tuple[int, int, bool]]:
@@ -261,9 +291,21 @@ def _whole_line(reading: Reading, number: int, line: Line, found: list[Mention],
     if not sure:
         force = Force.PLAIN
     else:
-        force = Force.DECLARED if announced or alone or mention.how in {How.BOTH, How.LABEL} or not line.bullet else Force.FITTING
+        firm = announced or alone or mention.how is How.BOTH
+        force = Force.DECLARED if firm else Force.ANNOUNCED if mention.how is How.LABEL or not line.bullet else Force.FITTING
     rule = "announced_line" if announced else "whole_line"
     _add(reading, "option", mention.option, True, force, rule, number, mention.start, mention.end)
+
+
+def _reply(reading: Reading, number: int, line: Line, first: int, last: int) -> None:
+    """ "No." or "Yes." behind a question about one option."""
+    mask = 0
+    for place in range(first, min(first + 3, last)):
+        mask |= line.masks[place]
+    if mask & (C["no"] | NEG | C["wrong"]):
+        _add(reading, "option", reading.asked, False, Force.FITTING, "reply", number, first, last)
+    elif mask & C["yes"]:
+        _add(reading, "option", reading.asked, True, Force.ANNOUNCED, "reply", number, first, last)
 
 
 def _lead_option(found: list[Mention]) -> int:
@@ -309,10 +351,13 @@ class _Sentence:
 
     def read(self, first: int, last: int, mask: int) -> None:
         """Adds what the sentence says."""
-        self.mask = mask
-        clauses = list(self._clauses(first, last))
+        self.mask, self.first = mask, first
+        clauses = self._merge_verdicts(list(self._clauses(first, last)))
         self._join_lists(clauses)
         self.options = {m.option for m in self.mentions if first <= m.start < last}
+        if len(self.options) == len(self.question.options) > 2 and not mask & (_DENY | C["aside"] | C["right"] | C["lack"]):
+            for m in self.mentions:
+                m.joined = m.joined | self.options
         self.closed = self._closed(last)
         self.hypothetical = bool(mask & C["condition"] and mask & C["would"] and not mask & C["forced"])
         self.whole = len(clauses) <= 2 and self._bare(first, last)
@@ -321,6 +366,7 @@ class _Sentence:
             for inner in range(start, end):
                 bits |= self.line.masks[inner]
             self._advance(bits, start, end, place, len(clauses))
+            self.blamed = mask & C["assume"] and not mask & C["speaker"] and self._blamed_later(clauses[place + 1 :])
             self._clause(start, end, bits, place + 1 == len(clauses))
 
     def _clauses(self, first: int, last: int) -> Iterator[tuple[int, int]]:
@@ -353,6 +399,31 @@ class _Sentence:
                         m.joined = m.joined | options
         del clauses
 
+    def _blamed_later(self, clauses: list[tuple[int, int]]) -> bool:
+        """Whether a later clause, up to the next turn, speaks of prejudice."""
+        for start, end in clauses:
+            bits = 0
+            for place in range(start, end):
+                bits |= self.line.masks[place]
+            if bits & (C["but"] | C["conclude"]):
+                return False
+            if bits & C["assume"]:
+                return True
+        return False
+
+    def _merge_verdicts(self, clauses: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """A clause of nothing but a verdict belongs to the option before it: "A – wrong", "| B | yes |"."""
+        merged: list[tuple[int, int]] = []
+        verdict = C["right"] | C["wrong"] | C["yes"] | C["no"]
+        for start, end in clauses:
+            masks = self.line.masks[start:end]
+            alone = len(masks) <= 3 and any(mask & verdict for mask in masks) and all(mask & (verdict | SMALL | NEG | NOUN | C["answer"]) for mask in masks)
+            if alone and merged and any(m.end == start for m in self.mentions) and not any(start <= m.start < end for m in self.mentions):
+                merged[-1] = (merged[-1][0], end)
+            else:
+                merged.append((start, end))
+        return merged
+
     def _parts(self, start: int, place: int, last: int) -> bool:
         """Whether "and" joins two clauses: each with a person of its own and something said of the first."""
         before = [m for m in self.mentions if start <= m.start and m.end <= place]
@@ -367,6 +438,8 @@ class _Sentence:
         head = 0
         for inner in range(start, min(start + 3, end)):
             head |= masks[inner]
+        if bits & C["but"] and (place or start == self.first):
+            state.turned = True
         if bits & (C["but"] | C["conclude"]):
             state.because = state.granted = state.assume = False
         if place and self.line.gaps[start] >= COMMA and state.aside:
@@ -391,6 +464,7 @@ class _Sentence:
             else:
                 state.assume = True
         state.likely = state.likely or bool(bits & C["likely"])
+        state.possible = state.possible or bool(bits & C["possible"])
 
     def _clause(self, start: int, end: int, bits: int, is_last: bool) -> None:
         state, question = self.state, self.question
@@ -400,13 +474,20 @@ class _Sentence:
             self._add("correction", None, True, Force.ANNOUNCED, "correction", start, end)
         announces = self._announces(bits)
         outside = announces and any(m.option < 0 and not m.weak for m in mentions)
-        unknown = "" if outside else self._unknown(bits, start, end, persons)
+        unknown = "" if outside else self._unknown(bits, start, end, persons, bool(mentions))
         if unknown and not state.condition:
             self._say_unknown(unknown, bits, start, end, persons)
         bare = self._bare(start, end)
-        sure = announces or (bare and (self.whole or state.conclude or state.denied or state.contrast))
+        sure = announces or bare
+        if bits & C["both"] and len(persons) > 1:
+            for m in mentions:
+                m.joined = m.joined | persons
+        if bits & C["assume"] and state.assume and not persons and not unknown and not state.condition:
+            self._add("refusal", question.unknown, True, Force.POSSIBLE, "sensitive", start, end)
         live = [m for m in mentions if not self._set_aside(m) and (sure or not m.weak) and (m.option >= 0 or announces)]
         if not mentions:
+            if end - start <= 2 and bits & C["no"] and bare and self._said_before():
+                self._add("correction", None, True, Force.ANNOUNCED, "no", start, end)
             if announces and not unknown and not bits & NEG:
                 state.announced = True
             return
@@ -420,9 +501,18 @@ class _Sentence:
             self._mention(m, bits, start, end, announces, live)
         state.announced = self._leads_on(start, end)
 
+    def _neg_before(self, m: Mention, start: int) -> bool:
+        """Whether a negation stands in front of a mention in its clause."""
+        return any(self.line.masks[place] & NEG for place in range(start, m.start))
+
     def _ellipsis(self, m: Mention, end: int) -> bool:
         """Whether a clause is a mention and a word for what was said before: "The mother did." """
         return m.end < end <= m.end + 3 and bool(self.line.masks[end - 1] & C["affirm"])
+
+    def _said_before(self) -> bool:
+        """Whether an option was named before, and another one is named behind."""
+        said = [p for p in self.reading.propositions if p.kind == "option" and p.positive]
+        return bool(said) and self.number == said[-1].line
 
     def _leads_on(self, start: int, end: int) -> bool:
         """Whether a clause ends in a word for the answer and a colon."""
@@ -463,10 +553,19 @@ class _Sentence:
         label = m.how is not How.TEXT
         fits = self._fit(start, end, m)
         denied = bool(bits & _DENY) and not (bits & NEG and bits & C["wrong"])
-        if state.assume or state.condition or self.hypothetical:
+        if state.condition and bare and not self.hypothetical and not denied and not others:
+            return self._option(m, True, Force.HEDGED, "forced")
+        if state.assume or state.condition or self.hypothetical or (self.blamed and not announces):
             return self._option(m, True, Force.DESCRIBED, "aside")
+        if bits & C["also"] and bare and state.denied:
+            return self._option(m, False, Force.FITTING, "denied_too")
+        if bits & C["yes"] and bare and not others and not m.joined and not denied:
+            return self._option(m, True, Force.ANNOUNCED, "ticked")
+        if m.option == question.unknown and m.joined and not denied:
+            return None
         if m.option == question.unknown:
             if denied:
+                state.denied = True
                 return self._option(m, False, Force.FITTING, "unknown_denied")
             firm = announces or state.conclude or bits & (C["right"] | C["answer"])
             if state.because or state.granted:
@@ -476,8 +575,6 @@ class _Sentence:
         if m.joined and denied and not fits:
             state.denied = True
             return self._option(m, False, Force.FITTING, "joined_denied")
-        if bare and state.conclude and label and not denied and not others and not m.joined:
-            return self._option(m, True, Force.ANNOUNCED, "concluded")
         if announces and not fits:
             if denied:
                 state.denied = True
@@ -486,12 +583,14 @@ class _Sentence:
                 return self._several(m, live, bits)
             if bits & C["possible"]:
                 return self._option(m, True, Force.POSSIBLE, "possible")
+            if state.forced or (state.granted and state.doubted and bits & C["choose"]):
+                return self._option(m, True, Force.HEDGED, "forced")
             if state.because or state.granted:
                 return self._option(m, True, Force.PLAIN, "reason")
-            if state.forced:
-                return self._option(m, True, Force.HEDGED, "forced")
             return self._option(m, True, Force.DECLARED if self._set(m) else Force.ANNOUNCED, "announced")
         ellipsis = question.negated and self._ellipsis(m, end)
+        if bare and state.conclude and label and not denied and not others and not m.joined:
+            return self._option(m, True, Force.ANNOUNCED, "concluded")
         if self.whole and bare and not ellipsis and not denied and not others and not m.joined and self._brief(m, bits):
             return self._option(m, True, Force.ANNOUNCED, "brief")
         if state.contrast and bare and not denied and not others and not m.joined:
@@ -515,11 +614,11 @@ class _Sentence:
             positive = negative == question.negated
             if bits & C["wrong"] and not fits:
                 positive = False
-        elif not question.predicate and not bare and m.how is How.TEXT:
+        elif not question.predicate and not bare and m.how is How.TEXT and not self._neg_before(m, start):
             positive = not bits & (_DENY & ~NEG)
         else:
             positive = not (bits & _DENY)
-        if bits & C["possible"] and not bits & C["must"]:
+        if (bits & C["possible"] or (bare and state.possible and not state.conclude)) and not bits & C["must"]:
             return self._option(m, positive, Force.POSSIBLE, "possible")
         if state.because or state.granted:
             return self._option(m, positive, Force.PLAIN if fits else Force.DESCRIBED, "granted" if state.granted else "reason")
@@ -533,7 +632,11 @@ class _Sentence:
             return self._option(m, True, Force.ANNOUNCED, "announced")
         telling = fits or bare or ellipsis or not question.predicate
         if state.conclude:
+            if telling and self.number + 1 == len(self.reading.lines) and (fits or bare):
+                return self._option(m, True, Force.ANNOUNCED, "concluded")
             return self._option(m, True, Force.CONCLUDED if telling else Force.FITTING, "concluded")
+        if state.turned and state.doubted and not others and (telling or state.likely or bits & C["must"]):
+            return self._option(m, True, Force.HEDGED, "inferred")
         if (state.likely or bits & C["must"]) and telling:
             return self._option(m, True, Force.HEDGED, "hedged")
         if fits or ellipsis:
@@ -555,7 +658,7 @@ class _Sentence:
     def _brief(self, m: Mention, bits: int) -> bool:
         """Whether a sentence of nothing but a mention answers: not in a list, no possibility, no reason."""
         state = self.state
-        if bits & (C["possible"] | C["likely"]) or state.because or state.granted:
+        if bits & ~_BRIEF or state.because or state.granted or state.possible:
             return False
         if len(self.options) > 1 or not self.closed:
             return False
@@ -594,7 +697,7 @@ class _Sentence:
 
     # --- that it can't be told ------------------------------------------------------------------------------------------
 
-    def _unknown(self, bits: int, start: int, end: int, persons: set[int]) -> str:
+    def _unknown(self, bits: int, start: int, end: int, persons: set[int], named: bool) -> str:
         """Which way of saying that it can't be told a clause has; nothing where it has none."""
         neg = bits & (NEG | C["lack"])
         if bits & C["refuse"]:
@@ -617,7 +720,9 @@ class _Sentence:
             return "not_told"
         if bits & NEG and bits & C["tell"] and (bits & (C["source"] | C["info"] | C["who"]) or self.mask & (C["source"] | C["who"])):
             return "not_told"
-        if bits & NEG and bits & C["clear"]:
+        if bits & NEG and bits & (C["tell"] | C["know"]) and not persons and self._bare(start, end) and not bits & C["pronoun"]:
+            return "not_told"
+        if bits & NEG and bits & C["clear"] and (not named or bits & C["who"]):
             return "not_clear"
         if bits & NEG and bits & C["know"] and bits & C["who"] and bits & C["speaker"]:
             return "not_known"
@@ -637,11 +742,14 @@ class _Sentence:
             return self._add("unknown", self.question.unknown, False, Force.FITTING, way, start, end)
         kind = "refusal" if way == "refusal" else "unknown"
         single = (len(persons) == 1 or (bits & C["pronoun"] and not bits & C["source"])) and not self._before_mention(C["who"], start, end)
-        if single or state.assume:
+        own = way == "not_clear" and any(p.sentence == self.reading.sentences and p.kind == "option" and p.positive for p in self.reading.propositions)
+        if single or own or state.assume:
             return self._add(kind, self.question.unknown, True, Force.POSSIBLE, f"{way}_of_one", start, end)
         firm = state.conclude or state.announced or bits & (C["answer"] | C["final"])
+        state.doubted = True
+        self.reading.doubted = True
         if state.granted:
-            force = Force.FITTING
+            force = Force.POSSIBLE if any(m.option != self.question.unknown for m in self.mentions) else Force.FITTING
         else:
             force = Force.CONCLUDED if firm else Force.HEDGED
         return self._add(kind, self.question.unknown, True, force, way, start, end)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-CJK = "\u3040-\u30ff\u3400-\u9fff"
+TICK, CROSS = "\ua66e", "\ua669"
+"""Letters of no living language that stand for a tick and a cross, each a word of its own."""
+CJK = "\ua66e\ua669\u3040-\u30ff\u3400-\u9fff"
 WORD = re.compile(
     rf"([{CJK}]|[^\W_{CJK}]+(?:[\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u200c\u200d]+[^\W_{CJK}]*)*)"
 )

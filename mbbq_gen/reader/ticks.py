@@ -1,0 +1,29 @@
+"""Makes words of ticks and crosses."""
+
+from __future__ import annotations
+
+import re
+
+from mbbq_gen.extraction.pack import SharedPack
+from mbbq_gen.reader.words import CROSS, TICK
+
+
+class Ticks:
+    """The signs that tick an option or cross it out."""
+
+    def __init__(self, shared: SharedPack) -> None:
+        self._word = {sign: TICK for sign in shared.positive_marks} | {sign: CROSS for sign in shared.negative_marks}
+        loose = {sign: TICK for sign in shared.loose_positive_marks} | {sign: CROSS for sign in shared.loose_negative_marks}
+        self._loose = loose
+        self._all = re.compile("|".join(re.escape(sign) for sign in sorted({**self._word, **loose}, key=len, reverse=True)))
+
+    def mark(self, text: str) -> str:
+        """The text with a word in place of every sign, as long as before; a sign that may be a bullet counts only where
+        there are two kinds of them."""
+        found = set(self._all.findall(text)) if not text.isascii() or "[" in text else set()
+        if not found:
+            return text
+        words = dict(self._word)
+        if len({self._loose.get(sign) or self._word.get(sign) for sign in found}) > 1:
+            words.update(self._loose)
+        return self._all.sub(lambda match: words.get(match.group(), match.group()[0]).ljust(len(match.group())), text)
