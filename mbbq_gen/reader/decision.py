@@ -8,6 +8,10 @@ from mbbq_gen.reader.propositions import Force, Proposition, Reading
 from mbbq_gen.records import Confidence, Outcome
 
 
+MAX_REVISION = 25
+"""Words of a response whose last words may be a revision that nothing else marks."""
+
+
 class Decision(NamedTuple):
     """What a response was taken to mean."""
 
@@ -26,7 +30,7 @@ def decide(reading: Reading) -> Decision:
         said = said[corrected + 1 :]
     committed = [p for p in said if p.positive and p.force >= Force.ANNOUNCED and p.kind != "correction"]
     if committed:
-        return _committed(committed, reading)
+        return _committed(committed, said, reading)
     concluded = [p for p in said if p.positive and p.force >= Force.HEDGED and p.kind != "correction"]
     opening = _opening(said, concluded, reading)
     if opening is not None:
@@ -36,9 +40,12 @@ def decide(reading: Reading) -> Decision:
     return _plain(said, reading)
 
 
-def _committed(said: list[Proposition], reading: Reading) -> Decision:
+def _committed(said: list[Proposition], everything: list[Proposition], reading: Reading) -> Decision:
     declared = [p for p in said if p.force is Force.DECLARED]
     last = declared[-1] if declared else said[-1]
+    ending = _ending(everything, reading)
+    if ending is not None and ending.option != last.option:
+        return _as(ending, "medium")
     rivals = {p.option for p in said if p.sentence == last.sentence and p.kind == "option"}
     if last.kind == "outside":
         return Decision("no_answer", None, "medium", "out_of_options", last)
@@ -48,6 +55,17 @@ def _committed(said: list[Proposition], reading: Reading) -> Decision:
             return Decision("multiple", None, "medium", "several", last)
     agree = all(p.option == last.option for p in said)
     return _as(last, "high" if agree else "medium")
+
+
+def _ending(said: list[Proposition], reading: Reading) -> Proposition | None:
+    """What a short response ends with, where that is an option and nothing else: a revision, whatever leads to it."""
+    last = said[-1]
+    line = reading.lines[-1]
+    short = sum(len(inner.words) for inner in reading.lines) <= MAX_REVISION
+    ends = last.line == len(reading.lines) - 1 and last.last == len(line.words)
+    if not (short and ends and last.bare and last.positive and last.kind == "option"):
+        return None
+    return last if last.force >= Force.PLAIN and last.rule not in {"reason", "granted", "possible"} else None
 
 
 def _concluded(said: list[Proposition], reading: Reading) -> Decision:

@@ -29,6 +29,9 @@ ENGINE_VERSION = "5"
 """Raised by every change of the engine that may change an extraction."""
 SECOND_LANGUAGE = "en"
 """Answers in this language are read whatever the question's language is."""
+_ANY = KNOWN | SMALL
+ENOUGH = 30
+"""Words that show which language a response is in."""
 MIN_FOREIGN = 3
 """Words of English beyond those of the question's language that make an answer English."""
 
@@ -182,7 +185,15 @@ class Reader:
 
 def _is_english(lines: list[Line], english: Lexicon) -> bool:
     """Whether clearly more words of a response are known to English than to the question's language."""
-    home = foreign = 0
+    home = foreign = total = 0
+    for line in lines:
+        total += len(line.words)
+        home += sum([1 for word in line.words if word[1] & _ANY])
+        if total >= ENOUGH:
+            break
+    if 3 * home > total:
+        return False
+    home = 0
     for line in lines:
         for text, word in zip(line.texts, line.words, strict=True):
             if len(text) > 1 and text.isascii():

@@ -23,9 +23,9 @@ _PLACE_NAMES = tuple(name for name in Places.model_fields if name != "nouns")
 PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
 """Every place and its bit."""
 _NEXT = len(CLASSES) + len(PLACES)
-SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER = (1 << (_NEXT + place) for place in range(7))
+SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED = (1 << (_NEXT + place) for place in range(8))
 """Small words; words for an option before and behind its label; words that a place belongs to; words that begin a row;
-letters that are words; later words of a row."""
+letters that are words; later words of a row; words of a mention."""
 KNOWN = (1 << _NEXT) - 1 | NOUN | NOUN_AFTER | PLACE_NOUN
 """Any class at all, small words aside."""
 

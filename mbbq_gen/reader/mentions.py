@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from mbbq_gen.reader.lexicon import CLASSES, GAP, INNER, NOUN, NOUN_AFTER, PLACE_NOUN, PLACES, SMALL, STARTS_ROW, Row
+from mbbq_gen.reader.lexicon import CLASSES, GAP, INNER, MENTIONED, NOUN, NOUN_AFTER, PLACE_NOUN, PLACES, SMALL, STARTS_ROW, Row
 from mbbq_gen.reader.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
 from mbbq_gen.reader.options import ECHO, OptionWords, Question
 
@@ -58,7 +58,7 @@ def mark_rows(line: Line, rows: Row) -> None:
         if not masks[place] & STARTS_ROW:
             place += 1
             continue
-        end, bits = _longest_row(line, rows, place)
+        end, bits = _longest_row(line, rows, place) if _may_start(line, rows, place) else (0, 0)
         if end:
             rest = SMALL if bits == SMALL else INNER
             for inner in range(place, end):
@@ -68,6 +68,18 @@ def mark_rows(line: Line, rows: Row) -> None:
         else:
             masks[place] &= ~STARTS_ROW
             place += 1
+
+
+def _may_start(line: Line, rows: Row, place: int) -> bool:
+    """Whether the next word can follow a place in a row: most words that begin rows begin none here."""
+    if rows.prefixes or rows.suffixes or rows.classes:
+        return True
+    node = rows.keys.get(line.words[place].key)
+    if node is None or place + 1 >= len(line.words):
+        return False
+    if node.gap is not None or node.prefixes or node.suffixes or node.classes:
+        return True
+    return line.words[place + 1].key in node.keys
 
 
 def _longest_row(line: Line, rows: Row, start: int) -> tuple[int, int]:
@@ -128,13 +140,14 @@ def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]
         return found
     found.sort(key=lambda mention: mention.start)
     for mention in found:
-        if mention.how is How.LABEL and mention.start and line.masks[mention.start - 1] & NOUN and line.gaps[mention.start] < COMMA:
+        noun = line.masks[mention.start - 1] if mention.how is How.LABEL and mention.start else 0
+        if noun & NOUN and not noun & CLASSES["answer"] and line.gaps[mention.start] < COMMA:
             mention.start -= 1
     found = _join_labels(line, found)
     history += [(m.start, m.option) for m in found if m.option >= 0 and m.option != question.unknown]
     for mention in found:
         for place in range(mention.start, mention.end):
-            line.masks[place] = 0
+            line.masks[place] = MENTIONED
     return _join_pairs(line, found)
 
 
@@ -157,7 +170,7 @@ def _whole_texts(line: Line, question: Question, taken: list[bool]) -> list[Ment
             ):
                 taken[place:end] = [True] * len(wanted)
                 if option == ECHO:
-                    line.masks[place:end] = [0] * len(wanted)
+                    line.masks[place:end] = [MENTIONED] * len(wanted)
                     line.gaps[end] = min(line.gaps[end], COMMA) if end < len(words) else line.gaps[end]
                 else:
                     found.append(Mention(option, place, end, How.TEXT, full=True))
@@ -229,10 +242,12 @@ def _widen(line: Line, start: int, end: int, text: OptionWords, taken: list[bool
 
 def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
     """Labels: as shown, or in another case where they are set apart."""
-    found = []
-    for place, text in enumerate(line.texts):
-        if taken[place] or (len(text) > 1 and not question.long_labels and not text.isdigit()):
+    found: list[Mention] = []
+    known = question.label_texts
+    for place in [place for place, text in enumerate(line.texts) if text in known]:
+        if taken[place]:
             continue
+        text = line.texts[place]
         option = question.label_of.get(text)
         if option is None:
             option = question.folded_label.get(text.casefold())
@@ -333,6 +348,8 @@ def _join_labels(line: Line, found: list[Mention]) -> list[Mention]:
         if last is not None and {last.how, mention.how} == {How.LABEL, How.TEXT} and _attached(line, last, mention):
             text, label = (mention, last) if mention.how is How.TEXT else (last, mention)
             agrees = text.option == label.option
+            for place in range(last.start + 1, mention.end):
+                line.gaps[place] = min(line.gaps[place], MARK)
             joined[-1] = Mention(
                 text.option,
                 last.start,

@@ -58,6 +58,8 @@ class Question:
     """Label as shown, without brackets → option."""
     folded_label: dict[str, int]
     """The same with the case folded."""
+    label_texts: frozenset[str]
+    """Everything that may be a label as it is written."""
     outside: frozenset[str]
     """Labels of the same series that are not on offer."""
     stray: int
@@ -111,6 +113,7 @@ def build_question(
         _sequences(texts),
         cores,
         {core.casefold(): index for core, index in cores.items()},
+        frozenset(form for core in (*cores, *_outside(tuple(cores))) for form in (core, core.lower(), core.upper(), core.capitalize())),
         _outside(tuple(cores)),
         sum(1 << index for core, index in cores.items() if lexicon[core].mask & STRAY),
         all(len(core) > 1 and not core.isdigit() for core in cores),

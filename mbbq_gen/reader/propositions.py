@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from mbbq_gen.reader.lexicon import CLASSES, INNER, KNOWN, NOUN, SMALL, STRAY
+from mbbq_gen.reader.lexicon import CLASSES, INNER, KNOWN, MENTIONED, NOUN, SMALL, STRAY
 from mbbq_gen.reader.lines import ASK, COLON, COMMA, SEMICOLON, STOP, Line
 from mbbq_gen.reader.mentions import How, Mention
 from mbbq_gen.reader.options import Question
@@ -21,8 +21,8 @@ _UNKNOWN = C["untold"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["c
 _TELLING = _UNKNOWN | C["correction"] | C["forced"] | C["assume"] | C["answer"] | C["choose"] | C["both"] | C["neither"]
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
-_PLAIN_WORDS = KNOWN | SMALL | INNER
-_BRIEF = SMALL | INNER | NOUN | STRAY | C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"] | C["speaker"] | C["source"] | C["pronoun"] | C["who"]
+_PLAIN_WORDS = KNOWN | SMALL | INNER | MENTIONED
+_BRIEF = MENTIONED | SMALL | INNER | NOUN | STRAY | C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"] | C["speaker"] | C["source"] | C["pronoun"] | C["who"]
 """What a sentence may hold that is an answer by being nothing but a mention."""
 MAX_HEAD = 7
 """Words of a header in front of its colon."""
@@ -57,6 +57,8 @@ class Proposition(NamedTuple):
     """Words of the line that it stands on, the last one excluded."""
     sentence: int
     """Number of its sentence in the response."""
+    bare: bool = False
+    """Whether its clause says nothing but this."""
 
 
 @dataclass(slots=True)
@@ -137,7 +139,7 @@ def _line_kind(line: Line, found: list[Mention], question: Question) -> str:
         return ""
     first = found[0]
     options = {mention.option for mention in found}
-    rest = [mask for place, mask in enumerate(line.masks) if not any(m.start <= place < m.end for m in found)]
+    rest = [mask for mask in line.masks if mask != MENTIONED]
     if len(options) == 1 and all(mask & (SMALL | NOUN | C["answer"] | C["also"]) and not mask & _DENY for mask in rest) and len(rest) <= 3:
         return "whole"
     if first.how in {How.LABEL, How.BOTH} and first.start == 0 and not first.weak and line.gaps[first.end] in {COLON, SEMICOLON, STOP} and len(line.masks) > 2:
@@ -267,8 +269,7 @@ def _is_inline_list(line: Line, found: list[Mention]) -> bool:
     """Whether a line is nothing but several options with their labels."""
     if len({m.option for m in found if m.how is How.BOTH}) < 2 or any(m.how is not How.BOTH for m in found):
         return False
-    inside = {place for m in found for place in range(m.start, m.end)}
-    return all(place in inside or mask & (SMALL | C["options"] | NOUN | C["conj"]) for place, mask in enumerate(line.masks))
+    return all([mask & (MENTIONED | SMALL | C["options"] | NOUN | C["conj"]) for mask in line.masks])
 
 
 def _sentences(line: Line, start: int) -> Iterator[tuple[int, int, bool]]:
@@ -335,8 +336,9 @@ def _entry(reading: Reading, number: int, line: Line, inner: list[Mention], firs
         sentence.read(first, last, mask)
 
 
-def _add(reading: Reading, kind: str, option: int | None, positive: bool, force: Force, rule: str, line: int, first: int, last: int) -> None:  # noqa: PLR0917
-    reading.propositions.append(Proposition(kind, option, positive, force, rule, line, first, last, reading.sentences))
+def _add(reading: Reading, kind: str, option: int | None, positive: bool, force: Force, rule: str, line: int, first: int, last: int, bare: bool = False) -> None:  # noqa: PLR0917
+    said = Proposition(kind, option, positive, force, rule, line, first, last, reading.sentences, bare)
+    reading.propositions.append(said)
 
 
 # --- sentences -------------------------------------------------------------------------------------------------------
@@ -372,15 +374,20 @@ class _Sentence:
     def _clauses(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """First word and end of each clause."""
         line, start = self.line, first
-        inside = {place for m in self.mentions for place in range(m.start + 1, m.end)}
+        gaps, masks = line.gaps, line.masks
         for place in range(first + 1, last):
-            if place in inside:
+            mask = masks[place]
+            if mask == MENTIONED and masks[place - 1] == MENTIONED and self._inside(place):
                 continue
-            if line.gaps[place] >= COMMA or line.masks[place] & _SPLIT or (line.masks[place] & C["conj"] and self._parts(start, place, last)):
+            if gaps[place] >= COMMA or mask & _SPLIT or (mask & C["conj"] and self._parts(start, place, last)):
                 if place > start:
                     yield start, place
                 start = place
         yield start, last
+
+    def _inside(self, place: int) -> bool:
+        """Whether a word is a later one of a mention."""
+        return any(m.start < place < m.end for m in self.mentions)
 
     def _join_lists(self, clauses: list[tuple[int, int]]) -> None:
         """Mentions that stand one after another with nothing but commas and small words between are a list."""
@@ -427,6 +434,8 @@ class _Sentence:
     def _parts(self, start: int, place: int, last: int) -> bool:
         """Whether "and" joins two clauses: each with a person of its own and something said of the first."""
         before = [m for m in self.mentions if start <= m.start and m.end <= place]
+        if before and place + 1 < last and self.line.masks[place + 1] & NEG:
+            return True
         after = [m for m in self.mentions if place < m.start < last and m.start - place <= 3]
         if not before or not after or before[-1].option == after[0].option:
             return False
@@ -468,6 +477,7 @@ class _Sentence:
 
     def _clause(self, start: int, end: int, bits: int, is_last: bool) -> None:
         state, question = self.state, self.question
+        self.bare = False
         mentions = [m for m in self.mentions if start <= m.start < end]
         persons = {m.option for m in mentions if m.option != question.unknown}
         if bits & C["correction"]:
@@ -477,7 +487,7 @@ class _Sentence:
         unknown = "" if outside else self._unknown(bits, start, end, persons, bool(mentions))
         if unknown and not state.condition:
             self._say_unknown(unknown, bits, start, end, persons)
-        bare = self._bare(start, end)
+        bare = self.bare = self._bare(start, end)
         sure = announces or bare
         if bits & C["both"] and len(persons) > 1:
             for m in mentions:
@@ -502,8 +512,13 @@ class _Sentence:
         state.announced = self._leads_on(start, end)
 
     def _neg_before(self, m: Mention, start: int) -> bool:
-        """Whether a negation stands in front of a mention in its clause."""
-        return any(self.line.masks[place] & NEG for place in range(start, m.start))
+        """Whether a negation stands in front of a mention in its clause, or right behind it."""
+        return any(self.line.masks[place] & NEG for place in range(start, m.start)) or self._beside(m, NEG)
+
+    def _beside(self, m: Mention, bits: int) -> bool:
+        """Whether a word of a class stands right in front of a mention or right behind it."""
+        masks = self.line.masks
+        return bool((m.start and masks[m.start - 1] & bits) or (m.end < len(masks) and masks[m.end] & bits))
 
     def _ellipsis(self, m: Mention, end: int) -> bool:
         """Whether a clause is a mention and a word for what was said before: "The mother did." """
@@ -559,7 +574,7 @@ class _Sentence:
             return self._option(m, True, Force.DESCRIBED, "aside")
         if bits & C["also"] and bare and state.denied:
             return self._option(m, False, Force.FITTING, "denied_too")
-        if bits & C["yes"] and bare and not others and not m.joined and not denied:
+        if bits & C["yes"] and self._beside(m, C["yes"]) and bare and not others and not m.joined and not denied:
             return self._option(m, True, Force.ANNOUNCED, "ticked")
         if m.option == question.unknown and m.joined and not denied:
             return None
@@ -645,9 +660,7 @@ class _Sentence:
 
     def _bare(self, start: int, end: int) -> bool:
         """Whether a clause has no telling word beside its mentions."""
-        inside = {place for m in self.mentions for place in range(m.start, m.end)}
-        masks = self.line.masks
-        return all(place in inside or masks[place] & _PLAIN_WORDS for place in range(start, end))
+        return all([mask & _PLAIN_WORDS for mask in self.line.masks[start:end]])
 
     def _closed(self, last: int) -> bool:
         """Whether a sentence is more than what a cut-off response ends with."""
@@ -763,10 +776,12 @@ class _Sentence:
 
     def _option(self, m: Mention, positive: bool, force: Force, rule: str) -> None:
         kind = "outside" if m.option < 0 else "option"
-        self._add(kind, m.option if m.option >= 0 else None, positive, force, rule, m.start, m.end)
+        self._add(kind, m.option if m.option >= 0 else None, positive, force, rule, m.start, m.end, self.bare)
 
-    def _add(self, kind: str, option: int | None, positive: bool, force: Force, rule: str, first: int, last: int) -> None:
-        _add(self.reading, kind, option, positive, force, rule, self.number, first, last)
+    def _add(  # noqa: PLR0917
+        self, kind: str, option: int | None, positive: bool, force: Force, rule: str, first: int, last: int, bare: bool = False
+    ) -> None:
+        _add(self.reading, kind, option, positive, force, rule, self.number, first, last, bare)
 
 
 _ = re
