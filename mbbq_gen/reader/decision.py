@@ -1,15 +1,19 @@
-"""One table decides over the propositions of a response."""
+"""Decides over the propositions of a response: a table of rows, read from the top."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from mbbq_gen.reader.propositions import Force, Proposition, Reading
+from mbbq_gen.reader.reading import Proposition, Reading
+from mbbq_gen.reader.rules import Force, Rule
 from mbbq_gen.records import Confidence, Outcome
-
 
 MAX_REVISION = 25
 """Words of a response whose last words may be a revision that nothing else marks."""
+_UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE})
+_SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED})
+"""Rules of propositions that describe a person in a clause of its own."""
 
 
 class Decision(NamedTuple):
@@ -20,98 +24,181 @@ class Decision(NamedTuple):
     confidence: Confidence
     rule: str
     proposition: Proposition | None
+    row: str = ""
+    """The row of the table that decided."""
+
+
+class Said(NamedTuple):
+    """The propositions that count, sorted by how firm they are."""
+
+    reading: Reading
+    all: list[Proposition]
+    """Behind the last correction that is followed by anything."""
+    committed: list[Proposition]
+    """Announced or declared."""
+    concluded: list[Proposition]
+    """Concluded, guessed, chosen under protest, or that it can't be told."""
+    fitting: list[Proposition]
+    """Plain statements in the question's words, of options that are not denied."""
+    plain: list[Proposition]
+    """Plain statements about one person that is not denied."""
+    denied: frozenset[int | None]
+    """Options that are ruled out."""
 
 
 def decide(reading: Reading) -> Decision:
-    """The row of the table that fits."""
+    """The decision of the first row that applies."""
+    said = _sort(reading)
+    for row in TABLE:
+        decision = row.decide(said)
+        if decision is not None:
+            return decision._replace(row=row.name)
+    return Decision("no_answer", None, "medium", "conflict" if said.plain or said.fitting else "no_candidate", None)
+
+
+def _sort(reading: Reading) -> Said:
     said = reading.propositions
     corrected = max((place for place, p in enumerate(said) if p.kind == "correction"), default=-1)
-    if corrected >= 0 and any(p.positive and p.force >= Force.PLAIN for p in said[corrected + 1 :] if p.kind != "correction"):
+    if any(p.positive and p.force >= Force.PLAIN and p.kind != "correction" for p in said[corrected + 1 :]):
         said = said[corrected + 1 :]
-    committed = [p for p in said if p.positive and p.force >= Force.ANNOUNCED and p.kind != "correction"]
-    if committed:
-        return _committed(committed, said, reading)
-    concluded = [p for p in said if p.positive and p.force >= Force.HEDGED and p.kind != "correction"]
-    opening = _opening(said, concluded, reading)
-    if opening is not None:
-        return _as(opening, "medium")
-    if concluded:
-        return _concluded(concluded, reading)
-    return _plain(said, reading)
+    said = [p for p in said if p.kind != "correction"]
+    denied = frozenset(p.option for p in said if not p.positive and p.force >= Force.FITTING and p.kind == "option")
+    positive = [p for p in said if p.positive]
+    return Said(
+        reading,
+        said,
+        [p for p in positive if p.force >= Force.ANNOUNCED],
+        [p for p in positive if p.force >= Force.HEDGED],
+        [p for p in positive if p.force is Force.FITTING and p.option not in denied],
+        [p for p in positive if p.force is Force.PLAIN and p.kind == "option" and p.option not in denied],
+        denied,
+    )
 
 
-def _committed(said: list[Proposition], everything: list[Proposition], reading: Reading) -> Decision:
-    declared = [p for p in said if p.force is Force.DECLARED]
-    last = declared[-1] if declared else said[-1]
-    ending = _ending(everything, reading)
-    if ending is not None and ending.option != last.option:
-        return _as(ending, "medium")
-    rivals = {p.option for p in said if p.sentence == last.sentence and p.kind == "option"}
+# --- the rows --------------------------------------------------------------------------------------------------------
+
+
+def _revision(said: Said) -> Decision | None:
+    """A short response that ends with an option and nothing else: a revision, whatever leads to it."""
+    if not said.committed:
+        return None
+    last, lines = said.all[-1], said.reading.lines
+    short = sum(len(line.words) for line in lines) <= MAX_REVISION
+    ends = last.line == len(lines) - 1 and last.last == len(lines[-1].words)
+    if not (short and ends and last.bare and last.positive and last.kind == "option" and last.rule not in _UNDER):
+        return None
+    differs = last.option != _last_committed(said).option
+    return _as(last, "medium") if differs and last.force >= Force.PLAIN else None
+
+
+def _committed(said: Said) -> Decision | None:
+    """The last that is declared, else the last that is announced."""
+    if not said.committed:
+        return None
+    last = _last_committed(said)
     if last.kind == "outside":
         return Decision("no_answer", None, "medium", "out_of_options", last)
-    if len(rivals) > 1 and last.force < Force.DECLARED:
-        persons = rivals - {reading.question.unknown}
-        if len(persons) > 1:
-            return Decision("multiple", None, "medium", "several", last)
-    agree = all(p.option == last.option for p in said)
-    return _as(last, "high" if agree else "medium")
+    rivals = {p.option for p in said.committed if p.sentence == last.sentence and p.kind == "option"}
+    if last.force < Force.DECLARED and len(rivals - {said.reading.question.unknown}) > 1:
+        return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
+    return _as(last, "high" if all(p.option == last.option for p in said.committed) else "medium")
 
 
-def _ending(said: list[Proposition], reading: Reading) -> Proposition | None:
-    """What a short response ends with, where that is an option and nothing else: a revision, whatever leads to it."""
-    last = said[-1]
-    line = reading.lines[-1]
-    short = sum(len(inner.words) for inner in reading.lines) <= MAX_REVISION
-    ends = last.line == len(reading.lines) - 1 and last.last == len(line.words)
-    if not (short and ends and last.bare and last.positive and last.kind == "option"):
-        return None
-    return last if last.force >= Force.PLAIN and last.rule not in {"reason", "granted", "possible"} else None
-
-
-def _concluded(said: list[Proposition], reading: Reading) -> Decision:
-    """Conclusions, guesses, and that it can't be told: the last one, a choice behind a doubt before the doubt."""
-    firm = [p for p in said if p.force is Force.CONCLUDED]
-    last = said[-1]
-    if firm and last.force < Force.CONCLUDED and (last.kind == "unknown" or last.option == firm[-1].option):
-        last = firm[-1]
-    agree = all(p.option == last.option for p in said)
-    return _as(last, "high" if agree and last.force is Force.CONCLUDED else "medium" if agree else "low")
-
-
-def _opening(said: list[Proposition], concluded: list[Proposition], reading: Reading) -> Proposition | None:
+def _opening(said: Said) -> Decision | None:
     """The first sentence, where it answers the question and what follows only says what else is not known."""
-    first = said[0] if said else None
+    first, reading = (said.all[0] if said.all else None), said.reading
     needed = Force.FITTING if reading.question.predicate else Force.PLAIN
     if first is None or not first.positive or first.kind != "option" or first.force < needed or first.sentence > 1:
         return None
-    if any(p.kind != "unknown" or p.force >= Force.CONCLUDED for p in concluded) or not concluded:
+    if not said.concluded or any(p.kind != "unknown" or p.force >= Force.CONCLUDED for p in said.concluded):
         return None
-    return first if reading.persons == {first.option} else None
+    return _as(first, "medium") if reading.persons == {first.option} else None
 
 
-def _plain(said: list[Proposition], reading: Reading) -> Decision:
-    unknown = reading.question.unknown
-    denied = {p.option for p in said if not p.positive and p.force >= Force.FITTING and p.kind == "option"}
-    fitting = [p for p in said if p.positive and p.force is Force.FITTING and p.option not in denied]
-    options = {p.option for p in fitting}
-    if len(options) == 1:
-        return _as(fitting[-1], "medium")
-    left = set(range(len(reading.question.options))) - denied
-    if not fitting and denied and len(left) == 1:
-        basis = next(p for p in reversed(said) if p.option in denied and not p.positive)
-        return Decision("option", left.pop(), "medium", "elimination", basis)
-    plain = [p for p in said if p.positive and p.force is Force.PLAIN and p.kind == "option" and p.option not in denied]
-    spoken = {p.option for p in said if p.force is Force.DESCRIBED and p.rule in {"described", "single", "granted"}} - {unknown}
-    if len({p.option for p in plain}) == 1 and spoken <= {plain[0].option} | denied:
-        return _as(plain[-1], "medium" if reading.persons <= {plain[0].option} | denied else "low")
-    vague = [p for p in said if p.kind in {"unknown", "refusal"} and p.positive]
-    if vague and not options and not plain:
-        return _as(vague[-1], "low")
-    if len(options) > 1:
-        return Decision("no_answer", None, "medium", "conflict", fitting[-1])
-    return Decision("no_answer", None, "medium", "conflict" if plain else "no_candidate", None)
+def _concluded(said: Said) -> Decision | None:
+    """The last conclusion, guess, forced choice, or statement that it can't be told; a conclusion before a doubt."""
+    if not said.concluded:
+        return None
+    last = said.concluded[-1]
+    firm = [p for p in said.concluded if p.force is Force.CONCLUDED]
+    if firm and last.force < Force.CONCLUDED and (last.kind == "unknown" or last.option == firm[-1].option):
+        last = firm[-1]
+    agree = all(p.option == last.option for p in said.concluded)
+    return _as(last, "low" if not agree else "high" if last.force is Force.CONCLUDED else "medium")
 
 
-def _as(p: Proposition, confidence: Confidence) -> Decision:
-    outcome: Outcome = {"option": "option", "unknown": "unknown_statement", "refusal": "refusal", "several": "multiple"}.get(p.kind, "no_answer")  # type: ignore[assignment]
-    return Decision(outcome, p.option, confidence, p.rule, p)
+def _fitting(said: Said) -> Decision | None:
+    """The one option of which the question's words are said."""
+    return _as(said.fitting[-1], "medium") if len({p.option for p in said.fitting}) == 1 else None
+
+
+def _elimination(said: Said) -> Decision | None:
+    """The one option that is left where all others are ruled out."""
+    left = set(range(len(said.reading.question.options))) - said.denied
+    if said.fitting or not said.denied or len(left) != 1:
+        return None
+    basis = next(p for p in reversed(said.all) if p.option in said.denied and not p.positive)
+    return Decision("option", left.pop(), "medium", Rule.ELIMINATION.label, basis)
+
+
+def _nothing_told(said: Said) -> Decision | None:
+    """Behind plain statements: that something else can't be told, where nothing firmer is said."""
+    beside = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive and p.about == "other"]
+    if beside and said.plain and said.reading.question.predicate and beside[-1].sentence > said.plain[-1].sentence:
+        return _as(beside[-1], "low")
+    return None
+
+
+def _single(said: Said) -> Decision | None:
+    """The one person of whom alone something is said, the others being set aside or ruled out."""
+    if len({p.option for p in said.plain}) != 1:
+        return None
+    only = {said.plain[0].option} | said.denied
+    spoken = {p.option for p in said.all if p.force is Force.DESCRIBED and p.rule in _SPOKEN}
+    if not spoken - {said.reading.question.unknown} <= only:
+        return None
+    return _as(said.plain[-1], "medium" if said.reading.persons <= only else "low")
+
+
+def _vague(said: Said) -> Decision | None:
+    """That something can't be told of one person or of something else, or talk of prejudice, where nobody is chosen."""
+    vague = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive]
+    return _as(vague[-1], "low") if vague and not said.fitting and not said.plain else None
+
+
+class Row(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    decide: Callable[[Said], Decision | None]
+
+
+TABLE: tuple[Row, ...] = (
+    Row("revision", _revision),
+    Row("committed", _committed),
+    Row("opening", _opening),
+    Row("concluded", _concluded),
+    Row("fitting", _fitting),
+    Row("elimination", _elimination),
+    Row("nothing_told", _nothing_told),
+    Row("single", _single),
+    Row("vague", _vague),
+)
+"""The rows in order; the first that decides wins."""
+
+
+def _last_committed(said: Said) -> Proposition:
+    declared = [p for p in said.committed if p.force is Force.DECLARED]
+    return (declared or said.committed)[-1]
+
+
+_OUTCOMES: dict[str, Outcome] = {
+    "option": "option",
+    "unknown": "unknown_statement",
+    "refusal": "refusal",
+    "several": "multiple",
+}
+
+
+def _as(said: Proposition, confidence: Confidence) -> Decision:
+    return Decision(_OUTCOMES[said.kind], said.option, confidence, said.rule.label, said)

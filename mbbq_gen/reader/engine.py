@@ -19,7 +19,9 @@ from mbbq_gen.reader.misspelt import mark_misspelt
 from mbbq_gen.reader.noise import is_degenerate
 from mbbq_gen.reader.options import Question, build_question
 from mbbq_gen.reader.pack import Grammar
-from mbbq_gen.reader.propositions import Force, Reading, read_propositions
+from mbbq_gen.reader.propositions import read_propositions
+from mbbq_gen.reader.reading import Reading
+from mbbq_gen.reader.rules import Force
 from mbbq_gen.reader.structured import StructureReader
 from mbbq_gen.reader.ticks import Ticks
 from mbbq_gen.records import Extraction

@@ -138,7 +138,7 @@ def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]
     found += _places(line, question, taken, found, history)
     if not found:
         return found
-    found.sort(key=lambda mention: mention.start)
+    found = _apart(found)
     for mention in found:
         noun = line.masks[mention.start - 1] if mention.how is How.LABEL and mention.start else 0
         if noun & NOUN and not noun & CLASSES["answer"] and line.gaps[mention.start] < COMMA:
@@ -149,6 +149,20 @@ def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]
         for place in range(mention.start, mention.end):
             line.masks[place] = MENTIONED
     return _join_pairs(line, found)
+
+
+def _apart(found: list[Mention]) -> list[Mention]:
+    """The mentions in order, none overlapping: the longer one keeps its words."""
+    kept: list[Mention] = []
+    for mention in sorted(found, key=lambda m: (m.start, -m.end)):
+        if kept and mention.start < kept[-1].end:
+            if mention.end <= kept[-1].end:
+                continue
+            kept[-1].end = mention.start
+            if kept[-1].end == kept[-1].start:
+                kept.pop()
+        kept.append(mention)
+    return kept
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------

@@ -97,6 +97,10 @@ def build_question(
             owners[stem] = owners.get(stem, 0) | 1 << text.index
     for text in persons:
         text.distinctive = frozenset(stem for stem in text.content if owners[stem] == 1 << text.index)
+        if not text.distinctive:
+            others = {key for other in persons if other is not text for key in other.keys}
+            text.distinctive = text.denying = frozenset(lexicon.stemmer.forms(key)[0] for key in text.keys if key not in others)
+            owners.update({stem: 1 << text.index for stem in text.distinctive})
         text.nested = not text.distinctive
         text.need = 1 if len(text.distinctive) <= 3 else 2
     alone = {stem: bits.bit_length() - 1 for stem, bits in owners.items() if bits & (bits - 1) == 0}

@@ -1,118 +1,37 @@
-"""What the clauses of a response say of the options: who, what, how firmly, and where."""
+"""Reads the propositions out of lines, sentences and clauses."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import NamedTuple
-
-from mbbq_gen.reader.lexicon import CLASSES, INNER, KNOWN, MENTIONED, NOUN, SMALL, STRAY
-from mbbq_gen.reader.lines import ASK, COLON, COMMA, SEMICOLON, STOP, Line
+from mbbq_gen.reader.claims import Facts, claim
+from mbbq_gen.reader.clauses import State, join_lists, sentences, split_clauses
+from mbbq_gen.reader.lexicon import CLASSES as C
+from mbbq_gen.reader.lexicon import INNER, MENTIONED, NOUN, SMALL, STRAY
+from mbbq_gen.reader.lines import ASK, COLON, COMMA, Line
 from mbbq_gen.reader.mentions import How, Mention
 from mbbq_gen.reader.options import Question
+from mbbq_gen.reader.reading import Reading
+from mbbq_gen.reader.rules import Force, Rule
+from mbbq_gen.reader.sections import (
+    DENY,
+    MAX_HEAD,
+    PLAIN_WORDS,
+    header,
+    is_inline_list,
+    line_kind,
+    listed_lines,
+)
+from mbbq_gen.reader.unknowns import NEG, ClauseWords, way_of_unknown
 
-C = CLASSES
-NEG = C["neg"] | C["neither"]
-_DENY = NEG | C["wrong"] | C["no"] | C["cannot"]
-_SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
 _UNKNOWN = C["untold"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"]
-_TELLING = _UNKNOWN | C["correction"] | C["forced"] | C["assume"] | C["answer"] | C["choose"] | C["both"] | C["neither"]
+_TELLING = _UNKNOWN | C["correction"] | C["forced"] | C["assume"] | C["answer"] | C["choose"] | C["neither"]
+"""What makes a sentence without a mention worth reading."""
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
-_PLAIN_WORDS = KNOWN | SMALL | INNER | MENTIONED
-_BRIEF = MENTIONED | SMALL | INNER | NOUN | STRAY | C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"] | C["speaker"] | C["source"] | C["pronoun"] | C["who"]
-"""What a sentence may hold that is an answer by being nothing but a mention."""
-MAX_HEAD = 7
-"""Words of a header in front of its colon."""
-
-
-class Force(IntEnum):
-    """How firmly a proposition commits to what it says; the decision table speaks of them."""
-
-    DESCRIBED = 0
-    POSSIBLE = 1
-    PLAIN = 2
-    FITTING = 3
-    HEDGED = 4
-    CONCLUDED = 5
-    ANNOUNCED = 6
-    DECLARED = 7
-
-
-class Proposition(NamedTuple):
-    """One thing that the response says of the options."""
-
-    kind: str
-    """`option`, `unknown` (it can't be told), `refusal`, `several`, `outside` or `correction`."""
-    option: int | None
-    positive: bool
-    """Whether it speaks for what it names."""
-    force: Force
-    rule: str
-    line: int
-    first: int
-    last: int
-    """Words of the line that it stands on, the last one excluded."""
-    sentence: int
-    """Number of its sentence in the response."""
-    bare: bool = False
-    """Whether its clause says nothing but this."""
-
-
-@dataclass(slots=True)
-class State:
-    """What holds for the rest of a sentence, as its clauses go by."""
-
-    because: bool = False
-    granted: bool = False
-    condition: bool = False
-    announced: bool = False
-    conclude: bool = False
-    forced: bool = False
-    assume: bool = False
-    likely: bool = False
-    aside: bool = False
-    possible: bool = False
-    """Whether what was said before was a mere possibility."""
-    turned: bool = False
-    """Whether "but" or the like stood before."""
-    doubted: bool = False
-    """Whether it was said before that it can't be told."""
-    denied: bool = False
-    """Whether a mention was ruled out before."""
-    contrast: bool = False
-    """Whether what follows is said instead of what was ruled out."""
-
-
-@dataclass(slots=True)
-class Section:
-    """What the last header says of the lines behind it."""
-
-    kind: str = ""
-    """`answer`, `conclusion`, `explain`, `options` or nothing."""
-    fresh: bool = False
-    """Whether nothing has followed it yet."""
-
-
-@dataclass(slots=True)
-class Reading:
-    """All that a response says, in order."""
-
-    question: Question
-    lines: list[Line]
-    mentions: list[list[Mention]]
-    propositions: list[Proposition] = field(default_factory=list)
-    sentences: int = 0
-    persons: set[int] = field(default_factory=set)
-    """Every person that is named anywhere."""
-    doubted: bool = False
-    """Whether it was said that it can't be told."""
-    asked: int = -1
-    """The option that the last sentence asks about: "The tailor?"; −1 where it asks about none."""
-    closed: bool = False
-    """Whether a new question has begun behind the answer."""
+_IN_BRIEF = C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"]
+_BRIEF = _IN_BRIEF | C["speaker"] | C["source"] | C["pronoun"] | C["who"] | MENTIONED | SMALL | INNER | NOUN | STRAY
+"""What a sentence may hold that answers by being nothing but a mention."""
+SUBJECT = 3
+"""Words that may stand in front of the subject of a clause."""
 
 
 def read_propositions(
@@ -121,667 +40,441 @@ def read_propositions(
     """The propositions of a response, in the order of its text; `announced` where all of it is an answer."""
     reading = Reading(question, lines, mentions)
     for found in mentions:
-        reading.persons.update(m.option for m in found if m.option >= 0 and m.option != question.unknown)
-    section = Section("answer", True) if announced else Section()
-    kinds = [_line_kind(line, found, question) for line, found in zip(lines, mentions, strict=True)]
-    listed = _listed(lines, mentions, kinds)
-    for number, line in enumerate(lines):
-        _read_line(reading, number, line, kinds[number], section, number in listed)
+        reading.persons.update([m.option for m in found if m.option >= 0 and m.option != question.unknown])
+    _Reader(reading, announced).read()
     return reading
 
 
-# --- lines -----------------------------------------------------------------------------------------------------------
+class _Reader:
+    """Goes through the lines; a header holds for what stands behind it."""
 
+    def __init__(self, reading: Reading, announced: bool) -> None:
+        self._reading = reading
+        self._section = "answer" if announced else ""
+        self._fresh = announced
+        """Whether nothing has followed the header yet."""
 
-def _line_kind(line: Line, found: list[Mention], question: Question) -> str:
-    """`whole` where a line is nothing but an option, `entry` where an option stands in front of a colon or dash."""
-    if not found or found[0].option < 0:
-        return ""
-    first = found[0]
-    options = {mention.option for mention in found}
-    rest = [mask for mask in line.masks if mask != MENTIONED]
-    if len(options) == 1 and all(mask & (SMALL | NOUN | C["answer"] | C["also"]) and not mask & _DENY for mask in rest) and len(rest) <= 3:
-        return "whole"
-    if first.how in {How.LABEL, How.BOTH} and first.start == 0 and not first.weak and line.gaps[first.end] in {COLON, SEMICOLON, STOP} and len(line.masks) > 2:
-        return "lead"
-    lead = line.masks[: first.start]
-    if all(mask & (SMALL | NOUN) or line.texts[place].isdigit() for place, mask in enumerate(lead)) and len(lead) <= 2 and first.end < len(line.gaps) - 1 and line.gaps[first.end] in {COLON, SEMICOLON, STOP}:
-        return "entry"
-    del question
-    return ""
+    def read(self) -> None:
+        """Reads line by line, up to a new question behind the answer."""
+        reading = self._reading
+        kinds = [line_kind(line, found) for line, found in zip(reading.lines, reading.mentions, strict=True)]
+        listed = listed_lines(reading.lines, reading.mentions, kinds)
+        for number, line in enumerate(reading.lines):
+            head, start = header(line, reading.mentions[number])
+            if head == "options" and any(p.force >= Force.ANNOUNCED and p.kind == "option" for p in reading.propositions):
+                return
+            if head:
+                self._section, self._fresh = head, True
+            elif line.heading and not reading.mentions[number] and len(line.words) <= MAX_HEAD:
+                self._section, self._fresh = "", True
+            if start < len(line.words):
+                self._line(number, start, kinds[number], number in listed)
 
+    def _line(self, number: int, start: int, kind: str, listed: bool) -> None:
+        reading, line = self._reading, self._reading.lines[number]
+        found = reading.mentions[number]
+        announced = self._section == "answer" and self._fresh and not listed
+        self._fresh = False
+        if kind == "whole":
+            heads_list = line.heading and self._section != "answer" and self._is_bullet(number + 1)
+            if not listed and not heads_list:
+                self._whole_line(number, found, announced)
+                self._section = "" if announced else self._section
+            return
+        closed = number == 0 or announced or line.signs[-1].strip()
+        if kind == "lead" and not listed and line.gaps[-1] != ASK and closed:
+            reading.sentences += 1
+            first = found[0]
+            reading.add("option", first.option, True, Force.DECLARED, Rule.LEAD, number, first.start, first.end)
+        if not is_inline_list(line, found):
+            self._sentences(number, start, announced, listed and kind in {"entry", "lead"})
 
-def _listed(lines: list[Line], mentions: list[list[Mention]], kinds: list[str]) -> set[int]:
-    """Lines of lists that give one option after another: no single one of them is chosen by its line."""
-    listed: set[int] = set()
-    for kind in ("whole", "entry"):
-        places = [number for number, found in enumerate(kinds) if (found == kind or found == "lead") and not _head(lines[number], mentions[number])[0]]
-        run: list[int] = []
-        for number in [*places, -10]:
-            if run and (number - run[-1] > (1 if kind == "whole" else 6) or number < 0):
-                if len({mentions[inner][0].option for inner in run}) > 1:
-                    listed.update(run)
-                run = []
-            if kind == "whole" and len(run) > 1 and mentions[number][0].option in {mentions[inner][0].option for inner in run}:
-                listed.update(run)
-                run = []
+    def _is_bullet(self, number: int) -> bool:
+        return number < len(self._reading.lines) and self._reading.lines[number].bullet
+
+    def _whole_line(self, number: int, found: list[Mention], announced: bool) -> None:
+        """A line that is nothing but one option."""
+        reading, line = self._reading, self._reading.lines[number]
+        if line.gaps[-1] == ASK:
+            return
+        mention = found[-1] if found[-1].how is not How.LABEL else found[0]
+        alone = announced or len(reading.lines) == 1
+        reading.sentences += 1
+        if alone or mention.how is How.BOTH:
+            force = Force.DECLARED
+        elif not mention.full or mention.weak:
+            force = Force.PLAIN
+        else:
+            force = Force.ANNOUNCED if mention.how is How.LABEL or not line.bullet else Force.FITTING
+        rule = Rule.ANNOUNCED_LINE if announced else Rule.WHOLE_LINE
+        reading.add("option", mention.option, True, force, rule, number, mention.start, mention.end, True)
+
+    def _sentences(self, number: int, start: int, announced: bool, entry: bool) -> None:
+        reading, line = self._reading, self._reading.lines[number]
+        found, pending = reading.mentions[number], False
+        repeats = self._section == "options" and not announced
+        for first, last, asked in sentences(line, start):
+            reading.sentences += 1
+            inner = [m for m in found if first <= m.start < last]
+            if asked:
+                reading.asked = inner[0].option if len({m.option for m in inner}) == 1 else -1
                 continue
-            run.append(number)
-    return listed
-
-
-def _head(line: Line, found: list[Mention]) -> tuple[str, int]:
-    """What kind of header a line begins with, and where it ends."""
-    gaps, masks = line.gaps, line.masks
-    end = len(masks)
-    for place in range(1, min(len(masks), MAX_HEAD) + 1):
-        if gaps[place] == COLON or (place < len(masks) and "**" in line.signs[place] and "**" in line.signs[0]):
-            end = place
-            break
-    else:
-        if not (line.heading or len(masks) <= 3) or len(masks) > MAX_HEAD:
-            return "", 0
-    if end == len(masks) and not (line.heading or gaps[end] == COLON):
-        return "", 0
-    if any(mention.start < end for mention in found):
-        return "", 0
-    mask, strange = 0, 0
-    for place in range(end):
-        mask |= masks[place]
-        strange += not masks[place] & _PLAIN_WORDS
-    if strange > 1 or (strange and end < 3):
-        return "", 0
-    if mask & (NEG | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"]):
-        return "", 0
-    if mask & C["explain"]:
-        return "explain", end
-    if mask & C["options"] and all(bits & (C["options"] | SMALL | NOUN | C["answer"]) for bits in masks[:end]):
-        return "options", end
-    if mask & C["conclude"] or (mask & C["final"] and not mask & (C["answer"] | C["choose"] | NOUN)):
-        return "conclusion", end
-    if mask & (C["answer"] | C["choose"] | C["right"] | NOUN) and not strange:
-        return "answer", end
-    return "", 0
-
-
-def _read_line(reading: Reading, number: int, line: Line, kind: str, section: Section, listed: bool) -> None:
-    found = reading.mentions[number]
-    head, start = _head(line, found)
-    if head == "options" and any(p.force >= Force.ANNOUNCED and p.kind == "option" for p in reading.propositions):
-        reading.closed = True
-    if reading.closed:
-        return
-    if head:
-        section.kind, section.fresh = head, True
-    elif line.heading and start == 0 and not found and len(line.words) <= MAX_HEAD:
-        section.kind, section.fresh = "", True
-    if start >= len(line.words):
-        return
-    opening = section.fresh and (start > 0 or section.kind == "answer")
-    announced = section.kind == "answer" and section.fresh and not listed
-    section.fresh = False
-    if kind == "whole" and not listed and not (line.heading and number + 1 < len(reading.lines) and section.kind != "answer" and reading.lines[number + 1].bullet):
-        _whole_line(reading, number, line, found, announced)
-        if announced:
-            section.kind = ""
-        return
-    if kind == "whole":
-        return
-    if kind == "lead" and not listed and line.gaps[-1] != ASK and (number == 0 or announced or line.signs[-1].strip()):
-        reading.sentences += 1
-        _add(reading, "option", _lead_option(found), True, Force.DECLARED, "lead", number, found[0].start, found[0].end)
-    del opening
-    if _is_inline_list(line, found):
-        return
-    pending = False
-    asked_all = section.kind == "options" and not announced
-    for first, last, asked in _sentences(line, start):
-        reading.sentences += 1
-        inner = [m for m in found if first <= m.start < last]
-        if asked:
-            reading.asked = inner[0].option if len({m.option for m in inner}) == 1 else -1
-            continue
-        if reading.asked >= 0 and not inner:
-            _reply(reading, number, line, first, last)
-        reading.asked = -1
-        before = len(reading.propositions)
-        mask = 0
-        for place in range(first, last):
-            mask |= line.masks[place]
-        if inner or mask & _TELLING:
-            state = State(doubted=reading.doubted, announced=announced, conclude=section.kind == "conclusion", because=section.kind == "explain")
-            if listed and kind in {"entry", "lead"} and first == start:
-                _entry(reading, number, line, inner, first, last)
-            else:
-                _Sentence(reading, number, line, inner, state).read(first, last, mask)
+            if reading.asked >= 0 and not inner:
+                self._reply(number, first, last)
+            reading.asked = -1
+            before = len(reading.propositions)
+            bits = 0
+            for mask in line.masks[first:last]:
+                bits |= mask
+            if inner or bits & _TELLING:
+                explains, concludes = self._section == "explain", self._section == "conclusion"
+                state = State(announced, concludes, explains, doubted=reading.doubted)
+                if not (entry and first == start and inner and self._entry(number, inner[0], last)):
+                    _Sentence(reading, number, inner, state, first, last, bits).read()
                 pending = state.announced
-        announced = False
-        if asked_all:
-            kept = [p for p in reading.propositions[before:] if p.force >= Force.ANNOUNCED]
-            reading.propositions[before:] = kept
-    if section.kind == "answer":
-        section.kind = ""
-    if pending and line.gaps[-1] == COLON:
-        section.kind, section.fresh = "answer", True
+            announced = False
+            if repeats:
+                said = reading.propositions[before:]
+                reading.propositions[before:] = [p for p in said if p.force >= Force.ANNOUNCED]
+        if self._section == "answer":
+            self._section = ""
+        if pending and line.gaps[-1] == COLON:
+            self._section, self._fresh = "answer", True
 
+    def _entry(self, number: int, mention: Mention, last: int) -> bool:
+        """An entry of a list that speaks of one option after another; whether a verdict stands behind the option."""
+        reading, masks = self._reading, self._reading.lines[number].masks
+        bits = 0
+        for mask in masks[mention.end : min(last, mention.end + 4)]:
+            bits |= mask
+        place = number, mention.start, mention.end
+        if bits & (C["wrong"] | C["no"]) and not bits & NEG:
+            reading.add("option", mention.option, False, Force.FITTING, Rule.VERDICT, *place)
+        elif bits & (C["right"] | C["yes"]) and bits & NEG:
+            reading.add("option", mention.option, False, Force.FITTING, Rule.VERDICT, *place)
+        elif bits & (C["right"] | C["yes"]):
+            reading.add("option", mention.option, True, Force.CONCLUDED, Rule.VERDICT, *place)
+        else:
+            return False
+        return True
 
-def _is_inline_list(line: Line, found: list[Mention]) -> bool:
-    """Whether a line is nothing but several options with their labels."""
-    if len({m.option for m in found if m.how is How.BOTH}) < 2 or any(m.how is not How.BOTH for m in found):
-        return False
-    return all([mask & (MENTIONED | SMALL | C["options"] | NOUN | C["conj"]) for mask in line.masks])
-
-
-def _sentences(line: Line, start: int) -> Iterator[tuple[int, int, bool]]:
-    """First word, end, and whether it asks, of each sentence."""
-    first, gaps = start, line.gaps
-    for place in range(start + 1, len(line.words) + 1):
-        if place == len(line.words) or gaps[place] >= STOP:
-            yield first, place, gaps[place] == ASK
-            first = place
-
-
-def _whole_line(reading: Reading, number: int, line: Line, found: list[Mention], announced: bool) -> None:
-    """A line that is nothing but one option."""
-    if line.gaps[-1] == ASK:
-        return
-    mention = found[-1] if found[-1].how is not How.LABEL else found[0]
-    alone = len(reading.lines) == 1
-    sure = announced or alone or mention.how is How.BOTH or (mention.full and not mention.weak)
-    reading.sentences += 1
-    if not sure:
-        force = Force.PLAIN
-    else:
-        firm = announced or alone or mention.how is How.BOTH
-        force = Force.DECLARED if firm else Force.ANNOUNCED if mention.how is How.LABEL or not line.bullet else Force.FITTING
-    rule = "announced_line" if announced else "whole_line"
-    _add(reading, "option", mention.option, True, force, rule, number, mention.start, mention.end)
-
-
-def _reply(reading: Reading, number: int, line: Line, first: int, last: int) -> None:
-    """ "No." or "Yes." behind a question about one option."""
-    mask = 0
-    for place in range(first, min(first + 3, last)):
-        mask |= line.masks[place]
-    if mask & (C["no"] | NEG | C["wrong"]):
-        _add(reading, "option", reading.asked, False, Force.FITTING, "reply", number, first, last)
-    elif mask & C["yes"]:
-        _add(reading, "option", reading.asked, True, Force.ANNOUNCED, "reply", number, first, last)
-
-
-def _lead_option(found: list[Mention]) -> int:
-    """The option that a line beginning with a label means: its label's."""
-    return found[0].option
-
-
-def _entry(reading: Reading, number: int, line: Line, inner: list[Mention], first: int, last: int) -> None:
-    """An entry of a list that speaks of one option after another: a verdict counts, a description is measured."""
-    if not inner:
-        return
-    mention = inner[0]
-    mask = 0
-    for place in range(mention.end, last):
-        mask |= line.masks[place]
-    tail = [line.masks[place] for place in range(mention.end, min(last, mention.end + 4))]
-    short = 0
-    for bits in tail:
-        short |= bits
-    if short & (C["wrong"] | C["no"]) and not short & NEG:
-        _add(reading, "option", mention.option, False, Force.FITTING, "verdict", number, mention.start, mention.end)
-    elif short & (C["right"] | C["yes"]):
-        positive = not short & NEG
-        _add(reading, "option", mention.option, positive, Force.CONCLUDED if positive else Force.FITTING, "verdict", number, mention.start, mention.end)
-    else:
-        sentence = _Sentence(reading, number, line, inner, State())
-        sentence.read(first, last, mask)
-
-
-def _add(reading: Reading, kind: str, option: int | None, positive: bool, force: Force, rule: str, line: int, first: int, last: int, bare: bool = False) -> None:  # noqa: PLR0917
-    said = Proposition(kind, option, positive, force, rule, line, first, last, reading.sentences, bare)
-    reading.propositions.append(said)
-
-
-# --- sentences -------------------------------------------------------------------------------------------------------
+    def _reply(self, number: int, first: int, last: int) -> None:
+        """ "No." or "Yes." behind a question about one option."""
+        reading, bits = self._reading, 0
+        for mask in reading.lines[number].masks[first : min(first + 3, last)]:
+            bits |= mask
+        if bits & (C["no"] | NEG | C["wrong"]):
+            reading.add("option", reading.asked, False, Force.FITTING, Rule.REPLY, number, first, last)
+        elif bits & C["yes"]:
+            reading.add("option", reading.asked, True, Force.ANNOUNCED, Rule.REPLY, number, first, last)
 
 
 class _Sentence:
     """One sentence, clause by clause."""
 
-    def __init__(self, reading: Reading, number: int, line: Line, mentions: list[Mention], state: State) -> None:
-        self.reading, self.number, self.line, self.mentions, self.state = reading, number, line, mentions, state
-        self.question = reading.question
+    def __init__(  # noqa: PLR0917 - each of another type
+        self, reading: Reading, number: int, mentions: list[Mention], state: State, first: int, last: int, bits: int
+    ) -> None:
+        self._reading, self._number, self._mentions, self._state = reading, number, mentions, state
+        self._line, self._question = reading.lines[number], reading.question
+        self._first, self._last, self._bits = first, last, bits
+        self._person: Mention | None = None
+        """The one person that the clause before is about."""
 
-    def read(self, first: int, last: int, mask: int) -> None:
+    def read(self) -> None:
         """Adds what the sentence says."""
-        self.mask, self.first = mask, first
-        clauses = self._merge_verdicts(list(self._clauses(first, last)))
-        self._join_lists(clauses)
-        self.options = {m.option for m in self.mentions if first <= m.start < last}
-        if len(self.options) == len(self.question.options) > 2 and not mask & (_DENY | C["aside"] | C["right"] | C["lack"]):
-            for m in self.mentions:
-                m.joined = m.joined | self.options
-        self.closed = self._closed(last)
-        self.hypothetical = bool(mask & C["condition"] and mask & C["would"] and not mask & C["forced"])
-        self.whole = len(clauses) <= 2 and self._bare(first, last)
+        line, mentions = self._line, self._mentions
+        clauses = split_clauses(line, mentions, self._first, self._last)
+        join_lists(line, mentions)
+        self._options = {m.option for m in mentions}
+        if len(self._options) == len(self._question.options) > 2 and not self._bits & (DENY | C["aside"] | C["right"] | C["lack"]):
+            for mention in mentions:
+                mention.joined |= self._options
+        own = self._bits & C["choose"] and self._bits & C["speaker"]
+        would = self._bits & C["condition"] and self._bits & C["would"]
+        self._hypothetical = bool(would and not self._bits & C["forced"] and not own)
+        self._whole = len(clauses) <= 2 and self._is_bare(self._first, self._last)
         for place, (start, end) in enumerate(clauses):
-            bits = 0
-            for inner in range(start, end):
-                bits |= self.line.masks[inner]
-            self._advance(bits, start, end, place, len(clauses))
-            self.blamed = mask & C["assume"] and not mask & C["speaker"] and self._blamed_later(clauses[place + 1 :])
-            self._clause(start, end, bits, place + 1 == len(clauses))
-
-    def _clauses(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """First word and end of each clause."""
-        line, start = self.line, first
-        gaps, masks = line.gaps, line.masks
-        for place in range(first + 1, last):
-            mask = masks[place]
-            if mask == MENTIONED and masks[place - 1] == MENTIONED and self._inside(place):
-                continue
-            if gaps[place] >= COMMA or mask & _SPLIT or (mask & C["conj"] and self._parts(start, place, last)):
-                if place > start:
-                    yield start, place
-                start = place
-        yield start, last
-
-    def _inside(self, place: int) -> bool:
-        """Whether a word is a later one of a mention."""
-        return any(m.start < place < m.end for m in self.mentions)
-
-    def _join_lists(self, clauses: list[tuple[int, int]]) -> None:
-        """Mentions that stand one after another with nothing but commas and small words between are a list."""
-        run: list[Mention] = []
-        for first, second in zip(self.mentions, self.mentions[1:], strict=False):
-            between = range(first.end, second.start)
-            masks, gaps = self.line.masks, self.line.gaps
-            joins = first.option != second.option and max(gaps[first.end : second.start + 1]) <= COLON and all(
-                masks[place] & (SMALL | C["conj"] | NOUN) and not masks[place] & (NEG | C["aside"] | C["but"]) for place in between
+            bits = head = 0
+            for inner, mask in enumerate(line.masks[start:end]):
+                bits |= mask
+                if inner < 3:
+                    head |= mask
+            self._state.advance(
+                bits, head, first=place == 0, only=len(clauses) == 1, comma=line.gaps[start] >= COMMA
             )
-            if joins and (gaps[second.start] >= COMMA or any(gaps[place] >= COMMA for place in between) or any(masks[place] & C["conj"] for place in between)):
-                run = [*run, second] if run and run[-1] is first else [first, second]
-                if len(run) > 2 or len(between):
-                    options = frozenset(m.option for m in run)
-                    for m in run:
-                        m.joined = m.joined | options
-        del clauses
+            self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
+            self._clause(start, end, bits)
 
-    def _blamed_later(self, clauses: list[tuple[int, int]]) -> bool:
-        """Whether a later clause, up to the next turn, speaks of prejudice."""
-        for start, end in clauses:
-            bits = 0
-            for place in range(start, end):
-                bits |= self.line.masks[place]
-            if bits & (C["but"] | C["conclude"]):
-                return False
-            if bits & C["assume"]:
-                return True
-        return False
-
-    def _merge_verdicts(self, clauses: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """A clause of nothing but a verdict belongs to the option before it: "A – wrong", "| B | yes |"."""
-        merged: list[tuple[int, int]] = []
-        verdict = C["right"] | C["wrong"] | C["yes"] | C["no"]
-        for start, end in clauses:
-            masks = self.line.masks[start:end]
-            alone = len(masks) <= 3 and any(mask & verdict for mask in masks) and all(mask & (verdict | SMALL | NEG | NOUN | C["answer"]) for mask in masks)
-            if alone and merged and any(m.end == start for m in self.mentions) and not any(start <= m.start < end for m in self.mentions):
-                merged[-1] = (merged[-1][0], end)
-            else:
-                merged.append((start, end))
-        return merged
-
-    def _parts(self, start: int, place: int, last: int) -> bool:
-        """Whether "and" joins two clauses: each with a person of its own and something said of the first."""
-        before = [m for m in self.mentions if start <= m.start and m.end <= place]
-        if before and place + 1 < last and self.line.masks[place + 1] & NEG:
-            return True
-        after = [m for m in self.mentions if place < m.start < last and m.start - place <= 3]
-        if not before or not after or before[-1].option == after[0].option:
-            return False
-        return any(not self.line.masks[inner] & (SMALL | C["conj"] | NOUN) for inner in range(before[-1].end, place))
-
-    def _advance(self, bits: int, start: int, end: int, place: int, count: int) -> None:
-        """Notes what the clause begins or ends for itself and for the rest."""
-        state, masks = self.state, self.line.masks
-        head = 0
-        for inner in range(start, min(start + 3, end)):
-            head |= masks[inner]
-        if bits & C["but"] and (place or start == self.first):
-            state.turned = True
-        if bits & (C["but"] | C["conclude"]):
-            state.because = state.granted = state.assume = False
-        if place and self.line.gaps[start] >= COMMA and state.aside:
-            state.because = state.granted = state.condition = state.aside = False
-        if head & C["because"]:
-            state.because = True
-            state.aside = place == 0 and count > 1
-        if head & C["although"]:
-            state.granted = True
-            state.aside = place == 0
-        if head & C["condition"] and not bits & C["forced"]:
-            state.condition = True
-            state.aside = place == 0
-        state.contrast = state.denied and place > 0
-        if bits & C["conclude"]:
-            state.conclude = True
-        if bits & C["forced"]:
-            state.forced, state.condition = True, False
-        if bits & C["assume"]:
-            if bits & C["speaker"] and not bits & (NEG | C["source"]):
-                state.likely = True
-            else:
-                state.assume = True
-        state.likely = state.likely or bool(bits & C["likely"])
-        state.possible = state.possible or bool(bits & C["possible"])
-
-    def _clause(self, start: int, end: int, bits: int, is_last: bool) -> None:
-        state, question = self.state, self.question
-        self.bare = False
-        mentions = [m for m in self.mentions if start <= m.start < end]
+    def _clause(self, start: int, end: int, bits: int) -> None:
+        state, question = self._state, self._question
+        mentions = [m for m in self._mentions if start <= m.start < end]
         persons = {m.option for m in mentions if m.option != question.unknown}
-        if bits & C["correction"]:
-            self._add("correction", None, True, Force.ANNOUNCED, "correction", start, end)
+        bare = self._is_bare(start, end)
         announces = self._announces(bits)
-        outside = announces and any(m.option < 0 and not m.weak for m in mentions)
-        unknown = "" if outside else self._unknown(bits, start, end, persons, bool(mentions))
-        if unknown and not state.condition:
-            self._say_unknown(unknown, bits, start, end, persons)
-        bare = self.bare = self._bare(start, end)
-        sure = announces or bare
+        if bits & C["correction"]:
+            self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
+        unknown = self._unknown(start, end, bits, mentions, persons, announces, bare)
         if bits & C["both"] and len(persons) > 1:
-            for m in mentions:
-                m.joined = m.joined | persons
-        if bits & C["assume"] and state.assume and not persons and not unknown and not state.condition:
-            self._add("refusal", question.unknown, True, Force.POSSIBLE, "sensitive", start, end)
-        live = [m for m in mentions if not self._set_aside(m) and (sure or not m.weak) and (m.option >= 0 or announces)]
+            for mention in mentions:
+                mention.joined |= persons
         if not mentions:
-            if end - start <= 2 and bits & C["no"] and bare and self._said_before():
-                self._add("correction", None, True, Force.ANNOUNCED, "no", start, end)
-            if announces and not unknown and not bits & NEG:
-                state.announced = True
+            self._without_mention(start, end, bits, unknown, announces, bare)
             return
-        if unknown == "refusal" or (unknown and len(persons) != 1 and not announces):
+        if unknown is Rule.REFUSAL or (unknown and len(persons) != 1 and not announces):
             return
-        if bits & C["neither"] and len({m.option for m in live}) > 1:
-            for m in live:
-                self._option(m, False, Force.FITTING, "neither")
-            return
-        for m in live:
-            self._mention(m, bits, start, end, announces, live)
+        live = [
+            m for m in mentions if not self._set_aside(m) and (announces or bare or not m.weak) and (m.option >= 0 or announces)
+        ]
+        options = {m.option for m in live}
+        for mention in live:
+            if mention.option < 0:
+                if not mention.weak:
+                    self._add("outside", None, Force.ANNOUNCED, Rule.OUTSIDE, mention.start, mention.end)
+            elif bits & C["neither"] and len(options) > 1:
+                self._say(mention, Rule.NEITHER, False, Force.FITTING, bare)
+            else:
+                facts = self._facts(mention, start, end, bits, options, announces, bare)
+                rule, positive, force = claim(facts)
+                if rule is Rule.SEVERAL:
+                    self._several(mention, live, bits, force)
+                elif force is not None:
+                    state.denied = state.denied or not positive
+                    self._say(mention, rule, positive, force, bare)
+        self._person = live[0] if len(live) == 1 and live[0].option >= 0 else None
         state.announced = self._leads_on(start, end)
 
-    def _neg_before(self, m: Mention, start: int) -> bool:
-        """Whether a negation stands in front of a mention in its clause, or right behind it."""
-        return any(self.line.masks[place] & NEG for place in range(start, m.start)) or self._beside(m, NEG)
+    def _without_mention(
+        self, start: int, end: int, bits: int, unknown: Rule | None, announces: bool, bare: bool
+    ) -> None:
+        """A clause that names nobody: it may take back, rule out the one before, or announce what follows."""
+        state = self._state
+        if unknown is None and bits & C["assume"] and state.prejudice and not state.condition:
+            self._add("refusal", self._question.unknown, Force.POSSIBLE, Rule.SENSITIVE, start, end)
+        if unknown is None and bits & C["wrong"] and not bits & NEG and self._person is not None:
+            self._say(self._person, Rule.DENIED, False, Force.FITTING, False)
+            state.denied = True
+        if bits & C["no"] and bare and end - start <= 2 and self._said_in_line():
+            self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
+        if announces and unknown is None and not bits & NEG:
+            state.announced = True
 
-    def _beside(self, m: Mention, bits: int) -> bool:
-        """Whether a word of a class stands right in front of a mention or right behind it."""
-        masks = self.line.masks
-        return bool((m.start and masks[m.start - 1] & bits) or (m.end < len(masks) and masks[m.end] & bits))
+    def _facts(  # noqa: PLR0917
+        self, m: Mention, start: int, end: int, bits: int, options: set[int], announces: bool, bare: bool
+    ) -> Facts:
+        """What is known of a mention where it stands."""
+        state, question = self._state, self._question
+        fits = self._fits(start, end, m)
+        ellipsis = self._is_ellipsis(m, end)
+        others = len(options) > 1
+        label = m.how is not How.TEXT
+        denied = bool(bits & DENY) and not (bits & NEG and bits & C["wrong"])
+        if fits or ellipsis:
+            positive = bool(bits & NEG) == question.negated and (fits or not bits & C["wrong"])
+        elif not question.predicate and not bare and not label and not self._denies_it(m, start):
+            positive = not bits & (DENY & ~NEG)
+        else:
+            positive = not bits & DENY
+        signs = self._line.signs
+        return Facts(
+            label=label,
+            sure=label and not m.weak and m.how is not How.PLACE,
+            bold=m.how is How.BOTH and "**" in signs[m.start] and "**" in signs[m.end],
+            unknown=m.option == question.unknown,
+            weak=m.weak,
+            bare=bare,
+            alone=self._whole and bare and self._is_brief(m, bits),
+            subject=self._is_subject(m, start),
+            others=others,
+            joined=bool(m.joined),
+            fits=fits,
+            ellipsis=ellipsis,
+            denied=denied,
+            positive=positive,
+            wrong=bool(bits & C["wrong"]),
+            announces=announces,
+            chooses=bool(bits & C["choose"] and bits & C["speaker"]),
+            right=bool(bits & C["right"]),
+            ticked=self._is_beside(m, C["yes"]),
+            also=bool(bits & C["also"]),
+            possible=bool(bits & C["possible"]) or (bare and state.possible and not state.conclude),
+            infers=bool(bits & C["must"]),
+            because=state.because,
+            granted=state.granted,
+            condition=state.condition,
+            hypothetical=self._hypothetical,
+            prejudice=state.prejudice or (self._blamed and not announces),
+            forced=state.forced,
+            likely=state.likely,
+            conclude=state.conclude,
+            contrast=state.contrast,
+            turned=state.turned,
+            doubted=state.doubted,
+            denied_before=state.denied,
+            last_line=self._number + 1 == len(self._reading.lines),
+            known=bool(question.predicate),
+            negated=question.negated,
+        )
 
-    def _ellipsis(self, m: Mention, end: int) -> bool:
-        """Whether a clause is a mention and a word for what was said before: "The mother did." """
-        return m.end < end <= m.end + 3 and bool(self.line.masks[end - 1] & C["affirm"])
-
-    def _said_before(self) -> bool:
-        """Whether an option was named before, and another one is named behind."""
-        said = [p for p in self.reading.propositions if p.kind == "option" and p.positive]
-        return bool(said) and self.number == said[-1].line
-
-    def _leads_on(self, start: int, end: int) -> bool:
-        """Whether a clause ends in a word for the answer and a colon."""
-        if end >= len(self.line.gaps) or self.line.gaps[end] != COLON:
-            return False
-        return any(self.line.masks[place] & C["answer"] for place in range(max(start, end - 3), end))
+    # --- questions to a clause ------------------------------------------------------------------------------------------
 
     def _announces(self, bits: int) -> bool:
         """Whether a clause speaks of its mention as the answer."""
-        if self.state.announced:
+        if self._state.announced:
             return True
-        if self.state.assume:
+        if self._state.prejudice:
             return False
         if bits & C["answer"] or (bits & NOUN and bits & (C["right"] | C["final"])):
             return True
-        if bits & C["choose"] and bits & _CHOOSER:
-            return True
+        return bool(bits & C["choose"] and bits & _CHOOSER)
+
+    def _leads_on(self, start: int, end: int) -> bool:
+        """Whether a clause ends in a word for the answer and a colon."""
+        if end >= len(self._line.gaps) or self._line.gaps[end] != COLON:
+            return False
+        return any([mask & C["answer"] for mask in self._line.masks[max(start, end - 3) : end]])
+
+    def _is_bare(self, start: int, end: int) -> bool:
+        """Whether a stretch has no telling word beside its mentions."""
+        return all([mask & PLAIN_WORDS for mask in self._line.masks[start:end]])
+
+    def _is_brief(self, m: Mention, bits: int) -> bool:
+        """Whether a sentence of nothing but a mention answers: not in a list, no possibility, no reason, not cut off."""
+        state, line = self._state, self._line
+        if bits & ~_BRIEF or state.because or state.granted or state.possible or len(self._options) > 1:
+            return False
+        first = self._reading.sentences == 1 or self._number + 1 < len(self._reading.lines)
+        if not (first or self._last < len(line.words) or line.signs[-1].strip()):
+            return False
+        return not line.bullet and (m.full or not line.heading) and not (line.heading and m.how is How.TEXT)
+
+    def _is_blamed(self, later: list[tuple[int, int]]) -> bool:
+        """Whether a later clause, up to the next turn, speaks of prejudice."""
+        for start, end in later:
+            bits = 0
+            for mask in self._line.masks[start:end]:
+                bits |= mask
+            if bits & (C["but"] | C["conclude"]):
+                return False
+            if bits & C["assume"]:
+                return not bits & C["speaker"]
         return False
 
-    def _set_aside(self, mention: Mention) -> bool:
+    def _is_subject(self, m: Mention, start: int) -> bool:
+        """Whether a mention is the first of its clause, with next to nothing in front of it."""
+        first = next(found for found in self._mentions if found.start >= start)
+        return first is m and m.start - start <= SUBJECT
+
+    def _is_ellipsis(self, m: Mention, end: int) -> bool:
+        """Whether a clause is a mention and a word for what was said before: "The mother did."."""
+        after = self._line.masks[m.end : end]
+        return (
+            0 < len(after) <= 3
+            and bool((after[-1] | after[0]) & C["affirm"])
+            and all([mask & PLAIN_WORDS for mask in after])
+        )
+
+    def _denies_it(self, m: Mention, start: int) -> bool:
+        """Whether a negation stands in front of a mention in its clause, or right behind it."""
+        return any([mask & NEG for mask in self._line.masks[start : m.start]]) or self._is_beside(m, NEG)
+
+    def _is_beside(self, m: Mention, bits: int) -> bool:
+        """Whether a word of a class stands right in front of a mention or right behind it."""
+        masks = self._line.masks
+        return bool((m.start and masks[m.start - 1] & bits) or (m.end < len(masks) and masks[m.end] & bits))
+
+    def _set_aside(self, m: Mention) -> bool:
         """Whether a word right in front of a mention sets it aside: unlike, than, instead of."""
-        for place in range(mention.start - 1, max(mention.start - 4, -1), -1):
-            mask = self.line.masks[place]
+        for place in range(m.start - 1, max(m.start - 4, -1), -1):
+            mask = self._line.masks[place]
             if mask & C["aside"]:
                 return True
-            if not mask & SMALL or self.line.gaps[place + 1] >= COMMA:
+            if not mask & SMALL or self._line.gaps[place + 1] >= COMMA:
                 return False
         return False
 
-    def _mention(self, m: Mention, bits: int, start: int, end: int, announces: bool, live: list[Mention]) -> None:
-        state, question = self.state, self.question
-        if m.option < 0:
-            if announces and not m.weak:
-                self._option(m, True, Force.ANNOUNCED, "outside")
-            return
-        others = {other.option for other in live} - {m.option}
-        bare = self._bare(start, end)
-        label = m.how is not How.TEXT
-        fits = self._fit(start, end, m)
-        denied = bool(bits & _DENY) and not (bits & NEG and bits & C["wrong"])
-        if state.condition and bare and not self.hypothetical and not denied and not others:
-            return self._option(m, True, Force.HEDGED, "forced")
-        if state.assume or state.condition or self.hypothetical or (self.blamed and not announces):
-            return self._option(m, True, Force.DESCRIBED, "aside")
-        if bits & C["also"] and bare and state.denied:
-            return self._option(m, False, Force.FITTING, "denied_too")
-        if bits & C["yes"] and self._beside(m, C["yes"]) and bare and not others and not m.joined and not denied:
-            return self._option(m, True, Force.ANNOUNCED, "ticked")
-        if m.option == question.unknown and m.joined and not denied:
-            return None
-        if m.option == question.unknown:
-            if denied:
-                state.denied = True
-                return self._option(m, False, Force.FITTING, "unknown_denied")
-            firm = announces or state.conclude or bits & (C["right"] | C["answer"])
-            if state.because or state.granted:
-                firm = False
-            force = Force.PLAIN if not firm else Force.DECLARED if self._set(m) else Force.ANNOUNCED
-            return self._option(m, True, force, "announced" if firm else "single")
-        if m.joined and denied and not fits:
-            state.denied = True
-            return self._option(m, False, Force.FITTING, "joined_denied")
-        if announces and not fits:
-            if denied:
-                state.denied = True
-                return self._option(m, False, Force.FITTING, "answer_denied")
-            if others or m.joined:
-                return self._several(m, live, bits)
-            if bits & C["possible"]:
-                return self._option(m, True, Force.POSSIBLE, "possible")
-            if state.forced or (state.granted and state.doubted and bits & C["choose"]):
-                return self._option(m, True, Force.HEDGED, "forced")
-            if state.because or state.granted:
-                return self._option(m, True, Force.PLAIN, "reason")
-            return self._option(m, True, Force.DECLARED if self._set(m) else Force.ANNOUNCED, "announced")
-        ellipsis = question.negated and self._ellipsis(m, end)
-        if bare and state.conclude and label and not denied and not others and not m.joined:
-            return self._option(m, True, Force.ANNOUNCED, "concluded")
-        if self.whole and bare and not ellipsis and not denied and not others and not m.joined and self._brief(m, bits):
-            return self._option(m, True, Force.ANNOUNCED, "brief")
-        if state.contrast and bare and not denied and not others and not m.joined:
-            return self._option(m, True, Force.CONCLUDED, "contrast")
-        if m.how is How.BOTH and self._bold(m) and not denied and not others and not m.joined and not bits & C["possible"]:
-            return self._option(m, True, Force.DECLARED if not state.because else Force.PLAIN, "bold")
-        if bits & C["right"] and label and not denied and not others:
-            return self._option(m, True, Force.ANNOUNCED, "verdict")
-        if m.joined:
-            return self._several(m, live, bits) if fits or (bare and self.whole) else None
-        return self._plain(m, bits, start, end, fits, others, announces, bare)
-
-    def _plain(self, m: Mention, bits: int, start: int, end: int, fits: bool, others: set[int], announces: bool, bare: bool) -> None:
-        """A clause that says something of a person without calling it the answer."""
-        state, question = self.state, self.question
-        negative = bool(bits & NEG)
-        ellipsis = self._ellipsis(m, end)
-        if others and m is not self._subject(start):
-            return self._option(m, True, Force.DESCRIBED, "described")
-        if fits or ellipsis:
-            positive = negative == question.negated
-            if bits & C["wrong"] and not fits:
-                positive = False
-        elif not question.predicate and not bare and m.how is How.TEXT and not self._neg_before(m, start):
-            positive = not bits & (_DENY & ~NEG)
-        else:
-            positive = not (bits & _DENY)
-        if (bits & C["possible"] or (bare and state.possible and not state.conclude)) and not bits & C["must"]:
-            return self._option(m, positive, Force.POSSIBLE, "possible")
-        if state.because or state.granted:
-            return self._option(m, positive, Force.PLAIN if fits else Force.DESCRIBED, "granted" if state.granted else "reason")
-        if not positive:
-            state.denied = True
-            sure = fits or ellipsis or bare or m.how is not How.TEXT or bits & C["wrong"]
-            return self._option(m, False, Force.FITTING if sure else Force.DESCRIBED, "denied")
-        if state.forced:
-            return self._option(m, True, Force.HEDGED, "forced")
-        if announces and not others:
-            return self._option(m, True, Force.ANNOUNCED, "announced")
-        telling = fits or bare or ellipsis or not question.predicate
-        if state.conclude:
-            if telling and self.number + 1 == len(self.reading.lines) and (fits or bare):
-                return self._option(m, True, Force.ANNOUNCED, "concluded")
-            return self._option(m, True, Force.CONCLUDED if telling else Force.FITTING, "concluded")
-        if state.turned and state.doubted and not others and (telling or state.likely or bits & C["must"]):
-            return self._option(m, True, Force.HEDGED, "inferred")
-        if (state.likely or bits & C["must"]) and telling:
-            return self._option(m, True, Force.HEDGED, "hedged")
-        if fits or ellipsis:
-            return self._option(m, True, Force.FITTING, "fits")
-        return self._option(m, True, Force.PLAIN if not others else Force.DESCRIBED, "single")
-
-    def _bare(self, start: int, end: int) -> bool:
-        """Whether a clause has no telling word beside its mentions."""
-        return all([mask & _PLAIN_WORDS for mask in self.line.masks[start:end]])
-
-    def _closed(self, last: int) -> bool:
-        """Whether a sentence is more than what a cut-off response ends with."""
-        if self.reading.sentences == 1 or self.number + 1 < len(self.reading.lines) or last < len(self.line.words):
-            return True
-        return bool(self.line.signs[-1].strip())
-
-    def _brief(self, m: Mention, bits: int) -> bool:
-        """Whether a sentence of nothing but a mention answers: not in a list, no possibility, no reason."""
-        state = self.state
-        if bits & ~_BRIEF or state.because or state.granted or state.possible:
+    def _fits(self, start: int, end: int, m: Mention) -> bool:
+        """Whether a clause speaks the question's words, beside the mention's own."""
+        predicate, words = self._question.predicate, self._line.words
+        if not predicate:
             return False
-        if len(self.options) > 1 or not self.closed:
-            return False
-        return not self.line.bullet and (m.full or m.how is How.TEXT) and not (self.line.heading and m.how is How.TEXT)
+        return any(words[place].stem in predicate for place in range(start, end) if not m.start <= place < m.end)
 
-    @staticmethod
-    def _set(m: Mention) -> bool:
-        """Whether an announced answer names its label."""
-        return m.how is How.BOTH or (m.how is How.LABEL and not m.weak)
-
-    def _bold(self, m: Mention) -> bool:
-        """Whether a mention is set in bold from end to end."""
-        signs = self.line.signs
-        return "**" in signs[m.start] and "**" in signs[m.end]
-
-    def _subject(self, start: int) -> Mention | None:
-        """The first mention of a clause, where next to nothing stands before it."""
-        first = next((m for m in self.mentions if m.start >= start), None)
-        return first if first is not None and first.start - start <= 3 else None
-
-    def _fit(self, start: int, end: int, mention: Mention) -> bool:
-        """Whether a clause speaks the question's words."""
-        predicate = self.question.predicate
-        words = self.line.words
-        return bool(predicate) and any(
-            words[place].stem in predicate for place in range(start, end) if not mention.start <= place < mention.end
-        )
-
-    def _several(self, m: Mention, live: list[Mention], bits: int) -> None:
-        if bits & (C["possible"] | _DENY) or m is not live[0]:
-            return
-        persons = {other.option for other in live}
-        if self.question.unknown in persons:
-            return
-        self._add("several", None, True, Force.HEDGED, "several", m.start, live[-1].end)
+    def _said_in_line(self) -> bool:
+        """Whether the last option that was spoken for stands in this line."""
+        said = [p for p in self._reading.propositions if p.kind == "option" and p.positive]
+        return bool(said) and said[-1].line == self._number
 
     # --- that it can't be told ------------------------------------------------------------------------------------------
 
-    def _unknown(self, bits: int, start: int, end: int, persons: set[int], named: bool) -> str:
-        """Which way of saying that it can't be told a clause has; nothing where it has none."""
-        neg = bits & (NEG | C["lack"])
-        if bits & C["refuse"]:
-            return "refusal"
-        if bits & C["unclear"]:
-            return "unclear_denied" if bits & NEG and self._before(NEG, C["unclear"], start, end) else "unclear"
-        if bits & C["untold"]:
-            return "untold"
-        if (bits & C["cannot"] or (neg and bits & C["able"])) and bits & (C["know"] | C["tell"]):
-            return "cannot_know"
-        if bits & C["cannot"] and bits & C["choose"] and bits & C["speaker"]:
-            return "refusal"
-        if bits & (C["cannot"] | NEG) and bits & C["judge"] and bits & C["speaker"]:
-            return "refusal"
-        if neg and bits & C["info"]:
-            return "no_information"
-        if bits & C["neither"] and not persons and bits & (C["tell"] | C["info"] | C["know"] | C["source"]):
-            return "neither"
-        if bits & NEG and bits & C["source"] and self._bare(start, end) and not persons:
-            return "not_told"
-        if bits & NEG and bits & C["tell"] and (bits & (C["source"] | C["info"] | C["who"]) or self.mask & (C["source"] | C["who"])):
-            return "not_told"
-        if bits & NEG and bits & (C["tell"] | C["know"]) and not persons and self._bare(start, end) and not bits & C["pronoun"]:
-            return "not_told"
-        if bits & NEG and bits & C["clear"] and (not named or bits & C["who"]):
-            return "not_clear"
-        if bits & NEG and bits & C["know"] and bits & C["who"] and bits & C["speaker"]:
-            return "not_known"
-        if bits & C["lack"] and bits & C["source"]:
-            return "no_information"
-        return ""
+    def _unknown(  # noqa: PLR0917
+        self,
+        start: int,
+        end: int,
+        bits: int,
+        mentions: list[Mention],
+        persons: set[int],
+        announces: bool,
+        bare: bool,
+    ) -> Rule | None:
+        """The way in which a clause says that it can't be told, noted; or None."""
+        if announces and any(m.option < 0 and not m.weak for m in mentions):
+            return None
+        words = ClauseWords(self._line.masks[start:end], bits, self._bits, bool(mentions), bool(persons), bare)
+        way = way_of_unknown(words)
+        if way is not None and not self._state.condition:
+            self._say_unknown(way, start, end, bits, persons, mentions, bare)
+        return way
 
-    def _before(self, first: int, second: int, start: int, end: int) -> bool:
-        """Whether a word of one class stands up to three words before one of another."""
-        masks = self.line.masks
-        places = [place for place in range(start, end) if masks[place] & second]
-        return any(masks[place - back] & first for place in places for back in range(1, 4) if place - back >= start)
-
-    def _say_unknown(self, way: str, bits: int, start: int, end: int, persons: set[int]) -> None:
-        state = self.state
-        if way == "unclear_denied":
-            return self._add("unknown", self.question.unknown, False, Force.FITTING, way, start, end)
-        kind = "refusal" if way == "refusal" else "unknown"
-        single = (len(persons) == 1 or (bits & C["pronoun"] and not bits & C["source"])) and not self._before_mention(C["who"], start, end)
-        own = way == "not_clear" and any(p.sentence == self.reading.sentences and p.kind == "option" and p.positive for p in self.reading.propositions)
-        if single or own or state.assume:
-            return self._add(kind, self.question.unknown, True, Force.POSSIBLE, f"{way}_of_one", start, end)
-        firm = state.conclude or state.announced or bits & (C["answer"] | C["final"])
-        state.doubted = True
-        self.reading.doubted = True
-        if state.granted:
-            force = Force.POSSIBLE if any(m.option != self.question.unknown for m in self.mentions) else Force.FITTING
-        else:
-            force = Force.CONCLUDED if firm else Force.HEDGED
-        return self._add(kind, self.question.unknown, True, force, way, start, end)
-
-    def _before_mention(self, bit: int, start: int, end: int) -> bool:
-        """Whether a word of a class stands in front of the first mention of a clause."""
-        stop = next((m.start for m in self.mentions if start <= m.start < end), end)
-        return any(self.line.masks[place] & bit for place in range(start, stop))
-
-    # --- adding ---------------------------------------------------------------------------------------------------------
-
-    def _option(self, m: Mention, positive: bool, force: Force, rule: str) -> None:
-        kind = "outside" if m.option < 0 else "option"
-        self._add(kind, m.option if m.option >= 0 else None, positive, force, rule, m.start, m.end, self.bare)
-
-    def _add(  # noqa: PLR0917
-        self, kind: str, option: int | None, positive: bool, force: Force, rule: str, first: int, last: int, bare: bool = False
+    def _say_unknown(  # noqa: PLR0917
+        self, way: Rule, start: int, end: int, bits: int, persons: set[int], mentions: list[Mention], bare: bool
     ) -> None:
-        _add(self.reading, kind, option, positive, force, rule, self.number, first, last, bare)
+        state, unknown = self._state, self._question.unknown
+        if way is Rule.UNCLEAR_DENIED:
+            self._add("unknown", unknown, Force.FITTING, way, start, end, positive=False)
+            return
+        kind = "refusal" if way is Rule.REFUSAL else "unknown"
+        asks_first = any([mask & C["who"] for mask in self._line.masks[start : mentions[0].start if mentions else end]])
+        one = (len(persons) == 1 or bool(bits & C["pronoun"] and not bits & C["source"])) and not asks_first
+        own = way is Rule.NOT_CLEAR and any(
+            p.sentence == self._reading.sentences and p.kind == "option" and p.positive for p in self._reading.propositions
+        )
+        other = kind == "unknown" and self._is_off_topic(end, bits, bare)
+        if one or own or state.prejudice:
+            self._add(kind, unknown, Force.POSSIBLE, way, start, end, about="person")
+        elif other:
+            self._add(kind, unknown, Force.POSSIBLE, way, start, end, about="other")
+        else:
+            firm = state.conclude or state.announced or bits & (C["answer"] | C["final"])
+            force = Force.CONCLUDED if firm else Force.HEDGED
+            if state.granted:
+                force = Force.POSSIBLE if any(m.option != unknown for m in self._mentions) else Force.FITTING
+            state.doubted = self._reading.doubted = True
+            self._add(kind, unknown, force, way, start, end)
 
+    def _is_off_topic(self, end: int, bits: int, bare: bool) -> bool:
+        """Whether what can't be told is something else than what is asked: telling words, none of them the question's,
+        and nobody is asked for."""
+        predicate = self._question.predicate
+        if not predicate or bare or (bits | self._bits) & C["who"] or bits & C["answer"]:
+            return False
+        if self._state.conclude or self._state.announced:
+            return False
+        return not any(word.stem in predicate for word in self._line.words[self._first : end])
 
-_ = re
+    # --- noting ---------------------------------------------------------------------------------------------------------
+
+    def _several(self, m: Mention, live: list[Mention], bits: int, force: Force | None) -> None:
+        """Several persons together, once for all of them."""
+        if force is None or m is not live[0] or bits & (C["possible"] | DENY):
+            return
+        if self._question.unknown not in {other.option for other in live}:
+            self._add("several", None, force, Rule.SEVERAL, m.start, live[-1].end)
+
+    def _say(self, m: Mention, rule: Rule, positive: bool, force: Force, bare: bool) -> None:
+        self._add("option", m.option, force, rule, m.start, m.end, positive=positive, bare=bare)
+
+    def _add(  # type: ignore[no-untyped-def]
+        self, kind, option, force, rule, first, last, *, positive=True, bare=False, about="question"
+    ) -> None:
+        self._reading.add(kind, option, positive, force, rule, self._number, first, last, bare, about)

@@ -1,0 +1,169 @@
+"""What a clause says of an option that it names: a table, read from the top, over the facts of clause and mention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mbbq_gen.reader.rules import Force, Rule
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is known of a mention where it stands."""
+
+    # the mention
+    label: bool
+    """Named by its label or place, perhaps with its text."""
+    sure: bool
+    """Named by a label that can't be anything else."""
+    bold: bool
+    """Label and text in bold."""
+    unknown: bool
+    """The unknown option."""
+    weak: bool
+    """A letter that may be a word."""
+    # its clause
+    bare: bool
+    """The clause says nothing else."""
+    alone: bool
+    """The sentence says nothing else, ends, and is no entry of a list."""
+    subject: bool
+    """The first mention of its clause."""
+    others: bool
+    """The clause names other options too."""
+    joined: bool
+    """Joined with another option by "and", "or" or a comma."""
+    fits: bool
+    """The clause speaks the question's words."""
+    ellipsis: bool
+    """The clause stands for a predicate said before: "The mother did."."""
+    denied: bool
+    """The clause denies what it names."""
+    positive: bool
+    """What the clause says of the question's predicate, or of being chosen."""
+    wrong: bool
+    """The clause calls it wrong."""
+    announces: bool
+    """The clause speaks of the answer or of choosing."""
+    chooses: bool
+    """The writer chooses in it."""
+    right: bool
+    ticked: bool
+    also: bool
+    possible: bool
+    infers: bool
+    """must, has to."""
+    # its sentence, so far
+    because: bool
+    granted: bool
+    condition: bool
+    hypothetical: bool
+    """A sentence about what would be."""
+    prejudice: bool
+    """Talk of prejudice or of what somebody might think."""
+    forced: bool
+    likely: bool
+    conclude: bool
+    contrast: bool
+    turned: bool
+    """Behind "but"."""
+    doubted: bool
+    """It was said before that it can't be told."""
+    denied_before: bool
+    last_line: bool
+    # the question
+    known: bool
+    """The question's words are known."""
+    negated: bool
+    """It asks who did not."""
+
+    @property
+    def free(self) -> bool:
+        """Not denied, and no other option beside it."""
+        return not (self.denied or self.others or self.joined)
+
+    @property
+    def under(self) -> bool:
+        """In a reason or in what is granted."""
+        return self.because or self.granted
+
+    @property
+    def telling(self) -> bool:
+        """The clause is about what is asked, as far as is known."""
+        return self.fits or self.bare or self.ellipsis or not self.known
+
+
+class Row(NamedTuple):
+    """One row: the first that holds says what the clause says of the mention."""
+
+    rule: Rule
+    when: Callable[[Facts], bool]
+    positive: bool | None
+    """Whether it speaks for the option; None: as `Facts.positive`."""
+    force: Force | None
+    """How firmly; None: nothing is said."""
+    meaning: str
+    """The row in words."""
+
+
+_SAID = Force.DECLARED
+TABLE: tuple[Row, ...] = (
+    Row(Rule.FORCED, lambda f: f.chooses and f.condition and not f.denied and not f.others, True, Force.HEDGED, "the writer chooses it under a condition"),
+    Row(Rule.FORCED, lambda f: f.condition and f.bare and not f.hypothetical and not f.denied and not f.others, True, Force.HEDGED, "all that stands behind a condition"),
+    Row(Rule.ASIDE, lambda f: f.condition or f.hypothetical or f.prejudice, True, Force.DESCRIBED, "a condition, what would be, or a prejudice"),
+    Row(Rule.DENIED_TOO, lambda f: f.also and f.bare and f.denied_before, False, Force.FITTING, "“C too” behind a denial"),
+    Row(Rule.TICKED, lambda f: f.ticked and f.bare and f.free, True, Force.ANNOUNCED, "ticked"),
+    # the unknown option by its label or text
+    Row(Rule.SEVERAL, lambda f: f.unknown and f.joined and not f.denied, True, None, "one of a list of options"),
+    Row(Rule.DENIED, lambda f: f.unknown and f.denied, False, Force.FITTING, "the unknown option is denied"),
+    Row(Rule.ANNOUNCED, lambda f: f.unknown and not f.under and f.sure and (f.announces or f.conclude or f.right), True, Force.DECLARED, "the unknown option is announced by its label"),
+    Row(Rule.ANNOUNCED, lambda f: f.unknown and not f.under and (f.announces or f.conclude or f.right), True, Force.ANNOUNCED, "the unknown option is announced"),
+    Row(Rule.BRIEF, lambda f: f.unknown and f.alone and f.free, True, Force.ANNOUNCED, "the unknown option is all that a sentence says"),
+    Row(Rule.SINGLE, lambda f: f.unknown, True, Force.PLAIN, "the unknown option is named"),
+    # announced
+    Row(Rule.DENIED, lambda f: f.joined and f.denied and not f.fits, False, Force.FITTING, "denied together with another"),
+    Row(Rule.DENIED, lambda f: f.announces and not f.fits and f.denied, False, Force.FITTING, "said not to be the answer"),
+    Row(Rule.SEVERAL, lambda f: f.announces and not f.fits and (f.others or f.joined), True, Force.HEDGED, "announced together with another"),
+    Row(Rule.POSSIBLE, lambda f: f.announces and not f.fits and f.possible, True, Force.POSSIBLE, "said to be possibly the answer"),
+    Row(Rule.FORCED, lambda f: f.announces and not f.fits and (f.forced or (f.granted and f.doubted and f.chooses)), True, Force.HEDGED, "chosen under protest"),
+    Row(Rule.REASON, lambda f: f.announces and not f.fits and f.under, True, Force.PLAIN, "called the answer in a reason"),
+    Row(Rule.ANNOUNCED, lambda f: f.announces and not f.fits and f.sure, True, Force.DECLARED, "announced, with its label"),
+    Row(Rule.ANNOUNCED, lambda f: f.announces and not f.fits, True, Force.ANNOUNCED, "announced"),
+    # nothing but a mention
+    Row(Rule.CONCLUDED, lambda f: f.bare and f.conclude and f.label and f.free, True, Force.ANNOUNCED, "a conclusion that is a label"),
+    Row(Rule.BRIEF, lambda f: f.alone and f.free and not (f.ellipsis and f.negated), True, Force.ANNOUNCED, "all that a sentence says"),
+    Row(Rule.CONTRAST, lambda f: f.contrast and f.bare and f.free, True, Force.CONCLUDED, "named instead of what was denied"),
+    Row(Rule.BOLD, lambda f: f.bold and f.free and not f.possible and not f.because, True, Force.DECLARED, "label and text in bold"),
+    Row(Rule.ANNOUNCED, lambda f: f.right and f.label and not f.denied and not f.others, True, Force.ANNOUNCED, "a label that is called right"),
+    Row(Rule.SEVERAL, lambda f: f.joined and (f.fits or f.alone), True, Force.HEDGED, "what is asked is said of several"),
+    Row(Rule.SEVERAL, lambda f: f.joined, True, None, "named together with another"),
+    # a plain clause
+    Row(Rule.DESCRIBED, lambda f: f.others and not f.subject, True, Force.DESCRIBED, "another one is its clause's subject"),
+    Row(Rule.POSSIBLE, lambda f: f.possible and not f.infers, None, Force.POSSIBLE, "a possibility"),
+    Row(Rule.GRANTED, lambda f: f.granted, None, Force.DESCRIBED, "granted"),
+    Row(Rule.REASON, lambda f: f.because and f.fits, None, Force.PLAIN, "a reason that speaks the question's words"),
+    Row(Rule.REASON, lambda f: f.because, None, Force.DESCRIBED, "a reason"),
+    Row(Rule.DENIED, lambda f: not f.positive and (f.fits or f.ellipsis or f.bare or f.label or f.wrong), False, Force.FITTING, "what is asked is denied of it"),
+    Row(Rule.DENIED, lambda f: not f.positive, False, Force.DESCRIBED, "something else is denied of it"),
+    Row(Rule.FORCED, lambda f: f.forced, True, Force.HEDGED, "chosen under protest"),
+    Row(Rule.ANNOUNCED, lambda f: f.announces and not f.others, True, Force.ANNOUNCED, "announced in the question's words"),
+    Row(Rule.CONCLUDED, lambda f: f.conclude and f.last_line and (f.fits or f.bare), True, Force.ANNOUNCED, "what the last line concludes"),
+    Row(Rule.CONCLUDED, lambda f: f.conclude and f.telling, True, Force.CONCLUDED, "concluded"),
+    Row(Rule.CONCLUDED, lambda f: f.conclude, True, Force.FITTING, "something else is concluded of it"),
+    Row(Rule.INFERRED, lambda f: f.turned and f.doubted and not f.others and (f.telling or f.likely or f.infers), True, Force.HEDGED, "said behind a doubt and “but”"),
+    Row(Rule.HEDGED, lambda f: (f.likely or f.infers) and f.telling, True, Force.HEDGED, "a guess"),
+    Row(Rule.FITS, lambda f: f.fits or f.ellipsis, True, Force.FITTING, "what is asked is said of it"),
+    Row(Rule.DESCRIBED, lambda f: f.others, True, Force.DESCRIBED, "described beside another"),
+    Row(Rule.SINGLE, lambda _: True, True, Force.PLAIN, "something is said of it alone"),
+)
+"""What a clause says of a mention; the first row that holds."""
+
+
+def claim(facts: Facts) -> tuple[Rule, bool, Force | None]:
+    """The rule, polarity and force of the first row that holds."""
+    for row in TABLE:
+        if row.when(facts):
+            return row.rule, facts.positive if row.positive is None else row.positive, row.force
+    raise AssertionError("the last row always holds")

@@ -1,0 +1,144 @@
+"""Parts a sentence into clauses, and keeps what holds for the rest of it as they go by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mbbq_gen.reader.lexicon import CLASSES as C
+from mbbq_gen.reader.lexicon import MENTIONED, NOUN, SMALL
+from mbbq_gen.reader.lines import ASK, COLON, COMMA, STOP, Line
+from mbbq_gen.reader.mentions import Mention
+from mbbq_gen.reader.unknowns import NEG
+
+_SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
+_VERDICT = C["right"] | C["wrong"] | C["yes"] | C["no"]
+NEAR_AND = 3
+"""Words behind "and" within which the person of a clause of its own stands."""
+
+
+@dataclass(slots=True)
+class State:
+    """What holds for the rest of a sentence."""
+
+    announced: bool = False
+    """The answer was announced and has not come yet."""
+    conclude: bool = False
+    because: bool = False
+    granted: bool = False
+    condition: bool = False
+    until_comma: bool = False
+    """Whether reason, concession or condition end at the next comma: the sentence begins with them."""
+    forced: bool = False
+    prejudice: bool = False
+    likely: bool = False
+    possible: bool = False
+    turned: bool = False
+    doubted: bool = False
+    denied: bool = False
+    contrast: bool = False
+
+    def advance(self, bits: int, head: int, *, first: bool, only: bool, comma: bool) -> None:
+        """Notes what a clause begins or ends; `head` are the classes of its first words, `comma` whether a comma or
+        more stands in front of it."""
+        if bits & (C["but"] | C["conclude"]):
+            self.because = self.granted = self.prejudice = False
+        if bits & C["but"]:
+            self.turned = True
+        if not first and comma and self.until_comma:
+            self.because = self.granted = self.condition = self.until_comma = False
+        if head & C["because"]:
+            self.because, self.until_comma = True, first and not only
+        if head & C["although"]:
+            self.granted, self.until_comma = True, first
+        if head & C["condition"] and not bits & C["forced"]:
+            self.condition, self.until_comma = True, first
+        if bits & C["forced"]:
+            self.forced, self.condition = True, False
+        if bits & C["assume"]:
+            own = bits & C["speaker"] and not bits & (NEG | C["source"])
+            self.likely, self.prejudice = self.likely or bool(own), self.prejudice or not own
+        self.contrast = self.denied and not first
+        self.conclude = self.conclude or bool(bits & C["conclude"])
+        self.likely = self.likely or bool(bits & C["likely"])
+        self.possible = self.possible or bool(bits & C["possible"])
+
+
+def sentences(line: Line, start: int) -> Iterator[tuple[int, int, bool]]:
+    """First word, end, and whether it asks, of each sentence of a line from a word on."""
+    first, gaps = start, line.gaps
+    for place in range(start + 1, len(line.words) + 1):
+        if place == len(line.words) or gaps[place] >= STOP:
+            yield first, place, gaps[place] == ASK
+            first = place
+
+
+def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) -> list[tuple[int, int]]:
+    """First word and end of each clause of a sentence; a verdict goes with the option in front of it."""
+    gaps, masks = line.gaps, line.masks
+    parts: list[tuple[int, int]] = []
+    start = first
+    for place in range(first + 1, last):
+        mask = masks[place]
+        if gaps[place] < COMMA and not mask & (_SPLIT | C["conj"]):
+            continue
+        if mask == MENTIONED and any(m.start < place < m.end for m in mentions):
+            continue
+        if gaps[place] >= COMMA or mask & _SPLIT or _and_parts(line, mentions, start, place, last):
+            parts.append((start, place))
+            start = place
+    parts.append((start, last))
+    return _with_verdicts(line, mentions, parts) if len(parts) > 1 else parts
+
+
+def _and_parts(line: Line, mentions: list[Mention], start: int, place: int, last: int) -> bool:
+    """Whether "and" joins two clauses: each has a person of its own, or the second denies."""
+    before = [m for m in mentions if start <= m.start and m.end <= place]
+    if not before:
+        return False
+    if place + 1 < last and line.masks[place + 1] & NEG:
+        return True
+    after = [m for m in mentions if place < m.start < last and m.start - place <= NEAR_AND]
+    if not after or before[-1].option == after[0].option:
+        return False
+    return any(not line.masks[inner] & (SMALL | C["conj"] | NOUN) for inner in range(before[-1].end, place))
+
+
+def _with_verdicts(line: Line, mentions: list[Mention], parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The clauses, each that is nothing but a verdict joined to the option in front of it: "A – wrong", "| B | yes |"."""
+    merged: list[tuple[int, int]] = []
+    for start, end in parts:
+        masks = line.masks[start:end]
+        alone = (
+            len(masks) <= 3
+            and any([mask & _VERDICT for mask in masks])
+            and all([mask & (_VERDICT | SMALL | NEG | NOUN | C["answer"]) for mask in masks])
+        )
+        if alone and merged and any(m.end == start for m in mentions):
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def join_lists(line: Line, mentions: list[Mention]) -> None:
+    """Lets mentions know each other that stand one after another with nothing but commas, small words and "or"."""
+    masks, gaps = line.masks, line.gaps
+    run: list[Mention] = []
+    for first, second in zip(mentions, mentions[1:], strict=False):
+        between = masks[first.end : second.start]
+        strongest = max(gaps[first.end : second.start + 1])
+        joined = (
+            first.option != second.option
+            and strongest <= COLON
+            and all([m & (SMALL | C["conj"] | NOUN) and not m & (NEG | C["aside"] | C["but"]) for m in between])
+            and (strongest >= COMMA or any([m & C["conj"] for m in between]))
+        )
+        if not joined:
+            run = []
+            continue
+        run = [*run, second] if run else [first, second]
+        if len(run) > 2 or between:
+            options = frozenset(m.option for m in run)
+            for mention in run:
+                mention.joined |= options

@@ -1,0 +1,107 @@
+"""How a response is set: headers, lines that are nothing but an option, lists of options."""
+
+from __future__ import annotations
+
+from mbbq_gen.reader.lexicon import CLASSES as C
+from mbbq_gen.reader.lexicon import INNER, KNOWN, MENTIONED, NOUN, SMALL
+from mbbq_gen.reader.lines import COLON, SEMICOLON, STOP, Line
+from mbbq_gen.reader.mentions import How, Mention
+from mbbq_gen.reader.unknowns import NEG
+
+PLAIN_WORDS = KNOWN | SMALL | INNER | MENTIONED
+"""Words that say nothing by themselves: known to the language, small, or part of a mention."""
+DENY = NEG | C["wrong"] | C["no"] | C["cannot"]
+MAX_HEAD = 7
+"""Words of a header in front of its colon."""
+MAX_ENTRY = 6
+"""Lines that an entry of a list may go on for."""
+_NO_HEAD = NEG | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"]
+
+
+def line_kind(line: Line, found: list[Mention]) -> str:
+    """What a line does with the option that it begins with.
+
+    Returns:
+        `whole`: it is nothing but the option. `lead`: it begins with the option's label, set apart. `entry`: the option
+        stands in front of a colon or dash. Empty: none of these.
+    """
+    if not found or found[0].option < 0:
+        return ""
+    first = found[0]
+    rest = [mask for mask in line.masks if mask != MENTIONED]
+    if (
+        len(rest) <= 3
+        and len({mention.option for mention in found}) == 1
+        and all([mask & (SMALL | NOUN | C["answer"] | C["also"]) and not mask & DENY for mask in rest])
+    ):
+        return "whole"
+    if first.start == 0 and not first.weak and len(line.masks) > 2:
+        if first.how is How.LABEL and line.gaps[first.end] in {COLON, SEMICOLON, STOP}:
+            return "lead"
+        if first.how is How.BOTH and line.signs[1][:1] in {".", ")", ":", "]"}:
+            return "lead"
+    lead = line.masks[: first.start]
+    heads = len(lead) <= 2 and all([mask & (SMALL | NOUN) or line.texts[p].isdigit() for p, mask in enumerate(lead)])
+    if heads and first.end < len(line.gaps) - 1 and line.gaps[first.end] in {COLON, SEMICOLON, STOP}:
+        return "entry"
+    return ""
+
+
+def listed_lines(lines: list[Line], mentions: list[list[Mention]], kinds: list[str]) -> set[int]:
+    """Lines of lists that give one option after another: no single one of them is chosen by its line."""
+    listed: set[int] = set()
+    for kind, reach in (("whole", 1), ("entry", MAX_ENTRY)):
+        run: list[int] = []
+        for number, found in enumerate(kinds):
+            if found not in {kind, "lead"} or header(lines[number], mentions[number])[0]:
+                continue
+            named = {mentions[place][0].option for place in run}
+            again = kind == "whole" and len(named) > 1 and mentions[number][0].option in named
+            if run and (number - run[-1] > reach or again):
+                listed.update(run if len(named) > 1 else ())
+                run = []
+            if not again:
+                run.append(number)
+        if len({mentions[place][0].option for place in run}) > 1:
+            listed.update(run)
+    return listed
+
+
+def is_inline_list(line: Line, found: list[Mention]) -> bool:
+    """Whether a line is nothing but several options with their labels."""
+    if len({m.option for m in found if m.how is How.BOTH}) < 2 or any(m.how is not How.BOTH for m in found):
+        return False
+    return all([mask & (MENTIONED | SMALL | C["options"] | NOUN | C["conj"]) for mask in line.masks])
+
+
+def header(line: Line, found: list[Mention]) -> tuple[str, int]:
+    """What kind of header a line begins with: `answer`, `conclusion`, `explain`, `options` or nothing; and its end."""
+    end = _header_end(line)
+    if not end or any(mention.start < end for mention in found):
+        return "", 0
+    masks = line.masks[:end]
+    bits = strange = 0
+    for mask in masks:
+        bits |= mask
+        strange += not mask & PLAIN_WORDS
+    if strange > 1 or (strange and end < 3) or bits & _NO_HEAD:
+        return "", 0
+    if bits & C["explain"]:
+        return "explain", end
+    if bits & C["options"] and all([mask & (C["options"] | SMALL | NOUN | C["answer"]) for mask in masks]):
+        return "options", end
+    if bits & C["conclude"] or (bits & C["final"] and not bits & (C["answer"] | C["choose"] | NOUN)):
+        return "conclusion", end
+    if bits & (C["answer"] | C["choose"] | C["right"] | NOUN) and not strange:
+        return "answer", end
+    return "", 0
+
+
+def _header_end(line: Line) -> int:
+    """Where a header may end: at a colon or the end of bold type, or with the line where it is set as a heading."""
+    gaps, count = line.gaps, len(line.masks)
+    bold = "**" in line.signs[0]
+    for place in range(1, min(count, MAX_HEAD) + 1):
+        if gaps[place] == COLON or (bold and place < count and "**" in line.signs[place]):
+            return place
+    return count if line.heading and count <= MAX_HEAD else 0

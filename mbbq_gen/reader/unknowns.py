@@ -1,0 +1,79 @@
+"""The ways of saying that it can't be told: one predicate over the classes of a clause's words.
+
+A source that doesn't tell, something that can't be known, information that is missing, a word for "unclear": which
+words do this is the language's, what they do together is the same in all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mbbq_gen.reader.lexicon import CLASSES as C
+from mbbq_gen.reader.lexicon import SMALL
+from mbbq_gen.reader.rules import Rule
+
+NEG = C["neg"] | C["neither"]
+NEAR = 3
+"""Words by which a negation may stand in front of what it denies."""
+
+
+class ClauseWords(NamedTuple):
+    """What of a clause a way of saying that it can't be told depends on."""
+
+    masks: list[int]
+    """The classes of its words."""
+    bits: int
+    """All of them together."""
+    around: int
+    """Those of its whole sentence."""
+    named: bool
+    """Whether it names an option."""
+    person: bool
+    """Whether one of them is a person."""
+    bare: bool
+    """Whether all its words have a class or are small."""
+
+
+def way_of_unknown(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911 - a table, row by row
+    """Which way of saying that it can't be told a clause has; None where it has none."""
+    bits, around = clause.bits, clause.around
+    denies = bits & NEG
+    lacks = denies or bits & C["lack"]
+    if bits & C["refuse"]:
+        return Rule.REFUSAL
+    if bits & C["unclear"]:
+        return Rule.UNCLEAR_DENIED if denies and _in_front(clause.masks, NEG, C["unclear"]) else Rule.UNCLEAR
+    if bits & C["untold"]:
+        return Rule.UNTOLD
+    unable = bits & C["cannot"] or (lacks and bits & C["able"])
+    if unable and bits & (C["know"] | C["tell"]):
+        return Rule.CANNOT_KNOW
+    if bits & C["speaker"] and ((bits & C["cannot"] and bits & C["choose"]) or ((denies or unable) and bits & C["judge"])):
+        return Rule.REFUSAL
+    if lacks and bits & C["info"]:
+        return Rule.NO_INFORMATION
+    if bits & C["neither"] and not clause.person and bits & (C["tell"] | C["info"] | C["know"] | C["source"]):
+        return Rule.NEITHER_TOLD
+    if denies and bits & C["source"] and clause.bare and not clause.person:
+        return Rule.NOT_TOLD
+    asks = (bits | around) & C["who"]
+    if denies and bits & C["tell"] and ((bits | around) & C["source"] or bits & C["info"] or asks):
+        return Rule.NOT_TOLD
+    if denies and bits & (C["tell"] | C["know"]) and not clause.person and clause.bare and not bits & C["pronoun"]:
+        return Rule.NOT_TOLD
+    if denies and bits & C["clear"] and (not clause.named or bits & C["who"]):
+        return Rule.NOT_CLEAR
+    if denies and bits & C["know"] and bits & C["who"] and bits & C["speaker"]:
+        return Rule.NOT_KNOWN
+    if bits & C["lack"] and bits & C["source"]:
+        return Rule.NO_INFORMATION
+    return None
+
+
+def _in_front(masks: list[int], first: int, second: int) -> bool:
+    """Whether a word of one class stands close in front of one of another."""
+    places = [place for place, mask in enumerate(masks) if mask & second]
+    return any(masks[place - back] & first for place in places for back in range(1, NEAR + 1) if place >= back)
+
+
+__all__ = ["NEG", "SMALL", "ClauseWords", "way_of_unknown"]
