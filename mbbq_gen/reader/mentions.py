@@ -139,9 +139,11 @@ def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]
     if not found:
         return found
     found = _apart(found)
+    end = 0
     for mention in found:
+        free, end = mention.start > end, mention.end
         noun = line.masks[mention.start - 1] if mention.how is How.LABEL and mention.start else 0
-        if noun & NOUN and not noun & CLASSES["answer"] and line.gaps[mention.start] < COMMA:
+        if free and noun & NOUN and not noun & CLASSES["answer"] and line.gaps[mention.start] < COMMA:
             mention.start -= 1
     found = _join_labels(line, found)
     history += [(m.start, m.option) for m in found if m.option >= 0 and m.option != question.unknown]
