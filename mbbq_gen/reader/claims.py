@@ -137,10 +137,11 @@ TABLE: tuple[Row, ...] = (
     Row(Rule.CONTRAST, lambda f: f.contrast and f.bare and f.free, True, Force.CONCLUDED, "named instead of what was denied"),
     Row(Rule.BOLD, lambda f: f.bold and f.free and not f.possible and not f.because, True, Force.DECLARED, "label and text in bold"),
     Row(Rule.ANNOUNCED, lambda f: f.right and f.label and not f.denied and not f.others, True, Force.ANNOUNCED, "a label that is called right"),
-    Row(Rule.SEVERAL, lambda f: f.joined and (f.fits or f.alone), True, Force.HEDGED, "what is asked is said of several"),
+    Row(Rule.SEVERAL, lambda f: f.joined and (f.fits or f.alone or f.conclude), True, Force.HEDGED, "what is asked is said of several"),
     Row(Rule.SEVERAL, lambda f: f.joined, True, None, "named together with another"),
     # a plain clause
     Row(Rule.DESCRIBED, lambda f: f.others and not f.subject, True, Force.DESCRIBED, "another one is its clause's subject"),
+    Row(Rule.DENIED, lambda f: f.wrong and not f.positive and not f.under, False, Force.FITTING, "called wrong"),
     Row(Rule.POSSIBLE, lambda f: f.possible and not f.infers, None, Force.POSSIBLE, "a possibility"),
     Row(Rule.GRANTED, lambda f: f.granted, None, Force.DESCRIBED, "granted"),
     Row(Rule.REASON, lambda f: f.because and f.fits, None, Force.PLAIN, "a reason that speaks the question's words"),

@@ -131,6 +131,7 @@ def join_lists(line: Line, mentions: list[Mention]) -> None:
         joined = (
             first.option != second.option
             and strongest <= COLON
+            and len(between) <= 2
             and all([m & (SMALL | C["conj"] | NOUN) and not m & (NEG | C["aside"] | C["but"]) for m in between])
             and (strongest >= COMMA or any([m & C["conj"] for m in between]))
         )

@@ -151,7 +151,7 @@ def _nothing_told(said: Said) -> Decision | None:
 
 def _single(said: Said) -> Decision | None:
     """The one person of whom alone something is said, the others being set aside or ruled out."""
-    if len({p.option for p in said.plain}) != 1:
+    if len({p.option for p in said.plain}) != 1 or said.fitting:
         return None
     only = {said.plain[0].option} | said.denied
     spoken = {p.option for p in said.all if p.force is Force.DESCRIBED and p.rule in _SPOKEN}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mbbq_gen.errors import UnknownNameError, UsageError
+from mbbq_gen.errors import UsageError
 from mbbq_gen.extraction.normalise import NormalText, normalise
 from mbbq_gen.extraction.pack import read_shared_pack
+from mbbq_gen.extraction.trace import Explanation
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
-from mbbq_gen.languages import read_toml, validate_pack
+from mbbq_gen.languages import read_pack
 from mbbq_gen.reader.decision import Decision, decide
 from mbbq_gen.reader.lexicon import CLASSES, KNOWN, SMALL, Lexicon
 from mbbq_gen.reader.lines import Line, read_lines
@@ -25,7 +27,7 @@ from mbbq_gen.reader.rules import Force
 from mbbq_gen.reader.structured import StructureReader
 from mbbq_gen.reader.ticks import Ticks
 from mbbq_gen.records import Extraction
-from mbbq_gen.resources import Resources
+from mbbq_gen.resources import Resources, file_digest
 
 ENGINE_VERSION = "5"
 """Raised by every change of the engine that may change an extraction."""
@@ -49,13 +51,35 @@ class Analysis:
     offset: int = 0
     """Where the text that was read begins in the mended text."""
 
+    @property
+    def extraction(self) -> Extraction:
+        """What callers see of it."""
+        decision = self.decision
+        spans: tuple[tuple[int, int], ...] = ()
+        if self.reading is not None and decision.proposition is not None:
+            said = decision.proposition
+            start, end = self.reading.lines[said.line].span(said.first, said.last)
+            spans = (self.normal.raw_span(start + self.offset, end + self.offset),)
+        return Extraction(
+            outcome=decision.outcome,
+            option=decision.option,
+            confidence=decision.confidence,
+            rule=decision.rule,
+            spans=spans,
+        )
 
-class Reader:
-    """The compiled grammar of a language; cheap to use again and again, for any options."""
 
-    def __init__(self, language: str, grammar: Grammar, second: Grammar | None, resources: Resources) -> None:
-        self.language = language
-        self.grammar = grammar
+class Extractor:
+    """The compiled grammar of a language; cheap to use again and again, for any options.
+
+    Safe to share between threads that only extract; other processes make their own with `load_extractor`.
+    """
+
+    def __init__(self, grammar: Grammar, second: Grammar | None, version: str, resources: Resources) -> None:
+        self.language = grammar.meta.language
+        self.grammars = (grammar,) if second is None else (grammar, second)
+        self.version = version
+        self._resources = resources
         self.lexicon = Lexicon(grammar, second)
         self._english = Lexicon(second) if second is not None else None
         shared = read_shared_pack(resources)
@@ -79,19 +103,33 @@ class Reader:
     ) -> Extraction:
         """What a response was taken to mean."""
         analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
-        decision, reading = analysis.decision, analysis.reading
-        spans: tuple[tuple[int, int], ...] = ()
-        if reading is not None and decision.proposition is not None:
-            said = decision.proposition
-            start, end = reading.lines[said.line].span(said.first, said.last)
-            spans = (analysis.normal.raw_span(start + analysis.offset, end + analysis.offset),)
-        return Extraction(
-            outcome=decision.outcome,
-            option=decision.option,
-            confidence=decision.confidence,
-            rule=decision.rule,
-            spans=spans,
+        return analysis.extraction
+
+    def explain(  # noqa: PLR0917 - the contract's order
+        self,
+        response: str,
+        options: Sequence[str],
+        labels: Sequence[str],
+        unknown_index: int | None,
+        aliases: Mapping[str, Sequence[str]] | None = None,
+        prompt: str | None = None,
+        *,
+        finish_reason: str | None = None,
+        resources: Resources | None = None,
+    ) -> Explanation:
+        """The extraction with everything that led to it: what is said of each option, the words it rests on, and why
+        each candidate won or lost."""
+        from mbbq_gen.reader.explain import explain_analysis
+
+        analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
+        return explain_analysis(
+            self, analysis, response, tuple(options), tuple(labels), resources or self._resources
         )
+
+    def with_grammar(self, grammar: Grammar) -> Extractor:
+        """The same with another grammar for the language: what a check of the pack tries."""
+        second = self.grammars[1] if len(self.grammars) > 1 else None
+        return Extractor(grammar, second, self.version, self._resources)
 
     def analyse(  # noqa: PLR0917 - the contract's order
         self,
@@ -272,14 +310,33 @@ def _asked(prompt: str | None) -> str | None:
     return text[start + 1 : end + 1]
 
 
+def load_extractor(language: str, resources: Resources | None = None) -> Extractor:
+    """The extractor of a language, compiled once a process and set of packs.
+
+    Raises:
+        UnknownNameError: where the language has no pack.
+        PackError: where a pack is wrong; file, key, value.
+    """
+    return _load(language, resources or Resources())
+
+
 @lru_cache(maxsize=64)
-def load_reader(language: str, resources: Resources | None = None) -> Reader:
-    """The reader of a language, compiled once a process."""
-    resources = resources or Resources()
-    second = read_grammar(SECOND_LANGUAGE, resources) if language != SECOND_LANGUAGE else None
-    return Reader(language, read_grammar(language, resources), second, resources)
+def _load(language: str, resources: Resources) -> Extractor:
+    grammar = read_grammar(language, resources)
+    names, second = [language], None
+    if language != SECOND_LANGUAGE and resources.find("extractors", SECOND_LANGUAGE) is not None:
+        names.append(SECOND_LANGUAGE)
+        second = read_grammar(SECOND_LANGUAGE, resources)
+    return Extractor(grammar, second, extractor_version([*names, "_shared"], resources), resources)
 
 
+def extractor_version(names: Sequence[str], resources: Resources) -> str:
+    """Engine version and a digest of the packs: what an extraction is stored under."""
+    digests = [file_digest(path) for name in names if (path := resources.find("extractors", name)) is not None]
+    return f"{ENGINE_VERSION}+{hashlib.sha256(' '.join(digests).encode()).hexdigest()[:12]}"
+
+
+@lru_cache(maxsize=64)
 def read_grammar(language: str, resources: Resources) -> Grammar:
     """The grammar of a language.
 
@@ -287,7 +344,4 @@ def read_grammar(language: str, resources: Resources) -> Grammar:
         UnknownNameError: where the language has none.
         PackError: where it is wrong; file, key, value.
     """
-    path = resources.find("extractors", f"grammar/{language}")
-    if path is None:
-        raise UnknownNameError("grammar", language, [])
-    return validate_pack(Grammar, read_toml(path), path)
+    return read_pack(resources, "extractors", language, Grammar)

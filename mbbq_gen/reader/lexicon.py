@@ -23,10 +23,11 @@ _PLACE_NAMES = tuple(name for name in Places.model_fields if name != "nouns")
 PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
 """Every place and its bit."""
 _NEXT = len(CLASSES) + len(PLACES)
-SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED = (1 << (_NEXT + place) for place in range(8))
+SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBODY = (1 << (_NEXT + place) for place in range(9))
 """Small words; words for an option before and behind its label; words that a place belongs to; words that begin a row;
-letters that are words; later words of a row; words of a mention."""
-KNOWN = (1 << _NEXT) - 1 | NOUN | NOUN_AFTER | PLACE_NOUN
+letters that are words; later words of a row; words of a mention;
+nouns for anybody."""
+KNOWN = (1 << _NEXT) - 1 | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
 """Any class at all, small words aside."""
 
 
@@ -88,6 +89,7 @@ class Lexicon(dict[str, Word]):
         super().__init__()
         self.turkish = grammar.script.casefold == "turkish"
         self.language = grammar.meta.language
+        self.compounds = grammar.text.compounds
         self._exact: dict[str, int] = {}
         self._strict: dict[str, int] = {}
         self._prefixes: dict[int, dict[str, int]] = {}
@@ -103,7 +105,7 @@ class Lexicon(dict[str, Word]):
                     key = self.key(entry)
                     self._borrowed[key] = self._borrowed.get(key, 0) | line_class
         self.stemmer = Stemmer(grammar.text, grammar.script.clitics)
-        self.clitics = tuple(sorted((loose_key(word) for word in _words(grammar.script.clitics)), key=len, reverse=True))
+        self.clitics = tuple(sorted((loose_key(word) for word in words_of(grammar.script.clitics)), key=len, reverse=True))
 
     def __hash__(self) -> int:  # type: ignore[override]
         return id(self)
@@ -194,19 +196,44 @@ class Lexicon(dict[str, Word]):
 def _entries(grammar: Grammar) -> Iterator[tuple[int, str]]:
     """Every entry of a grammar with its classes."""
     for name, bit in CLASSES.items():
-        yield from ((bit, entry) for entry in _words(getattr(grammar.words, name)))
+        yield from ((bit, entry) for entry in words_of(getattr(grammar.words, name)))
     for name, bit in PLACES.items():
-        yield from ((bit, entry) for entry in _words(getattr(grammar.places, name)))
-    yield from ((PLACE_NOUN, entry) for entry in _words(grammar.places.nouns))
-    yield from ((SMALL, entry) for entry in _words(grammar.text.small))
-    yield from ((STRAY, entry) for entry in _words(grammar.labels.stray))
-    yield from ((NOUN, entry) for entry in _words(grammar.labels.nouns))
-    yield from ((NOUN_AFTER, entry) for entry in _words(grammar.labels.nouns_after))
+        yield from ((bit, entry) for entry in words_of(getattr(grammar.places, name)))
+    yield from ((PLACE_NOUN, entry) for entry in words_of(grammar.places.nouns))
+    yield from ((ANYBODY, entry) for entry in words_of(grammar.text.persons))
+    yield from ((SMALL, entry) for entry in words_of(grammar.text.small))
+    yield from ((STRAY, entry) for entry in words_of(grammar.labels.stray))
+    yield from ((NOUN, entry) for entry in words_of(grammar.labels.nouns))
+    yield from ((NOUN_AFTER, entry) for entry in words_of(grammar.labels.nouns_after))
 
 
-def _words(lines: Iterable[str]) -> Iterator[str]:
+def words_of(lines: Iterable[str]) -> Iterator[str]:
+    """The entries on lines of words."""
     for line in lines:
         yield from line.split()
+
+
+def entries_of(grammar: Grammar, name: str, keys: list[str]) -> str | None:
+    """The longest entry of a class that words begin with, as it is written; None where there is none."""
+    best, longest = None, 0
+    for entry in words_of(getattr(grammar.words, name)):
+        parts = [loose_key(part) for piece in entry.lstrip("=").split("_") for part in _split(piece) or [piece]]
+        length = 0
+        for part, key in zip(parts, keys, strict=False):
+            if not _is_like(part, key):
+                break
+            length += 1
+        gapped = "…" in entry and length > 0
+        if (length == len(parts) or gapped) and length > longest:
+            best, longest = entry, length
+    return best
+
+
+def _is_like(part: str, key: str) -> bool:
+    """Whether a word is what a part of an entry asks for."""
+    if part.endswith("*"):
+        return key.startswith(part[:-1])
+    return key.endswith(part[1:]) if part.startswith("*") else key == part
 
 
 def _split(part: str) -> list[str]:
@@ -227,7 +254,7 @@ class Stemmer:
         self._agreement = _by_last_letter(text.agreement)
         self._alternations = tuple((loose_key(old), loose_key(new)) for old, new in text.alternations)
         self._min_stem = text.min_stem
-        self._clitics = tuple(loose_key(word) for word in _words(clitics))
+        self._clitics = tuple(loose_key(word) for word in words_of(clitics))
 
     def forms(self, key: str) -> tuple[str, str]:
         """The stem, and the stem without endings of gender."""
@@ -258,11 +285,11 @@ class Stemmer:
 
 def _by_last_letter(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for word in {loose_key(word.lstrip("-")) for word in _words(lines)}:
+    for word in {loose_key(word.lstrip("-")) for word in words_of(lines)}:
         found.setdefault(word[-1], []).append(word)
     return {letter: tuple(sorted(words, key=lambda word: (-len(word), word))) for letter, words in found.items()}
 
 
 def option_nouns(labels: Labels) -> frozenset[str]:
     """The words for an option, as keys."""
-    return frozenset(loose_key(word) for word in _words((*labels.nouns, *labels.nouns_after)))
+    return frozenset(loose_key(word) for word in words_of((*labels.nouns, *labels.nouns_after)))

@@ -11,6 +11,10 @@ from mbbq_gen.reader.words import CJK, WORD
 
 ECHO = -2
 """Stands for the question itself where a response repeats it."""
+MIN_PART = 5
+"""Letters of a part of a compound."""
+MIN_VERB = 6
+"""Letters of a word that denies and says what: Turkish "kaybetmedi"."""
 MIN_ECHO = 3
 """Words of a question that is known again."""
 _NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
@@ -103,8 +107,10 @@ def build_question(
             owners.update({stem: 1 << text.index for stem in text.distinctive})
         text.nested = not text.distinctive
         text.need = 1 if len(text.distinctive) <= 3 else 2
+    if lexicon.compounds:
+        owners.update(_parts(persons, owners))
     alone = {stem: bits.bit_length() - 1 for stem, bits in owners.items() if bits & (bits - 1) == 0}
-    cores = {_label_core(label): index for index, label in enumerate(labels)}
+    cores = {label_core(label): index for index, label in enumerate(labels)}
     cores.pop("", None)
     shared = frozenset.intersection(*(text.content for text in persons)) if len(persons) > 1 else frozenset()
     question = Question(
@@ -138,7 +144,12 @@ def build_question(
             question.sequences[keys[0]] = ((ECHO, keys), *known)
         question.negated = any(word.mask & _NEG for word in words)
         question.predicate = frozenset(
-            word.stem for word in words if not word.mask & (SMALL | CLASSES["who"] | _NEG) and word.stem not in owners and len(word.key) > 1
+            word.stem
+            for word in words
+            if not word.mask & (SMALL | CLASSES["who"])
+            and (not word.mask & _NEG or len(word.key) >= MIN_VERB)
+            and word.stem not in owners
+            and len(word.key) > 1
         )
     return question
 
@@ -158,6 +169,19 @@ def _option_words(index: int, text: str, lexicon: Lexicon) -> OptionWords:
     )
 
 
+def _parts(persons: Sequence[OptionWords], owners: dict[str, int]) -> dict[str, int]:
+    """First and last parts of long words that tell one person from the others: "rolstoel" of "rolstoelbasketballer"."""
+    found: dict[str, int] = {}
+    for text in persons:
+        for stem in [stem for stem in text.distinctive if len(stem) >= 2 * MIN_PART]:
+            for length in range(MIN_PART, len(stem) - MIN_PART + 1):
+                for part in (stem[:length], stem[-length:]):
+                    found[part] = found.get(part, 0) | 1 << text.index
+    for text in persons:
+        text.distinctive |= {part for part, bits in found.items() if bits == 1 << text.index and part not in owners}
+    return {part: bits for part, bits in found.items() if bits & (bits - 1) == 0 and part not in owners}
+
+
 def _heads(text: str, lexicon: Lexicon) -> frozenset[str]:
     """Stems of the names in a text: capitals inside it, and what stands in front of its first comma."""
     plain = normalise(text).text
@@ -175,7 +199,8 @@ def _sequences(texts: Sequence[OptionWords]) -> dict[str, tuple[tuple[int, tuple
     return {key: tuple(sorted(rows, key=lambda row: -len(row[1]))) for key, rows in found.items()}
 
 
-def _label_core(label: str) -> str:
+def label_core(label: str) -> str:
+    """A label without brackets, dots and emphasis: `(A)` → `A`, `Option B` → `B`."""
     found = WORD.findall(normalise(label).text)
     return found[-1] if found else ""
 

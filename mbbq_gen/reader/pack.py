@@ -40,6 +40,8 @@ class OptionText(Pack):
 
     small: Words = ()
     """Articles, prepositions, pronouns, forms of "to be": words that tell nothing about an option."""
+    persons: Words = ()
+    """Nouns for anybody: man, woman, student, patient. They tell an option only where another one has another of them."""
     suffixes: Words = ()
     """Endings of number, case and possession, stripped again and again."""
     agreement: Words = ()
@@ -209,6 +211,18 @@ class Example(Pack):
     """Index of the option it must be read as; left out where there is none."""
     needs: tuple[Text, ...] = ()
     """Classes (`words.neg`) or single entries without which this example would be read otherwise."""
+
+    @property
+    def shown_labels(self) -> tuple[str, ...]:
+        """The labels, A, B, C… if none are given."""
+        return self.labels or tuple("ABCDEFGHIJ"[: len(self.options)])
+
+    @property
+    def unknown_index(self) -> int | None:
+        """Place of the unknown option, or None."""
+        if self.unknown is None:
+            return len(self.options) - 1
+        return None if self.unknown < 0 else self.unknown
 
 
 class Grammar(Pack):

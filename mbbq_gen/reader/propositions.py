@@ -5,7 +5,7 @@ from __future__ import annotations
 from mbbq_gen.reader.claims import Facts, claim
 from mbbq_gen.reader.clauses import State, join_lists, sentences, split_clauses
 from mbbq_gen.reader.lexicon import CLASSES as C
-from mbbq_gen.reader.lexicon import INNER, MENTIONED, NOUN, SMALL, STRAY
+from mbbq_gen.reader.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
 from mbbq_gen.reader.lines import ASK, COLON, COMMA, Line
 from mbbq_gen.reader.mentions import How, Mention
 from mbbq_gen.reader.options import Question
@@ -28,7 +28,7 @@ _TELLING = _UNKNOWN | C["correction"] | C["forced"] | C["assume"] | C["answer"] 
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
 _IN_BRIEF = C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"]
-_BRIEF = _IN_BRIEF | C["speaker"] | C["source"] | C["pronoun"] | C["who"] | MENTIONED | SMALL | INNER | NOUN | STRAY
+_BRIEF = _IN_BRIEF | C["speaker"] | C["source"] | C["pronoun"] | C["who"] | MENTIONED | SMALL | INNER | NOUN | STRAY | ANYBODY
 """What a sentence may hold that answers by being nothing but a mention."""
 SUBJECT = 3
 """Words that may stand in front of the subject of a clause."""
@@ -129,8 +129,9 @@ class _Reader:
             if inner or bits & _TELLING:
                 explains, concludes = self._section == "explain", self._section == "conclusion"
                 state = State(announced, concludes, explains, doubted=reading.doubted)
-                if not (entry and first == start and inner and self._entry(number, inner[0], last)):
-                    _Sentence(reading, number, inner, state, first, last, bits).read()
+                heads = entry and first == start and bool(inner)
+                if not (heads and self._entry(number, inner[0], last)):
+                    _Sentence(reading, number, inner, state, first, last, bits, heads).read()
                 pending = state.announced
             announced = False
             if repeats:
@@ -146,6 +147,8 @@ class _Reader:
         reading, masks = self._reading, self._reading.lines[number].masks
         bits = 0
         for mask in masks[mention.end : min(last, mention.end + 4)]:
+            if not mask & PLAIN_WORDS:
+                break
             bits |= mask
         place = number, mention.start, mention.end
         if bits & (C["wrong"] | C["no"]) and not bits & NEG:
@@ -173,8 +176,10 @@ class _Sentence:
     """One sentence, clause by clause."""
 
     def __init__(  # noqa: PLR0917 - each of another type
-        self, reading: Reading, number: int, mentions: list[Mention], state: State, first: int, last: int, bits: int
+        self, reading: Reading, number: int, mentions: list[Mention], state: State, first: int, last: int, bits: int, heads: bool
     ) -> None:
+        self._heads = heads
+        """Whether it is the head of an entry in a list."""
         self._reading, self._number, self._mentions, self._state = reading, number, mentions, state
         self._line, self._question = reading.lines[number], reading.question
         self._first, self._last, self._bits = first, last, bits
@@ -254,6 +259,8 @@ class _Sentence:
         if unknown is None and bits & C["wrong"] and not bits & NEG and self._person is not None:
             self._say(self._person, Rule.DENIED, False, Force.FITTING, False)
             state.denied = True
+        if unknown is None and bits & C["both"] and not bits & (NEG | C["possible"]) and self._speaks(start, end):
+            self._add("several", None, Force.HEDGED, Rule.SEVERAL, start, end)
         if bits & C["no"] and bare and end - start <= 2 and self._said_in_line():
             self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
         if announces and unknown is None and not bits & NEG:
@@ -341,7 +348,7 @@ class _Sentence:
     def _is_brief(self, m: Mention, bits: int) -> bool:
         """Whether a sentence of nothing but a mention answers: not in a list, no possibility, no reason, not cut off."""
         state, line = self._state, self._line
-        if bits & ~_BRIEF or state.because or state.granted or state.possible or len(self._options) > 1:
+        if bits & ~_BRIEF or state.because or state.granted or state.possible or len(self._options) > 1 or self._heads:
             return False
         first = self._reading.sentences == 1 or self._number + 1 < len(self._reading.lines)
         if not (first or self._last < len(line.words) or line.signs[-1].strip()):
@@ -351,6 +358,8 @@ class _Sentence:
     def _is_blamed(self, later: list[tuple[int, int]]) -> bool:
         """Whether a later clause, up to the next turn, speaks of prejudice."""
         for start, end in later:
+            if self._line.gaps[start] >= COLON:
+                return False
             bits = 0
             for mask in self._line.masks[start:end]:
                 bits |= mask
@@ -370,7 +379,7 @@ class _Sentence:
         after = self._line.masks[m.end : end]
         return (
             0 < len(after) <= 3
-            and bool((after[-1] | after[0]) & C["affirm"])
+            and bool((after[-1] | after[0]) & (C["affirm"] | NEG))
             and all([mask & PLAIN_WORDS for mask in after])
         )
 
@@ -395,10 +404,12 @@ class _Sentence:
 
     def _fits(self, start: int, end: int, m: Mention) -> bool:
         """Whether a clause speaks the question's words, beside the mention's own."""
-        predicate, words = self._question.predicate, self._line.words
-        if not predicate:
-            return False
-        return any(words[place].stem in predicate for place in range(start, end) if not m.start <= place < m.end)
+        return bool(self._question.predicate) and (self._speaks(start, m.start) or self._speaks(m.end, end))
+
+    def _speaks(self, start: int, end: int) -> bool:
+        """Whether a stretch speaks the question's words."""
+        predicate = self._question.predicate
+        return any(word.stem in predicate for word in self._line.words[start:end])
 
     def _said_in_line(self) -> bool:
         """Whether the last option that was spoken for stands in this line."""
@@ -460,7 +471,7 @@ class _Sentence:
             return False
         if self._state.conclude or self._state.announced:
             return False
-        return not any(word.stem in predicate for word in self._line.words[self._first : end])
+        return not self._speaks(self._first, end)
 
     # --- noting ---------------------------------------------------------------------------------------------------------
 
