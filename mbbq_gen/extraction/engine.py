@@ -1,85 +1,104 @@
-"""Response in, extraction out: the stages in order, and the compiled packs that they share.
-
-raw text ─► normalise ─► zones ─► structures ─► mentions ─► hits of all patterns ─► evidence ─► decision
-"""
+"""Response in, extraction out: the stages in order, and the detours where a response is in another language."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.errors import UsageError
-from mbbq_gen.extraction.analysis import Analysis, by_detour, names_in_reason, names_nothing, to_extraction
-from mbbq_gen.extraction.automaton import Automaton
-from mbbq_gen.extraction.brief import read_brief
-from mbbq_gen.extraction.cutoff import check_truncated
-from mbbq_gen.extraction.evidence import continuation_start, read_evidence
+from mbbq_gen.extraction.decision import Decision, decide
 from mbbq_gen.extraction.foreign import guess_language
-from mbbq_gen.extraction.joining import join
-from mbbq_gen.extraction.lexicon import build_lexicon, own_hits, speaks_more
-from mbbq_gen.extraction.marks import MarkReader
-from mbbq_gen.extraction.mentions import Item, Mention, MentionItem, to_items
-from mbbq_gen.extraction.noise import is_degenerate, is_loop, is_mixed
+from mbbq_gen.extraction.lexicon import CLASSES, KNOWN, SMALL, Lexicon
+from mbbq_gen.extraction.lines import Line, read_lines
+from mbbq_gen.extraction.mentions import Mention, find_mentions, mark_rows
+from mbbq_gen.extraction.misspelt import mark_misspelt
+from mbbq_gen.extraction.noise import is_degenerate
 from mbbq_gen.extraction.normalise import NormalText, normalise
-from mbbq_gen.extraction.optionset import OptionSet, build_options, join_abbreviations, part_glued
-from mbbq_gen.extraction.pack import ExtractorPack, SharedPack, read_extractor_pack, read_shared_pack
-from mbbq_gen.extraction.patterns import Hit
+from mbbq_gen.extraction.options import build_question
+from mbbq_gen.extraction.pack import Grammar
 from mbbq_gen.extraction.people import english_texts, read_people
-from mbbq_gen.extraction.reading import COMMITTED, LEANING, Reading
-from mbbq_gen.extraction.resolve import Decision, resolve
-from mbbq_gen.extraction.sides import Side
-from mbbq_gen.extraction.similar import read_similar
-from mbbq_gen.extraction.stemmer import Stemmer
+from mbbq_gen.extraction.propositions import read_propositions
+from mbbq_gen.extraction.reading import Reading
+from mbbq_gen.extraction.rules import Force
+from mbbq_gen.extraction.shared import read_shared_pack
 from mbbq_gen.extraction.structured import StructureReader
-from mbbq_gen.extraction.tokens import Token, tokenise
+from mbbq_gen.extraction.ticks import Ticks
 from mbbq_gen.extraction.trace import Explanation
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
+from mbbq_gen.languages import PackMeta, read_pack
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources, file_digest
 
-ENGINE_VERSION = "4"
+GENERIC = "generic"
+"""What the readings of a language without a pack are called."""
+ENGINE_VERSION = "5"
 """Raised by every change of the engine that may change an extraction."""
 SECOND_LANGUAGE = "en"
 """Answers in this language are read whatever the question's language is."""
-
-MAX_OPTION_SETS = 64
-"""Option sets of a language that are kept: successive answers are mostly to the same few questions."""
+_ANY = KNOWN | SMALL
+_SILENT = frozenset({"no_candidate", "conflict"})
+"""Rules of responses in which nothing was found."""
 MAX_FOREIGN = 4
 """Sentences in a third language beyond which only a committed answer counts."""
-ANNOUNCED = frozenset({"cue_before", "cue_after", "answer_header", "final_marker", "line_label", "whole_answer"})
-"""Rules of answers that count though the text runs in a loop."""
+ENOUGH = 30
+"""Words that show which language a response is in."""
+MIN_FOREIGN = 3
+"""Words of English beyond those of the question's language that make an answer English."""
+
+
+@dataclass(slots=True)
+class Analysis:
+    """What the stages found in one response."""
+
+    normal: NormalText
+    zoned: ZonedText
+    reading: Reading | None
+    decision: Decision
+    offset: int = 0
+    """Where the text that was read begins in the mended text."""
+
+    @property
+    def extraction(self) -> Extraction:
+        """What callers see of it."""
+        decision = self.decision
+        spans: tuple[tuple[int, int], ...] = ()
+        if self.reading is not None and decision.proposition is not None:
+            said = decision.proposition
+            start, end = self.reading.lines[said.line].span(said.first, said.last)
+            spans = (self.normal.raw_span(start + self.offset, end + self.offset),)
+        return Extraction(
+            outcome=decision.outcome,
+            option=decision.option,
+            confidence=decision.confidence,
+            rule=decision.rule,
+            spans=spans,
+        )
 
 
 class Extractor:
-    """The compiled packs of a language; cheap to use again and again, for any options.
+    """The compiled grammar of a language; cheap to use again and again, for any options.
 
     Safe to share between threads that only extract; other processes make their own with `load_extractor`.
     """
 
-    def __init__(
-        self, language: str, packs: tuple[ExtractorPack, ...], shared: SharedPack, version: str, resources: Resources
-    ) -> None:
-        self.language = language
+    def __init__(self, grammar: Grammar, second: Grammar | None, version: str, resources: Resources) -> None:
+        self.language = grammar.meta.language
+        self.grammars = (grammar,) if second is None else (grammar, second)
         self.version = version
-        self.packs = packs
         self._resources = resources
-        home = packs[0]
-        self._automaton = Automaton(
-            [rule for pack in packs for rule in pack.rules(pack is home)], turkish=home.script.casefold == "turkish"
-        )
-        ordinals = Automaton([rule for pack in packs for rule in pack.ordinal_rules])
-        small = build_lexicon(packs).join.small
-        self._sides = tuple(Side.of(packs[place:] + packs[:place], small, ordinals) for place in range(len(packs)))
-        self._stemmer = Stemmer(packs)
-        structured = [pack.structured for pack in packs] + [shared.structured]
-        self._structures = StructureReader(structured)
-        self._zoner = Zoner(shared, tuple(key for pack in packs for key in pack.structured.reasoning_keys))
-        self._marks = MarkReader(shared, packs)
-        self._without: frozenset[str] = frozenset()
-        self._options = lru_cache(maxsize=MAX_OPTION_SETS)(self._prepare)
+        self.lexicon = Lexicon(grammar, second)
+        self._english = Lexicon(second) if second is not None else None
+        shared = read_shared_pack(resources)
+        keys = [grammar.structured, *([second.structured] if second else []), shared.structured]
+        reasons = tuple(key for part in keys for key in part.reasoning_keys)
+        self._structures = StructureReader((key for part in keys for key in part.answer_keys), reasons)
+        self._zoner = Zoner(shared, tuple(key for part in keys[:-1] for key in part.reasoning_keys))
+        self._ticks = Ticks(shared)
+        self._question = lru_cache(maxsize=256)(build_question)
 
-    def extract(  # noqa: PLR0917 - the contract's order
+    def extract(
         self,
         response: str,
         options: Sequence[str],
@@ -90,27 +109,11 @@ class Extractor:
         *,
         finish_reason: str | None = None,
     ) -> Extraction:
-        """What a response was taken to mean; see `extract`."""
+        """What a response was taken to mean."""
         analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
-        return to_extraction(analysis)
+        return analysis.extraction
 
-    def extract_without(  # noqa: PLR0917 - the contract's order
-        self,
-        without: frozenset[str],
-        response: str,
-        options: Sequence[str],
-        labels: Sequence[str],
-        unknown_index: int | None,
-        aliases: Mapping[str, Sequence[str]] | None = None,
-    ) -> Extraction:
-        """As `extract`, as if some lists (`cues.before`) or lines of the language's own pack were not there."""
-        self._without = without
-        try:
-            return self.extract(response, options, labels, unknown_index, aliases)
-        finally:
-            self._without = frozenset()
-
-    def explain(  # noqa: PLR0917 - the contract's order
+    def explain(
         self,
         response: str,
         options: Sequence[str],
@@ -122,14 +125,19 @@ class Extractor:
         finish_reason: str | None = None,
         resources: Resources | None = None,
     ) -> Explanation:
-        """The extraction with everything that led to it: candidates, phrases, zones, and why each candidate won or
-        lost."""
+        """The extraction with everything that led to it: what is said of each option, the words it rests on, and why
+        each candidate won or lost."""
         from mbbq_gen.extraction.explain import explain_analysis
 
         analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
-        return explain_analysis(self, analysis, response, tuple(options), tuple(labels), resources or Resources())
+        return explain_analysis(self, analysis, response, tuple(options), tuple(labels), resources or self._resources)
 
-    def analyse(  # noqa: PLR0917 - the contract's order
+    def with_grammar(self, grammar: Grammar) -> Extractor:
+        """The same with another grammar for the language: what a check of the pack tries."""
+        second = self.grammars[1] if len(self.grammars) > 1 else None
+        return Extractor(grammar, second, self.version, self._resources)
+
+    def analyse(
         self,
         response: str,
         options: Sequence[str],
@@ -144,180 +152,175 @@ class Extractor:
         texts, shown = tuple(options), tuple(labels)
         _check_question(texts, shown, unknown_index)
         normal = normalise(response)
-        zoned = self._zoner.read(normal.text, prompt, texts)
+        zoned = self._zoner.read(normal.text, prompt if _may_echo(prompt, normal.text) else None, texts)
         if not response.strip():
-            return Analysis(normal, zoned, Decision("empty", None, "high", "empty"), [], None)
-        prepared = self._options(texts, shown, unknown_index)
-        analysis = self._read_all(normal, zoned, prepared, prompt)
-        if names_nothing(analysis) or names_in_reason(analysis):
-            analysis.decision = self._read_short(analysis, prepared) or analysis.decision
-        if aliases and names_nothing(analysis):
-            analysis = self._read_aliases(analysis, aliases, texts, shown, unknown_index, prompt)
-        if len(self._sides) > 1 and names_nothing(analysis):
-            analysis = self._read_english(analysis, texts, shown, unknown_index, prompt)
-        if analysis.decision.outcome == "no_answer" and analysis.decision.rule in {"no_candidate", "conflict"}:
-            analysis = self._read_other_language(analysis, texts, shown, unknown_index)
-        check_truncated(analysis, self._sides[0].lexicon.words.small, finish_reason)
+            return Analysis(normal, zoned, None, Decision("empty", None, "high", "empty", None))
+        asked = _asked(prompt)
+        analysis = self._read_all(normal, zoned, texts, shown, unknown_index, asked)
+        for language, other in sorted((aliases or {}).items()):
+            if len(other) != len(texts):
+                raise UsageError(f"aliases.{language}: {len(other)} texts for {len(texts)} options")
+            if analysis.decision.outcome != "no_answer":
+                break
+            again = self._read_all(normal, zoned, tuple(other), shown, unknown_index, asked)
+            if again.decision.outcome != "no_answer":
+                again.decision = _by_detour(again.decision, "alias")
+                analysis = again
+        if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
+            analysis = self._by_people(analysis, texts, shown, unknown_index, asked)
+        if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
+            analysis = self._in_other_language(analysis, texts, shown, unknown_index)
+        if self.grammars[0].meta.source == GENERIC and analysis.decision.proposition is not None:
+            analysis.decision = _by_detour(analysis.decision, GENERIC)
+        if _is_unfinished(analysis):
+            analysis.decision = Decision("truncated", None, "low", "truncated", None)
+        silent = analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT
+        if silent and (finish_reason == "length" or zoned.open_reasoning or _breaks_off(analysis)):
+            analysis.decision = Decision("truncated", None, "medium", "truncated", None)
         return analysis
 
     # --- stages -------------------------------------------------------------------------------------------------------
 
-    def _prepare(self, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None) -> OptionSet:
-        home = self._sides[0].lexicon
-        return build_options(options, labels, unknown, self._stemmer, home.articles, home.stop, home.negations)
-
-    def _read_all(self, normal: NormalText, zoned: ZonedText, options: OptionSet, prompt: str | None) -> Analysis:
+    def _read_all(
+        self,
+        normal: NormalText,
+        zoned: ZonedText,
+        options: tuple[str, ...],
+        labels: tuple[str, ...],
+        unknown: int | None,
+        asked: str | None,
+    ) -> Analysis:
         """Structures first, then the free text."""
-        for value in self._structures.values(zoned.body, options):
-            inner = strip_markup(zoned.body[value.start : value.end])
-            reading, tokens = self._read(inner, options)
-            decision = resolve(reading, frozenset())
-            if decision.outcome not in {"no_answer"} or decision.rule == "out_of_options":
-                decision.rule = f"{value.kind}:{decision.rule}"
-                return Analysis(normal, zoned, decision, tokens, reading, value)
         body = zoned.body
+        for value in self._structures.values(body, options):
+            inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
+            reading = self._read(inner, options, labels, unknown, asked, structured=True)
+            decision = decide(reading)
+            if decision.outcome != "no_answer" or decision.rule == "out_of_options":
+                decision = decision._replace(rule=f"{value.kind}:{decision.rule}", confidence="high")
+                return Analysis(normal, zoned, reading, decision, value.start)
         for start, end in self._structures.reasons(body):
             body = body[:start] + " " * (end - start) + body[end:]
-        reading, tokens = self._read(strip_markup(body), options)
-        if is_degenerate(tokens):
-            return Analysis(normal, zoned, Decision("no_answer", None, "medium", "degenerate"), tokens, reading)
-        decision = resolve(reading, self._question_words(prompt, options))
-        if (decision.winner is None or decision.winner.rule not in ANNOUNCED) and (is_loop(tokens) or is_mixed(tokens)):
-            decision = Decision("no_answer", None, "medium", "degenerate")
-        return Analysis(normal, zoned, decision, tokens, reading)
+        reading = self._read(self._ticks.mark(strip_markup(body)), options, labels, unknown, asked)
+        decision = decide(reading)
+        firm = decision.proposition is not None and decision.proposition.force >= Force.ANNOUNCED
+        if is_degenerate(reading.lines, firm):
+            decision = Decision("no_answer", None, "medium", "degenerate", None)
+        return Analysis(normal, zoned, reading, decision)
 
-    def _read(self, body: str, options: OptionSet) -> tuple[Reading, list[Token]]:
-        """Mentions, hits and evidence of a text."""
-        tokens = tokenise(body)
-        side = self._side(tokens)
-        option_words = side.lexicon.labels.option_words
-        tokens = part_glued(tokens, options, option_words)
-        join_abbreviations(tokens, options, self._stemmer, option_words)
-        tail = body[tokens[-1].end :] if tokens else body
-        texts = side.texts.find(tokens, options, self._stemmer)
-        places = side.places.find(tokens, options, texts)
-        labels = side.labels.find(tokens, tail, options, texts, places)
-        mentions = join(tokens, labels, texts, places, options, side.lexicon.join)
-        items = to_items(tokens, mentions)
-        hits = self._automaton.find(items)
-        named = _without_wording(mentions, items, hits, side.lexicon.known)
-        if len(named) < len(mentions):
-            items = to_items(tokens, named)
-            hits = self._automaton.find(items)
-        if len(self.packs) > 1:
-            hits = own_hits(hits, items, side.lexicon)
-        if self._without:
-            home = self.packs[0].meta.language
-            hits = [h for h in hits if h.rule.language != home or not {h.rule.family, h.rule.phrase} & self._without]
-        reading = Reading(items, hits, options, side.lexicon.words, tail, tokens[-1].key if tokens else "")
-        read_evidence(reading)
-        cut = continuation_start(reading)
-        if cut is not None:
-            items, hits = items[:cut], [hit for hit in hits if hit.end <= cut]
-            reading = Reading(items, hits, options, side.lexicon.words, "\n")
-            read_evidence(reading)
-        self._marks.read(reading, body)
-        return reading, tokens
-
-    def _read_short(self, analysis: Analysis, options: OptionSet) -> Decision | None:
-        """A misspelt option, or some of its words, where that is all there is."""
-        tokens, reading = analysis.tokens, analysis.reading
-        similar = read_similar(tokens, options)
-        if similar is not None or reading is None or not tokens or "?" in reading.tail:
-            return similar
-        lexicon = self._side(tokens).lexicon
-        first = tokens[: min(reading.reasons, default=len(tokens))]
-        return read_brief(first, options, self._stemmer, lexicon.known, lexicon.negations)
-
-    def _side(self, tokens: list[Token]) -> Side:
-        """The word lists that fit a text; looks behind particles written together with the next word."""
-        home = self._sides[0]
-        clitics = home.lexicon.clitics
-        if clitics:
-            for token in tokens:
-                token.key = clitics.known(token.key)
-        if len(self._sides) > 1:
-            second = self._sides[1]
-            if speaks_more(tokens, second.alone, home.alone):
-                return second
-        return home
-
-    def _read_aliases(  # noqa: PLR0917 - the contract's order
-        self,
-        first: Analysis,
-        aliases: Mapping[str, Sequence[str]],
-        options: tuple[str, ...],
-        labels: tuple[str, ...],
-        unknown: int | None,
-        prompt: str | None,
-    ) -> Analysis:
-        """The options' texts in other languages, tried where the question's own language finds nothing."""
-        for language, texts in sorted(aliases.items()):
-            if len(texts) != len(options):
-                raise UsageError(f"aliases.{language}: {len(texts)} texts for {len(options)} options")
-            analysis = self._read_all(first.normal, first.zoned, self._options(tuple(texts), labels, unknown), prompt)
-            if analysis.decision.outcome != "no_answer":
-                analysis.alias = language
-                return by_detour(analysis, "alias")
-        return first
-
-    def _read_english(
-        self,
-        first: Analysis,
-        options: tuple[str, ...],
-        labels: tuple[str, ...],
-        unknown: int | None,
-        prompt: str | None,
+    def _by_people(
+        self, first: Analysis, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None, asked: str | None
     ) -> Analysis:
         """An answer in English that calls the options what English calls such people."""
-        home, second = (side.alone for side in self._sides[:2])
         people = read_people(self._resources, self.language)
-        if not people or not speaks_more(first.tokens, second, home):
+        if (
+            not people
+            or self._english is None
+            or first.reading is None
+            or not _is_english(first.reading.lines, self._english)
+        ):
             return first
-        texts = english_texts(options, unknown, first.tokens, people, self._stemmer)
+        words = (self._english[text] for line in first.reading.lines for text in line.texts)
+        texts = english_texts(options, unknown, words, people, self._english.stemmer)
         if texts is None:
             return first
-        analysis = self._read_all(first.normal, first.zoned, self._options(texts, labels, unknown), prompt)
-        return first if analysis.decision.outcome == "no_answer" else by_detour(analysis, "foreign")
+        again = self._read_all(first.normal, first.zoned, texts, labels, unknown, asked)
+        again.decision = _by_detour(again.decision, "foreign")
+        return first if again.decision.outcome == "no_answer" else again
 
-    def _read_other_language(
+    def _in_other_language(
         self, first: Analysis, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None
     ) -> Analysis:
         """A firm answer in a third language, where the words are clearly of that language."""
-        own = {pack.meta.language for pack in self.packs}
-        guess = guess_language(first.tokens, own, self._resources)
+        if first.reading is None:
+            return first
+        texts = [text for line in first.reading.lines for text in line.texts]
+        own = {grammar.meta.language for grammar in self.grammars}
+        guess = guess_language(texts, (self.lexicon[text] for text in texts), own, self._resources)
         if guess is None:
             return first
         other = load_extractor(guess, self._resources)
-        analysis = other._read_all(first.normal, first.zoned, other._options(options, labels, unknown), None)
-        winner = analysis.decision.winner
-        short = analysis.reading is not None and analysis.reading.sentence[-1:] < [MAX_FOREIGN]
-        if analysis.decision.option is None or winner is None or winner.tier < (LEANING if short else COMMITTED):
+        again = other._read_all(first.normal, first.zoned, options, labels, unknown, None)
+        said, short = again.decision.proposition, first.reading.sentences <= MAX_FOREIGN
+        if again.decision.option is None or said is None or said.force < (Force.HEDGED if short else Force.ANNOUNCED):
             return first
-        return by_detour(analysis, f"language_{guess}")
+        again.decision = _by_detour(again.decision, f"language_{guess}")
+        return again
 
-    def _question_words(self, prompt: str | None, options: OptionSet) -> frozenset[str]:
-        """The telling words of the last question in the prompt."""
-        return _question_words(prompt, self._sides[0].lexicon.words.small) if prompt else frozenset()
+    def _read(
+        self,
+        text: str,
+        options: tuple[str, ...],
+        labels: tuple[str, ...],
+        unknown: int | None,
+        asked: str | None,
+        *,
+        structured: bool = False,
+    ) -> Reading:
+        """The propositions of a text, in the question's language or in English."""
+        lexicon = self.lexicon
+        lines = read_lines(text, lexicon)
+        if self._english is not None and _is_english(lines, self._english):
+            lexicon = self._english
+            lines = read_lines(text, lexicon)
+        question = self._question(options, labels, unknown, asked, lexicon)
+        mentions: list[list[Mention]] = []
+        history: list[tuple[int, int]] = []
+        for line in lines:
+            mark_rows(line, lexicon.rows)
+            mentions.append(find_mentions(line, question, history))
+        if not any(mentions) and mark_misspelt(lines, question):
+            mentions = [find_mentions(line, question, history) for line in lines]
+        return read_propositions(question, lines, mentions, announced=structured)
 
 
-def _without_wording(
-    mentions: list[Mention], items: list[Item], hits: list[Hit], known: frozenset[str]
-) -> list[Mention]:
-    """The mentions without words that a statement that it can't be told consists of: Basque "nahikoa" (enough) in it is
-    no form of the name Nahia."""
-    statements = [hit for hit in hits if hit.rule.family == "unknown.statement"]
-    words = {
-        id(item.mention)
-        for hit in statements
-        for item in items[hit.start : hit.end]
-        if isinstance(item, MentionItem) and item.is_word and item.key in known
-    }
-    return [
-        mention
-        for mention in mentions
-        if id(mention) not in words or mention.kind != "text" or (mention.complete and mention.match == "exact")
-    ]
+def _is_english(lines: list[Line], english: Lexicon) -> bool:
+    """Whether clearly more words of a response are known to English than to the question's language."""
+    home = foreign = total = 0
+    for line in lines:
+        total += len(line.words)
+        home += sum([1 for word in line.words if word[1] & _ANY])
+        if total >= ENOUGH:
+            break
+    if 3 * home > total:
+        return False
+    home = 0
+    for line in lines:
+        for text, word in zip(line.texts, line.words, strict=True):
+            if len(text) > 1 and text.isascii():
+                home += bool(word.mask & (KNOWN | SMALL))
+                foreign += bool(english[text].mask & (KNOWN | SMALL))
+    return foreign >= home + MIN_FOREIGN and foreign > 1.5 * home
+
+
+def _by_detour(decision: Decision, prefix: str) -> Decision:
+    return decision._replace(
+        rule=f"{prefix}:{decision.rule}", confidence="medium" if decision.confidence == "high" else "low"
+    )
+
+
+def _breaks_off(analysis: Analysis) -> bool:
+    """Whether a text ends in the middle of a sentence: on a small word, or on an announcement without its answer."""
+    reading = analysis.reading
+    if reading is None or not reading.lines:
+        return False
+    line = reading.lines[-1]
+    ending = line.signs[-1].strip(" *_`\"'”’»")
+    if ending and ending != ":":
+        return False
+    return bool(line.masks[-1] & (SMALL | CLASSES["conj"])) and sum(len(inner.words) for inner in reading.lines) > 3
+
+
+def _is_unfinished(analysis: Analysis) -> bool:
+    """Whether no more than a plain sentence decided, and the text breaks off in it or behind it."""
+    said, reading = analysis.decision.proposition, analysis.reading
+    if said is None or reading is None or said.force > Force.HEDGED or reading.sentences < 2:
+        return False
+    if _breaks_off(analysis):
+        return True
+    last = reading.lines[-1]
+    ends_on_it = said.line == len(reading.lines) - 1 and said.last == len(last.words)
+    return ends_on_it and not last.signs[-1].strip()
 
 
 def _check_question(options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None) -> None:
@@ -329,36 +332,69 @@ def _check_question(options: tuple[str, ...], labels: tuple[str, ...], unknown: 
         raise UsageError(f"unknown_index: {unknown} is no index into {len(options)} options")
 
 
-@lru_cache(maxsize=64)
-def _question_words(prompt: str, small: frozenset[str]) -> frozenset[str]:
+def _may_echo(prompt: str | None, text: str) -> bool:
+    """Whether a response may repeat its prompt: it holds the middle of one of the prompt's lines."""
+    return prompt is not None and any(probe in text for probe in _probes(prompt))
+
+
+@lru_cache(maxsize=256)
+def _probes(prompt: str) -> tuple[str, ...]:
+    """A stretch from the middle of every longer line or sentence of a prompt."""
+    found = []
+    for line in normalise(prompt).text.splitlines():
+        for piece in line.replace("?", ".").split(". "):
+            plain = piece.strip()
+            if len(plain) >= 25:
+                middle = len(plain) // 2
+                found.append(plain[middle - 10 : middle + 10])
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _asked(prompt: str | None) -> str | None:
+    """The last question of a prompt."""
+    if not prompt:
+        return None
     text = normalise(prompt).text
     end = max(text.rfind(sign) for sign in "?？؟")
     if end < 0:
-        return frozenset()
-    start = max(text.rfind(sign, 0, end) for sign in ".!?。\n:。！？")
-    return frozenset(token.key for token in tokenise(text[start + 1 : end])) - small
+        return None
+    start = max(text.rfind(sign, 0, end) for sign in ".!?。\n:！？¿")
+    return text[start + 1 : end + 1]
 
 
 def load_extractor(language: str, resources: Resources | None = None) -> Extractor:
     """The extractor of a language, compiled once a process and set of packs.
 
+    A language without a pack is read by what needs no words of it: labels, option texts, structures and marks, and
+    words of English; its rules begin with `generic:`, and no reading is surer than `medium`.
+
     Raises:
-        UnknownNameError: where the language has no extractor pack.
         PackError: where a pack is wrong; file, key, value.
     """
     return _load(language, resources or Resources())
 
 
+def has_pack(language: str, resources: Resources | None = None) -> bool:
+    """Whether a language has a pack; one without is read by what needs no words."""
+    return (resources or Resources()).find("extractors", language) is not None
+
+
 @lru_cache(maxsize=64)
 def _load(language: str, resources: Resources) -> Extractor:
-    packs = [read_extractor_pack(resources, language)]
-    names = [language]
+    grammar = read_grammar(language, resources) if has_pack(language, resources) else _generic(language)
+    names, second = [language], None
     if language != SECOND_LANGUAGE and resources.find("extractors", SECOND_LANGUAGE) is not None:
-        packs.append(read_extractor_pack(resources, SECOND_LANGUAGE))
         names.append(SECOND_LANGUAGE)
-    shared = read_shared_pack(resources)
+        second = read_grammar(SECOND_LANGUAGE, resources)
     version = extractor_version([*names, "_shared", f"people/{language}"], resources)
-    return Extractor(language, tuple(packs), shared, version, resources)
+    return Extractor(grammar, second, version, resources)
+
+
+def _generic(language: str) -> Grammar:
+    """A grammar without a word, for a language that has no pack."""
+    meta = PackMeta(language=language, name=language, native_name=language, version=1, source=GENERIC, licence="none")
+    return Grammar(meta=meta)
 
 
 def extractor_version(names: Sequence[str], resources: Resources) -> str:
@@ -367,7 +403,18 @@ def extractor_version(names: Sequence[str], resources: Resources) -> str:
     return f"{ENGINE_VERSION}+{hashlib.sha256(' '.join(digests).encode()).hexdigest()[:12]}"
 
 
-def extract(  # noqa: PLR0917 - the contract's order
+@lru_cache(maxsize=64)
+def read_grammar(language: str, resources: Resources) -> Grammar:
+    """The grammar of a language.
+
+    Raises:
+        UnknownNameError: where the language has none.
+        PackError: where it is wrong; file, key, value.
+    """
+    return read_pack(resources, "extractors", language, Grammar)
+
+
+def extract(
     response: str,
     options: Sequence[str],
     labels: Sequence[str],
@@ -388,7 +435,8 @@ def extract(  # noqa: PLR0917 - the contract's order
         language: The question's language.
         unknown_index: Place of the unknown option, or None where there is none.
         aliases: Language → the options' texts in it, tried where nothing else is found.
-        prompt: What was sent, so that an echo of it is not taken for an answer.
+        prompt: What was sent: its last question tells what a plain sentence must speak of, and an echo of it is not
+            taken for an answer.
         finish_reason: Why the text ends; `length` makes a missing answer `truncated`.
         resources: Where packs are looked for.
 

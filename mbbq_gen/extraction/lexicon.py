@@ -1,245 +1,303 @@
-"""The word lists of the packs in use, made ready for looking up.
-
-Two packs are read at once: that of the question's language and English, for answers that switch. Each word belongs to
-one of them: a word that the stronger pack speaks of is never read by the weaker one, and the stronger pack's lists
-alone say which letters are words. The stronger pack is the question's own, unless most words are English.
-"""
+"""What a language's words mean to the reader: every word becomes its key, its classes as bits, and its stem."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import regex
+from mbbq_gen.extraction.normalise import loose_key, strict_key
+from mbbq_gen.extraction.pack import Grammar, Labels, OptionText, Places, WordClasses
+from mbbq_gen.extraction.words import CROSS, TICK, WORD
 
-from mbbq_gen.extraction.clitics import Clitics
-from mbbq_gen.extraction.joining import JoinWords
-from mbbq_gen.extraction.letters import LabelWords
-from mbbq_gen.extraction.mentions import Item
-from mbbq_gen.extraction.normalise import loose_key
-from mbbq_gen.extraction.pack import ExtractorPack
-from mbbq_gen.extraction.patterns import Hit, anchors, parse, word_rows
-from mbbq_gen.extraction.reading import Words
-from mbbq_gen.extraction.tokens import COMMA, Token, tokenise
+MAX_WORDS = 60_000
+"""Words that are kept with their classes."""
+MIN_BORROWED = 4
+"""Letters of an English word that is understood inside another language."""
+_VOWELS = frozenset("aeiouy")
 
-_REJOINDER = regex.compile(r"\{x\}.* , (?:\(([^()]*)\)\??|([^\s(){},]+))(?: (?:\([^()]*\)\??|[^\s(){},]+))* \{y\}")
-"""The words between the comma and the second mention of a contrast; the first of them are of interest."""
-_LETTERS = frozenset(map(chr, range(128)))
-"""A letter or digit that stands alone tells nothing of the language."""
-MAX_ROWS = 50
-"""Word rows of one contrast that are looked at."""
-
-
-def word_keys(words: Iterable[str]) -> frozenset[str]:
-    """The loose keys of words; of one that is written in parts, every part."""
-    return frozenset(token.key for word in words for token in tokenise(word))
-
-
-def vocabulary(pack: ExtractorPack) -> frozenset[str]:
-    """The words that a pack speaks of."""
-    phrases = (rule.phrase for rule in pack.rules(home=True))
-    return word_keys((*phrases, *pack.text.articles, *pack.text.stop, *pack.labels.option_words))
+CLASSES: dict[str, int] = {name: 1 << place for place, name in enumerate(WordClasses.model_fields)}
+"""Every class and its bit."""
+_PLACE_NAMES = tuple(name for name in Places.model_fields if name != "nouns")
+PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
+"""Every place and its bit."""
+_NEXT = len(CLASSES) + len(PLACES)
+SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBODY = (
+    1 << (_NEXT + place) for place in range(9)
+)
+"""Small words; words for an option before and behind its label; words that a place belongs to; words that begin a row;
+letters that are words; later words of a row; words of a mention;
+nouns for anybody."""
+KNOWN = (1 << _NEXT) - 1 | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
+"""Any class at all, small words aside."""
 
 
-@dataclass(frozen=True)
-class Lexicon:
-    """The word lists of a stronger pack and what the weaker ones add to it."""
+class Word(NamedTuple):
+    """What is known of a word as it is written."""
 
-    language: str
-    """The stronger pack's language."""
-    labels: LabelWords
-    join: JoinWords
-    words: Words
-    articles: frozenset[str]
-    stop: frozenset[str]
-    ordinal_words: frozenset[str]
-    """Words without which no ordinal is in a text."""
-    pair: frozenset[str]
-    """Words for two."""
-    known: frozenset[str]
-    """Every word that the packs speak of."""
-    own: frozenset[str]
-    """Every word that the stronger pack speaks of."""
-    clitics: Clitics
-    negations: frozenset[str]
-    """The stronger pack's words such as "not"."""
+    key: str
+    """Its form for comparing."""
+    mask: int
+    """Its classes."""
+    stem: str
+    """Its key without endings."""
+    root: str
+    """Its stem without endings of gender or degree."""
 
 
-def build_lexicon(packs: Sequence[ExtractorPack]) -> Lexicon:
-    """The lists of some packs, the first of which is the stronger one."""
-    home, lists = packs[0], _Lists(packs)
-    spoken = lists.articles | lists.stop | lists.copulas | lists.option_words
-    return Lexicon(
-        language=home.meta.language,
-        labels=_label_words(home, lists),
-        join=_join_words(packs, lists),
-        words=_reading_words(home, lists),
-        articles=lists.articles,
-        stop=lists.stop,
-        ordinal_words=_telling_words(packs, spoken),
-        pair=lists.keys(lambda pack: pack.ordinals.pair),
-        known=lists.known,
-        own=lists.own,
-        negations=_negations(home) - spoken,
-        clitics=Clitics((word for pack in packs for word in pack.script.clitics), lists.known),
-    )
+@dataclass(slots=True)
+class Row:
+    """A node of the tree of rows of words."""
+
+    keys: dict[str, Row] = field(default_factory=dict)
+    prefixes: dict[str, Row] = field(default_factory=dict)
+    suffixes: dict[str, Row] = field(default_factory=dict)
+    classes: dict[int, Row] = field(default_factory=dict)
+    gap: Row | None = None
+    """What may follow after up to four other words."""
+    mask: int = 0
+    """The classes of the row that ends here."""
+    is_gap: bool = False
+    """Whether other words may stand in front of the next part."""
+
+    def child(self, part: str, bits: dict[str, int]) -> Row:
+        """The node behind one part of a row, made where it is missing."""
+        if part == "…":
+            self.gap = self.gap or Row(is_gap=True)
+            return self.gap
+        if part.startswith("<"):
+            return self.classes.setdefault(bits[part[1:-1]], Row())
+        if part.endswith("*"):
+            return self.prefixes.setdefault(part[:-1], Row())
+        if part.startswith("*"):
+            return self.suffixes.setdefault(part[1:], Row())
+        return self.keys.setdefault(part, Row())
 
 
-class _Lists:
-    """Reads one list of every pack; the weaker packs' words stand back where the stronger one speaks of them."""
-
-    def __init__(self, packs: Sequence[ExtractorPack]) -> None:
-        self._packs = packs
-        self.own = vocabulary(packs[0])
-        self.known = self.own.union(*(vocabulary(pack) for pack in packs))
-        self.articles = self.keys(lambda pack: pack.text.articles)
-        self.stop = self.keys(lambda pack: pack.text.stop)
-        self.copulas = self.keys(lambda pack: pack.cues.copulas)
-        self.option_words = self.keys(lambda pack: pack.labels.option_words)
-        self.answer_words = self.keys(lambda pack: _single(pack.headers.answer))
-        self.coordinators = self.keys(lambda pack: _single(pack.relations.coordinators))
-
-    def keys(self, words: Callable[[ExtractorPack], Iterable[str]]) -> frozenset[str]:
-        """The keys of a list of all packs."""
-        added = word_keys(word for pack in self._packs[1:] for word in words(pack))
-        return word_keys(words(self._packs[0])) | (added - self.own)
-
-    def rows(self, words: Callable[[ExtractorPack], Iterable[str]]) -> frozenset[tuple[str, ...]]:
-        """The same for a list whose entries may be several words."""
-        added = (row for pack in self._packs[1:] for row in _rows_of(words(pack)) if self.own.isdisjoint(row))
-        return frozenset((*_rows_of(words(self._packs[0])), *added))
+GAP = 4
+"""Words that a gap in a row may stand for."""
 
 
-def _single(phrases: Iterable[str]) -> list[str]:
-    """The phrases that are one word."""
-    return [phrase for phrase in phrases if len(tokenise(phrase)) == 1]
+class Lexicon(dict[str, Word]):
+    """Word as written → what is known of it; learns as it reads.
 
-
-def _join_words(packs: Sequence[ExtractorPack], lists: _Lists) -> JoinWords:
-    home = packs[0]
-    words_after = word_keys(home.labels.option_words_after)
-    announcing = lists.copulas | lists.option_words | words_after | lists.answer_words
-    coordinators = [words for pack in packs for words in pack.relations.coordinators]
-    return JoinWords(
-        coordinators=lists.coordinators,
-        rows=frozenset(row for row in _rows_of(coordinators) if len(row) > 1),
-        accented=frozenset(word.casefold() for word in coordinators),
-        appositions=frozenset(_rows_of(words for pack in packs for words in pack.relations.appositions)),
-        announcing=announcing,
-        negators=_first_words(home) - announcing,
-        turning=lists.keys(_turning),
-        joint=tuple(sorted(word_keys(home.relations.joint))),
-        joined=lists.coordinators & word_keys(home.script.clitics),
-        small=lists.articles | lists.stop,
-    )
-
-
-def _rows_of(phrases: Iterable[str]) -> list[tuple[str, ...]]:
-    """The keys of the words of phrases."""
-    return [tuple(token.key for token in tokenise(phrase)) for phrase in phrases]
-
-
-def _reading_words(home: ExtractorPack, lists: _Lists) -> Words:
-    places = lists.keys(lambda pack: [place for places in pack.ordinals.places.values() for place in places])
-    small = lists.articles | lists.stop | lists.option_words | places
-    spoken = lists.articles | lists.stop | lists.copulas | lists.option_words
-    return Words(
-        small=small,
-        copulas=lists.copulas,
-        filling=(small | lists.coordinators) - {word for word in lists.copulas if word.isascii()},
-        dangling=lists.articles | lists.coordinators,
-        needs_noun=tuple(sorted(word_keys(word.lstrip("-") for word in home.text.needs_noun))),
-        rejoinders=lists.keys(_rejoinders) - spoken,
-        known=lists.known,
-        also=lists.rows(lambda pack: pack.relations.also),
-        merely=lists.rows(lambda pack: pack.relations.merely),
-        negations=_negations(home) - spoken,
-        denying=lists.keys(lambda pack: pack.relations.negated) | lists.articles | lists.stop | lists.coordinators,
-    )
-
-
-def _label_words(home: ExtractorPack, lists: _Lists) -> LabelWords:
-    labels = home.labels
-    return LabelWords(
-        option_words=lists.option_words,
-        option_words_after=word_keys(labels.option_words_after),
-        names={loose_key(word): loose_key(letter) for letter, words in labels.names.items() for word in words},
-        stray=word_keys(labels.stray),
-        articles=word_keys(home.text.articles),
-        suffixes=word_keys(word.lstrip("-") for word in labels.suffixes),
-        not_after=word_keys(labels.not_after),
-        not_before=word_keys(labels.not_before),
-        answer_words=lists.answer_words,
-    )
-
-
-def _telling_words(packs: Sequence[ExtractorPack], small: frozenset[str]) -> frozenset[str]:
-    """Words one of which stands in every place: of "at the top of the list", "list"; so most texts need no look."""
-    found: set[str] = set()
-    for pack in packs:
-        for phrases in (*pack.ordinals.places.values(), *pack.ordinals.cardinals.values()):
-            for phrase in phrases:
-                found |= anchors(parse(phrase), small) or word_keys([phrase])
-    return frozenset(found)
-
-
-def _negations(pack: ExtractorPack) -> frozenset[str]:
-    """The words that denials, contrasts and statements that it can't be told have in common: "not", "no"."""
-    return word_keys(pack.relations.negated) & word_keys(pack.relations.contrast) & word_keys(pack.unknown.statement)
-
-
-def _rejoinders(pack: ExtractorPack) -> list[str]:
-    """The first words behind the comma of a contrast."""
-    found = (match for phrase in pack.relations.contrast for match in _REJOINDER.finditer(phrase))
-    ways = (match.group(1) or match.group(2) for match in found)
-    return [way.split()[0].strip("=*") for words in ways for way in words.split("|") if way.strip()]
-
-
-def _turning(pack: ExtractorPack) -> list[str]:
-    """The words behind which a contrast goes on, with a comma or without: every "but" of one word."""
-    return [*_rejoinders(pack), *(line for line in pack.markers.adversative if line.isalpha())]
-
-
-def _first_words(pack: ExtractorPack) -> frozenset[str]:
-    """The words that contrasts begin with."""
-    phrases = (phrase for phrase in pack.relations.contrast if not phrase.startswith(("{", "(…")))
-    return frozenset(row[0] for phrase in phrases for row in word_rows(phrase, MAX_ROWS) if row)
-
-
-def speaks_more(tokens: Sequence[Token], one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether more words of a text are known to one vocabulary alone than to the other alone."""
-    keys = {token.key for token in tokens}
-    keys -= keys & _LETTERS
-    return len(keys & one) > len(keys & other)
-
-
-def own_hits(hits: list[Hit], items: Sequence[Item], lexicon: Lexicon) -> list[Hit]:
-    """The hits without those of a weaker pack that the stronger pack's language explains.
-
-    A weaker pack's hit needs a word that the stronger pack does not speak of, must not lie inside a hit of the
-    stronger pack, and, if it is a single word, must not stand between words of the stronger language.
+    Args:
+        grammar: The language's own grammar.
+        second: English, whose longer words are understood where the language does not know them; or None.
     """
-    weaker = [hit for hit in hits if hit.rule.language != lexicon.language]
-    if not weaker:
-        return hits
-    covered: dict[int, int] = {}
-    reach = 0
-    for hit in hits:  # in the order of their starts
-        if hit.end > reach and hit.rule.language == lexicon.language:
-            reach = hit.end
-        covered[hit.start] = reach
-    dropped = {id(hit) for hit in weaker if hit.end <= covered[hit.start] or _is_explained(hit, items, lexicon)}
-    return [hit for hit in hits if id(hit) not in dropped]
+
+    def __init__(self, grammar: Grammar, second: Grammar | None = None) -> None:
+        super().__init__()
+        self.turkish = grammar.script.casefold == "turkish"
+        self.language = grammar.meta.language
+        self.compounds = grammar.text.compounds
+        self._exact: dict[str, int] = {}
+        self._strict: dict[str, int] = {}
+        self._prefixes: dict[int, dict[str, int]] = {}
+        self._suffixes: dict[int, dict[str, int]] = {}
+        self.rows = Row()
+        self._add(grammar)
+        self._add_entry(TICK, CLASSES["yes"])
+        self._add_entry(CROSS, CLASSES["no"])
+        self._borrowed: dict[str, int] = {}
+        if second is not None:
+            for line_class, entry in _entries(second):
+                if entry.isalpha() and len(entry) >= MIN_BORROWED and not line_class & SMALL:
+                    key = self.key(entry)
+                    self._borrowed[key] = self._borrowed.get(key, 0) | line_class
+        self.stemmer = Stemmer(grammar.text, grammar.script.clitics)
+        self.clitics = tuple(
+            sorted((loose_key(word) for word in words_of(grammar.script.clitics)), key=len, reverse=True)
+        )
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+    def __missing__(self, text: str) -> Word:
+        if len(self) >= MAX_WORDS:
+            self.clear()
+        key = self.key(text)
+        mask = self.mask_of(key, text)
+        if not mask and self.clitics:
+            for clitic in self.clitics:
+                if key.startswith(clitic) and len(key) - len(clitic) >= 2:
+                    mask = self.mask_of(key[len(clitic) :], text[len(clitic) :])
+                    if mask:
+                        break
+        stem, root = self.stemmer.forms(key)
+        word = self[text] = Word(key, mask, stem, root)
+        return word
+
+    def key(self, text: str) -> str:
+        """The form of a word that comparisons use."""
+        return loose_key(strict_key(text, True) if self.turkish else text)
+
+    def mask_of(self, key: str, text: str) -> int:
+        """The classes of a word."""
+        mask = self._exact.get(key, 0)
+        if self._strict:
+            mask |= self._strict.get(strict_key(text, self.turkish), 0)
+        for length, table in self._prefixes.items():
+            mask |= table.get(key[:length], 0)
+        for length, table in self._suffixes.items():
+            if len(key) > length:
+                mask |= table.get(key[-length:], 0)
+        if mask & (KNOWN | SMALL) == 0:
+            mask |= self._borrowed.get(key, 0)
+        return mask
+
+    # --- building ---------------------------------------------------------------------------------------------------
+
+    def _add(self, grammar: Grammar) -> None:
+        for bits, entry in _entries(grammar):
+            self._add_entry(entry, bits)
+
+    def _add_entry(self, entry: str, bits: int) -> None:
+        parts: list[str] = []
+        for part in re.split(r"_|(…)", entry):
+            if part and part[0] in "<=…":
+                parts.append(part)
+            elif part:
+                parts += _split(part)
+        if not parts:
+            return
+        if len(parts) > 1:
+            self._add_row(parts, bits)
+            return
+        entry = parts[0]
+        if entry.startswith("="):
+            strict = strict_key(entry[1:], self.turkish)
+            self._strict[strict] = self._strict.get(strict, 0) | bits
+        elif entry.endswith("*"):
+            key = self.key(entry[:-1])
+            table = self._prefixes.setdefault(len(key), {})
+            table[key] = table.get(key, 0) | bits
+        elif entry.startswith("*"):
+            key = self.key(entry[1:])
+            table = self._suffixes.setdefault(len(key), {})
+            table[key] = table.get(key, 0) | bits
+        else:
+            key = self.key(entry)
+            self._exact[key] = self._exact.get(key, 0) | bits
+
+    def _add_row(self, parts: list[str], bits: int) -> None:
+        node = self.rows
+        for place, part in enumerate(parts):
+            plain = (
+                part
+                if part[0] in "<…"
+                else f"{'*' * part.startswith('*')}{self.key(part.strip('*'))}{'*' * part.endswith('*')}"
+            )
+            node = node.child(plain, {**CLASSES, "small": SMALL})
+            if place == 0:
+                self._mark_start(plain)
+        node.mask |= bits
+
+    def _mark_start(self, part: str) -> None:
+        """Notes that words like this may begin a row."""
+        if part.startswith("<"):
+            return
+        self._add_entry(part, STARTS_ROW)
 
 
-def _is_explained(hit: Hit, items: Sequence[Item], lexicon: Lexicon) -> bool:
-    """Whether the stronger pack's language explains the words of a hit."""
-    words = [item for item in items[hit.start : hit.end] if item.is_word and not item.is_mention]
-    if words and all(item.key in lexicon.own for item in words):
-        return True
-    if len(words) != 1 or hit.end - hit.start != 1:
-        return False
-    beside = [items[hit.start - 1]] if hit.start and items[hit.start].break_before < COMMA else []
-    if hit.end < len(items) and items[hit.end].break_before < COMMA:
-        beside.append(items[hit.end])
-    return bool(beside) and all(item.key in lexicon.own and not item.is_mention for item in beside)
+def _entries(grammar: Grammar) -> Iterator[tuple[int, str]]:
+    """Every entry of a grammar with its classes."""
+    for name, bit in CLASSES.items():
+        yield from ((bit, entry) for entry in words_of(getattr(grammar.words, name)))
+    for name, bit in PLACES.items():
+        yield from ((bit, entry) for entry in words_of(getattr(grammar.places, name)))
+    yield from ((PLACE_NOUN, entry) for entry in words_of(grammar.places.nouns))
+    yield from ((ANYBODY, entry) for entry in words_of(grammar.text.persons))
+    yield from ((SMALL, entry) for entry in words_of(grammar.text.small))
+    yield from ((STRAY, entry) for entry in words_of(grammar.labels.stray))
+    yield from ((NOUN, entry) for entry in words_of(grammar.labels.nouns))
+    yield from ((NOUN_AFTER, entry) for entry in words_of(grammar.labels.nouns_after))
+
+
+def words_of(lines: Iterable[str]) -> Iterator[str]:
+    """The entries on lines of words."""
+    for line in lines:
+        yield from line.split()
+
+
+def entries_of(grammar: Grammar, name: str, keys: list[str]) -> str | None:
+    """The longest entry of a class that words begin with, as it is written; None where there is none."""
+    best, longest = None, 0
+    for entry in words_of(getattr(grammar.words, name)):
+        parts = [loose_key(part) for piece in entry.lstrip("=").split("_") for part in _split(piece) or [piece]]
+        length = 0
+        for part, key in zip(parts, keys, strict=False):
+            if not _is_like(part, key):
+                break
+            length += 1
+        gapped = "…" in entry and length > 0
+        if (length == len(parts) or gapped) and length > longest:
+            best, longest = entry, length
+    return best
+
+
+def _is_like(part: str, key: str) -> bool:
+    """Whether a word is what a part of an entry asks for."""
+    if part.endswith("*"):
+        return key.startswith(part[:-1])
+    return key.endswith(part[1:]) if part.startswith("*") else key == part
+
+
+def _split(part: str) -> list[str]:
+    """The words of a part of an entry: what apostrophes, hyphens and Han characters part."""
+    words = WORD.findall(part)
+    if not words:
+        return []
+    words[0] = "*" * part.startswith("*") + words[0]
+    words[-1] += "*" * part.endswith("*")
+    return words
+
+
+class Stemmer:
+    """Strips the endings that a grammar lists."""
+
+    def __init__(self, text: OptionText, clitics: Iterable[str]) -> None:
+        self._suffixes = _by_last_letter(text.suffixes)
+        self._agreement = _by_last_letter(text.agreement)
+        self._alternations = tuple((loose_key(old), loose_key(new)) for old, new in text.alternations)
+        self._min_stem = text.min_stem
+        self._clitics = tuple(loose_key(word) for word in words_of(clitics))
+
+    def forms(self, key: str) -> tuple[str, str]:
+        """The stem, and the stem without endings of gender."""
+        if key.isdigit():
+            return key, key
+        for clitic in self._clitics:
+            if key.startswith(clitic) and len(key) - len(clitic) > self._min_stem:
+                key = key[len(clitic) :]
+                break
+        stem = self._strip(key, self._suffixes)
+        return stem, (self._strip(stem, self._agreement) if self._agreement else stem)
+
+    def _strip(self, key: str, suffixes: dict[str, tuple[str, ...]]) -> str:
+        stem = key
+        for _ in range(4):
+            for suffix in suffixes.get(stem[-1:], ()):
+                rest = len(stem) - len(suffix)
+                if rest >= self._min_stem + (suffix in _VOWELS) and stem.endswith(suffix):
+                    stem = stem[:rest]
+                    break
+            else:
+                break
+        for old, new in self._alternations:
+            if stem.endswith(old) and len(stem) >= self._min_stem:
+                return stem[: -len(old)] + new
+        return stem
+
+
+def _by_last_letter(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for word in {loose_key(word.lstrip("-")) for word in words_of(lines)}:
+        found.setdefault(word[-1], []).append(word)
+    return {letter: tuple(sorted(words, key=lambda word: (-len(word), word))) for letter, words in found.items()}
+
+
+def option_nouns(labels: Labels) -> frozenset[str]:
+    """The words for an option, as keys."""
+    return frozenset(loose_key(word) for word in words_of((*labels.nouns, *labels.nouns_after)))

@@ -1,24 +1,25 @@
-"""Checks an extractor pack beyond its schema: does every list earn its place, and does none of them catch too much?"""
+"""Checks a pack beyond its schema: are its examples read as they say, and does no class catch too much?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from mbbq_gen.errors import MbbqGenError
-from mbbq_gen.extraction.automaton import Automaton
-from mbbq_gen.extraction.engine import Extractor, load_extractor
-from mbbq_gen.extraction.pack import PHRASE_LISTS, Example, ExtractorPack, read_extractor_pack
-from mbbq_gen.extraction.patterns import Rule, word_rows
-from mbbq_gen.extraction.tokens import tokenise
+from mbbq_gen.extraction.engine import Extractor, load_extractor, read_grammar
+from mbbq_gen.extraction.lexicon import CLASSES, PLACES, SMALL, Lexicon, words_of
+from mbbq_gen.extraction.lines import read_lines
+from mbbq_gen.extraction.mentions import mark_rows
+from mbbq_gen.extraction.pack import Example, Grammar
 from mbbq_gen.languages import PLACEHOLDER, read_prompts
 from mbbq_gen.records import Record
 from mbbq_gen.resources import Resources
 
-QUIET_LISTS = ("unknown.statement", "unknown.short", "unknown.refusal", "markers.correction", "relations.neither")
-"""Lists whose phrases must not match in our own prompts, nor in the text of an option that is a person."""
-MAX_ROWS = 400
-"""Word rows of one announcement that are tried."""
+QUIET = ("refuse", "untold", "unclear", "correction", "forced")
+"""Classes whose words must not stand in our own prompts, nor in the text of an option that is a person."""
+MAX_LINE, MAX_LINES = 160, 200
+"""Characters of a line, and lines of words, that a reader can take in."""
 
 
 class Finding(Record):
@@ -27,9 +28,9 @@ class Finding(Record):
     file: str
     """The pack's file, as `extractors/nl.toml`."""
     key: str
-    """The list or table, as `cues.before`."""
+    """The class or table, as `words.neg`."""
     value: str
-    """The line, as written."""
+    """The line or entry, as written."""
     message: str
     """What is wrong and what to do."""
 
@@ -38,23 +39,23 @@ class Finding(Record):
 
 
 def check_pack(resources: Resources, language: str, persons: Iterable[str] = ()) -> list[Finding]:
-    """What is wrong with a language's extractor pack; empty where all is well.
+    """What is wrong with a language's pack; empty where all is well.
 
     Args:
         resources: Where packs are looked for.
         language: The pack to check.
-        persons: Option texts of ours that mean a person: no unknown wording may match in them.
+        persons: Option texts of ours that mean a person: none of the quiet classes may stand in them.
     """
     file = f"extractors/{language}.toml"
     try:
-        pack = read_extractor_pack(resources, language)
+        grammar = read_grammar(language, resources)
         extractor = load_extractor(language, resources)
     except MbbqGenError as error:
         return [Finding(file=file, key="", value="", message=str(error))]
-    check = _Check(file, pack, extractor)
-    findings = [*check.repeated(), *check.examples(), *check.unneeded(), *check.hidden_unknown()]
-    findings += check.matching(persons, "an option text of ours")
-    findings += check.matching(_prompt_texts(resources, language), "a prompt of ours")
+    check = _Check(file, grammar, extractor, resources)
+    findings = [*check.repeated(), *check.long_lines(), *check.words_for_places(), *check.examples()]
+    findings += check.loud(persons, "an option text of ours")
+    findings += check.loud(_prompt_texts(resources, language), "a prompt of ours")
     return findings
 
 
@@ -70,104 +71,96 @@ class _Check:
     """One pack under check."""
 
     file: str
-    pack: ExtractorPack
+    grammar: Grammar
     extractor: Extractor
+    resources: Resources
 
     def repeated(self) -> Iterator[Finding]:
-        """Lines that stand twice in a list once case and accents are dropped."""
-        seen: set[tuple[str, str]] = set()
-        for key, line in (*self.pack.phrases(), *_word_lists(self.pack)):
-            normal = " ".join(token.key for token in tokenise(line)) + "".join(
-                sign for sign in line if sign in "(){}|?:^$…,*="
-            )
-            if (key, normal) in seen:
-                yield self._finding(key, line, "stands twice once case and accents are dropped; remove one")
-            seen.add((key, normal))
+        """Entries that stand twice in a class."""
+        for name in CLASSES:
+            seen: set[str] = set()
+            for entry in words_of(getattr(self.grammar.words, name)):
+                key = self.extractor.lexicon.key(entry)
+                if key in seen:
+                    yield self._finding(
+                        f"words.{name}", entry, "stands twice once case and accents are dropped; remove one"
+                    )
+                seen.add(key)
+
+    def long_lines(self) -> Iterator[Finding]:
+        """Lines that nobody can read, and packs that nobody can."""
+        path: Path | None = self.resources.find("extractors", self.grammar.meta.language)
+        lines = path.read_text(encoding="utf-8").splitlines() if path else []
+        for number, line in enumerate(lines, 1):
+            if len(line) > MAX_LINE:
+                yield self._finding(f"line {number}", line[:60], f"has {len(line)} characters; {MAX_LINE} at most")
+        count = sum(len(getattr(self.grammar.words, name)) for name in CLASSES)
+        if count > MAX_LINES:
+            yield self._finding("words", str(count), f"lines of words; {MAX_LINES} at most")
+
+    def words_for_places(self) -> Iterator[Finding]:
+        """Words for a place that are small words too: "een" is no number one."""
+        lexicon = self.extractor.lexicon
+        for name in PLACES:
+            for entry in words_of(getattr(self.grammar.places, name)):
+                if "_" not in entry and lexicon.mask_of(lexicon.key(entry), entry) & SMALL:
+                    yield self._finding(
+                        f"places.{name}", entry, "is a small word too; name the place by a row of words"
+                    )
 
     def examples(self) -> Iterator[Finding]:
         """Examples that are read otherwise, and examples that don't need what they say they need."""
-        lists = {f"{table}.{key}" for table, key in PHRASE_LISTS}
-        lines = {line for _, line in self.pack.phrases()}
-        for key, example in self._all_examples():
-            found = self._read(example, frozenset())
+        for example in self.grammar.example:
+            found = _read(self.extractor, example)
             if found != (example.outcome, example.option):
-                yield self._finding(
-                    key, example.response, f"read as {found[0]}, option {found[1]}; mend the pack or the example"
-                )
+                message = f"read as {found[0]}, option {found[1]}; mend the pack or the example"
+                yield self._finding("example", example.response, message)
                 continue
             for need in example.needs:
-                if need not in lists and need not in lines:
-                    yield self._finding(key, need, "needs names no list and no line of the pack")
-                elif self._read(example, frozenset({need})) == found:
-                    yield self._finding(
-                        key, example.response, f"is read the same without {need!r}; find an example that needs it"
-                    )
+                less = without(self.grammar, need)
+                if less is None:
+                    yield self._finding("example", need, "needs names no class and no entry of the pack")
+                elif _read(self.extractor.with_grammar(less), example) == found:
+                    message = f"is read the same without {need!r}; find an example that needs it"
+                    yield self._finding("example", example.response, message)
 
-    def unneeded(self) -> Iterator[Finding]:
-        """Lists with lines in them that no example needs."""
-        needed = {need for _, example in self._all_examples() for need in example.needs}
-        for table, key in PHRASE_LISTS:
-            name = f"{table}.{key}"
-            lines = [line for family, line in self.pack.phrases() if family == name]
-            if lines and name not in needed and needed.isdisjoint(lines):
-                yield self._finding(name, lines[0], "no example needs this list; add one with needs")
-
-    def hidden_unknown(self) -> Iterator[Finding]:
-        """Announcements in which an unknown wording hides."""
-        unknown = self._automaton(("unknown.statement", "unknown.short", "unknown.refusal"))
-        for key, line in self.pack.phrases():
-            if not key.startswith("cues."):
-                continue
-            for row in word_rows(line, MAX_ROWS):
-                if _matches(unknown, " ".join(row)):
-                    yield self._finding(
-                        key, line, f"an unknown wording hides in {' '.join(row)!r}; word one of them more narrowly"
-                    )
-                    break
-
-    def matching(self, texts: Iterable[str], what: str) -> Iterator[Finding]:
-        """Lines of the quiet lists that match in texts of ours."""
-        automaton = self._automaton(QUIET_LISTS)
+    def loud(self, texts: Iterable[str], what: str) -> Iterator[Finding]:
+        """Words of the quiet classes that stand in texts of ours."""
+        lexicon = self.extractor.lexicon
         for text in texts:
-            for hit in automaton.find(tokenise(text)):
-                yield self._finding(
-                    hit.rule.family, hit.rule.phrase, f"matches in {what}: {text!r}; word it more narrowly"
-                )
-
-    def _automaton(self, families: tuple[str, ...]) -> Automaton:
-        rules = [Rule(key, line, self.pack.meta.language, True) for key, line in self.pack.phrases() if key in families]
-        return Automaton(rules, turkish=self.pack.script.casefold == "turkish")
-
-    def _all_examples(self) -> Iterator[tuple[str, Example]]:
-        for key, examples in (("example", self.pack.example), ("counter_example", self.pack.counter_example)):
-            for example in examples:
-                yield key, example
-
-    def _read(self, example: Example, without: frozenset[str]) -> tuple[str, int | None]:
-        """Outcome and option of an example, some lists or lines of the pack left out."""
-        aliases = {"en": example.aliases} if example.aliases else None
-        extraction = self.extractor.extract_without(
-            without, example.response, example.options, example.shown_labels, example.unknown_index, aliases
-        )
-        return extraction.outcome, extraction.option
+            for name, entry in _classes_in(text, lexicon):
+                if name in QUIET:
+                    yield self._finding(f"words.{name}", entry, f"stands in {what}: {text!r}; word it more narrowly")
 
     def _finding(self, key: str, value: str, message: str) -> Finding:
         return Finding(file=self.file, key=key, value=value, message=message)
 
 
-def _word_lists(pack: ExtractorPack) -> Iterator[tuple[str, str]]:
-    """Every plain word of the pack with its list."""
-    phrases = {f"{table}.{key}" for table, key in PHRASE_LISTS}
-    for table in ("labels", "ordinals", "cues", "relations", "text", "headers", "verdicts", "structured"):
-        part = getattr(pack, table)
-        for key in type(part).model_fields:
-            value = getattr(part, key)
-            if f"{table}.{key}" in phrases or not isinstance(value, tuple):
-                continue
-            for word in value:
-                if isinstance(word, str):
-                    yield f"{table}.{key}", word
+def without(grammar: Grammar, need: str) -> Grammar | None:
+    """The grammar without a class (`words.neg`), or without an entry; None where there is none of that name."""
+    name = need.removeprefix("words.")
+    if name in CLASSES:
+        return grammar.model_copy(update={"words": grammar.words.model_copy(update={name: ()})})
+    left = {
+        name: tuple(" ".join(entry for entry in line.split() if entry != need) for line in getattr(grammar.words, name))
+        for name in CLASSES
+    }
+    if all(left[name] == getattr(grammar.words, name) for name in CLASSES):
+        return None
+    return grammar.model_copy(update={"words": grammar.words.model_copy(update=left)})
 
 
-def _matches(automaton: Automaton, text: str) -> bool:
-    return automaton.matches(tokenise(text))
+def _read(extractor: Extractor, example: Example) -> tuple[str, int | None]:
+    """Outcome and option of an example."""
+    found = extractor.extract(
+        example.response, example.options, example.shown_labels, example.unknown_index, prompt=example.question
+    )
+    return found.outcome, found.option
+
+
+def _classes_in(text: str, lexicon: Lexicon) -> Iterator[tuple[str, str]]:
+    """The classes that words of a text have, each with the word."""
+    for line in read_lines(text, lexicon):
+        mark_rows(line, lexicon.rows)
+        for word, mask in zip(line.texts, line.masks, strict=True):
+            yield from ((name, word) for name, bit in CLASSES.items() if mask & bit)

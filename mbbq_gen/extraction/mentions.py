@@ -1,104 +1,450 @@
-"""Mentions of options, and the row of words and mentions that the patterns are matched against."""
+"""Finds where a line names options: by label, by text, by place, or by several of these together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from enum import IntEnum
+from itertools import pairwise
 
-from mbbq_gen.extraction.optionset import Match, OptionSet
-from mbbq_gen.extraction.tokens import COMMA, Token
+from mbbq_gen.extraction.lexicon import (
+    CLASSES,
+    GAP,
+    INNER,
+    MENTIONED,
+    NOUN,
+    NOUN_AFTER,
+    PLACE_NOUN,
+    PLACES,
+    SMALL,
+    STARTS_ROW,
+    Row,
+)
+from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
+from mbbq_gen.extraction.options import ECHO, OptionWords, Question
 
-Kind = Literal["label", "text", "label_text", "ordinal", "outside"]
-Strength = Literal["strong", "bare", "weak"]
+NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
+CONJ = CLASSES["conj"]
+_OPENING, _CLOSING = frozenset("([{<*\"'«“`「【《"), frozenset(")]}>*\"'»”`」】》:.：．")
+_ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
+_VERBS = CLASSES["affirm"] | CLASSES["right"] | CLASSES["wrong"] | CLASSES["neg"] | CLASSES["conj"]
+_ANY_PLACE = sum(PLACES.values())
+
+
+class How(IntEnum):
+    """By what an option is named."""
+
+    PLACE = 1
+    LABEL = 2
+    TEXT = 3
+    BOTH = 4
+    """Label and text together."""
 
 
 @dataclass(slots=True)
 class Mention:
-    """A stretch of the text that means an option."""
+    """A place of a line where options are named."""
 
-    options: tuple[int, ...]
-    """Which ones; several where they are joined by "and" or "or"; none where the label is not on offer."""
-    kind: Kind
+    option: int
+    """Index of the option; −1 where it is not on offer."""
     start: int
-    """First token."""
+    """First word."""
     end: int
-    """After the last token."""
-    strength: Strength
-    match: Match
-    label: int | None = None
-    """The option that the label means, where there is a label."""
-    shown_case: bool = True
-    """Whether the label is written as shown, or in capitals."""
-    heads_line: bool = False
-    """Whether it begins a line, as the items of a list do."""
-    enumerates: bool = False
-    """Whether it may be no more than the number of a list item."""
-    barred: bool = False
-    """Whether it is surely no label: `vitamin C`, the initial of a name."""
-    struck: bool = False
-    """Whether it is struck through."""
-    complete: bool = True
-    """Whether the whole option text stands there."""
+    """Behind its last word."""
+    how: How
+    full: bool
+    """Whether the whole text is there, or a label that can't be anything else."""
+    weak: bool = False
+    """Whether it counts only where an answer is announced: a letter that may be a word."""
+    joined: frozenset[int] = frozenset()
+    """All options that "and" or "or" joins here."""
+    either: bool = False
+    """Whether "or" joins them."""
+    conflict: int | None = None
+    """The option of a label that the text overruled."""
 
 
-@dataclass(slots=True)
-class MentionItem:
-    """A mention in the row of items that patterns are matched against."""
-
-    key: str
-    text: str
-    break_before: int
-    gap: str
-    mention: Mention
-    is_word: bool
-    start: int
-    """First character, in the mended text, as that of a token."""
-    end: int
-    """After the last character."""
-
-    @property
-    def is_mention(self) -> bool:
-        """Whether a slot may take it: not a letter that may well be a word."""
-        return self.mention.strength != "weak" or self.mention.shown_case
-
-    @property
-    def is_group(self) -> bool:
-        """Whether it means several options."""
-        return len(self.mention.options) > 1
+def mark_rows(line: Line, rows: Row) -> None:
+    """Gives rows of words the classes of their row; their own words count no more."""
+    masks = line.masks
+    place, count = 0, len(masks)
+    while place < count:
+        if not masks[place] & STARTS_ROW:
+            place += 1
+            continue
+        end, bits = _longest_row(line, rows, place) if _may_start(line, rows, place) else (0, 0)
+        if end:
+            rest = SMALL if bits == SMALL else INNER
+            for inner in range(place, end):
+                masks[inner] = masks[inner] & SMALL | rest
+            masks[place] |= bits
+            place = end
+        else:
+            masks[place] &= ~STARTS_ROW
+            place += 1
 
 
-Item = Token | MentionItem
-"""A word, or a mention that stands for all its words."""
+def _may_start(line: Line, rows: Row, place: int) -> bool:
+    """Whether the next word can follow a place in a row: most words that begin rows begin none here."""
+    if rows.prefixes or rows.suffixes or rows.classes:
+        return True
+    node = rows.keys.get(line.words[place].key)
+    if node is None or place + 1 >= len(line.words):
+        return False
+    if node.gap is not None or node.prefixes or node.suffixes or node.classes:
+        return True
+    return line.words[place + 1].key in node.keys
 
 
-def with_articles(tokens: Sequence[Token], start: int, options: OptionSet) -> int:
-    """The start of a mention with the articles in front of it."""
-    while start and tokens[start].break_before < COMMA and tokens[start - 1].key in options.articles:
+def _longest_row(line: Line, rows: Row, start: int) -> tuple[int, int]:
+    """Where the longest row from a place ends, with its classes; (0, 0) where there is none."""
+    words, masks, gaps = line.words, line.masks, line.gaps
+    count = len(words)
+    best, bits = 0, 0
+    open_nodes: list[tuple[Row, int, int]] = [(rows, start, 0)]
+    while open_nodes:
+        node, place, skipped = open_nodes.pop()
+        if node.mask and place > best:
+            best, bits = place, node.mask
+        if place >= count or (place > start and gaps[place] >= COMMA):
+            continue
+        if node.gap is not None and place > start:
+            open_nodes.append((node.gap, place, 0))
+        key = words[place].key
+        if (child := node.keys.get(key)) is not None:
+            open_nodes.append((child, place + 1, 0))
+        for prefix, child in node.prefixes.items():
+            if key.startswith(prefix):
+                open_nodes.append((child, place + 1, 0))
+        for suffix, child in node.suffixes.items():
+            if key.endswith(suffix):
+                open_nodes.append((child, place + 1, 0))
+        for bit, child in node.classes.items():
+            if masks[place] & bit:
+                open_nodes.append((child, place + 1, 0))
+        if node.is_gap and skipped < GAP:
+            open_nodes.append((node, place + 1, skipped + 1))
+    return best, bits
+
+
+def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]) -> list[Mention]:
+    """All mentions of a line, in order, none overlapping; words inside them have no classes any more.
+
+    Args:
+        line: The line, its rows marked.
+        question: What is asked.
+        history: Persons named in the lines before, the last two at least; extended by this line's.
+    """
+    words, owners = line.words, question.owners
+    taken = [False] * len(words)
+    found = _whole_texts(line, question, taken)
+    roots = question.roots
+    hits = [
+        (place, word.stem if word.stem in owners else roots[word.root])
+        for place, word in enumerate(words)
+        if (word.stem in owners or word.root in roots) and not taken[place]
+    ]
+    if hits:
+        found += _texts(line, question, hits, taken)
+        for mention in found:
+            taken[mention.start : mention.end] = [True] * (mention.end - mention.start)
+    found += _labels(line, question, taken)
+    found += _places(line, question, taken, found, history)
+    if not found:
+        return found
+    found = _apart(found)
+    end = 0
+    for mention in found:
+        free, end = mention.start > end, mention.end
+        noun = line.masks[mention.start - 1] if mention.how is How.LABEL and mention.start else 0
+        if free and noun & NOUN and not noun & CLASSES["answer"] and line.gaps[mention.start] < COMMA:
+            mention.start -= 1
+    found = _join_labels(line, found)
+    history += [(m.start, m.option) for m in found if m.option >= 0 and m.option != question.unknown]
+    for mention in found:
+        for place in range(mention.start, mention.end):
+            line.masks[place] = MENTIONED
+    return _join_pairs(line, found)
+
+
+def _apart(found: list[Mention]) -> list[Mention]:
+    """The mentions in order, none overlapping: the longer one keeps its words."""
+    kept: list[Mention] = []
+    for mention in sorted(found, key=lambda m: (m.start, -m.end)):
+        if kept and mention.start < kept[-1].end:
+            if mention.end <= kept[-1].end:
+                continue
+            kept[-1].end = mention.start
+            if kept[-1].end == kept[-1].start:
+                kept.pop()
+        kept.append(mention)
+    return kept
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+
+def _whole_texts(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
+    """Options' texts word for word."""
+    found = []
+    sequences, words = question.sequences, line.words
+    for place, word in enumerate(words):
+        if word.key not in sequences or taken[place]:
+            continue
+        for option, wanted in sequences[word.key]:
+            end = place + len(wanted)
+            if (
+                end <= len(words)
+                and all(words[place + step].key == key for step, key in enumerate(wanted))
+                and max(line.gaps[place + 1 : end], default=0) < STOP
+            ):
+                taken[place:end] = [True] * len(wanted)
+                if option == ECHO:
+                    line.masks[place:end] = [MENTIONED] * len(wanted)
+                    line.gaps[end] = min(line.gaps[end], COMMA) if end < len(words) else line.gaps[end]
+                else:
+                    found.append(Mention(option, place, end, How.TEXT, full=True))
+                break
+    return found
+
+
+def _texts(line: Line, question: Question, hits: list[tuple[int, str]], taken: list[bool]) -> list[Mention]:
+    """Clusters of options' telling words, each with the one person that it means."""
+    found: list[Mention] = []
+    cluster: list[tuple[int, str]] = []
+    person: int | None = None
+    for place, stem in hits:
+        owner = question.alone.get(stem)
+        apart = bool(cluster) and not _near(line, cluster[-1][0], place)
+        if cluster and (apart or (owner is not None and person is not None and owner != person)):
+            found += _cluster(line, question, cluster, person, taken)
+            cluster, person = [], None
+        cluster.append((place, stem))
+        if owner is not None:
+            person = owner
+    found += _cluster(line, question, cluster, person, taken)
+    for first, second in pairwise(found):
+        first.end = min(first.end, second.start)
+    return found
+
+
+def _near(line: Line, before: int, place: int) -> bool:
+    """Whether two telling words may belong to one mention: only small words and no comma between them."""
+    if place - before > 4 or max(line.gaps[before + 1 : place + 1]) >= COMMA:
+        return False
+    return all(line.masks[inner] & SMALL and not line.masks[inner] & CONJ for inner in range(before + 1, place))
+
+
+def _cluster(
+    line: Line, question: Question, cluster: list[tuple[int, str]], person: int | None, taken: list[bool]
+) -> list[Mention]:
+    stems = {stem for _, stem in cluster}
+    if person is None:
+        holders = [text for text in question.texts if text.nested and text.content <= stems]
+        if len(holders) != 1 or holders[0].index == question.unknown:
+            return []
+        person = holders[0].index
+    text = question.texts[person]
+    known = stems & text.distinctive
+    if not text.nested and (_too_few(known, text) or (known <= text.denying and len(stems) < 2)):
+        return []
+    start, end = _widen(line, cluster[0][0], cluster[-1][0] + 1, text, taken)
+    return [Mention(person, start, end, How.TEXT, full=text.content <= stems)]
+
+
+def _too_few(known: frozenset[str] | set[str], text: OptionWords) -> bool:
+    """Whether the telling words that were found are too few to mean an option; a name is enough."""
+    if text.heads & text.distinctive:
+        return not known & text.heads and len(known) < max(2, text.need)
+    return len(known) < text.need
+
+
+def _widen(line: Line, start: int, end: int, text: OptionWords, taken: list[bool]) -> tuple[int, int]:
+    """The span with the option's own small words and the articles around it."""
+    keys = set(text.keys)
+    while start and line.gaps[start] < COMMA and line.words[start - 1].key in keys and not taken[start - 1]:
         start -= 1
-    return start
+    while end < len(line.words) and line.gaps[end] < COMMA and line.words[end].key in keys and not taken[end]:
+        end += 1
+    return start, end
 
 
-def to_items(tokens: Sequence[Token], mentions: Sequence[Mention]) -> list[Item]:
-    """Words and mentions in one row; a mention stands for all its words."""
-    items: list[Item] = []
-    place = 0
-    for mention in mentions:
-        items += tokens[place : mention.start]
-        first = tokens[mention.start]
-        single = mention.end - mention.start == 1
-        items.append(
-            MentionItem(
-                key=first.key if single else "",
-                text=first.text if single else "",
-                break_before=first.break_before,
-                gap=first.gap,
-                mention=mention,
-                is_word=single,
-                start=first.start,
-                end=tokens[mention.end - 1].end,
-            )
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
+def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
+    """Labels: as shown, or in another case where they are set apart."""
+    found: list[Mention] = []
+    known = question.label_texts
+    for place in [place for place, text in enumerate(line.texts) if text in known]:
+        if taken[place]:
+            continue
+        text = line.texts[place]
+        option = question.label_of.get(text)
+        if option is None:
+            option = question.folded_label.get(text.casefold())
+            exact = question.long_labels
+        else:
+            exact = True
+        set_apart = _set_apart(line, place)
+        named = place > 0 and line.masks[place - 1] & NOUN and line.gaps[place] <= COLON
+        named = named or (
+            place + 1 < len(line.masks) and line.masks[place + 1] & NOUN_AFTER and line.gaps[place + 1] < COMMA
         )
-        place = mention.end
-    items += tokens[place:]
-    return items
+        if option is None:
+            if (set_apart or named) and text.upper() in question.outside and not (question.digits and not named):
+                found.append(Mention(-1, place, place + 1, How.LABEL, full=True, weak=not named))
+            continue
+        if question.long_labels:
+            found.append(Mention(option, place, place + 1, How.LABEL, full=True))
+        elif set_apart or named:
+            found.append(
+                Mention(
+                    option,
+                    place,
+                    place + 1,
+                    How.LABEL,
+                    full=True,
+                    weak=bool(question.digits and not named and not _bracketed(line, place)),
+                )
+            )
+        elif exact and not question.digits:
+            small = (question.stray >> option & 1 and not _before_verb(line, place)) or not text.isupper()
+            found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=bool(small)))
+        elif len(line.texts) == 1 or exact:
+            found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=True))
+    return found
+
+
+def _set_apart(line: Line, place: int) -> bool:
+    """Whether signs on both sides set a word apart: (B), **B**, "B", or `B)` and `B:` at the beginning."""
+    before, after = line.signs[place], line.signs[place + 1]
+    opened = before[-1:] in _OPENING if before else False
+    closed = after[:1] in _CLOSING if after else False
+    if place == 0 and (after[:1] in {")", ".", ":", "]", "：", "．"} or len(line.texts) == 1):
+        return True
+    return opened and closed
+
+
+def _before_verb(line: Line, place: int) -> bool:
+    """Whether what follows a letter can't follow an article: "A is wrong"."""
+    return place + 1 < len(line.masks) and line.gaps[place + 1] < COMMA and bool(line.masks[place + 1] & _VERBS)
+
+
+def _bracketed(line: Line, place: int) -> bool:
+    return line.signs[place][-1:] in {"(", "["} and line.signs[place + 1][:1] in {")", "]"}
+
+
+# --- places ----------------------------------------------------------------------------------------------------------
+
+
+def _places(
+    line: Line, question: Question, taken: list[bool], found_before: list[Mention], history: list[tuple[int, int]]
+) -> list[Mention]:
+    """The second option, the latter, the other one."""
+    found = []
+    for place, mask in enumerate(line.masks):
+        if not mask & _ANY_PLACE or taken[place]:
+            continue
+        noun = place if not line.words[place].mask & mask & _ANY_PLACE else _place_noun(line, place)
+        option = None
+        if mask & (PLACES["former"] | PLACES["latter"]):
+            before = [
+                *history,
+                *sorted((m.start, m.option) for m in found_before if m.start < place and m.option != question.unknown),
+            ]
+            pair = list(dict.fromkeys(option for _, option in reversed(before)))[:2]
+            if len(pair) == 2:
+                found.append(
+                    Mention(pair[0] if mask & PLACES["latter"] else pair[1], place, place + 1, How.PLACE, full=True)
+                )
+            continue
+        if noun is not None:
+            for bit, index in _ORDINALS:
+                if mask & bit and index < len(question.options):
+                    option = index
+            if mask & PLACES["last"] and option is None:
+                option = len(question.options) - 1
+            if mask & PLACES["middle"] and option is None and len(question.options) == 3:
+                option = 1
+        elif place + 1 == len(line.masks) or line.gaps[place + 1] >= COMMA:
+            option = next((index for bit, index in _ORDINALS if mask & bit and index < len(question.options)), None)
+        if option is not None:
+            start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
+            found.append(Mention(option, start, end, How.PLACE, full=True, weak=noun is None))
+    return found
+
+
+def _place_noun(line: Line, place: int) -> int | None:
+    """Where the word stands that a place belongs to."""
+    for other in (place + 1, place - 1, place + 2):
+        if 0 <= other < len(line.masks) and line.masks[other] & PLACE_NOUN:
+            low, high = min(place, other), max(place, other)
+            if max(line.gaps[low + 1 : high + 1]) < COMMA:
+                return other
+    return None
+
+
+# --- joining ---------------------------------------------------------------------------------------------------------
+
+
+def _join_labels(line: Line, found: list[Mention]) -> list[Mention]:
+    """A label and the text beside it become one mention; where they disagree, the text wins."""
+    joined: list[Mention] = []
+    for mention in found:
+        last = joined[-1] if joined else None
+        if last is not None and {last.how, mention.how} == {How.LABEL, How.TEXT} and _attached(line, last, mention):
+            text, label = (mention, last) if mention.how is How.TEXT else (last, mention)
+            agrees = text.option == label.option
+            for place in range(last.start + 1, mention.end):
+                line.gaps[place] = min(line.gaps[place], MARK)
+            joined[-1] = Mention(
+                text.option,
+                last.start,
+                mention.end,
+                How.BOTH,
+                full=text.full or agrees,
+                conflict=None if agrees else label.option,
+            )
+        else:
+            joined.append(mention)
+    return joined
+
+
+def _attached(line: Line, first: Mention, second: Mention) -> bool:
+    """Whether nothing but signs, small words and words for an option stand between a label and a text."""
+    gaps = line.gaps[first.end : second.start + 1]
+    between = line.masks[first.end : second.start]
+    if first.how is How.LABEL:
+        return (
+            max(gaps) <= SEMICOLON
+            and len(between) <= 4
+            and all(mask & (SMALL | NOUN | CLASSES["conclude"]) and not mask & (CONJ | NEG) for mask in between)
+        ) or (
+            gaps[0] == STOP
+            and (first.start == 0 or line.gaps[second.end] >= STOP or second.end == len(line.words))
+            and max(gaps[1:], default=NONE) < COMMA
+            and all(mask & SMALL for mask in between)
+            and line.signs[first.end].strip() in {".", ".**", "**."}
+        )
+    bracket = line.signs[second.start][-1:] in {"(", "["} or (between and between[-1] & NOUN)
+    return bool(bracket) and max(gaps) <= COMMA and len(between) <= 1 and all(mask & NOUN for mask in between)
+
+
+def _join_pairs(line: Line, found: list[Mention]) -> list[Mention]:
+    """Mentions that "and" or "or" joins, or that stand side by side, know each other."""
+    for first, second in pairwise(found):
+        between = range(first.end, second.start)
+        if first.option == second.option or len(between) > 3 or not between:
+            continue
+        masks = [line.masks[place] for place in between]
+        if (
+            any(mask & CONJ for mask in masks)
+            and all(mask & (SMALL | CONJ | NOUN | CLASSES["neither"]) for mask in masks)
+            and max(line.gaps[first.end : second.start + 1]) <= COMMA
+        ):
+            pair = first.joined | second.joined | {first.option, second.option}
+            first.joined = second.joined = frozenset(pair)
+    return found
+
+
+__all__ = ["MARK", "NONE", "How", "Mention", "find_mentions", "mark_rows"]

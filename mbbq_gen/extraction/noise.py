@@ -3,64 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Sequence
+from collections import Counter
 
-import regex
+from mbbq_gen.extraction.lines import Line
 
-from mbbq_gen.extraction.tokens import Token
-
-_SCRIPTS = [
-    regex.compile(pattern)
-    for pattern in (
-        r"\p{Latin}{2}",
-        r"\p{Cyrillic}{2}",
-        r"[\p{Han}\p{Hiragana}\p{Katakana}]",
-        r"\p{Hangul}",
-        r"\p{Arabic}{2}",
-        r"\p{Hebrew}{2}",
-        r"\p{Thai}{2}",
-        r"\p{Devanagari}{2}",
-        r"\p{Greek}{2}",
-    )
-]
-_FAR = re.compile("[\u0370-\U0010ffff]")
-"""A letter of another script than Latin."""
-MANY_SCRIPTS = 3
-"""Scripts that no answer of one mind mixes."""
-LOOP_WORDS, MIN_LOOP, MAX_FRESH = 3, 18, 0.4
-"""Words of a row that comes again and again; words of a text that may be a loop; share of rows that differ in one."""
+MIN_WORDS, ROW, MAX_FRESH = 18, 3, 0.4
+"""Words of a text that may be a loop; words of a row that comes again and again; share of rows that differ in one."""
 
 
-def is_degenerate(tokens: Sequence[Token]) -> bool:
-    """Whether one word makes most of a text, or a few words follow themselves again and again."""
-    if len(tokens) < 8 or len({token.key for token in tokens}) > 0.4 * len(tokens) + 1:
+def is_degenerate(lines: list[Line], firm: bool) -> bool:
+    """Whether one word, or the same rows of words, make most of a text; where it answers firmly, only the former."""
+    keys = [word.key for line in lines for word in line.words]
+    if len(keys) < 8 or len(set(keys)) > MAX_FRESH * len(keys) + 1:
         return False
-    again = sum(token.key == before.key for before, token in itertools.pairwise(tokens))
-    if again > 0.5 * len(tokens):
+    again = sum(key == before for before, key in itertools.pairwise(keys))
+    if again > 0.5 * len(keys) or max(Counter(keys).values()) > 0.6 * len(keys):
         return True
-    counts: dict[str, int] = {}
-    for token in tokens:
-        counts[token.key] = counts.get(token.key, 0) + 1
-    return max(counts.values()) > 0.6 * len(tokens)
-
-
-def is_mixed(tokens: Sequence[Token]) -> bool:
-    """Whether words of three scripts or more stand in one text: a model that has lost its thread."""
-    if len(tokens) < MIN_LOOP:
+    if firm or len(keys) < MIN_WORDS:
         return False
-    text = " ".join([token.text for token in tokens])
-    if text.isascii() or not _FAR.search(text):
-        return False
-    return sum(script.search(text) is not None for script in _SCRIPTS) >= MANY_SCRIPTS
-
-
-def is_loop(tokens: Sequence[Token]) -> bool:
-    """Whether the same rows of words make most of a text."""
-    if len(tokens) < MIN_LOOP:
-        return False
-    keys = [token.key for token in tokens]
-    if len(set(keys)) > MAX_FRESH * len(keys):
-        return False
-    rows = set(zip(*(keys[start:] for start in range(LOOP_WORDS)), strict=False))
-    return len(rows) < MAX_FRESH * (len(keys) - LOOP_WORDS + 1)
+    rows = set(zip(*(keys[start:] for start in range(ROW)), strict=False))
+    return len(rows) < MAX_FRESH * (len(keys) - ROW + 1)

@@ -7,16 +7,15 @@ words stand there gets the English words that the response speaks as its text; t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from pydantic import Field
 
-from mbbq_gen.extraction.normalise import normalise
-from mbbq_gen.extraction.optionset import UNSPACED
-from mbbq_gen.extraction.stemmer import Stemmer
-from mbbq_gen.extraction.tokens import Token, tokenise
+from mbbq_gen.extraction.lexicon import Stemmer, Word
+from mbbq_gen.extraction.normalise import loose_key, normalise
+from mbbq_gen.extraction.words import UNSPACED, WORD
 from mbbq_gen.languages import Pack, Text, read_toml, validate_pack
 from mbbq_gen.resources import Resources
 
@@ -58,15 +57,15 @@ def read_people(resources: Resources, language: str) -> tuple[Called, ...]:
 
 
 def english_texts(
-    options: Sequence[str], unknown: int | None, tokens: Sequence[Token], people: Sequence[Called], stemmer: Stemmer
+    options: Sequence[str], unknown: int | None, words: Iterable[Word], people: Sequence[Called], stemmer: Stemmer
 ) -> tuple[str, ...] | None:
     """The options' texts with the English words of a response for theirs; None where it speaks of none of them."""
-    spoken = {form for token in tokens for form in stemmer.forms(token.key)[:2]}
-    said = [row for row in people if all(stemmer.forms(word)[1] in spoken for word in row.english)]
+    spoken = {form for known in words for form in (known.key, known.stem)}
+    said = [row for row in people if all(word in spoken or stemmer.forms(word)[0] in spoken for word in row.english)]
     texts = list(options)
     for index, option in enumerate(options):
-        if index != unknown and (words := _english_of(option, said, stemmer)):
-            texts[index] = f"The {' '.join(words)}"
+        if index != unknown and (english := _english_of(option, said, stemmer)):
+            texts[index] = f"The {' '.join(english)}"
     if texts == list(options) or len(set(texts)) < len(texts):
         return None
     return tuple(texts)
@@ -85,14 +84,14 @@ def _english_of(option: str, said: Sequence[Called], stemmer: Stemmer) -> list[s
 
 def _is_in(word: str, keys: Sequence[str], stemmer: Stemmer) -> bool:
     """Whether a word stands among others, with whatever ending."""
-    stem = stemmer.forms(word)[1]
+    stem = stemmer.forms(word)[0]
     return any(
         key == word
-        or stemmer.forms(key)[1] == stem
+        or stemmer.forms(key)[0] == stem
         or (len(word) >= MIN_PREFIX and key.startswith(word) and len(key) - len(word) <= MAX_REST)
         for key in keys
     )
 
 
 def _keys(text: str) -> tuple[str, ...]:
-    return tuple(token.key for token in tokenise(normalise(text).text))
+    return tuple(loose_key(word) for word in WORD.findall(normalise(text).text))

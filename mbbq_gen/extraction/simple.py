@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 import regex
 
 from mbbq_gen.extraction.normalise import loose_key
-from mbbq_gen.extraction.optionset import label_core
-from mbbq_gen.extraction.tokens import tokenise
+from mbbq_gen.extraction.options import label_core
+from mbbq_gen.extraction.words import WORD
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
 
 
-def strict_letter(  # noqa: PLR0917 - the contract's order
+def strict_letter(
     response: str,
     options: Sequence[str],
     labels: Sequence[str],
@@ -38,7 +38,7 @@ def strict_letter(  # noqa: PLR0917 - the contract's order
     return Extraction(outcome="no_answer", rule="strict_letter")
 
 
-def first_letter(  # noqa: PLR0917 - the contract's order
+def first_letter(
     response: str,
     options: Sequence[str],
     labels: Sequence[str],
@@ -61,7 +61,7 @@ def first_letter(  # noqa: PLR0917 - the contract's order
     return _option(cores[match.group()], "first_letter", match.start(), match.group())
 
 
-def mbbq_like(  # noqa: PLR0917 - the contract's order
+def mbbq_like(
     response: str,
     options: Sequence[str],
     labels: Sequence[str],
@@ -99,7 +99,7 @@ def mbbq_like(  # noqa: PLR0917 - the contract's order
     for rule, character in (("first", letters[:1]), ("last", low.rstrip(".!?)*\"' \n")[-1:])):
         if character in cores:
             return _option(cores.index(character), f"mbbq_like:{rule}_character", 0, "")
-    words = {token.key for token in tokenise(low)}
+    words = set(_keys(low))
     alone = [index for index, core in enumerate(cores) if loose_key(core) in words]
     if len(alone) == 1:
         return _option(alone[0], "mbbq_like:only_label", 0, "")
@@ -119,9 +119,14 @@ _UNKNOWN_WORDINGS = (
 )
 
 
+def _keys(text: str) -> list[str]:
+    """The words of a text as they are compared."""
+    return [loose_key(word) for word in WORD.findall(text)]
+
+
 def _beside_cue(low: str, cores: Sequence[str]) -> int | None:
     """The label in the two words behind a cue word, or right in front of it."""
-    words = [token.key for token in tokenise(low)]
+    words = _keys(low)
     for place, word in enumerate(words):
         if not any(cue in word for cue in _CUES):
             continue

@@ -5,15 +5,13 @@ All scanners run through the text by hand or with bounded patterns, so that brok
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import regex
 
 from mbbq_gen.extraction.normalise import loose_key
-from mbbq_gen.extraction.optionset import OptionSet
-from mbbq_gen.extraction.pack import Structured
-from mbbq_gen.extraction.tokens import tokenise
 
 ValueKind = Literal["boxed", "json", "tag"]
 
@@ -64,18 +62,19 @@ class Field:
 class StructureReader:
     """Finds values with the field names of the packs in use."""
 
-    def __init__(self, structured: list[Structured]) -> None:
-        self._answers = {_name(key) for part in structured for key in part.answer_keys}
-        self._reasons = {_name(key) for part in structured for key in part.reasoning_keys} - self._answers
+    def __init__(self, answers: Iterable[str], reasons: Iterable[str]) -> None:
+        self._answers = {_name(key) for key in answers}
+        self._reasons = {_name(key) for key in reasons} - self._answers
 
-    def values(self, body: str, options: OptionSet) -> list[Value]:
-        """Values that may hold the answer, the strongest kind first, the last one first within a kind."""
+    def values(self, body: str, texts: tuple[str, ...]) -> list[Value]:
+        """Values that may hold the answer, the strongest kind first, the last one first within a kind; `texts` are the
+        options' texts."""
         found: list[Value] = []
         if "box" in body:
             found += [Value("boxed", start, end) for start, end in reversed(_boxes(body))]
         if "{" in body:
             whole = [field for field in json_fields(body) if not field.nested]
-            fields = [field for field in whole if _name(field.key) in self._answers] or _naming(whole, body, options)
+            fields = [field for field in whole if _name(field.key) in self._answers] or _naming(whole, body, texts)
             found += [Value("json", field.start, field.end) for field in reversed(fields[-MAX_VALUES:])]
         if "<" in body:
             found += [Value("tag", start, end) for start, end in reversed(self._tags(body))]
@@ -121,19 +120,11 @@ class StructureReader:
         return found
 
 
-def _naming(fields: list[Field], body: str, options: OptionSet) -> list[Field]:
+def _naming(fields: list[Field], body: str, texts: tuple[str, ...]) -> list[Field]:
     """The one field whose value is an option's whole text, whatever its name."""
-    texts = {" ".join(text.tokens) for text in options.texts}
-    found = [field for field in fields if _words(body[field.start : field.end], options) in texts]
+    wanted = {loose_key(text.strip()) for text in texts}
+    found = [field for field in fields if loose_key(body[field.start : field.end].strip()) in wanted]
     return found if len(found) == 1 else []
-
-
-def _words(value: str, options: OptionSet) -> str:
-    """The words of a value as those of an option are kept."""
-    keys = [token.key for token in tokenise(value)]
-    while len(keys) > 1 and keys[0] in options.articles:
-        del keys[0]
-    return " ".join(keys)
 
 
 def _name(key: str) -> str:

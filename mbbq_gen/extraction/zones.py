@@ -12,7 +12,8 @@ from typing import Literal
 import regex
 
 from mbbq_gen.extraction.normalise import loose_key, normalise
-from mbbq_gen.extraction.pack import SharedPack, Words
+from mbbq_gen.extraction.pack import Words
+from mbbq_gen.extraction.shared import SharedPack
 
 ZoneKind = Literal["reasoning", "echo", "continuation", "markup"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mbbq_gen.reader.lexicon import KNOWN, SMALL
-from mbbq_gen.reader.lines import Line
-from mbbq_gen.reader.options import Question
+from mbbq_gen.extraction.lexicon import KNOWN, SMALL
+from mbbq_gen.extraction.lines import Line
+from mbbq_gen.extraction.options import Question
 
 MIN_LETTERS, LONG = 4, 8
 """Letters of a word that may be misspelt once, and twice."""

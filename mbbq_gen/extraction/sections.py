@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mbbq_gen.reader.lexicon import CLASSES as C
-from mbbq_gen.reader.lexicon import INNER, KNOWN, MENTIONED, NOUN, SMALL
-from mbbq_gen.reader.lines import COLON, SEMICOLON, STOP, Line
-from mbbq_gen.reader.mentions import How, Mention
-from mbbq_gen.reader.unknowns import NEG
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lexicon import INNER, KNOWN, MENTIONED, NOUN, SMALL
+from mbbq_gen.extraction.lines import COLON, SEMICOLON, STOP, Line
+from mbbq_gen.extraction.mentions import How, Mention
+from mbbq_gen.extraction.unknowns import NEG
 
 PLAIN_WORDS = KNOWN | SMALL | INNER | MENTIONED
 """Words that say nothing by themselves: known to the language, small, or part of a mention."""

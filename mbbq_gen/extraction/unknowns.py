@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mbbq_gen.reader.lexicon import CLASSES as C
-from mbbq_gen.reader.lexicon import SMALL
-from mbbq_gen.reader.rules import Rule
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.rules import Rule
 
 NEG = C["neg"] | C["neither"]
 NEAR = 3
@@ -34,7 +33,7 @@ class ClauseWords(NamedTuple):
     """Whether all its words have a class or are small."""
 
 
-def way_of_unknown(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911 - a table, row by row
+def way_of_unknown(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR0912 - a table, row by row
     """Which way of saying that it can't be told a clause has; None where it has none."""
     bits, around = clause.bits, clause.around
     denies = bits & NEG
@@ -48,7 +47,9 @@ def way_of_unknown(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911 - a tab
     unable = bits & C["cannot"] or (lacks and bits & C["able"])
     if unable and bits & (C["know"] | C["tell"]):
         return Rule.CANNOT_KNOW
-    if bits & C["speaker"] and ((bits & C["cannot"] and bits & C["choose"]) or ((denies or unable) and bits & C["judge"])):
+    if bits & C["speaker"] and (
+        (bits & C["cannot"] and bits & C["choose"]) or ((denies or unable) and bits & C["judge"])
+    ):
         return Rule.REFUSAL
     if lacks and bits & C["info"]:
         return Rule.NO_INFORMATION
@@ -74,6 +75,3 @@ def _in_front(masks: list[int], first: int, second: int) -> bool:
     """Whether a word of one class stands close in front of one of another."""
     places = [place for place, mask in enumerate(masks) if mask & second]
     return any(masks[place - back] & first for place in places for back in range(1, NEAR + 1) if place >= back)
-
-
-__all__ = ["NEG", "SMALL", "ClauseWords", "way_of_unknown"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from mbbq_gen.reader.lexicon import Lexicon, Word
-from mbbq_gen.reader.words import WORD
+from mbbq_gen.extraction.lexicon import Lexicon, Word
+from mbbq_gen.extraction.words import WORD
 
 NONE, MARK, COMMA, COLON, SEMICOLON, STOP, ASK = range(7)
 """How strongly signs part the words around them: not at all, quotes or emphasis, comma, colon or dash, semicolon, the
@@ -109,7 +109,7 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
                 [word[1] for word in words],
                 start,
                 bullet is not None,
-                "*" in raw[:4] + raw[-4:] and _HEADING.match(raw) is not None or raw.lstrip().startswith("#"),
+                ("*" in raw[:4] + raw[-4:] and _HEADING.match(raw) is not None) or raw.lstrip().startswith("#"),
                 blank,
                 raw.count("|") >= 2,
             )
@@ -129,7 +129,11 @@ def _mend_stops(line: Line) -> None:
         if gaps[place] < STOP:
             continue
         sign, after = signs[place], texts[place]
-        if sign == "." or (sign == ". " and (after[0].islower() or len(texts[place - 1]) <= 3) and _abbreviated(texts[place - 1], after)):
+        if sign == "." or (
+            sign == ". "
+            and (after[0].islower() or len(texts[place - 1]) <= 3)
+            and _abbreviated(texts[place - 1], after)
+        ):
             gaps[place] = NONE
         elif after[0].islower() and sign.strip() not in {".", "!", "?", "...", "…"}:
             gaps[place] = COMMA
@@ -137,4 +141,6 @@ def _mend_stops(line: Line) -> None:
 
 def _abbreviated(before: str, after: str) -> bool:
     """Whether a short word before a dot is an abbreviation: Dr., bijv."""
-    return after[0].islower() or (before[0].isupper() and len(before) in {2, 3} and not before.isupper() and not before.isdigit())
+    return after[0].islower() or (
+        before[0].isupper() and len(before) in {2, 3} and not before.isupper() and not before.isdigit()
+    )

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 
-from mbbq_gen.extraction.pack import SharedPack
-from mbbq_gen.reader.words import CROSS, TICK
+from mbbq_gen.extraction.shared import SharedPack
+from mbbq_gen.extraction.words import CROSS, TICK
 
 
 class Ticks:
     """The signs that tick an option or cross it out."""
 
     def __init__(self, shared: SharedPack) -> None:
-        self._word = {sign: TICK for sign in shared.positive_marks} | {sign: CROSS for sign in shared.negative_marks}
-        loose = {sign: TICK for sign in shared.loose_positive_marks} | {sign: CROSS for sign in shared.loose_negative_marks}
+        self._word = dict.fromkeys(shared.positive_marks, TICK) | dict.fromkeys(shared.negative_marks, CROSS)
+        loose = dict.fromkeys(shared.loose_positive_marks, TICK) | dict.fromkeys(shared.loose_negative_marks, CROSS)
         self._loose = loose
-        self._all = re.compile("|".join(re.escape(sign) for sign in sorted({**self._word, **loose}, key=len, reverse=True)))
+        self._all = re.compile(
+            "|".join(re.escape(sign) for sign in sorted({**self._word, **loose}, key=len, reverse=True))
+        )
 
     def mark(self, text: str) -> str:
         """The text with a word in place of every sign, as long as before; a sign that may be a bullet counts only where

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from mbbq_gen.reader.claims import Facts, claim
-from mbbq_gen.reader.clauses import State, join_lists, sentences, split_clauses
-from mbbq_gen.reader.lexicon import CLASSES as C
-from mbbq_gen.reader.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
-from mbbq_gen.reader.lines import ASK, COLON, COMMA, Line
-from mbbq_gen.reader.mentions import How, Mention
-from mbbq_gen.reader.options import Question
-from mbbq_gen.reader.reading import Reading
-from mbbq_gen.reader.rules import Force, Rule
-from mbbq_gen.reader.sections import (
+from mbbq_gen.extraction.claims import Facts, claim
+from mbbq_gen.extraction.clauses import State, join_lists, sentences, split_clauses
+from mbbq_gen.extraction.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lines import ASK, COLON, COMMA, Line
+from mbbq_gen.extraction.mentions import How, Mention
+from mbbq_gen.extraction.options import Question
+from mbbq_gen.extraction.reading import Reading
+from mbbq_gen.extraction.rules import Force, Rule
+from mbbq_gen.extraction.sections import (
     DENY,
     MAX_HEAD,
     PLAIN_WORDS,
@@ -20,7 +20,7 @@ from mbbq_gen.reader.sections import (
     line_kind,
     listed_lines,
 )
-from mbbq_gen.reader.unknowns import NEG, ClauseWords, way_of_unknown
+from mbbq_gen.extraction.unknowns import NEG, ClauseWords, way_of_unknown
 
 _UNKNOWN = C["untold"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"]
 _TELLING = _UNKNOWN | C["correction"] | C["forced"] | C["assume"] | C["answer"] | C["choose"] | C["neither"]
@@ -28,7 +28,19 @@ _TELLING = _UNKNOWN | C["correction"] | C["forced"] | C["assume"] | C["answer"] 
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
 _IN_BRIEF = C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"]
-_BRIEF = _IN_BRIEF | C["speaker"] | C["source"] | C["pronoun"] | C["who"] | MENTIONED | SMALL | INNER | NOUN | STRAY | ANYBODY
+_BRIEF = (
+    _IN_BRIEF
+    | C["speaker"]
+    | C["source"]
+    | C["pronoun"]
+    | C["who"]
+    | MENTIONED
+    | SMALL
+    | INNER
+    | NOUN
+    | STRAY
+    | ANYBODY
+)
 """What a sentence may hold that answers by being nothing but a mention."""
 SUBJECT = 3
 """Words that may stand in front of the subject of a clause."""
@@ -61,7 +73,9 @@ class _Reader:
         listed = listed_lines(reading.lines, reading.mentions, kinds)
         for number, line in enumerate(reading.lines):
             head, start = header(line, reading.mentions[number])
-            if head == "options" and any(p.force >= Force.ANNOUNCED and p.kind == "option" for p in reading.propositions):
+            if head == "options" and any(
+                p.force >= Force.ANNOUNCED and p.kind == "option" for p in reading.propositions
+            ):
                 return
             if head:
                 self._section, self._fresh = head, True
@@ -151,9 +165,7 @@ class _Reader:
                 break
             bits |= mask
         place = number, mention.start, mention.end
-        if bits & (C["wrong"] | C["no"]) and not bits & NEG:
-            reading.add("option", mention.option, False, Force.FITTING, Rule.VERDICT, *place)
-        elif bits & (C["right"] | C["yes"]) and bits & NEG:
+        if (bits & (C["wrong"] | C["no"]) and not bits & NEG) or (bits & (C["right"] | C["yes"]) and bits & NEG):
             reading.add("option", mention.option, False, Force.FITTING, Rule.VERDICT, *place)
         elif bits & (C["right"] | C["yes"]):
             reading.add("option", mention.option, True, Force.CONCLUDED, Rule.VERDICT, *place)
@@ -175,8 +187,16 @@ class _Reader:
 class _Sentence:
     """One sentence, clause by clause."""
 
-    def __init__(  # noqa: PLR0917 - each of another type
-        self, reading: Reading, number: int, mentions: list[Mention], state: State, first: int, last: int, bits: int, heads: bool
+    def __init__(
+        self,
+        reading: Reading,
+        number: int,
+        mentions: list[Mention],
+        state: State,
+        first: int,
+        last: int,
+        bits: int,
+        heads: bool,
     ) -> None:
         self._heads = heads
         """Whether it is the head of an entry in a list."""
@@ -192,7 +212,9 @@ class _Sentence:
         clauses = split_clauses(line, mentions, self._first, self._last)
         join_lists(line, mentions)
         self._options = {m.option for m in mentions}
-        if len(self._options) == len(self._question.options) > 2 and not self._bits & (DENY | C["aside"] | C["right"] | C["lack"]):
+        if len(self._options) == len(self._question.options) > 2 and not self._bits & (
+            DENY | C["aside"] | C["right"] | C["lack"]
+        ):
             for mention in mentions:
                 mention.joined |= self._options
         own = self._bits & C["choose"] and self._bits & C["speaker"]
@@ -205,9 +227,7 @@ class _Sentence:
                 bits |= mask
                 if inner < 3:
                     head |= mask
-            self._state.advance(
-                bits, head, first=place == 0, only=len(clauses) == 1, comma=line.gaps[start] >= COMMA
-            )
+            self._state.advance(bits, head, first=place == 0, only=len(clauses) == 1, comma=line.gaps[start] >= COMMA)
             self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
             self._clause(start, end, bits)
 
@@ -229,7 +249,9 @@ class _Sentence:
         if unknown is Rule.REFUSAL or (unknown and len(persons) != 1 and not announces):
             return
         live = [
-            m for m in mentions if not self._set_aside(m) and (announces or bare or not m.weak) and (m.option >= 0 or announces)
+            m
+            for m in mentions
+            if not self._set_aside(m) and (announces or bare or not m.weak) and (m.option >= 0 or announces)
         ]
         options = {m.option for m in live}
         for mention in live:
@@ -266,7 +288,7 @@ class _Sentence:
         if announces and unknown is None and not bits & NEG:
             state.announced = True
 
-    def _facts(  # noqa: PLR0917
+    def _facts(
         self, m: Mention, start: int, end: int, bits: int, options: set[int], announces: bool, bare: bool
     ) -> Facts:
         """What is known of a mention where it stands."""
@@ -323,7 +345,7 @@ class _Sentence:
             negated=question.negated,
         )
 
-    # --- questions to a clause ------------------------------------------------------------------------------------------
+    # --- questions to a clause -----------------------------------------------------------------------------------
 
     def _announces(self, bits: int) -> bool:
         """Whether a clause speaks of its mention as the answer."""
@@ -346,7 +368,7 @@ class _Sentence:
         return all([mask & PLAIN_WORDS for mask in self._line.masks[start:end]])
 
     def _is_brief(self, m: Mention, bits: int) -> bool:
-        """Whether a sentence of nothing but a mention answers: not in a list, no possibility, no reason, not cut off."""
+        """Whether a sentence of nothing but a mention answers: no entry, no possibility, no reason, not cut off."""
         state, line = self._state, self._line
         if bits & ~_BRIEF or state.because or state.granted or state.possible or len(self._options) > 1 or self._heads:
             return False
@@ -416,9 +438,9 @@ class _Sentence:
         said = [p for p in self._reading.propositions if p.kind == "option" and p.positive]
         return bool(said) and said[-1].line == self._number
 
-    # --- that it can't be told ------------------------------------------------------------------------------------------
+    # --- that it can't be told -----------------------------------------------------------------------------------
 
-    def _unknown(  # noqa: PLR0917
+    def _unknown(
         self,
         start: int,
         end: int,
@@ -437,7 +459,7 @@ class _Sentence:
             self._say_unknown(way, start, end, bits, persons, mentions, bare)
         return way
 
-    def _say_unknown(  # noqa: PLR0917
+    def _say_unknown(
         self, way: Rule, start: int, end: int, bits: int, persons: set[int], mentions: list[Mention], bare: bool
     ) -> None:
         state, unknown = self._state, self._question.unknown
@@ -448,7 +470,8 @@ class _Sentence:
         asks_first = any([mask & C["who"] for mask in self._line.masks[start : mentions[0].start if mentions else end]])
         one = (len(persons) == 1 or bool(bits & C["pronoun"] and not bits & C["source"])) and not asks_first
         own = way is Rule.NOT_CLEAR and any(
-            p.sentence == self._reading.sentences and p.kind == "option" and p.positive for p in self._reading.propositions
+            p.sentence == self._reading.sentences and p.kind == "option" and p.positive
+            for p in self._reading.propositions
         )
         other = kind == "unknown" and self._is_off_topic(end, bits, bare)
         if one or own or state.prejudice:
@@ -473,7 +496,7 @@ class _Sentence:
             return False
         return not self._speaks(self._first, end)
 
-    # --- noting ---------------------------------------------------------------------------------------------------------
+    # --- noting --------------------------------------------------------------------------------------------------
 
     def _several(self, m: Mention, live: list[Mention], bits: int, force: Force | None) -> None:
         """Several persons together, once for all of them."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mbbq_gen.extraction.lexicon import CLASSES, SMALL, STRAY, Lexicon, Word
 from mbbq_gen.extraction.normalise import normalise
-from mbbq_gen.reader.lexicon import CLASSES, SMALL, STRAY, Lexicon, Word
-from mbbq_gen.reader.words import CJK, WORD
+from mbbq_gen.extraction.words import WORD
 
 ECHO = -2
 """Stands for the question itself where a response repeats it."""
@@ -103,8 +103,10 @@ def build_question(
         text.distinctive = frozenset(stem for stem in text.content if owners[stem] == 1 << text.index)
         if not text.distinctive:
             others = {key for other in persons if other is not text for key in other.keys}
-            text.distinctive = text.denying = frozenset(lexicon.stemmer.forms(key)[0] for key in text.keys if key not in others)
-            owners.update({stem: 1 << text.index for stem in text.distinctive})
+            text.distinctive = text.denying = frozenset(
+                lexicon.stemmer.forms(key)[0] for key in text.keys if key not in others
+            )
+            owners.update(dict.fromkeys(text.distinctive, 1 << text.index))
         text.nested = not text.distinctive
         text.need = 1 if len(text.distinctive) <= 3 else 2
     if lexicon.compounds:
@@ -123,7 +125,11 @@ def build_question(
         _sequences(texts),
         cores,
         {core.casefold(): index for core, index in cores.items()},
-        frozenset(form for core in (*cores, *_outside(tuple(cores))) for form in (core, core.lower(), core.upper(), core.capitalize())),
+        frozenset(
+            form
+            for core in (*cores, *_outside(tuple(cores)))
+            for form in (core, core.lower(), core.upper(), core.capitalize())
+        ),
         _outside(tuple(cores)),
         sum(1 << index for core, index in cores.items() if lexicon[core].mask & STRAY),
         all(len(core) > 1 and not core.isdigit() for core in cores),
@@ -140,8 +146,7 @@ def build_question(
         words = [lexicon[text] for text in WORD.findall(normalise(asked).text)]
         if len(words) >= MIN_ECHO:
             keys = tuple(word.key for word in words)
-            known = question.sequences.get(keys[0], ())
-            question.sequences[keys[0]] = ((ECHO, keys), *known)
+            question.sequences[keys[0]] = ((ECHO, keys), *question.sequences.get(keys[0], ()))
         question.negated = any(word.mask & _NEG for word in words)
         question.predicate = frozenset(
             word.stem
@@ -212,5 +217,3 @@ def _outside(cores: tuple[str, ...]) -> frozenset[str]:
     if cores and all(core.isdigit() for core in cores):
         return frozenset(str(number) for number in range(11)) - frozenset(cores)
     return frozenset()
-
-

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
-from mbbq_gen.reader.lexicon import CLASSES as C
-from mbbq_gen.reader.lexicon import MENTIONED, NOUN, SMALL
-from mbbq_gen.reader.lines import ASK, COLON, COMMA, STOP, Line
-from mbbq_gen.reader.mentions import Mention
-from mbbq_gen.reader.unknowns import NEG
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lexicon import MENTIONED, NOUN, SMALL
+from mbbq_gen.extraction.lines import ASK, COLON, COMMA, STOP, Line
+from mbbq_gen.extraction.mentions import Mention
+from mbbq_gen.extraction.unknowns import NEG
 
 _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
 _VERDICT = C["right"] | C["wrong"] | C["yes"] | C["no"]
@@ -105,7 +106,7 @@ def _and_parts(line: Line, mentions: list[Mention], start: int, place: int, last
 
 
 def _with_verdicts(line: Line, mentions: list[Mention], parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The clauses, each that is nothing but a verdict joined to the option in front of it: "A – wrong", "| B | yes |"."""
+    """The clauses; one that is nothing but a verdict goes with the option in front of it: "A – wrong"."""
     merged: list[tuple[int, int]] = []
     for start, end in parts:
         masks = line.masks[start:end]
@@ -125,7 +126,7 @@ def join_lists(line: Line, mentions: list[Mention]) -> None:
     """Lets mentions know each other that stand one after another with nothing but commas, small words and "or"."""
     masks, gaps = line.masks, line.gaps
     run: list[Mention] = []
-    for first, second in zip(mentions, mentions[1:], strict=False):
+    for first, second in pairwise(mentions):
         between = masks[first.end : second.start]
         strongest = max(gaps[first.end : second.start + 1])
         joined = (

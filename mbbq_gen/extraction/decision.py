@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mbbq_gen.reader.reading import Proposition, Reading
-from mbbq_gen.reader.rules import Force, Rule
+from mbbq_gen.extraction.reading import Proposition, Reading
+from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.records import Confidence, Outcome
 
 MAX_REVISION = 25
