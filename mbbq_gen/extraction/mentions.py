@@ -141,7 +141,9 @@ def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]
     hits = [
         (place, word.stem if word.stem in owners else roots[word.root])
         for place, word in enumerate(words)
-        if (word.stem in owners or word.root in roots) and not taken[place]
+        if (word.stem in owners or word.root in roots)
+        and not taken[place]
+        and not (word.mask & SMALL and word.key not in question.keys)
     ]
     if hits:
         found += _texts(line, question, hits, taken)

@@ -52,6 +52,8 @@ class Question:
     labels: tuple[str, ...]
     unknown: int | None
     texts: list[OptionWords]
+    keys: frozenset[str]
+    """All words of the options."""
     owners: dict[str, int]
     """Stem → bits of the persons whose telling word it is."""
     alone: dict[str, int]
@@ -120,6 +122,7 @@ def build_question(
         tuple(labels),
         unknown,
         texts,
+        frozenset(key for text in texts for key in text.keys),
         owners,
         alone,
         _sequences(texts),
