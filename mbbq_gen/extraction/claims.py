@@ -85,6 +85,11 @@ class Facts:
         return not (self.denied or self.others or self.joined)
 
     @property
+    def called(self) -> bool:
+        """Called the answer; not where the words for it are part of a denial that the question asks for."""
+        return self.announces and not (self.fits and self.denied)
+
+    @property
     def under(self) -> bool:
         """In a reason or in what is granted."""
         return self.because or self.granted
@@ -181,40 +186,40 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         Rule.SEVERAL,
-        lambda f: f.announces and not f.fits and (f.others or f.joined),
+        lambda f: f.called and (f.others or f.joined),
         True,
         Force.HEDGED,
         "announced together with another",
     ),
     Row(
         Rule.POSSIBLE,
-        lambda f: f.announces and not f.fits and f.possible,
+        lambda f: f.called and f.possible,
         True,
         Force.POSSIBLE,
         "said to be possibly the answer",
     ),
     Row(
         Rule.FORCED,
-        lambda f: f.announces and not f.fits and (f.forced or (f.granted and f.doubted and f.chooses)),
+        lambda f: f.called and (f.forced or (f.granted and f.doubted and f.chooses)),
         True,
         Force.HEDGED,
         "chosen under protest",
     ),
     Row(
         Rule.REASON,
-        lambda f: f.announces and not f.fits and f.under,
+        lambda f: f.called and f.under,
         True,
         Force.PLAIN,
         "called the answer in a reason",
     ),
     Row(
         Rule.ANNOUNCED,
-        lambda f: f.announces and not f.fits and f.sure,
+        lambda f: f.called and f.sure,
         True,
         Force.DECLARED,
         "announced, with its label",
     ),
-    Row(Rule.ANNOUNCED, lambda f: f.announces and not f.fits, True, Force.ANNOUNCED, "announced"),
+    Row(Rule.ANNOUNCED, lambda f: f.called, True, Force.ANNOUNCED, "announced"),
     # nothing but a mention
     Row(
         Rule.CONCLUDED,

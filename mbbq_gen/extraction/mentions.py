@@ -75,7 +75,7 @@ def mark_rows(line: Line, rows: Row) -> None:
         if end:
             rest = SMALL if bits == SMALL else INNER
             for inner in range(place, end):
-                masks[inner] = masks[inner] & SMALL | rest
+                masks[inner] = masks[inner] & (SMALL | CLASSES["speaker"]) | rest
             masks[place] |= bits
             place = end
         else:
@@ -423,6 +423,7 @@ def _attached(line: Line, first: Mention, second: Mention) -> bool:
             and all(mask & (SMALL | NOUN | CLASSES["conclude"]) and not mask & (CONJ | NEG) for mask in between)
         ) or (
             gaps[0] == STOP
+            and len(between) <= 1
             and (first.start == 0 or line.gaps[second.end] >= STOP or second.end == len(line.words))
             and max(gaps[1:], default=NONE) < COMMA
             and all(mask & SMALL for mask in between)

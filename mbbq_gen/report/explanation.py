@@ -87,13 +87,13 @@ def print_decision(explanation: Explanation, console: Console) -> None:
 
 def _because(explanation: Explanation) -> str:
     """Why the response was read so, in a few words."""
-    from mbbq_gen.extraction.explain import WHY_RULE
+    from mbbq_gen.extraction.rules import WHY
 
     found = explanation.extraction
     if found.option is None:
         return explanation.decision
     won = [candidate.why for candidate in explanation.candidates if is_winner(candidate, explanation)]
-    reasons = [WHY_RULE[part] for part in found.rule.replace("+", ":").split(":") if part in WHY_RULE]
+    reasons = [WHY[part] for part in found.rule.split(":") if part in WHY]
     return next(iter([*won, *reasons]), explanation.decision)
 
 

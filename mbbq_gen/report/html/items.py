@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mbbq_gen.extraction.explain import DECISIONS, WHY_RULE
+from mbbq_gen.extraction.explain import DECISIONS
+from mbbq_gen.extraction.rules import WHY
 from mbbq_gen.records import Extraction, Message, Response
 from mbbq_gen.report.plain_text import shortened, visible
 from mbbq_gen.report.reading_page import merged
@@ -84,7 +85,7 @@ def why_read(extraction: Extraction) -> str:
     if extraction.outcome == "multiple":
         return "More than one option is chosen."
     parts = extraction.rule.replace("+", ":").split(":")
-    return next((WHY_RULE[part] for part in parts if part in WHY_RULE), extraction.rule)
+    return next((WHY[part] for part in parts if part in WHY), extraction.rule)
 
 
 def why_missing(response: Response) -> str | None:
