@@ -141,6 +141,6 @@ def join_lists(line: Line, mentions: list[Mention]) -> None:
             continue
         run = [*run, second] if run else [first, second]
         if len(run) > 2 or between:
-            options = frozenset(m.option for m in run)
-            for mention in run:
-                mention.joined |= options
+            joined_options = run[-2].joined | {run[0].option, run[-2].option, second.option}
+            for mention in run[-3:]:
+                mention.joined |= joined_options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from mbbq_gen.extraction.lexicon import Lexicon, Word
+from mbbq_gen.extraction.lexicon import KNOWN, Lexicon, Word
 from mbbq_gen.extraction.words import WORD
 
 NONE, MARK, COMMA, COLON, SEMICOLON, STOP, ASK = range(7)
@@ -36,7 +36,7 @@ def _strength(gap: str) -> int:
     signs = set(gap)
     if signs & _ASKS:
         return ASK
-    if signs & _STOPS:
+    if signs & _STOPS and not gap.rstrip().endswith(":"):
         return STOP
     if signs & _SEMICOLONS:
         return SEMICOLON
@@ -129,18 +129,15 @@ def _mend_stops(line: Line) -> None:
         if gaps[place] < STOP:
             continue
         sign, after = signs[place], texts[place]
-        if sign == "." or (
-            sign == ". "
-            and (after[0].islower() or len(texts[place - 1]) <= 3)
-            and _abbreviated(texts[place - 1], after)
-        ):
+        known = line.masks[place - 1] & KNOWN
+        if sign == "." or (sign == ". " and _is_abbreviation(texts[place - 1], after, bool(known))):
             gaps[place] = NONE
         elif after[0].islower() and sign.strip() not in {".", "!", "?", "...", "…"}:
             gaps[place] = COMMA
 
 
-def _abbreviated(before: str, after: str) -> bool:
-    """Whether a short word before a dot is an abbreviation: Dr., bijv."""
-    return after[0].islower() or (
-        before[0].isupper() and len(before) in {2, 3} and not before.isupper() and not before.isdigit()
-    )
+def _is_abbreviation(before: str, after: str, known: bool) -> bool:
+    """Whether a word before a dot is an abbreviation, by its length, its capital and what follows: Dr., bijv."""
+    if after[0].islower():
+        return True
+    return not known and before[0].isupper() and len(before) in {2, 3} and not before.isupper() and not before.isdigit()

@@ -24,10 +24,15 @@ from mbbq_gen.extraction.options import ECHO, OptionWords, Question
 
 NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
 CONJ = CLASSES["conj"]
-_OPENING, _CLOSING = frozenset("([{<*\"'«“`「【《"), frozenset(")]}>*\"'»”`」】》:.：．")
+_PAIRS = dict(zip("([{<*\"'«“`「【《", ")]}>*\"'»”`」】》", strict=True))
+"""Signs that set a word apart: the one in front of it → the one behind."""
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
 _VERBS = CLASSES["affirm"] | CLASSES["right"] | CLASSES["wrong"] | CLASSES["neg"] | CLASSES["conj"]
 _ANY_PLACE = sum(PLACES.values())
+
+
+MAX_HISTORY = 8
+"""Persons named before that "the latter" may mean."""
 
 
 class How(IntEnum):
@@ -162,6 +167,7 @@ def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]
             mention.start -= 1
     found = _join_labels(line, found)
     history += [(m.start, m.option) for m in found if m.option >= 0 and m.option != question.unknown]
+    del history[:-MAX_HISTORY]
     for mention in found:
         for place in range(mention.start, mention.end):
             line.masks[place] = MENTIONED
@@ -320,11 +326,9 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
 def _set_apart(line: Line, place: int) -> bool:
     """Whether signs on both sides set a word apart: (B), **B**, "B", or `B)` and `B:` at the beginning."""
     before, after = line.signs[place], line.signs[place + 1]
-    opened = before[-1:] in _OPENING if before else False
-    closed = after[:1] in _CLOSING if after else False
     if place == 0 and (after[:1] in {")", ".", ":", "]", "：", "．"} or len(line.texts) == 1):
         return True
-    return opened and closed
+    return bool(before) and _PAIRS.get(before[-1]) == after[:1]
 
 
 def _before_verb(line: Line, place: int) -> bool:

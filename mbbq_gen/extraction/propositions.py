@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from mbbq_gen.extraction.claims import Facts, claim
 from mbbq_gen.extraction.clauses import State, join_lists, sentences, split_clauses
 from mbbq_gen.extraction.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
@@ -42,6 +44,8 @@ _BRIEF = (
     | ANYBODY
 )
 """What a sentence may hold that answers by being nothing but a mention."""
+MAX_MENTIONS = 64
+"""Mentions beyond which a sentence is no sentence."""
 SUBJECT = 3
 """Words that may stand in front of the subject of a clause."""
 
@@ -126,10 +130,16 @@ class _Reader:
     def _sentences(self, number: int, start: int, announced: bool, entry: bool) -> None:
         reading, line = self._reading, self._reading.lines[number]
         found, pending = reading.mentions[number], False
+        here = 0
         repeats = self._section == "options" and not announced
         for first, last, asked in sentences(line, start):
             reading.sentences += 1
-            inner = [m for m in found if first <= m.start < last]
+            while here < len(found) and found[here].start < first:
+                here += 1
+            inner = found[here : here + MAX_MENTIONS + 1]
+            inner = [m for m in inner if m.start < last]
+            if len(inner) > MAX_MENTIONS:
+                continue
             if asked:
                 reading.asked = inner[0].option if len({m.option for m in inner}) == 1 else -1
                 continue
@@ -375,7 +385,8 @@ class _Sentence:
         first = self._reading.sentences == 1 or self._number + 1 < len(self._reading.lines)
         if not (first or self._last < len(line.words) or line.signs[-1].strip()):
             return False
-        return not line.bullet and (m.full or not line.heading) and not (line.heading and m.how is How.TEXT)
+        heads = line.heading and self._number + 1 < len(self._reading.lines)
+        return not line.bullet and not (heads and m.how is How.TEXT)
 
     def _is_blamed(self, later: list[tuple[int, int]]) -> bool:
         """Whether a later clause, up to the next turn, speaks of prejudice."""
@@ -435,8 +446,9 @@ class _Sentence:
 
     def _said_in_line(self) -> bool:
         """Whether the last option that was spoken for stands in this line."""
-        said = [p for p in self._reading.propositions if p.kind == "option" and p.positive]
-        return bool(said) and said[-1].line == self._number
+        said = self._reading.propositions
+        last = next((p for p in reversed(said) if p.kind == "option" and p.positive), None)
+        return last is not None and last.line == self._number
 
     # --- that it can't be told -----------------------------------------------------------------------------------
 
@@ -469,10 +481,8 @@ class _Sentence:
         kind = "refusal" if way is Rule.REFUSAL else "unknown"
         asks_first = any([mask & C["who"] for mask in self._line.masks[start : mentions[0].start if mentions else end]])
         one = (len(persons) == 1 or bool(bits & C["pronoun"] and not bits & C["source"])) and not asks_first
-        own = way is Rule.NOT_CLEAR and any(
-            p.sentence == self._reading.sentences and p.kind == "option" and p.positive
-            for p in self._reading.propositions
-        )
+        said = takewhile(lambda p: p.sentence == self._reading.sentences, reversed(self._reading.propositions))
+        own = way is Rule.NOT_CLEAR and any(p.kind == "option" and p.positive for p in said)
         other = kind == "unknown" and self._is_off_topic(end, bits, bare)
         if one or own or state.prejudice:
             self._add(kind, unknown, Force.POSSIBLE, way, start, end, about="person")

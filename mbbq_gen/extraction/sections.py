@@ -15,7 +15,7 @@ MAX_HEAD = 7
 """Words of a header in front of its colon."""
 MAX_ENTRY = 6
 """Lines that an entry of a list may go on for."""
-_NO_HEAD = NEG | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"]
+_NO_HEAD = NEG | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"] | C["refuse"] | C["untold"]
 
 
 def line_kind(line: Line, found: list[Mention]) -> str:
@@ -104,4 +104,4 @@ def _header_end(line: Line) -> int:
     for place in range(1, min(count, MAX_HEAD) + 1):
         if gaps[place] == COLON or (bold and place < count and "**" in line.signs[place]):
             return place
-    return count if line.heading and count <= MAX_HEAD else 0
+    return count if line.heading and count <= MAX_HEAD and gaps[count] < STOP else 0
