@@ -19,7 +19,8 @@ from mbbq_gen.providers.remote.credentials import HIDDEN, Secret, find_key
 from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge, service_error
 from mbbq_gen.providers.remote.learned import Learned
 from mbbq_gen.providers.remote.pace import Budget, Pace, ServiceBudget, Slots, rate_limit
-from mbbq_gen.providers.remote.retry import Tries, pause_of, retrying, seconds_of
+from mbbq_gen.providers.remote.retry import Tries, retrying
+from mbbq_gen.providers.remote.waiting import pause_of, seconds_of
 from tests.api_support import KEY
 
 
@@ -287,15 +288,17 @@ def refusal(message: str, parameter: str | None = None) -> ServiceError:
     return ServiceError(400, message, "unsupported_parameter", parameter)
 
 
-def test_a_parameter_is_left_out() -> None:
+def test_only_what_can_not_change_the_text_is_left_out() -> None:
     learned = Learned()
-    body: dict[str, Any] = {"model": "m", "messages": [], "temperature": 0.0, "top_p": 1.0}
-    assert learned.learn(refusal("Unsupported value", "temperature"), body)
-    assert learned.apply(body) == {"model": "m", "messages": [], "top_p": 1.0}
-    assert learned.learn(refusal("`top_p`: Extra inputs are not permitted"), body)
-    assert learned.apply(body) == {"model": "m", "messages": []}
+    body: dict[str, Any] = {"model": "m", "messages": [], "store": False, "user": "u", "temperature": 0.0}
+    assert learned.learn(refusal("Unsupported parameter", "store"), body)
+    assert learned.apply(body) == {"model": "m", "messages": [], "user": "u", "temperature": 0.0}
+    assert learned.learn(refusal("`user`: Extra inputs are not permitted"), body)
+    assert learned.apply(body) == {"model": "m", "messages": [], "temperature": 0.0}
+    for name in ("temperature", "top_p", "seed", "reasoning_effort", "thinking", "top_k"):
+        assert learned.learn(refusal(f"'{name}' is not supported", name), {"model": "m", name: 1}) is None
     assert learned.facts() == {
-        "left_out": {"temperature": "Unsupported value", "top_p": "`top_p`: Extra inputs are not permitted"}
+        "left_out": {"store": "Unsupported parameter", "user": "`user`: Extra inputs are not permitted"}
     }
 
 

@@ -172,7 +172,7 @@ def test_no_key_is_in_what_a_run_leaves(
     key_file.chmod(0o600)
     monkeypatch.delenv(VARIABLES[kind])
     scenario = {
-        "access": {"key": KEY, "refused_parameters": ["temperature"]},
+        "access": {"key": KEY, "refused_parameters": ["max_tokens"]},
         "faults": {"server_error": 0.2, "most_per_request": 99, "routes": "asking"},
         "content": {"filtered_prompt": 0.2},
         "batches": {"failed": 0.3},

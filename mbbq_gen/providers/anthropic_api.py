@@ -8,24 +8,29 @@ Reference: https://docs.anthropic.com/en/api/messages
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.local_source import check_installed
 from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
 from mbbq_gen.providers.remote.credentials import find_key, missing_key
 from mbbq_gen.providers.remote.faults import PassingError
+from mbbq_gen.providers.remote.fields import table_of, tables_of, words_of
 from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
 from mbbq_gen.records import Request, Usage
 from mbbq_gen.resources import Resources
+from mbbq_gen.storable import count_or_none
 
 INSTALL: Final = "pip install 'mbbq-gen[anthropic]'"
 ADDRESS: Final = "https://api.anthropic.com"
 _VARIABLES: Final = ("ANTHROPIC_API_KEY",)
+_OWN_TEMPERATURE: Final = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
+"""Models that are known to take no temperature: it is not sent, and no request key says that it was."""
 _FINISH: Final[Mapping[str, Literal["stop", "length", "content_filter"]]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -41,6 +46,19 @@ class AnthropicOptions(RemoteOptions):
     thinking_tokens: int | None = Field(
         default=None, ge=1024, description="tokens for thinking first, within max_new_tokens; none: no thinking"
     )
+    effort: str | None = Field(
+        default=None, description="of models that think as much as they need (adaptive): low, medium, high"
+    )
+
+    @model_validator(mode="after")
+    def _check_thinking(self) -> Self:
+        """Thinking takes no temperature: one that was asked for is never left out unsaid."""
+        thinks = self.thinking_tokens is not None or self.effort is not None
+        if thinks and "temperature" in self.model_fields_set and self.temperature is not None:
+            raise ValueError("a model that thinks takes no temperature; leave one of them out")
+        if self.thinking_tokens is not None and self.effort is not None:
+            raise ValueError("thinking_tokens and effort: give one of them, as the model takes it")
+        return self
 
 
 class AnthropicProvider(RemoteProvider):
@@ -50,6 +68,7 @@ class AnthropicProvider(RemoteProvider):
     options_class: ClassVar[type[ProviderOptions]] = AnthropicOptions
     packages: ClassVar[tuple[str, ...]] = ("anthropic", "aiohttp")
     models_path: ClassVar[str] = "/v1/models"
+    version_in_base: ClassVar[bool | None] = False
     options: AnthropicOptions
 
     @classmethod
@@ -59,6 +78,8 @@ class AnthropicProvider(RemoteProvider):
         check_installed(f"anthropic:{model}", ("anthropic", "aiohttp"), INSTALL)
         base_url = options.base_url or checked_address(os.environ.get("ANTHROPIC_BASE_URL"), "ANTHROPIC_BASE_URL")
         secret = find_key(_VARIABLES, options.api_key_env, options.api_key_file)
+        if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
+            options = options.model_copy(update={"temperature": None})
         return cls(model, options, base_url or ADDRESS, secret)
 
     def check_access(self) -> None:
@@ -80,7 +101,7 @@ class AnthropicProvider(RemoteProvider):
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text."""
-        names = ("max_new_tokens", "temperature", "top_p", "thinking_tokens")
+        names = ("max_new_tokens", "temperature", "top_p", "thinking_tokens", "effort")
         return self.shared_settings(names, ADDRESS)
 
     @property
@@ -105,6 +126,8 @@ class AnthropicProvider(RemoteProvider):
             body["system"] = system
         if options.thinking_tokens is not None:
             body["thinking"] = {"type": "enabled", "budget_tokens": options.thinking_tokens}
+        elif options.effort is not None:
+            body |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": options.effort}}
         elif options.temperature is not None:
             body["temperature"] = options.temperature
         if options.top_p is not None:
@@ -115,10 +138,10 @@ class AnthropicProvider(RemoteProvider):
         """The fields of a message."""
         if not isinstance(payload, dict) or not isinstance(payload.get("content"), list):
             raise PassingError("malformed", "answered JSON that is no message")
-        blocks = [block for block in payload["content"] if isinstance(block, dict)]
-        text = "".join(block.get("text") or "" for block in blocks if block.get("type") == "text")
-        thought = "".join(block.get("thinking") or "" for block in blocks if block.get("type") == "thinking")
-        reason = payload.get("stop_reason")
+        blocks = tables_of(payload["content"])
+        text = "".join(words_of(block.get("text")) or "" for block in blocks if block.get("type") == "text")
+        thought = "".join(words_of(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking")
+        reason = words_of(payload.get("stop_reason"))
         finish = _FINISH.get(reason, "other") if reason is not None else None
         return {
             "text": text or (None if finish == "content_filter" else ""),
@@ -126,8 +149,8 @@ class AnthropicProvider(RemoteProvider):
             "service_finish_reason": reason,
             "content_filter": payload.get("stop_details") if finish == "content_filter" else None,
             "reasoning": thought or None,
-            "model": payload.get("model"),
-            "request_id": headers.get("request-id") or payload.get("id"),
+            "model": words_of(payload.get("model")),
+            "request_id": headers.get("request-id") or words_of(payload.get("id")),
             "usage": _usage(payload.get("usage")),
         }
 
@@ -136,9 +159,9 @@ def _usage(found: Any) -> Usage:
     """Tokens; what was written to or read from the service's cache counts as input too."""
     if not isinstance(found, dict):
         return Usage()
-    read = [found.get(name) for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
-    counted = [tokens for tokens in read if tokens is not None]
-    details = found.get("output_tokens_details") or {}
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    counted = [tokens for name in names if (tokens := count_or_none(found.get(name))) is not None]
+    details = table_of(found.get("output_tokens_details"))
     return Usage(
         input_tokens=sum(counted) if counted else None,
         output_tokens=found.get("output_tokens"),

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, JsonValue
 
-from mbbq_gen.errors import UsageError
+from mbbq_gen.errors import ProviderError, UsageError
 from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.local_source import check_installed
 from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
 from mbbq_gen.providers.remote.credentials import find_key, missing_key
 from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge
+from mbbq_gen.providers.remote.fields import table_of, tables_of, words_of
 from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
 from mbbq_gen.records import Request, Usage
 from mbbq_gen.resources import Resources
@@ -45,6 +46,9 @@ SERVICES: Final[Mapping[str, str]] = {
 _AZURE_VERSION: Final = "2024-10-21"
 _RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-research|computer-use")
 """Models that are known to answer at the responses API only; of others it is learned."""
+
+_OWN_TEMPERATURE: Final = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
+"""Models that are known to take no temperature: it is not sent, and no request key says that it was."""
 
 FinishReason = Literal["stop", "length", "content_filter", "other"]
 _FINISH: Final[Mapping[str, FinishReason]] = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
@@ -70,6 +74,7 @@ class OpenAIProvider(RemoteProvider):
     kind: ClassVar[str] = "openai"
     options_class: ClassVar[type[ProviderOptions]] = OpenAIOptions
     packages: ClassVar[tuple[str, ...]] = ("openai", "aiohttp")
+    version_in_base: ClassVar[bool | None] = True
     options: OpenAIOptions
 
     def __init__(self, model: str, options: OpenAIOptions) -> None:
@@ -79,10 +84,14 @@ class OpenAIProvider(RemoteProvider):
         self._variables = ("AZURE_OPENAI_API_KEY",) if self._is_azure else (f"{prefix}_API_KEY",)
         base_url = _azure_url(model, options) if self._is_azure else _base_url(prefix, options)
         secret = find_key(self._variables, options.api_key_env, options.api_key_file)
+        if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
+            options = options.model_copy(update={"temperature": None})
         super().__init__(model, options, base_url, secret)
         self._at_responses = options.api == "responses" or (
             options.api == "auto" and self._is_official and _RESPONSES_ONLY.search(model) is not None
         )
+        if self._at_responses and options.seed is not None:
+            raise UsageError(f"{self.name}: the responses API takes no seed; leave --option seed out")
 
     @classmethod
     def open(cls, model: str, options: ProviderOptions, resources: Resources) -> Self:
@@ -159,7 +168,7 @@ class OpenAIProvider(RemoteProvider):
         for name in ("temperature", "top_p"):
             if (value := getattr(options, name)) is not None:
                 body[name] = value
-        if options.seed is not None and not self._at_responses:
+        if options.seed is not None:
             body["seed"] = options.seed
         if options.reasoning_effort is not None:
             effort = options.reasoning_effort
@@ -171,6 +180,11 @@ class OpenAIProvider(RemoteProvider):
         if judge(error) == "other_api":
             if self._at_responses or self.options.api != "auto":
                 return False
+            if self.options.seed is not None:
+                raise ProviderError(
+                    f"{self.name} answers at the responses API only, which takes no seed; in a new run folder, leave"
+                    " --option seed out"
+                )
             self._at_responses = True
             self._say_once(f"{self.name} answers at the responses API only: asking there")
             return True
@@ -186,9 +200,9 @@ class OpenAIProvider(RemoteProvider):
             raise PassingError("malformed", "answered JSON that is no answer")
         read = _response_fields if payload.get("object") == "response" or "output" in payload else _chat_fields
         fields = read(payload)
-        fields["request_id"] = headers.get("x-request-id") or payload.get("id")
-        fields["model"] = payload.get("model")
-        fields["fingerprint"] = payload.get("system_fingerprint")
+        fields["request_id"] = headers.get("x-request-id") or words_of(payload.get("id"))
+        fields["model"] = words_of(payload.get("model"))
+        fields["fingerprint"] = words_of(payload.get("system_fingerprint"))
         return fields
 
 
@@ -217,7 +231,7 @@ def _chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         message = choice["message"]
     except (KeyError, IndexError, TypeError) as error:
         raise PassingError("malformed", "answered without a choice") from error
-    reason = choice.get("finish_reason")
+    reason = words_of(choice.get("finish_reason"))
     finish: FinishReason | None = _FINISH.get(reason, "other") if reason is not None else None
     text = _plain_text(message.get("content"))
     verdicts = {
@@ -232,8 +246,8 @@ def _chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         "text": text if text is not None or finish == "content_filter" else "",
         "finish_reason": finish,
         "service_finish_reason": reason,
-        "refusal": message.get("refusal") or None,
-        "reasoning": message.get("reasoning_content") or message.get("reasoning") or None,
+        "refusal": words_of(message.get("refusal")) or None,
+        "reasoning": words_of(message.get("reasoning_content")) or words_of(message.get("reasoning")) or None,
         "content_filter": verdicts or None,
         "usage": _usage(payload.get("usage"), "prompt", "completion"),
     }
@@ -249,18 +263,21 @@ def _plain_text(content: Any) -> str | None:
 
 def _response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     """The same of the responses API."""
-    if payload.get("status") in {"failed", "cancelled", "in_progress", "queued"}:
+    if not isinstance(payload.get("output"), list):
+        raise PassingError("malformed", "answered without output")
+    if words_of(payload.get("status")) in {"failed", "cancelled", "in_progress", "queued"}:
         raise PassingError("server", f"the response is {payload['status']}")
-    parts = [part for item in payload.get("output") or [] for part in item.get("content") or []]
-    text = "".join(part.get("text") or "" for part in parts if part.get("type") == "output_text")
-    refusal = "".join(part.get("refusal") or "" for part in parts if part.get("type") == "refusal")
+    items = tables_of(payload.get("output"))
+    parts = [part for item in items for part in tables_of(item.get("content"))]
+    text = "".join(words_of(part.get("text")) or "" for part in parts if part.get("type") == "output_text")
+    refusal = "".join(words_of(part.get("refusal")) or "" for part in parts if part.get("type") == "refusal")
     reasoning = "\n".join(
-        part.get("text") or ""
-        for item in payload.get("output") or []
+        words_of(part.get("text")) or ""
+        for item in items
         if item.get("type") == "reasoning"
-        for part in item.get("summary") or []
+        for part in tables_of(item.get("summary"))
     )
-    reason = (payload.get("incomplete_details") or {}).get("reason") or payload.get("status")
+    reason = words_of(table_of(payload.get("incomplete_details")).get("reason")) or words_of(payload.get("status"))
     finish: Mapping[Any, FinishReason] = {
         "completed": "stop",
         "max_output_tokens": "length",
@@ -280,7 +297,7 @@ def _usage(found: Any, read: str, written: str) -> Usage:
     """Tokens, under the names of either API."""
     if not isinstance(found, dict):
         return Usage()
-    of_input, of_output = found.get(f"{read}_tokens_details") or {}, found.get(f"{written}_tokens_details") or {}
+    of_input, of_output = (table_of(found.get(f"{name}_tokens_details")) for name in (read, written))
     return Usage(
         input_tokens=found.get(f"{read}_tokens"),
         output_tokens=found.get(f"{written}_tokens"),

@@ -60,7 +60,7 @@ KINDS: Mapping[str, Registration] = {
         "mbbq_gen.providers.gemini_api:GeminiProvider",
         "MODEL",
         "Google's models, on the Gemini API or Vertex AI",
-        ("google.genai", "aiohttp"),
+        ("aiohttp",),
         "pip install 'mbbq-gen[gemini]'",
     ),
     "http": Registration(
