@@ -31,8 +31,9 @@ def errors() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("case", errors(), ids=lambda case: case["name"])
 def test_what_a_failure_means(case: dict[str, Any]) -> None:
-    error = service_error(case["status"], case["body"])
+    error = service_error(case["status"], case["body"], case.get("headers"))
     assert judge(error) == case["verdict"]
+    assert error.target == case.get("target")
     assert "\n" not in error.message
     assert error.pause == case.get("pause")
 
@@ -74,6 +75,17 @@ def test_retry_after_in_all_its_forms() -> None:
     assert pause_of({"retry-after": "3"}) == 3.0
     assert pause_of({"retry-after-ms": "250", "retry-after": "1"}) == 0.25
     assert pause_of({}) is None
+    assert pause_of({"retry-after": "soon"}) is None
+
+
+def test_moments_are_read_by_the_clock_of_the_service() -> None:
+    """A clock that is off by hours, on either side, makes no pause longer or shorter."""
+    told = {"retry-after": "Thu, 01 Jan 2026 12:00:07 GMT", "date": "Thu, 01 Jan 2026 12:00:00 GMT"}
+    assert pause_of(told) == 7.0
+    assert pause_of(told | {"date": "no date"}, datetime(2026, 1, 1, 12, 0, 2, tzinfo=UTC)) == 5.0
+    reset = {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-requests-remaining": "0"}
+    told = {"date": "Thu, 01 Jan 2026 12:00:00 GMT", "anthropic-ratelimit-requests-reset": "2026-01-01T12:00:30Z"}
+    assert rate_limit(reset | told, "requests") == (50.0, 0.0, 30.0)
 
 
 def run_tries(faults: list[PassingError], most: int, reached: bool = True) -> tuple[int, list[float]]:

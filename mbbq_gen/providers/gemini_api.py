@@ -65,7 +65,8 @@ class GeminiProvider(RemoteProvider):
         return cls(model, options, options.base_url or said or ADDRESS, secret)
 
     @property
-    def _on_vertex(self) -> bool:
+    def is_vertex(self) -> bool:
+        """Whether the environment asks for Vertex AI."""
         return os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in {"1", "true"}
 
     def check_access(self) -> None:
@@ -81,7 +82,7 @@ class GeminiProvider(RemoteProvider):
         headers = {"Content-Type": "application/json"}
         if self.secret is not None and self._credentials is None:
             headers["x-goog-api-key"] = self.secret.value
-        if not self._on_vertex:
+        if not self.is_vertex:
             return Endpoint(f"{self.base_url}/v1beta", headers)
         where = vertex_place() if self._credentials is not None else None
         root = self.base_url if self.base_url != ADDRESS else vertex_address(where)
@@ -90,7 +91,7 @@ class GeminiProvider(RemoteProvider):
     @cached_property
     def _credentials(self) -> GoogleCredentials | None:
         """Of Vertex AI; None for all that a key opens."""
-        return GoogleCredentials() if self._on_vertex and vertex_place() is not None else None
+        return GoogleCredentials() if self.is_vertex and vertex_place() is not None else None
 
     @property
     def settings(self) -> dict[str, JsonValue]:
@@ -140,6 +141,10 @@ class GeminiProvider(RemoteProvider):
         settings = body["generationConfig"]
         assert isinstance(settings, dict)
         return super().learn_from(error, settings)
+
+    def download_url(self, path: str) -> str:
+        """Files are downloaded from addresses of their own, on the same server."""
+        return f"{self.base_url}/download/v1beta{path}"
 
     async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
         """With a token of Google's credentials on Vertex AI, which they renew themselves."""

@@ -43,6 +43,7 @@ SERVICES: Final[Mapping[str, str]] = {
     "xai": "https://api.x.ai/v1",
 }
 """Services whose address is known; any other is named by XYZ_BASE_URL."""
+_DEPLOYMENT: Final = re.compile(r"/openai/deployments/[^/]+/")
 _AZURE_VERSION: Final = "2024-10-21"
 _RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-research|computer-use")
 """Models that are known to answer at the responses API only; of others it is learned."""
@@ -76,13 +77,15 @@ class OpenAIProvider(RemoteProvider):
     packages: ClassVar[tuple[str, ...]] = ("openai", "aiohttp")
     version_in_base: ClassVar[bool | None] = True
     options: OpenAIOptions
+    is_azure: bool
+    """Whether it is asked at Azure, whose addresses have versions and deployments."""
 
     def __init__(self, model: str, options: OpenAIOptions) -> None:
         """Raises UsageError where neither options nor environment tell where the service is."""
         prefix = options.service.upper().replace("-", "_")
-        self._is_azure = options.service == "azure"
-        self._variables = ("AZURE_OPENAI_API_KEY",) if self._is_azure else (f"{prefix}_API_KEY",)
-        base_url = _azure_url(model, options) if self._is_azure else _base_url(prefix, options)
+        self.is_azure = options.service == "azure"
+        self._variables = ("AZURE_OPENAI_API_KEY",) if self.is_azure else (f"{prefix}_API_KEY",)
+        base_url = _azure_url(model, options) if self.is_azure else _base_url(prefix, options)
         secret = find_key(self._variables, options.api_key_env, options.api_key_file)
         if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
             options = options.model_copy(update={"temperature": None})
@@ -102,11 +105,11 @@ class OpenAIProvider(RemoteProvider):
 
     @property
     def _is_official(self) -> bool:
-        return self._is_azure or self.base_url == SERVICES["openai"]
+        return self.is_azure or self.base_url == SERVICES["openai"]
 
     def check_access(self) -> None:
         """Raises UsageError where a service of the table is to be asked without a key; local servers need none."""
-        if self.secret is None and (self._is_azure or self.base_url in SERVICES.values()):
+        if self.secret is None and (self.is_azure or self.base_url in SERVICES.values()):
             raise missing_key(self.name, self._variables)
 
     @cached_property
@@ -121,10 +124,10 @@ class OpenAIProvider(RemoteProvider):
         client = self._client()
         headers = {**client.default_headers, **client.auth_headers}
         query = ""
-        if self._is_azure:
+        if self.is_azure:
             headers.pop("Authorization", None)
             headers["api-key"] = self.secret.value if self.secret else ""
-            query = f"?api-version={self._azure_version}"
+            query = "" if self.base_url.endswith("/openai/v1") else f"?api-version={self._azure_version}"
         texts = {name: value for name, value in headers.items() if isinstance(value, str)}
         return Endpoint(str(client.base_url).rstrip("/"), texts, query)
 
@@ -132,7 +135,7 @@ class OpenAIProvider(RemoteProvider):
         import openai
 
         key = self.secret.value if self.secret else "none"
-        if not self._is_azure:
+        if not self.is_azure:
             return openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0)
         return openai.AsyncAzureOpenAI(
             api_key=key, base_url=self.base_url, api_version=self._azure_version, max_retries=0
@@ -149,6 +152,17 @@ class OpenAIProvider(RemoteProvider):
         names = ("max_new_tokens", "temperature", "top_p", "seed", "reasoning_effort")
         settings = self.shared_settings(names, SERVICES["openai"])
         return settings if self.options.api == "auto" else {**settings, "api": self.options.api}
+
+    @property
+    def batch_endpoint(self) -> str:
+        """What answers the requests of a batch: without what stands before it on other servers; Azure's has no /v1."""
+        has_version = not self.is_azure or self.base_url.endswith("/v1")
+        return f"/v1{self.path}" if has_version else self.path
+
+    def url(self, path: str) -> str:
+        """The whole address of a path; on Azure only chat completions are below the deployment."""
+        whole = super().url(path)
+        return whole if path == "/chat/completions" else _DEPLOYMENT.sub("/openai/", whole)
 
     @property
     def path(self) -> str:

@@ -23,7 +23,16 @@ from mbbq_gen.providers.base import ProviderOptions, request_key
 from mbbq_gen.providers.remote.addresses import base_url_advice, moved_base_url
 from mbbq_gen.providers.remote.asking import Asking
 from mbbq_gen.providers.remote.credentials import NO_KEY, Secret
-from mbbq_gen.providers.remote.faults import PassingError, RefusedError, ServiceError, Verdict, judge, service_error
+from mbbq_gen.providers.remote.faults import (
+    GaveUpError,
+    PassingError,
+    RefusedError,
+    ServiceError,
+    Verdict,
+    is_page,
+    judge,
+    service_error,
+)
 from mbbq_gen.providers.remote.headers import filled_headers
 from mbbq_gen.providers.remote.learned import LENGTH_NAMES, Learned, refused_name
 from mbbq_gen.providers.remote.options import RemoteOptions
@@ -213,7 +222,7 @@ class RemoteProvider(ABC):
 
         Args:
             method: of HTTP.
-            path: below the base URL, or a whole address on the same server.
+            path: below the base URL: keys go nowhere else.
             body: sent as JSON.
             form: sent as a form instead.
             accept: statuses beside 2xx that are no failure to the caller.
@@ -231,7 +240,7 @@ class RemoteProvider(ABC):
                     return await self._call_once(method, path, data, accept)
         except PassingError as fault:
             if repeat:
-                raise ProviderError(f"{self.name}: {method} {path}: {fault}; try again later") from fault
+                raise GaveUpError(f"{self.name}: {method} {path}: {fault}; try again later", fault) from fault
             raise
         raise AssertionError("tenacity returns or raises")
 
@@ -249,16 +258,18 @@ class RemoteProvider(ABC):
             raise await self.lasting(error, verdict)
         raise RefusedError(f"{self.name}: {method} {path}: {self.hide(error.words)} ({error.status})", error)
 
-    async def stream(self, path: str) -> AsyncGenerator[Line, None]:
-        """The lines of a large result, one at a time.
+    async def stream(self, path: str, *, download: bool = False) -> AsyncGenerator[Line, None]:
+        """The lines of a large result, one at a time; `download`: from where the service keeps files apart.
 
         Raises:
             ProviderError: where it can't be had.
             PassingError: where the connection broke on the way.
         """
-        url = self.url(path)
+        url = self.download_url(path) if download else self.url(path)
         async with aclosing(self.wire.lines(url, await self.headers_for("GET", url, None))) as lines:
             async for line in lines:
+                if isinstance(line, Line) and is_page(line.content[:200].decode("utf-8", "replace")):
+                    raise PassingError("server", "a web page instead of the results")
                 if isinstance(line, Reply):
                     error = service_error(line.status, error_payload(line), line.headers)
                     if self.may_pass(error, judge(error)):
@@ -295,10 +306,12 @@ class RemoteProvider(ABC):
 
     def url(self, path: str) -> str:
         """The whole address of a path."""
-        if path.startswith(("http://", "https://")):
-            return path
         query = self.endpoint.query
         return f"{self.endpoint.base_url}{path}{query.replace('?', '&') if '?' in path else query}"
+
+    def download_url(self, path: str) -> str:
+        """The whole address of a file, where files have addresses of their own."""
+        return self.url(path)
 
     async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
         """All headers of one request: the endpoint's and the user's own. Some services sign each request, or let tokens
@@ -321,8 +334,9 @@ class RemoteProvider(ABC):
         if isinstance(payload, dict) and payload.get("error"):
             error = service_error(500, payload, reply.headers)
             told = payload["error"].get("code") if isinstance(payload["error"], dict) else None
-            has_status = isinstance(told, int) and 400 <= told < 600
-            return service_error(told, payload, reply.headers) if has_status else error
+            if isinstance(told, int) and 400 <= told < 600:
+                return service_error(told, payload, reply.headers)
+            return error
         return None
 
     def may_pass(self, error: ServiceError, verdict: Verdict) -> bool:

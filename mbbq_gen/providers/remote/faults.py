@@ -89,6 +89,15 @@ class RefusedError(ProviderError):
         """What it said."""
 
 
+class GaveUpError(ProviderError):
+    """What may pass did not, as often as it was tried."""
+
+    def __init__(self, why: str, fault: PassingError) -> None:
+        super().__init__(why)
+        self.fault = fault
+        """What went wrong the last time."""
+
+
 def service_error(status: int, payload: Any, headers: Mapping[str, str] | None = None) -> ServiceError:
     """An error body in one shape: those of OpenAI, Azure, Anthropic, Gemini, and of servers like them."""
     told = headers or {}
