@@ -127,7 +127,11 @@ class GeminiBatches:
         if record.failed is not None:
             return operation | {"error": {"code": 3, "message": record.failed}}
         if with_answers:
-            rows: list[JsonValue] = [_row(result) for result in batch.shuffled(batch.results)]
+            settings = self._asking.scenario.batches
+            rows: list[JsonValue] = [
+                {"response": result.body} if batch.is_broken(result.custom_id, settings.broken_lines) else _row(result)
+                for result in batch.told(batch.results, settings.doubled_lines)
+            ]
             operation["response"] = {"inlinedResponses": {"inlinedResponses": rows}}
         return operation
 

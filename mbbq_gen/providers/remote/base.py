@@ -415,7 +415,8 @@ class RemoteProvider(ABC):
         """What replies at the address instead of the service, and what to do."""
         advice = base_url_advice(self.base_url, self.version_in_base)
         if error.target is not None:
-            moved = moved_base_url(error.target, self.base_url, self.path)
+            path = self.url(self.path).split("?")[0].removeprefix(self.base_url)
+            moved = moved_base_url(error.target, self.base_url, path)
             then = f"give --base-url {moved}" if moved else advice or "check the base URL"
             return f"redirects to {self.hide(error.target)} ({error.status}): {then}; keys do not follow redirections"
         what = (
