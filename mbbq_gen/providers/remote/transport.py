@@ -7,6 +7,7 @@ this spends a quarter of one, and what comes back is read by the provider itself
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import ssl
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS: Final = 20.0
 _SHOWN: Final = 80
 _LONGEST_TEXT: Final = 2000
+_LARGE: Final = 1_000_000
+"""Bytes from which a body is sent in pieces, so that others may be heard between them."""
 _MOST_HOPS: Final = 5
 _REDIRECTIONS: Final = frozenset({301, 302, 303, 307, 308})
 MOST_BYTES: Final = 16_000_000
@@ -155,8 +158,9 @@ class Wire:
         try:
             if isinstance(body, FormFile):
                 return await self._send_form(method, url, headers, body)
+            data = io.BytesIO(body) if body is not None and len(body) > _LARGE else body
             async with self._session.request(
-                method, url, headers=headers, data=body, allow_redirects=False, proxy=self._proxy(url)
+                method, url, headers=headers, data=data, allow_redirects=False, proxy=self._proxy(url)
             ) as reply:
                 if limited:
                     return await self._take(reply)
