@@ -148,7 +148,7 @@ def test_a_page_instead_of_the_results_is_one_line(command: Calls, tmp_path: Pat
     """Nothing is given up for it: the batch stays open, and later it is collected."""
     run = tmp_path / "run"
     with fake_server({}, run=run) as server:
-        assert command(*started(server, kind, run))[0] == 0
+        assert command(*started(server, kind, run, "--option", "attempts=2"))[0] == 0
         server.change({"faults": {"page": 1.0, "routes": "all", "most_per_request": 9999}})
         code, _, err = command("batch", "collect", run)
         assert code == 1

@@ -252,7 +252,7 @@ class RemoteProvider(ABC):
             return reply
         error = service_error(reply.status, error_payload(reply), reply.headers)
         verdict = judge(error)
-        if self.may_pass(error, verdict):
+        if self.may_pass(error, verdict) or error.page:  # a run has been answered before it comes to these addresses
             raise self.fault_of(error)
         if verdict in {"key", "quota", "stranger"}:
             raise await self.lasting(error, verdict)
