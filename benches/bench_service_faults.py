@@ -208,7 +208,22 @@ def fuzzed_text(chance: random.Random) -> str:
 def fuzzed_value(value: Any, chance: random.Random) -> Any:
     """A JSON value of which something may be anything else."""
     if chance.random() < 0.08:
-        odd = (None, -5, 1.5, 1e308, float("nan"), float("inf"), True, "", [], {}, [[]], {"a": []}, 10**30, "\ud800")
+        odd: tuple[Any, ...] = (
+            None,
+            -5,
+            1.5,
+            1e308,
+            float("nan"),
+            float("inf"),
+            True,
+            "",
+            [],
+            {},
+            [[]],
+            {"a": []},
+            10**30,
+            "\ud800",
+        )
         return chance.choice(odd)
     if isinstance(value, dict):
         return {name: fuzzed_value(entry, chance) for name, entry in value.items() if chance.random() > 0.03}

@@ -275,7 +275,7 @@ def test_bytes_that_are_no_utf_8_cost_no_answer(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", ["-5", "NaN", "Infinity", "1e999", '"many"', "null", "[]", "true", "2.5", "9" * 40])
 def test_odd_token_counts_cost_no_answer(kind: str, count: str) -> None:
-    usages = {
+    usages: dict[str, dict[str, Any]] = {
         "openai": {"usage": {"prompt_tokens": "~", "completion_tokens": "~", "completion_tokens_details": "~"}},
         "anthropic": {"usage": {"input_tokens": "~", "output_tokens": "~", "cache_read_input_tokens": "~"}},
         "gemini": {"usageMetadata": {"promptTokenCount": "~", "candidatesTokenCount": "~", "thoughtsTokenCount": "~"}},

@@ -187,7 +187,9 @@ def test_batches_of_azure(command: Calls, tmp_path: Path, monkeypatch: pytest.Mo
         def forwarded(heard: Heard) -> tuple[int, dict[str, str], bytes]:
             import httpx
 
-            keep = {name: heard.headers[name] for name in ("content-type", "api-key") if name in heard.headers}
+            keep: dict[str, str] = {
+                name: heard.headers[name] for name in ("content-type", "api-key") if name in heard.headers
+            }
             with httpx.Client(trust_env=False) as client:
                 told = client.request(heard.method, server.root + heard.path, content=heard.body, headers=keep)
             return told.status_code, {"content-type": told.headers["content-type"]}, told.content

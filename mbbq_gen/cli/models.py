@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,6 +52,8 @@ def _options(given: list[str]) -> dict[str, str | None]:
 
 def _list_live(kind: str, options: dict[str, str | None], *, as_json: bool) -> None:
     """The models that a service has, with their prices where they are known."""
+    import asyncio
+
     from mbbq_gen.providers.prices import price_of, read_prices
     from mbbq_gen.providers.registry import open_provider
     from mbbq_gen.providers.remote.base import RemoteProvider

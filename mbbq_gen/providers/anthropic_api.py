@@ -15,13 +15,16 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
+from mbbq_gen.errors import UsageError
 from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.local_source import check_installed
 from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
 from mbbq_gen.providers.remote.credentials import find_key, missing_key
 from mbbq_gen.providers.remote.faults import PassingError
 from mbbq_gen.providers.remote.fields import table_of, tables_of, words_of
+from mbbq_gen.providers.remote.google_cloud import GoogleCredentials, VertexPlace, vertex_address, vertex_place
 from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
+from mbbq_gen.providers.remote.transport import FormFile
 from mbbq_gen.records import Request, Usage
 from mbbq_gen.resources import Resources
 from mbbq_gen.storable import count_or_none
@@ -31,6 +34,7 @@ ADDRESS: Final = "https://api.anthropic.com"
 _VARIABLES: Final = ("ANTHROPIC_API_KEY",)
 _OWN_TEMPERATURE: Final = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
 """Models that are known to take no temperature: it is not sent, and no request key says that it was."""
+_VERTEX_VERSION: Final = "vertex-2023-10-16"
 _FINISH: Final[Mapping[str, Literal["stop", "length", "content_filter"]]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -48,6 +52,10 @@ class AnthropicOptions(RemoteOptions):
     )
     effort: str | None = Field(
         default=None, description="of models that think as much as they need (adaptive): low, medium, high"
+    )
+
+    platform: Literal["anthropic", "vertex"] = Field(
+        default="anthropic", description="vertex: on Google's Vertex AI, with Google's credentials (bedrock: is a kind)"
     )
 
     @model_validator(mode="after")
@@ -76,20 +84,36 @@ class AnthropicProvider(RemoteProvider):
         """The provider; nothing is imported or asked yet."""
         assert isinstance(options, AnthropicOptions)
         check_installed(f"anthropic:{model}", ("anthropic", "aiohttp"), INSTALL)
+        if options.platform == "vertex":
+            said = checked_address(os.environ.get("ANTHROPIC_VERTEX_BASE_URL"), "ANTHROPIC_VERTEX_BASE_URL")
+            address = options.base_url or said or vertex_address(_place())
+            return cls(model, _without_temperature(model, options), address, None)
         base_url = options.base_url or checked_address(os.environ.get("ANTHROPIC_BASE_URL"), "ANTHROPIC_BASE_URL")
         secret = find_key(_VARIABLES, options.api_key_env, options.api_key_file)
-        if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
-            options = options.model_copy(update={"temperature": None})
-        return cls(model, options, base_url or ADDRESS, secret)
+        return cls(model, _without_temperature(model, options), base_url or ADDRESS, secret)
+
+    @property
+    def is_vertex(self) -> bool:
+        """Whether it is asked on Vertex AI."""
+        return self.options.platform == "vertex"
+
+    @cached_property
+    def _google(self) -> GoogleCredentials:
+        return GoogleCredentials()
 
     def check_access(self) -> None:
         """Raises UsageError where there is no key for Anthropic's own address."""
-        if self.secret is None and self.base_url == ADDRESS:
+        if self.is_vertex:
+            self._google.check(self.name)
+        elif self.secret is None and self.base_url == ADDRESS:
             raise missing_key(self.name, _VARIABLES)
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """As the official client has it."""
+        """As the official client has it; on Vertex AI, below project and region."""
+        if self.is_vertex:
+            json_both_ways = {"Content-Type": "application/json", "Accept": "application/json"}
+            return Endpoint(f"{self.base_url}/v1{_place().path}/publishers/anthropic", json_both_ways)
         import anthropic
 
         key = self.secret.value if self.secret else "none"
@@ -102,12 +126,22 @@ class AnthropicProvider(RemoteProvider):
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text."""
         names = ("max_new_tokens", "temperature", "top_p", "thinking_tokens", "effort")
-        return self.shared_settings(names, ADDRESS)
+        settings = self.shared_settings(names, self.base_url if self.is_vertex else ADDRESS)
+        return {**settings, "platform": "vertex"} if self.is_vertex else settings
+
+    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
+        """With a token of Google's credentials on Vertex AI."""
+        headers = await super().headers_for(method, url, body)
+        return {**headers, "Authorization": f"Bearer {await self._google.token()}"} if self.is_vertex else headers
+
+    async def model_names(self) -> list[str]:
+        """None on Vertex AI, which keeps no such list."""
+        return [] if self.is_vertex else await super().model_names()
 
     @property
     def path(self) -> str:
         """The messages API."""
-        return "/v1/messages"
+        return f"/models/{self.model}:rawPredict" if self.is_vertex else "/v1/messages"
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a message request; the system message has a place of its own."""
@@ -132,6 +166,9 @@ class AnthropicProvider(RemoteProvider):
             body["temperature"] = options.temperature
         if options.top_p is not None:
             body["top_p"] = options.top_p
+        if self.is_vertex:
+            del body["model"]
+            body["anthropic_version"] = _VERTEX_VERSION
         return self.learned.apply(body | options.extra)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
@@ -153,6 +190,25 @@ class AnthropicProvider(RemoteProvider):
             "request_id": headers.get("request-id") or words_of(payload.get("id")),
             "usage": _usage(payload.get("usage")),
         }
+
+
+def _without_temperature(model: str, options: AnthropicOptions) -> AnthropicOptions:
+    """The options as a model takes them that is known to take no temperature, where the user gave none."""
+    if "temperature" in options.model_fields_set or not _OWN_TEMPERATURE.search(model):
+        return options
+    return options.model_copy(update={"temperature": None})
+
+
+def _place() -> VertexPlace:
+    """Project and region, by the official client's variables.
+
+    Raises:
+        UsageError: where there is no project.
+    """
+    found = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))
+    if found is None:
+        raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")
+    return found
 
 
 def _usage(found: Any) -> Usage:

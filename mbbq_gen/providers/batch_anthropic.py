@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from mbbq_gen.errors import ProviderError
+from mbbq_gen.errors import ProviderError, UsageError
+from mbbq_gen.providers.anthropic_api import AnthropicProvider
 from mbbq_gen.providers.batches import (
     BatchAnswer,
     BatchLimits,
@@ -23,7 +24,6 @@ from mbbq_gen.providers.batches import (
     read_line,
     told_if_too_large,
 )
-from mbbq_gen.providers.remote.base import RemoteProvider
 from mbbq_gen.providers.remote.fields import table_of
 from mbbq_gen.records import Request
 
@@ -52,7 +52,12 @@ class AnthropicBatches:
     limits = BatchLimits(requests=20_000, size=32_000_000)
     """The service takes 100,000 requests and 256 MB; but a batch goes out in one piece, held in memory."""
 
-    def __init__(self, provider: RemoteProvider) -> None:
+    def __init__(self, provider: AnthropicProvider) -> None:
+        """Raises UsageError on Vertex AI, whose batches are made of files in a bucket."""
+        if provider.is_vertex:
+            raise UsageError(
+                f"--batch: {provider.name}: Vertex AI takes batches from buckets only; ask Anthropic itself"
+            )
         self._provider = provider
         self._path = f"{provider.path}/batches"
 

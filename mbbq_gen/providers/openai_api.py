@@ -23,9 +23,11 @@ from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.local_source import check_installed
 from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
 from mbbq_gen.providers.remote.credentials import find_key, missing_key
+from mbbq_gen.providers.remote.entra import EntraTokens
 from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge
 from mbbq_gen.providers.remote.fields import table_of, tables_of, words_of
 from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
+from mbbq_gen.providers.remote.transport import FormFile
 from mbbq_gen.records import Request, Usage
 from mbbq_gen.resources import Resources
 
@@ -66,6 +68,9 @@ class OpenAIOptions(RemoteOptions):
     )
     seed: int | None = Field(default=None, description="seed of the service, where it has one")
     reasoning_effort: str | None = Field(default=None, description="of reasoning models: minimal, low, medium, high")
+    entra: bool = Field(
+        default=False, description="of Azure: tokens of Microsoft Entra (azure-identity) instead of a key"
+    )
     api_version: str | None = Field(default=None, description=f"of Azure; default OPENAI_API_VERSION, {_AZURE_VERSION}")
 
 
@@ -109,6 +114,9 @@ class OpenAIProvider(RemoteProvider):
 
     def check_access(self) -> None:
         """Raises UsageError where a service of the table is to be asked without a key; local servers need none."""
+        if self._entra is not None:
+            self._entra.check(self.name)
+            return
         if self.secret is None and (self.is_azure or self.base_url in SERVICES.values()):
             raise missing_key(self.name, self._variables)
 
@@ -130,6 +138,25 @@ class OpenAIProvider(RemoteProvider):
             query = "" if self.base_url.endswith("/openai/v1") else f"?api-version={self._azure_version}"
         texts = {name: value for name, value in headers.items() if isinstance(value, str)}
         return Endpoint(str(client.base_url).rstrip("/"), texts, query)
+
+    @cached_property
+    def _entra(self) -> EntraTokens | None:
+        """Tokens of Microsoft Entra, where they were asked for."""
+        return EntraTokens() if self.is_azure and self.options.entra else None
+
+    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
+        """With a token where Entra gives them."""
+        headers = await super().headers_for(method, url, body)
+        if self._entra is None:
+            return headers
+        plain = {name: value for name, value in headers.items() if name != "api-key"}
+        return {**plain, "Authorization": f"Bearer {await self._entra.token()}"}
+
+    async def aclose(self) -> None:
+        """Closes the connections, those of the credentials too."""
+        if self._entra is not None:
+            await self._entra.close()
+        await super().aclose()
 
     def _client(self) -> openai.AsyncOpenAI:
         import openai

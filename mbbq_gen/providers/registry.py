@@ -56,6 +56,13 @@ KINDS: Mapping[str, Registration] = {
         ("anthropic", "aiohttp"),
         "pip install 'mbbq-gen[anthropic]'",
     ),
+    "bedrock": Registration(
+        "mbbq_gen.providers.bedrock_api:BedrockProvider",
+        "MODEL_ID",
+        "models on Amazon Bedrock, with AWS's own credentials",
+        ("aiohttp", "botocore"),
+        "pip install 'mbbq-gen[bedrock]'",
+    ),
     "gemini": Registration(
         "mbbq_gen.providers.gemini_api:GeminiProvider",
         "MODEL",

@@ -204,9 +204,8 @@ class RemoteProvider(ABC):
         return self.failure(request_key, service_error(status, payload), headers)
 
     def is_lasting(self, status: int, payload: Any) -> bool:
-        """Whether the same request would fail again."""
-        error = service_error(status, payload)
-        return not self.may_pass(error, judge(error))
+        """Whether the same request would fail again: not what a bill, a key or a proxy was to blame for."""
+        return judge(service_error(status, payload)) in {"filtered", "failed", "refused_parameter", "other_api"}
 
     async def call(
         self,

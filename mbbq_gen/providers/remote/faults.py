@@ -114,6 +114,7 @@ def service_error(status: int, payload: Any, headers: Mapping[str, str] | None =
         return ServiceError(status, words, pause=pause, page=page, target=target)
     message = found.get("message") or found.get("detail") or found.get("error") or found.get("msg") or dict(found)
     codes = [found.get("code"), found.get("type"), found.get("status"), *_reasons(found.get("details"))]
+    codes.append(told.get("x-amzn-errortype", "").split(":")[0])
     inner = found.get("innererror") or found.get("metadata") or {}
     parameter = found.get("param")
     return ServiceError(
@@ -196,7 +197,7 @@ _QUOTA_CODE: Final = re.compile(r"insufficient_(?:quota|balance|credits?|funds?)
 _LIMIT_CODE: Final = re.compile(r"rate_?limit|too_?many_?requests|throttl|perminute|overloaded|slow_?down")
 _KEY_CODE: Final = re.compile(
     r"invalid_?api_?key|api_?key_?invalid|authentication_error|permission_error|permission_?denied|unauthenticated|"
-    r"account_deactivated|unauthori[sz]ed"
+    r"account_deactivated|unauthori[sz]ed|accessdenied|unrecognizedclient|expiredtoken|invalidsignature"
 )
 _MODEL_CODE: Final = re.compile(r"model_not_found|deploymentnotfound|unknown_model|invalid_model")
 _QUOTA: Final = re.compile(

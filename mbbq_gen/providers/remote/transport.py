@@ -154,13 +154,15 @@ class Wire:
             PassingError: where the connection could not be made, broke, or took too long.
         """
         import aiohttp
+        from yarl import URL
 
         try:
             if isinstance(body, FormFile):
                 return await self._send_form(method, url, headers, body)
             data = io.BytesIO(body) if body is not None and len(body) > _LARGE else body
+            target = URL(url, encoded=True) if "%" in url else url  # what is signed is what is sent
             async with self._session.request(
-                method, url, headers=headers, data=data, allow_redirects=False, proxy=self._proxy(url)
+                method, target, headers=headers, data=data, allow_redirects=False, proxy=self._proxy(url)
             ) as reply:
                 if limited:
                     return await self._take(reply)
