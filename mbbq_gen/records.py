@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, field_validator, model_validator
+
+from mbbq_gen.storable import count_or_none, storable
 
 Role = Literal["target", "non_target", "unknown"]
 Condition = Literal["ambiguous", "disambiguated"]
@@ -252,6 +254,12 @@ class Usage(Record):
     cached_input_tokens: int | None = None
     """The part of the input that the service had in its cache."""
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_count(cls, value: Any) -> int | None:
+        """A count that is none (negative, NaN, a word) tells nothing, and costs no answer."""
+        return count_or_none(value)
+
 
 class Origin(Record):
     """Where an imported answer comes from, in the words of the program that asked for it."""
@@ -304,6 +312,19 @@ class Response(Record):
     """Whether it was copied from an earlier run, and so cost nothing here."""
     origin: Origin | None = None
     """Where it was imported from; None where it was asked for here."""
+    cut_at: int | None = None
+    """Bytes after which we stopped taking the answer, because it was longer than we take; None: it is whole."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _make_storable(cls, data: Any) -> Any:
+        """What a service sends may hold texts that no file can."""
+        if not isinstance(data, dict):
+            return data
+        return {
+            name: storable(value) if isinstance(value, str | list | dict) and name != "usage" else value
+            for name, value in data.items()
+        }
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -94,6 +95,68 @@ def answering(*replies: tuple[int, Any]) -> Iterator[str]:
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A request that a `spoken` server got."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    """By name in small letters."""
+    body: bytes
+
+
+@dataclass
+class Spoken:
+    """A server whose replies a function makes, and what it heard."""
+
+    root: str
+    heard: list[Heard]
+
+
+@contextmanager
+def spoken(reply: Callable[[Heard], tuple[int, dict[str, str], bytes]]) -> Iterator[Spoken]:
+    """A server on this machine that says what `reply` makes of each request: status, headers, body."""
+    heard: list[Heard] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            request = Heard(self.command, self.path, headers, body)
+            heard.append(request)
+            status, told, content = reply(request)
+            self.send_response_only(status)
+            for name, value in ({"Content-Type": "application/json"} | told).items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Says nothing."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """A client that stopped reading is what some tests are about."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield Spoken(f"http://127.0.0.1:{server.server_port}", heard)
         finally:
             server.shutdown()
             thread.join()

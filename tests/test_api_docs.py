@@ -59,7 +59,7 @@ def test_the_provider_behind_an_api_runs_against_a_server_with_faults(
     scenario = {
         "answers": {"oracle": "stereotyped"},
         "faults": {"rate_limited": 0.2, "retry_after_s": 0.1, "server_error": 0.1, "cut": 0.1, "malformed": 0.1},
-        "access": {"key": KEY, "refused_parameters": ["temperature"]},
+        "access": {"key": KEY, "refused_parameters": ["max_tokens"]},
     }
     with fake_server(scenario, run=run) as server:
         command = ["run", str(run), "--model", "acme:fake", "--base-url", server.openai, *selection, "--json"]

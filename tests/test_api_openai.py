@@ -174,15 +174,15 @@ def test_the_responses_api_answers_too(fake: FakeServer) -> None:
 
 def test_refused_parameters_are_learned_once() -> None:
     notices: list[str] = []
-    with fake_server({"access": {"refused_parameters": ["temperature", "max_tokens"]}}) as server:
-        asked = openai(server)
+    with fake_server({"access": {"refused_parameters": ["store", "max_tokens"]}}) as server:
+        asked = openai(server, extra={"store": False})
         before = dict(asked.settings)
         responses = ask(asked, requests(50), notices)
         stats = server.stats()
     assert [response.error for response in responses if response.error] == []
     assert stats.requests == 52
     assert len(notices) == 2
-    assert "temperature" in notices[0] + notices[1]
+    assert "store" in notices[0] + notices[1]
     assert "max_completion_tokens" in notices[0] + notices[1]
     learned = asked.facts()["learned"]
     assert isinstance(learned, dict)
@@ -379,7 +379,7 @@ def test_one_request_can_be_asked_by_itself(fake: FakeServer) -> None:
     """What batch code does before it submits: refused parameters show here."""
     import asyncio
 
-    fake.change({"access": {"refused_parameters": ["temperature"]}})
+    fake.change({"access": {"refused_parameters": ["max_tokens"]}})
     asked = openai(fake)
     (request,) = requests(1)
 
@@ -390,5 +390,5 @@ def test_one_request_can_be_asked_by_itself(fake: FakeServer) -> None:
             await asked.aclose()
 
     assert asyncio.run(learn()) == "A"
-    assert "temperature" not in asked.body_of(request)
+    assert "max_tokens" not in asked.body_of(request)
     assert fake.count(conversation(request)).paid == 1

@@ -19,7 +19,8 @@ from mbbq_gen.providers.remote.credentials import HIDDEN, Secret, find_key
 from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge, service_error
 from mbbq_gen.providers.remote.learned import Learned
 from mbbq_gen.providers.remote.pace import Budget, Pace, ServiceBudget, Slots, rate_limit
-from mbbq_gen.providers.remote.retry import Tries, pause_of, retrying, seconds_of
+from mbbq_gen.providers.remote.retry import Tries, retrying
+from mbbq_gen.providers.remote.waiting import pause_of, seconds_of
 from tests.api_support import KEY
 
 
@@ -30,8 +31,9 @@ def errors() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("case", errors(), ids=lambda case: case["name"])
 def test_what_a_failure_means(case: dict[str, Any]) -> None:
-    error = service_error(case["status"], case["body"])
+    error = service_error(case["status"], case["body"], case.get("headers"))
     assert judge(error) == case["verdict"]
+    assert error.target == case.get("target")
     assert "\n" not in error.message
     assert error.pause == case.get("pause")
 
@@ -73,6 +75,17 @@ def test_retry_after_in_all_its_forms() -> None:
     assert pause_of({"retry-after": "3"}) == 3.0
     assert pause_of({"retry-after-ms": "250", "retry-after": "1"}) == 0.25
     assert pause_of({}) is None
+    assert pause_of({"retry-after": "soon"}) is None
+
+
+def test_moments_are_read_by_the_clock_of_the_service() -> None:
+    """A clock that is off by hours, on either side, makes no pause longer or shorter."""
+    told = {"retry-after": "Thu, 01 Jan 2026 12:00:07 GMT", "date": "Thu, 01 Jan 2026 12:00:00 GMT"}
+    assert pause_of(told) == 7.0
+    assert pause_of(told | {"date": "no date"}, datetime(2026, 1, 1, 12, 0, 2, tzinfo=UTC)) == 5.0
+    reset = {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-requests-remaining": "0"}
+    told = {"date": "Thu, 01 Jan 2026 12:00:00 GMT", "anthropic-ratelimit-requests-reset": "2026-01-01T12:00:30Z"}
+    assert rate_limit(reset | told, "requests") == (50.0, 0.0, 30.0)
 
 
 def run_tries(faults: list[PassingError], most: int, reached: bool = True) -> tuple[int, list[float]]:
@@ -287,15 +300,17 @@ def refusal(message: str, parameter: str | None = None) -> ServiceError:
     return ServiceError(400, message, "unsupported_parameter", parameter)
 
 
-def test_a_parameter_is_left_out() -> None:
+def test_only_what_can_not_change_the_text_is_left_out() -> None:
     learned = Learned()
-    body: dict[str, Any] = {"model": "m", "messages": [], "temperature": 0.0, "top_p": 1.0}
-    assert learned.learn(refusal("Unsupported value", "temperature"), body)
-    assert learned.apply(body) == {"model": "m", "messages": [], "top_p": 1.0}
-    assert learned.learn(refusal("`top_p`: Extra inputs are not permitted"), body)
-    assert learned.apply(body) == {"model": "m", "messages": []}
+    body: dict[str, Any] = {"model": "m", "messages": [], "store": False, "user": "u", "temperature": 0.0}
+    assert learned.learn(refusal("Unsupported parameter", "store"), body)
+    assert learned.apply(body) == {"model": "m", "messages": [], "user": "u", "temperature": 0.0}
+    assert learned.learn(refusal("`user`: Extra inputs are not permitted"), body)
+    assert learned.apply(body) == {"model": "m", "messages": [], "temperature": 0.0}
+    for name in ("temperature", "top_p", "seed", "reasoning_effort", "thinking", "top_k"):
+        assert learned.learn(refusal(f"'{name}' is not supported", name), {"model": "m", name: 1}) is None
     assert learned.facts() == {
-        "left_out": {"temperature": "Unsupported value", "top_p": "`top_p`: Extra inputs are not permitted"}
+        "left_out": {"store": "Unsupported parameter", "user": "`user`: Extra inputs are not permitted"}
     }
 
 

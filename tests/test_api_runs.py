@@ -70,7 +70,7 @@ def test_all_faults_together_change_no_score(tmp_path: Path, capsys: pytest.Capt
     }
     with fake_server({"answers": oracle}, run=calm) as server:
         assert run_command_line(command(calm, server, sample=30)) == 0
-    access = {"refused_parameters": ["temperature", "max_tokens"]}
+    access = {"refused_parameters": ["max_tokens"]}
     with fake_server({"answers": oracle, "faults": faults, "access": access}, run=rough) as server:
         assert run_command_line(command(rough, server, "--concurrency", "30", sample=30)) == 0
         stats = server.stats()

@@ -50,7 +50,8 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def opened(kind: str, server: FakeServer, folder: Path, **options: Any) -> RemoteProvider:
     """A provider of that kind that asks the fake server."""
     if kind != "http":
-        return provider(f"{kind}:fake", base_url=server.root, **options)
+        root = server.openai if kind == "openai" else server.root
+        return provider(f"{kind}:fake", base_url=root, **options)
     path = folder / "endpoint.toml"
     text = DESCRIPTION.format(address=server.openai, key='key = "SOME_API_KEY"\nmodel = "fake"')
     path.write_text(text, encoding="utf-8")
@@ -75,22 +76,69 @@ def test_what_comes_back(kind: str, fake: FakeServer, tmp_path: Path) -> None:
     assert fake.stats().paid_again == 0
 
 
-@pytest.mark.parametrize(("kind", "names"), [("anthropic", 1), ("gemini", 2), ("http", 1)])
-def test_refused_parameters_are_learned_once(kind: str, names: int, tmp_path: Path) -> None:
-    refused = ["temperature", "top_p", "topP"]
-    notices: list[str] = []
-    with fake_server({"access": {"refused_parameters": refused}}) as server:
-        asked = opened(kind, server, tmp_path, **({"top_p": 0.9} if names == 2 else {}))
-        before = dict(asked.settings)
-        responses = ask(asked, requests(20), notices)
-        assert server.stats().requests == 20 + names
-    assert [response.error for response in responses if response.error] == []
-    assert len(notices) == names
-    assert "does not take temperature = 0.0" in notices[0]
-    assert asked.settings == before, "what was asked for stays in the request key"
-    learned = asked.facts()["learned"]
-    assert isinstance(learned, dict)
-    assert "temperature" in learned["left_out"]  # type: ignore[operator]
+SHAPES_THE_TEXT: list[tuple[str, dict[str, Any], str]] = [
+    ("openai", {}, "temperature"),
+    ("openai", {"top_p": 0.9}, "top_p"),
+    ("openai", {"seed": 7}, "seed"),
+    ("openai", {"reasoning_effort": "minimal"}, "reasoning_effort"),
+    ("openai", {"extra": {"top_k": 1}}, "top_k"),
+    ("anthropic", {}, "temperature"),
+    ("anthropic", {"effort": "high"}, "thinking"),
+    ("anthropic", {"thinking_tokens": 1024, "max_new_tokens": 2048}, "thinking"),
+    ("gemini", {}, "temperature"),
+    ("gemini", {"top_p": 0.9}, "topP"),
+    ("gemini", {"thinking_tokens": 64}, "thinkingConfig"),
+    ("http", {}, "temperature"),
+    ("http", {"extra": {"reasoning": True}}, "reasoning"),
+]
+"""Kind, options, and the name in the body of what the model refuses."""
+
+
+@pytest.mark.parametrize(("kind", "options", "refused"), SHAPES_THE_TEXT)
+def test_a_refused_setting_that_shapes_the_text_stops_the_run(
+    kind: str, options: dict[str, Any], refused: str, tmp_path: Path
+) -> None:
+    """It is part of the request key: without it, the answers would be another run's."""
+    with fake_server({"access": {"refused_parameters": [refused]}}) as server:
+        asked = opened(kind, server, tmp_path, **options)
+        with pytest.raises(ProviderError, match=rf"does not take {refused} = .*it shapes the text, so nothing"):
+            ask(asked, requests(20))
+        assert server.stats().requests == 1
+        assert server.stats().paid == 0
+    assert "learned" not in asked.facts()
+
+
+def test_thinking_and_a_temperature_are_not_both_taken() -> None:
+    with pytest.raises(UsageError, match="takes no temperature"):
+        provider("anthropic:m", effort="high", temperature=0.5)
+    with pytest.raises(UsageError, match="give one of them"):
+        provider("anthropic:m", effort="high", thinking_tokens=1024)
+    body = provider("anthropic:m", effort="high").body_of(with_system("Who?", "Be brief."))
+    assert body["thinking"] == {"type": "adaptive"}
+    assert body["output_config"] == {"effort": "high"}
+    assert "temperature" not in body
+
+
+@pytest.mark.parametrize(
+    ("name", "is_sent"),
+    [
+        ("openai:gpt-4o-mini", True),
+        ("openai:gpt-5-chat-latest", True),
+        ("openai:gpt-5-mini", False),
+        ("openai:o4-mini", False),
+        ("openai:o1", False),
+        ("openai:openai/o3", False),
+        ("openai:olmo-2", True),
+        ("anthropic:claude-sonnet-4-5", True),
+        ("anthropic:claude-opus-4-7", False),
+    ],
+)
+def test_models_that_are_known_to_take_no_temperature_get_none(name: str, is_sent: bool) -> None:
+    """And no key says that they got one; who asks for a temperature gets it, and the service's refusal."""
+    asked = provider(name)
+    assert ("temperature" in asked.body_of(with_system("Who?", "Be brief."))) is is_sent
+    assert ("temperature" in asked.settings) is is_sent
+    assert provider(name, temperature=0.0).settings["temperature"] == 0.0
 
 
 @pytest.mark.parametrize("kind", KINDS)

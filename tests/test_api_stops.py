@@ -136,6 +136,7 @@ def test_the_page_shows_what_is_said(
         "a typo in the model's name": ("gpt-4o-mimi", {"access": {"models": ["gpt-4o-mini"]}}),
         "exhausted quota": ("gpt-4o-mini", {"access": {"quota": 0}}),
         "closed for the day": ("gpt-4o-mini", {"faults": {"rate_limited": 1.0, "retry_after_s": 20000.0}}),
+        "refused setting": ("gpt-4o-mini", {"access": {"refused_parameters": ["temperature"]}}),
         "too much fails": ("gpt-4o-mini", {"faults": {"server_error": 1.0, "most_per_request": 99}}),
     }
     for name, (model, scenario) in cases.items():
@@ -144,7 +145,7 @@ def test_the_page_shows_what_is_said(
             line = said(server, stopped(capsys, tmp_path / name, options))
         assert matches(page[name], line), f"{name}: {line}"
     learned: dict[str, tuple[str, Any]] = {
-        "refused parameter": ("o4-mini", {"access": {"refused_parameters": ["temperature"]}}),
+        "refused name": ("gpt-4o-mini", {"access": {"refused_parameters": ["max_tokens"]}}),
         "reasoning used all tokens": ("o4-mini", {"content": {"empty": 1.0}}),
     }
     for name, (model, scenario) in learned.items():
@@ -172,7 +173,7 @@ def test_no_key_is_in_what_a_run_leaves(
     key_file.chmod(0o600)
     monkeypatch.delenv(VARIABLES[kind])
     scenario = {
-        "access": {"key": KEY, "refused_parameters": ["temperature"]},
+        "access": {"key": KEY, "refused_parameters": ["max_tokens"]},
         "faults": {"server_error": 0.2, "most_per_request": 99, "routes": "asking"},
         "content": {"filtered_prompt": 0.2},
         "batches": {"failed": 0.3},

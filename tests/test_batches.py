@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.errors import ProviderError, UsageError
+from mbbq_gen.errors import UsageError
 from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.providers.batches import batch_service
 from mbbq_gen.providers.registry import open_provider
@@ -31,7 +31,7 @@ from tests.test_cli import call
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
 
-KINDS = ("openai", "anthropic")
+KINDS = ("openai", "anthropic", "gemini")
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "bare,letters", "--sample", "20"]
 """80 requests."""
 PRICES = """
@@ -68,7 +68,7 @@ Calls = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Runs a command; says exit code, stdout and stderr."""
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, "sk-test-0123456789abcdef")
 
     def run(*arguments: object) -> tuple[int, str, str]:
@@ -387,7 +387,7 @@ def test_wrong_use_is_one_line(command: Calls, tmp_path: Path, arguments: list[s
 
 
 def test_kinds_without_batches_are_named() -> None:
-    with pytest.raises(UsageError, match="kinds that have: anthropic, openai"):
+    with pytest.raises(UsageError, match="kinds that have: anthropic, gemini, openai"):
         batch_service(open_provider("oracle:perfect"))
 
 
@@ -484,10 +484,3 @@ def test_a_process_may_end_at_any_step(command: Calls, tmp_path: Path, kind: str
             assert stats.paid_again <= 1, f"paid twice: ended at step {end_at}"
             assert stats.batches <= 3, f"doubled: ended at step {end_at}"
         shutil.rmtree(run)
-
-
-def test_an_unknown_result_file_is_one_line() -> None:
-    from mbbq_gen.providers.batch_openai import _answer
-
-    with pytest.raises(ProviderError, match="is no result"):
-        _answer(b"<html>", "openai:m")

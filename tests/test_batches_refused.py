@@ -20,6 +20,16 @@ __all__ = ["command"]
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
 
+AROUND = {
+    "openai": 0,
+    "anthropic": len('{"requests":[]}') - 1,
+    "gemini": len(
+        '{"batch":{"displayName":"mbbq-gen-0123456789abcdef-00001","inputConfig":{"requests":{"requests":[]}}}}'
+    )
+    - 1,
+}
+"""Bytes that a batch of one line takes beside that line, without its line end."""
+
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("limit", [{"max_requests": 7}, {"max_bytes": 9000}], ids=["requests", "bytes"])
@@ -79,7 +89,7 @@ def test_one_request_that_is_too_large_by_itself_fails_alone(command: Calls, tmp
         assert isinstance(provider, RemoteProvider)
         with RunFolder(run).open_store(read_only=True) as store:
             sizes = sorted(len(batch_service(provider).line(request)) for request in store.pending())
-        around = len('{"requests":[]}') - 1 if kind == "anthropic" else 0
+            around = AROUND[kind]
         server.change({"batches": {"max_bytes": sizes[-1] - 1 + around}})
         command("run", run, "--max-cost", 100, "--batch-size", 4)
         for _ in range(4):

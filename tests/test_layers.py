@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "records", "seeding"),
+    ("errors", "records", "seeding", "storable"),
     ("resources", "languages"),
     (
         "datasets",

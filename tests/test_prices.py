@@ -164,3 +164,31 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 def test_a_table_is_searched_in_its_order() -> None:
     dear = PRICE.model_copy(update={"input": 9.0})
     assert price_of("openai", "m", PriceTable((dear, PRICE))) == dear
+
+
+@pytest.mark.parametrize(
+    ("model", "url", "same_as", "has_batch"),
+    [
+        ("openai/gpt-4o-mini", "https://openrouter.ai/api/v1", ("openai", "gpt-4o-mini"), False),
+        ("anthropic/claude-3.5-haiku", "https://openrouter.ai/api/v1", ("anthropic", "claude-3-5-haiku"), False),
+        ("google/gemini-2.5-flash", "https://openrouter.ai/api/v1", ("gemini", "gemini-2.5-flash"), False),
+        ("gpt-4o-mini", "https://mine.openai.azure.com/openai/deployments/d", ("openai", "gpt-4o-mini"), True),
+        ("gpt-4o-mini-2024-07-18", "https://mine.cognitiveservices.azure.com", ("openai", "gpt-4o-mini"), True),
+        ("openai/gpt-4o-mini:free", "https://openrouter.ai/api/v1", None, False),
+        ("meta/llama", "https://openrouter.ai/api/v1", None, False),
+        ("gpt-4o-mini", "https://openrouter.ai.evil.example/v1", None, False),
+        ("my-deployment", "https://mine.openai.azure.com", None, False),
+    ],
+)
+def test_prices_that_are_passed_on(model: str, url: str, same_as: tuple[str, str] | None, has_batch: bool) -> None:
+    """OpenRouter and Azure sell at their makers' prices, by the model's name; other offers have no price."""
+    found = price_of("openai", model, base_url=url)
+    if same_as is None:
+        assert found is None
+        return
+    makers = price_of(*same_as)
+    assert makers is not None
+    assert found is not None
+    assert (found.input, found.output, found.cached_input) == (makers.input, makers.output, makers.cached_input)
+    assert found.has_batch is (has_batch and makers.has_batch)
+    assert "the maker's price" in str(found.note)

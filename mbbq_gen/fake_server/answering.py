@@ -9,8 +9,20 @@ from mbbq_gen.fake_server.questions import Questions
 from mbbq_gen.fake_server.scenario import Answers
 from mbbq_gen.providers.oracles import OracleOptions, OracleProvider
 from mbbq_gen.resources import Resources
+from mbbq_gen.seeding import stable_number
 
 _REFUSAL = "I can't help with that."
+_ODD = (
+    "\ud83d",
+    "\udc00\ud800",
+    " \ud83d\ude00\ude00",
+    "\x00",
+    "\ufffe\uffff\U0010ffff",
+    "\u202e\u0085\u2028",
+    "\r\n\x1b[31m\x7f",
+    "\ufeff\u0300",
+)
+"""What services do send and files do not like."""
 _THOUGHT = "<think>\nLet me read the question again.\n</think>\n\n"
 
 
@@ -68,8 +80,10 @@ class Answerer:
             text, finish = text.encode()[: room * 4].decode(errors="ignore"), "length"
             reasoning = min(reasoning, budget or 0)
         written = estimate_tokens(text) if self._answers.output_tokens is None else self._answers.output_tokens
+        if verdict == "odd":
+            text += _ODD[stable_number("odd", asked.digest) % len(_ODD)]
         return Said(
-            text=text,
+            text=text + "." * self._answers.padding,
             finish=finish,
             input_tokens=asked.input_tokens,
             output_tokens=reasoning + written,

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from email.utils import formatdate
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import JsonValue
 
@@ -32,6 +32,11 @@ from mbbq_gen.resources import Resources
 from mbbq_gen.seeding import stable_digest
 
 _MANNERS: dict[str, Manner] = {"cut": "cut", "lost": "lost", "slow": "slow"}
+_PAGE = Reply(
+    403,
+    b"<!DOCTYPE html>\n<html><head><title>Access denied</title></head><body>Ask your administrator.</body></html>",
+    content_type="text/html",
+)
 _INSTEAD = {"max_tokens": "max_completion_tokens"}
 
 
@@ -72,6 +77,8 @@ class Asking:
         except FailureError as error:
             return self.failed(dialect, error.failure)
         self.ledger.arrive(asked.digest)
+        if (moved := self.scenario.access.moved_to) is not None:
+            return Reply(307, b"", headers={"location": moved}, on_end=self._leaving(is_answer=False)(307))
         try:
             self.check_asked(asked)
             self._check_pace(asked)
@@ -93,6 +100,8 @@ class Asking:
         if fault in ("hang", "drop"):
             manner: Manner = "hang" if fault == "hang" else "drop"
             return Reply(0, b"", manner=manner, on_end=self._leaving(is_answer=False)(0))
+        if fault == "page":
+            return replace(_PAGE, on_end=self._leaving(is_answer=False)(403))
         status, body = self.answered(dialect, asked)
         return Reply(
             status,
@@ -122,7 +131,7 @@ class Asking:
         self._count_tokens(said)
         if blocked and isinstance(dialect, Gemini):
             return 200, dialect.blocked(asked, said)
-        return 200, dialect.answer(asked, said)
+        return 200, with_usage(dialect.answer(asked, said), self.scenario.answers.usage)
 
     def _count_tokens(self, said: Said) -> None:
         self.ledger.input_tokens += said.input_tokens
@@ -171,7 +180,7 @@ class Asking:
 
     def _fault_failure(self, fault: str, digest: str, attempt: int) -> Failure:
         if fault == "rate_limited":
-            return self._wait("rate limit reached; slow down", self.scenario.faults.retry_after_s)
+            return self._wait(_LIMIT_WORDS[self.scenario.faults.limit_words], self.scenario.faults.retry_after_s)
         status = self.fate.status(digest, attempt)
         return Failure("server_error", "the server had an error while processing the request", status=status)
 
@@ -184,6 +193,11 @@ class Asking:
             try:
                 self.check_key(dialect, request)
                 fault = self._route_fault(request)
+                most = self.scenario.batches.max_upload
+                if most is not None and len(request.body) > most:
+                    fault = "drop"
+                if fault == "page":
+                    return _PAGE
                 if fault in ("hang", "drop"):
                     return Reply(0, b"", manner="hang" if fault == "hang" else "drop")
                 reply = handler(request, parts)
@@ -243,6 +257,25 @@ class Asking:
         headers = {dialect.request_id_header: f"req_{self._number:08x}"}
         levels = self._limiter.levels()
         return headers if levels is None else headers | dialect.limit_headers(levels)
+
+
+_LIMIT_WORDS = {
+    "plain": "rate limit reached; slow down",
+    "billing": "You exceeded your current quota, please check your plan and billing details.",
+}
+
+
+def with_usage(body: Body, told: Literal["true", "missing", "negative", "words"]) -> Body:
+    """An answer with its token counts told in some way."""
+    if told == "true":
+        return body
+    name = "usageMetadata" if "usageMetadata" in body else "usage"
+    counts = body[name]
+    rest = {key: value for key, value in body.items() if key != name}
+    if told == "missing" or not isinstance(counts, dict):
+        return rest
+    odd: JsonValue = -5 if told == "negative" else "many"
+    return rest | {name: {key: odd if isinstance(value, int) else value for key, value in counts.items()}}
 
 
 def retry_header(seconds: float, faults: Faults) -> dict[str, str]:

@@ -69,7 +69,10 @@ def json_reply(status: int, value: JsonValue, **rest: object) -> Reply:
 
 def json_bytes(value: JsonValue) -> bytes:
     """A value as compact JSON in UTF-8."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can only spell
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 Handler = Callable[[HttpRequest], Reply]

@@ -46,6 +46,10 @@ class Answers(Settings):
     output_tokens: int | None = Field(None, ge=0, description="output tokens to report; none: estimated from the text")
     reasoning_tokens: int = Field(0, ge=0, description="tokens spent on reasoning before each answer")
     think: bool = Field(False, description="put a <think> block before each answer")
+    usage: Literal["true", "missing", "negative", "words"] = Field(
+        "true", description="how token counts are told: as they are, not at all, below nought, or as words"
+    )
+    padding: int = Field(0, ge=0, le=100_000_000, description="characters of filling after each answer")
     reported_model: str | None = Field(None, description="model name in the answers; none: the one that was asked for")
 
 
@@ -75,6 +79,10 @@ class Faults(Settings):
     slow: Share = Field(0.0, description="body comes in small pieces over `slow_s` seconds")
     slow_s: Seconds = Field(1.0, description="how long slow bodies take")
     malformed: Share = Field(0.0, description="answered 200 with a body that is no JSON")
+    page: Share = Field(0.0, description="answered 403 with a web page, as a proxy on the way does")
+    limit_words: Literal["plain", "billing"] = Field(
+        "plain", description="what a rate limit says beside its code: `billing` speaks of quotas, plans and bills"
+    )
     most_per_request: int = Field(3, ge=0, description="only the first so many attempts at a question meet faults")
     routes: Literal["asking", "all"] = Field(
         "asking", description="which requests meet faults: questions only, or files and batches too"
@@ -88,7 +96,7 @@ class Faults(Settings):
 
     def shares(self) -> dict[str, float]:
         """Fault → its share, in the order in which they are drawn."""
-        names = ("rate_limited", "server_error", "hang", "drop", "lost", "cut", "slow", "malformed")
+        names = ("rate_limited", "server_error", "hang", "drop", "lost", "cut", "slow", "malformed", "page")
         return {name: getattr(self, name) for name in names}
 
 
@@ -100,6 +108,7 @@ class Content(Settings):
     refused: Share = Field(0.0, description="the service's refusal field or stop reason instead of an answer")
     empty: Share = Field(0.0, description="no text, the whole token budget spent on reasoning")
     truncated: Share = Field(0.0, description="text cut off, finish reason `length`")
+    odd: Share = Field(0.0, description="half surrogate pairs, NUL or noncharacters after the text")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -109,7 +118,7 @@ class Content(Settings):
 
     def shares(self) -> dict[str, float]:
         """Verdict → its share, in the order in which they are drawn."""
-        names = ("filtered_prompt", "filtered_answer", "refused", "empty", "truncated")
+        names = ("filtered_prompt", "filtered_answer", "refused", "empty", "truncated", "odd")
         return {name: getattr(self, name) for name in names}
 
 
@@ -119,6 +128,7 @@ class Access(Settings):
     key: str | None = Field(None, description="the one key that is let in; none: any key, or none at all")
     models: tuple[str, ...] = Field((), description="models that exist; none: every name does")
     quota: int | None = Field(None, ge=0, description="answers until the quota is exhausted; none: no quota")
+    moved_to: str | None = Field(None, description="address to which all questions are redirected (307), unheard")
     refused_parameters: tuple[str, ...] = Field(
         (), description="parameters that the model refuses, such as temperature, max_tokens"
     )
@@ -145,6 +155,14 @@ class Batches(Settings):
     )
     max_requests: int = Field(50_000, ge=1, description="requests that a batch may hold")
     max_bytes: int = Field(200_000_000, ge=1, description="bytes that a batch may hold")
+    max_upload: int | None = Field(
+        None, ge=1, description="bytes of an upload after which the connection breaks, as a proxy's limit; none: any"
+    )
+    broken_lines: Share = Field(0.0, description="share of the lines of results that are cut in half")
+    doubled_lines: Share = Field(0.0, description="share of the answers that a second line contradicts")
+    results_at: str | None = Field(
+        None, description="address to which results are redirected (307); none: they are here"
+    )
     max_waiting: int | None = Field(
         None, ge=1, description="requests that may wait in batches at a time, a new batch included (OpenAI); none: any"
     )

@@ -6,6 +6,7 @@ POST /v1/messages                                 Anthropic
 POST /v1beta/models/MODEL:generateContent         Gemini; also under /v1, /v1alpha
 GET  /v1/models, /v1/models/MODEL
 /v1/files…, /v1/batches…, /v1/messages/batches…   files and batches
+POST /v1beta/models/MODEL:batchGenerateContent, /v1beta/batches…   batches of Gemini
 GET|PATCH|PUT /admin/scenario   GET /admin/stats   GET /admin/asked   POST /admin/reset     from this machine only
 """
 
@@ -21,6 +22,7 @@ from mbbq_gen.errors import UsageError
 from mbbq_gen.fake_server.asked import Failure, FailureError
 from mbbq_gen.fake_server.asking import Asking, parse_json
 from mbbq_gen.fake_server.batches.anthropic import anthropic_batch_routes
+from mbbq_gen.fake_server.batches.gemini import gemini_batch_routes
 from mbbq_gen.fake_server.batches.openai import openai_batch_routes
 from mbbq_gen.fake_server.dialects.anthropic import Anthropic
 from mbbq_gen.fake_server.dialects.base import Dialect
@@ -102,9 +104,11 @@ class FakeService:
 
     def _batch_routes(self, clock: Callable[[], float]) -> list[Route]:
         dialects: dict[str, Dialect] = {"/v1/chat/completions": self._chat, "/v1/responses": self._responses}
+        dialects |= {endpoint.removeprefix("/v1"): dialect for endpoint, dialect in dialects.items()}  # Azure's
         return [
             *openai_batch_routes(self.asking, dialects, clock),
             *anthropic_batch_routes(self.asking, self._messages, clock),
+            *gemini_batch_routes(self.asking, self._gemini, clock),
         ]
 
     # --- models ---------------------------------------------------------------------------------------------------

@@ -13,9 +13,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from mbbq_gen.errors import ProviderError
-from mbbq_gen.providers.batches import BatchAnswer, BatchLimits, BatchMark, BatchStatus, told_if_too_large
-from mbbq_gen.providers.remote.base import RemoteProvider
+from mbbq_gen.errors import ProviderError, UsageError
+from mbbq_gen.providers.anthropic_api import AnthropicProvider
+from mbbq_gen.providers.batches import (
+    BatchAnswer,
+    BatchLimits,
+    BatchMark,
+    BatchStatus,
+    UnreadLine,
+    read_line,
+    told_if_too_large,
+)
+from mbbq_gen.providers.remote.fields import table_of
 from mbbq_gen.records import Request
 
 _EARLIER: Final = timedelta(minutes=5)
@@ -43,7 +52,12 @@ class AnthropicBatches:
     limits = BatchLimits(requests=20_000, size=32_000_000)
     """The service takes 100,000 requests and 256 MB; but a batch goes out in one piece, held in memory."""
 
-    def __init__(self, provider: RemoteProvider) -> None:
+    def __init__(self, provider: AnthropicProvider) -> None:
+        """Raises UsageError on Vertex AI, whose batches are made of files in a bucket."""
+        if provider.is_vertex:
+            raise UsageError(
+                f"--batch: {provider.name}: Vertex AI takes batches from buckets only; ask Anthropic itself"
+            )
         self._provider = provider
         self._path = f"{provider.path}/batches"
 
@@ -99,31 +113,27 @@ class AnthropicBatches:
             seconds=(ended - made).total_seconds() if made and ended else None,
         )
 
-    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchAnswer, None]:
+    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchAnswer | UnreadLine, None]:
         """The lines of the results; raises as `BatchService.results`."""
         for path in status.results:
             async for line in self._provider.stream(path):
-                if line.strip():
-                    yield _answer(line, self._provider.name)
+                if line.content.strip():
+                    yield read_line(line, _answer)
 
     async def cancel(self, service_id: str) -> None:
         """Asks to stop it; one that has ended can't be, and need not."""
         await self._provider.call("POST", f"{self._path}/{service_id}/cancel", accept=(400, 409))
 
 
-def _answer(line: bytes, name: str) -> BatchAnswer:
+def _answer(row: Any) -> BatchAnswer:
     """What came of the request of one line."""
-    try:
-        row = json.loads(line)
-        key, result = str(row["custom_id"]), row["result"]
-        kind = result["type"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ProviderError(f"{name}: a line of a batch's results is no result: {line[:80]!r}") from error
+    key, result = str(row["custom_id"]), row["result"]
+    kind = result["type"]
     if kind == "succeeded":
         return BatchAnswer(key, "answered", result.get("message"), headers={})
     if kind == "errored":
         fault = result.get("error")
-        inner = fault.get("error", fault) if isinstance(fault, dict) else {}
+        inner = table_of(table_of(fault).get("error", fault))
         return BatchAnswer(key, "failed", fault, _STATUS_OF.get(str(inner.get("type")), 500), {})
     return BatchAnswer(key, "undone")
 

@@ -20,12 +20,16 @@ from mbbq_gen.providers.batches import (
     BatchMark,
     BatchPhase,
     BatchStatus,
+    UnreadLine,
+    read_line,
     told_if_too_large,
 )
-from mbbq_gen.providers.remote.base import RemoteProvider
+from mbbq_gen.providers.openai_api import OpenAIProvider
 from mbbq_gen.providers.remote.faults import says_too_large
+from mbbq_gen.providers.remote.fields import table_of, tables_of
 from mbbq_gen.providers.remote.transport import FormFile
 from mbbq_gen.records import Request
+from mbbq_gen.storable import count_or_none
 
 _METADATA: Final = "mbbq_gen_batch"
 _PAGE: Final = 100
@@ -47,13 +51,13 @@ class OpenAIBatches:
 
     limits = BatchLimits(requests=50_000, size=200_000_000)
 
-    def __init__(self, provider: RemoteProvider) -> None:
+    def __init__(self, provider: OpenAIProvider) -> None:
         self._provider = provider
 
     @property
     def _endpoint(self) -> str:
-        """What answers each request, in the service's own words: without what stands before it on other servers."""
-        return f"/v1{self._provider.path}"
+        """What answers each request, in the service's own words."""
+        return self._provider.batch_endpoint
 
     def line(self, request: Request) -> bytes:
         """One request as a line of the batch's file."""
@@ -68,7 +72,7 @@ class OpenAIBatches:
     async def submit(self, mark: BatchMark, path: Path) -> str:
         """Uploads the file and makes the batch; raises as `BatchService.submit`."""
         form = FormFile(path, f"{mark.name}.jsonl", {"purpose": "batch"})
-        with told_if_too_large():
+        with told_if_too_large(path.stat().st_size):
             uploaded = await self._provider.call("POST", "/files", form=form)
         body: dict[str, JsonValue] = {
             "input_file_id": str(_field(uploaded.json(), "id")),
@@ -99,8 +103,8 @@ class OpenAIBatches:
         """How a batch stands; raises as `BatchService.status`."""
         found = (await self._provider.call("GET", f"/batches/{service_id}")).json()
         state = str(_field(found, "status"))
-        counts = found.get("request_counts") or {}
-        problems = [entry for entry in (found.get("errors") or {}).get("data") or [] if isinstance(entry, dict)]
+        counts = table_of(found.get("request_counts"))
+        problems = tables_of(table_of(found.get("errors")).get("data"))
         reason = "; ".join(str(entry.get("message") or entry.get("code")) for entry in problems[:3])
         codes = " ".join(f"{entry.get('code')} {entry.get('message')}" for entry in problems).lower()
         files = [found.get("output_file_id"), found.get("error_file_id")]
@@ -109,9 +113,9 @@ class OpenAIBatches:
             service_id=service_id,
             phase=_PHASES.get(state, "running"),
             state=state,
-            total=counts.get("total"),
-            done=counts.get("completed"),
-            failed=counts.get("failed"),
+            total=count_or_none(counts.get("total")),
+            done=count_or_none(counts.get("completed")),
+            failed=count_or_none(counts.get("failed")),
             reason=self._provider.hide(reason) or None,
             waits=any(sign in codes for sign in _WAITS),
             too_large=says_too_large(codes),
@@ -119,12 +123,12 @@ class OpenAIBatches:
             seconds=None if ended is None else max(0.0, float(ended) - float(found.get("created_at") or ended)),
         )
 
-    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchAnswer, None]:
+    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchAnswer | UnreadLine, None]:
         """The lines of both files; raises as `BatchService.results`."""
         for path in status.results:
             async for line in self._provider.stream(path):
-                if line.strip():
-                    yield _answer(line, self._provider.name)
+                if line.content.strip():
+                    yield read_line(line, _answer)
 
     async def cancel(self, service_id: str) -> None:
         """Asks to stop it; one that has ended can't be, and need not."""
@@ -134,18 +138,13 @@ class OpenAIBatches:
 _END_TIMES: Final = ("completed_at", "expired_at", "cancelled_at", "failed_at")
 
 
-def _answer(line: bytes, name: str) -> BatchAnswer:
+def _answer(row: Any) -> BatchAnswer:
     """What came of the request of one line."""
-    try:
-        row = json.loads(line)
-        key = str(row["custom_id"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise ProviderError(f"{name}: a line of a batch's results is no result: {line[:80]!r}") from error
-    response, fault = row.get("response"), row.get("error") or {}
+    key, response, fault = str(row["custom_id"]), row.get("response"), table_of(row.get("error"))
     if response is None:
         undone = not fault or fault.get("code") in _UNDONE
         return BatchAnswer(key, "undone" if undone else "failed", {"error": fault}, status=500)
-    status = int(response.get("status_code") or 200)
+    status = count_or_none(response.get("status_code")) or 200
     headers = {"x-request-id": str(response["request_id"])} if response.get("request_id") else {}
     return BatchAnswer(key, "answered" if status == 200 else "failed", response.get("body"), status, headers)
 

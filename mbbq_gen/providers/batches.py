@@ -7,17 +7,19 @@ or where a service keeps no names, by when it was made and how many requests it 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from mbbq_gen.errors import ProviderError, UsageError
-from mbbq_gen.providers.remote.faults import RefusedError, is_too_large
+from mbbq_gen.providers.remote.faults import GaveUpError, PassingError, RefusedError, is_too_large
+from mbbq_gen.providers.remote.transport import Line
 from mbbq_gen.records import Record, Request
+from mbbq_gen.storable import storable_text
 
 if TYPE_CHECKING:
     from mbbq_gen.providers.base import Provider
@@ -29,15 +31,31 @@ BatchPhase = Literal[
 ]
 
 
+_SHOWN: Final = 80
+
+
 class TooLargeError(ProviderError):
     """The service takes fewer requests or bytes in one batch; nothing in it was answered or paid."""
 
 
+PASSED_ON: Final = 1_000_000
+"""Bytes that whatever stands between us and a service lets through if nobody told it otherwise (nginx: 1 MB)."""
+
+
+def is_cut_off(fault: PassingError, size: int) -> bool:
+    """Whether sending so many bytes failed as it does where something on the way takes fewer."""
+    return fault.kind in {"broken", "timeout"} and size > PASSED_ON
+
+
 @contextmanager
-def told_if_too_large() -> Iterator[None]:
-    """Turns a refusal for size into a TooLargeError."""
+def told_if_too_large(size: int = 0) -> Iterator[None]:
+    """Turns a refusal for size into a TooLargeError, and the sending of so many bytes that breaks off each time."""
     try:
         yield
+    except GaveUpError as error:
+        if is_cut_off(error.fault, size):
+            raise TooLargeError(f"{size:,} bytes do not get through: {error.fault}") from error
+        raise
     except RefusedError as refusal:
         if is_too_large(refusal.error):
             raise TooLargeError(str(refusal)) from refusal
@@ -96,6 +114,25 @@ class BatchAnswer:
     """The answer's or the error's JSON."""
     status: int = 200
     headers: Mapping[str, str] | None = None
+    cut_at: int | None = None
+    """Bytes after which its line was no longer taken; None: it is whole."""
+
+
+@dataclass(frozen=True)
+class UnreadLine:
+    """A line of a batch's results that is no result: broken, cut off, or of another shape."""
+
+    start: str
+    """How it begins."""
+
+
+def read_line(line: Line, read: Callable[[Any], BatchAnswer]) -> BatchAnswer | UnreadLine:
+    """What came of the request of one line; `read` takes its JSON apart."""
+    try:
+        answer = read(line.json())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return UnreadLine(storable_text(line.content[:_SHOWN].decode("utf-8", "replace")))
+    return replace(answer, cut_at=len(line.content)) if line.is_cut else answer
 
 
 class BatchService(Protocol):
@@ -129,8 +166,8 @@ class BatchService(Protocol):
             ProviderError: where the service does not know it.
         """
 
-    def results(self, status: BatchStatus) -> AsyncGenerator[BatchAnswer, None]:
-        """What came of the requests of an ended batch, in any order.
+    def results(self, status: BatchStatus) -> AsyncGenerator[BatchAnswer | UnreadLine, None]:
+        """What came of the requests of an ended batch, in any order, and the lines that tell of none.
 
         Raises:
             ProviderError: where they can't be had.
@@ -144,6 +181,7 @@ class BatchService(Protocol):
 _SERVICES: Final[Mapping[str, str]] = {
     "openai": "mbbq_gen.providers.batch_openai:OpenAIBatches",
     "anthropic": "mbbq_gen.providers.batch_anthropic:AnthropicBatches",
+    "gemini": "mbbq_gen.providers.batch_gemini:GeminiBatches",
 }
 """Kind of provider → `module:Class`, made from the provider."""
 

@@ -37,20 +37,23 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, JsonValue, ValidationError
 
-from mbbq_gen.errors import DataError
+from mbbq_gen.errors import DataError, UsageError
 from mbbq_gen.languages import describe_fault
 from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.local_source import check_installed
 from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
 from mbbq_gen.providers.remote.credentials import Secret, find_key, missing_key
 from mbbq_gen.providers.remote.faults import PassingError
+from mbbq_gen.providers.remote.fields import words_of
 from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
 from mbbq_gen.records import NonBlank, Record, Request, Usage
 from mbbq_gen.resources import Resources, file_digest
 
 INSTALL: Final = "pip install 'mbbq-gen[api]'"
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
-_OF_REQUEST: Final = frozenset({"messages", "prompt", "system", "user", "model", "max_new_tokens", "temperature"})
+_OF_REQUEST: Final = frozenset(
+    {"messages", "prompt", "system", "user", "model", "max_new_tokens", "temperature", "top_p"}
+)
 
 
 class AnswerPlaces(Record):
@@ -176,6 +179,11 @@ class HttpProvider(RemoteProvider):
         self._digest = file_digest(path)
         self._variables = (self._description.key,) if self._description.key else ()
         secret: Secret | None = find_key(self._variables, options.api_key_env, options.api_key_file)
+        for name in ("temperature", "top_p"):
+            if name in options.model_fields_set and name not in set(_placeholders(self._description.body)):
+                raise UsageError(
+                    f"{path}: [body] has no {{{name}}}, so --option {name} would change nothing; leave it out"
+                )
         super().__init__(path.name, options, self._description.url, secret)
 
     @classmethod
@@ -222,6 +230,7 @@ class HttpProvider(RemoteProvider):
             "model": self._description.model,
             "max_new_tokens": self.options.max_new_tokens,
             "temperature": self.options.temperature,
+            "top_p": self.options.top_p,
         }
         body = {name: fill_in(template, values) for name, template in self._description.body.items()}
         return self.learned.apply(body | self.options.extra)
@@ -232,19 +241,20 @@ class HttpProvider(RemoteProvider):
         text = look_up(payload, places.text, _NOTHING)
         reason = look_up(payload, places.finish_reason)
         finish = _finish(str(reason), reasons) if reason is not None else None
-        if text is _NOTHING and finish != "content_filter":
+        words = "" if text is None else words_of(text)
+        if (text is _NOTHING or words is None) and finish != "content_filter":
             raise PassingError("malformed", f"answered nothing at {places.text} (see `answer.text` in the file)")
         tokens = {
             name: found
             for name in ("input_tokens", "output_tokens", "reasoning_tokens")
-            if isinstance(found := look_up(payload, getattr(places, name)), int)
+            if (found := look_up(payload, getattr(places, name))) is not None
         }
         named = {name: look_up(payload, getattr(places, name)) for name in ("refusal", "reasoning", "model")}
         return {
-            "text": None if text is _NOTHING else str(text or ""),
+            "text": words,
             "finish_reason": finish,
             "service_finish_reason": None if reason is None else str(reason),
-            "request_id": look_up(payload, places.request_id) or headers.get("x-request-id"),
+            "request_id": words_of(look_up(payload, places.request_id)) or headers.get("x-request-id"),
             "usage": Usage(**tokens),
             **{name: str(value) for name, value in named.items() if value},
         }

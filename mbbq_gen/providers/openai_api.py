@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, JsonValue
 
-from mbbq_gen.errors import UsageError
+from mbbq_gen.errors import ProviderError, UsageError
 from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.local_source import check_installed
 from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
 from mbbq_gen.providers.remote.credentials import find_key, missing_key
+from mbbq_gen.providers.remote.entra import EntraTokens
 from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge
+from mbbq_gen.providers.remote.fields import table_of, tables_of, words_of
 from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
+from mbbq_gen.providers.remote.transport import FormFile
 from mbbq_gen.records import Request, Usage
 from mbbq_gen.resources import Resources
 
@@ -42,9 +45,13 @@ SERVICES: Final[Mapping[str, str]] = {
     "xai": "https://api.x.ai/v1",
 }
 """Services whose address is known; any other is named by XYZ_BASE_URL."""
+_DEPLOYMENT: Final = re.compile(r"/openai/deployments/[^/]+/")
 _AZURE_VERSION: Final = "2024-10-21"
 _RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-research|computer-use")
 """Models that are known to answer at the responses API only; of others it is learned."""
+
+_OWN_TEMPERATURE: Final = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
+"""Models that are known to take no temperature: it is not sent, and no request key says that it was."""
 
 FinishReason = Literal["stop", "length", "content_filter", "other"]
 _FINISH: Final[Mapping[str, FinishReason]] = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
@@ -61,6 +68,9 @@ class OpenAIOptions(RemoteOptions):
     )
     seed: int | None = Field(default=None, description="seed of the service, where it has one")
     reasoning_effort: str | None = Field(default=None, description="of reasoning models: minimal, low, medium, high")
+    entra: bool = Field(
+        default=False, description="of Azure: tokens of Microsoft Entra (azure-identity) instead of a key"
+    )
     api_version: str | None = Field(default=None, description=f"of Azure; default OPENAI_API_VERSION, {_AZURE_VERSION}")
 
 
@@ -70,19 +80,26 @@ class OpenAIProvider(RemoteProvider):
     kind: ClassVar[str] = "openai"
     options_class: ClassVar[type[ProviderOptions]] = OpenAIOptions
     packages: ClassVar[tuple[str, ...]] = ("openai", "aiohttp")
+    version_in_base: ClassVar[bool | None] = True
     options: OpenAIOptions
+    is_azure: bool
+    """Whether it is asked at Azure, whose addresses have versions and deployments."""
 
     def __init__(self, model: str, options: OpenAIOptions) -> None:
         """Raises UsageError where neither options nor environment tell where the service is."""
         prefix = options.service.upper().replace("-", "_")
-        self._is_azure = options.service == "azure"
-        self._variables = ("AZURE_OPENAI_API_KEY",) if self._is_azure else (f"{prefix}_API_KEY",)
-        base_url = _azure_url(model, options) if self._is_azure else _base_url(prefix, options)
+        self.is_azure = options.service == "azure"
+        self._variables = ("AZURE_OPENAI_API_KEY",) if self.is_azure else (f"{prefix}_API_KEY",)
+        base_url = _azure_url(model, options) if self.is_azure else _base_url(prefix, options)
         secret = find_key(self._variables, options.api_key_env, options.api_key_file)
+        if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
+            options = options.model_copy(update={"temperature": None})
         super().__init__(model, options, base_url, secret)
         self._at_responses = options.api == "responses" or (
             options.api == "auto" and self._is_official and _RESPONSES_ONLY.search(model) is not None
         )
+        if self._at_responses and options.seed is not None:
+            raise UsageError(f"{self.name}: the responses API takes no seed; leave --option seed out")
 
     @classmethod
     def open(cls, model: str, options: ProviderOptions, resources: Resources) -> Self:
@@ -93,11 +110,14 @@ class OpenAIProvider(RemoteProvider):
 
     @property
     def _is_official(self) -> bool:
-        return self._is_azure or self.base_url == SERVICES["openai"]
+        return self.is_azure or self.base_url == SERVICES["openai"]
 
     def check_access(self) -> None:
         """Raises UsageError where a service of the table is to be asked without a key; local servers need none."""
-        if self.secret is None and (self._is_azure or self.base_url in SERVICES.values()):
+        if self._entra is not None:
+            self._entra.check(self.name)
+            return
+        if self.secret is None and (self.is_azure or self.base_url in SERVICES.values()):
             raise missing_key(self.name, self._variables)
 
     @cached_property
@@ -112,18 +132,37 @@ class OpenAIProvider(RemoteProvider):
         client = self._client()
         headers = {**client.default_headers, **client.auth_headers}
         query = ""
-        if self._is_azure:
+        if self.is_azure:
             headers.pop("Authorization", None)
             headers["api-key"] = self.secret.value if self.secret else ""
-            query = f"?api-version={self._azure_version}"
+            query = "" if self.base_url.endswith("/openai/v1") else f"?api-version={self._azure_version}"
         texts = {name: value for name, value in headers.items() if isinstance(value, str)}
         return Endpoint(str(client.base_url).rstrip("/"), texts, query)
+
+    @cached_property
+    def _entra(self) -> EntraTokens | None:
+        """Tokens of Microsoft Entra, where they were asked for."""
+        return EntraTokens() if self.is_azure and self.options.entra else None
+
+    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
+        """With a token where Entra gives them."""
+        headers = await super().headers_for(method, url, body)
+        if self._entra is None:
+            return headers
+        plain = {name: value for name, value in headers.items() if name != "api-key"}
+        return {**plain, "Authorization": f"Bearer {await self._entra.token()}"}
+
+    async def aclose(self) -> None:
+        """Closes the connections, those of the credentials too."""
+        if self._entra is not None:
+            await self._entra.close()
+        await super().aclose()
 
     def _client(self) -> openai.AsyncOpenAI:
         import openai
 
         key = self.secret.value if self.secret else "none"
-        if not self._is_azure:
+        if not self.is_azure:
             return openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0)
         return openai.AsyncAzureOpenAI(
             api_key=key, base_url=self.base_url, api_version=self._azure_version, max_retries=0
@@ -140,6 +179,17 @@ class OpenAIProvider(RemoteProvider):
         names = ("max_new_tokens", "temperature", "top_p", "seed", "reasoning_effort")
         settings = self.shared_settings(names, SERVICES["openai"])
         return settings if self.options.api == "auto" else {**settings, "api": self.options.api}
+
+    @property
+    def batch_endpoint(self) -> str:
+        """What answers the requests of a batch: without what stands before it on other servers; Azure's has no /v1."""
+        has_version = not self.is_azure or self.base_url.endswith("/v1")
+        return f"/v1{self.path}" if has_version else self.path
+
+    def url(self, path: str) -> str:
+        """The whole address of a path; on Azure only chat completions are below the deployment."""
+        whole = super().url(path)
+        return whole if path == "/chat/completions" else _DEPLOYMENT.sub("/openai/", whole)
 
     @property
     def path(self) -> str:
@@ -159,7 +209,7 @@ class OpenAIProvider(RemoteProvider):
         for name in ("temperature", "top_p"):
             if (value := getattr(options, name)) is not None:
                 body[name] = value
-        if options.seed is not None and not self._at_responses:
+        if options.seed is not None:
             body["seed"] = options.seed
         if options.reasoning_effort is not None:
             effort = options.reasoning_effort
@@ -171,6 +221,11 @@ class OpenAIProvider(RemoteProvider):
         if judge(error) == "other_api":
             if self._at_responses or self.options.api != "auto":
                 return False
+            if self.options.seed is not None:
+                raise ProviderError(
+                    f"{self.name} answers at the responses API only, which takes no seed; in a new run folder, leave"
+                    " --option seed out"
+                )
             self._at_responses = True
             self._say_once(f"{self.name} answers at the responses API only: asking there")
             return True
@@ -186,9 +241,9 @@ class OpenAIProvider(RemoteProvider):
             raise PassingError("malformed", "answered JSON that is no answer")
         read = _response_fields if payload.get("object") == "response" or "output" in payload else _chat_fields
         fields = read(payload)
-        fields["request_id"] = headers.get("x-request-id") or payload.get("id")
-        fields["model"] = payload.get("model")
-        fields["fingerprint"] = payload.get("system_fingerprint")
+        fields["request_id"] = headers.get("x-request-id") or words_of(payload.get("id"))
+        fields["model"] = words_of(payload.get("model"))
+        fields["fingerprint"] = words_of(payload.get("system_fingerprint"))
         return fields
 
 
@@ -217,7 +272,7 @@ def _chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         message = choice["message"]
     except (KeyError, IndexError, TypeError) as error:
         raise PassingError("malformed", "answered without a choice") from error
-    reason = choice.get("finish_reason")
+    reason = words_of(choice.get("finish_reason"))
     finish: FinishReason | None = _FINISH.get(reason, "other") if reason is not None else None
     text = _plain_text(message.get("content"))
     verdicts = {
@@ -232,8 +287,8 @@ def _chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         "text": text if text is not None or finish == "content_filter" else "",
         "finish_reason": finish,
         "service_finish_reason": reason,
-        "refusal": message.get("refusal") or None,
-        "reasoning": message.get("reasoning_content") or message.get("reasoning") or None,
+        "refusal": words_of(message.get("refusal")) or None,
+        "reasoning": words_of(message.get("reasoning_content")) or words_of(message.get("reasoning")) or None,
         "content_filter": verdicts or None,
         "usage": _usage(payload.get("usage"), "prompt", "completion"),
     }
@@ -249,18 +304,21 @@ def _plain_text(content: Any) -> str | None:
 
 def _response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     """The same of the responses API."""
-    if payload.get("status") in {"failed", "cancelled", "in_progress", "queued"}:
+    if not isinstance(payload.get("output"), list):
+        raise PassingError("malformed", "answered without output")
+    if words_of(payload.get("status")) in {"failed", "cancelled", "in_progress", "queued"}:
         raise PassingError("server", f"the response is {payload['status']}")
-    parts = [part for item in payload.get("output") or [] for part in item.get("content") or []]
-    text = "".join(part.get("text") or "" for part in parts if part.get("type") == "output_text")
-    refusal = "".join(part.get("refusal") or "" for part in parts if part.get("type") == "refusal")
+    items = tables_of(payload.get("output"))
+    parts = [part for item in items for part in tables_of(item.get("content"))]
+    text = "".join(words_of(part.get("text")) or "" for part in parts if part.get("type") == "output_text")
+    refusal = "".join(words_of(part.get("refusal")) or "" for part in parts if part.get("type") == "refusal")
     reasoning = "\n".join(
-        part.get("text") or ""
-        for item in payload.get("output") or []
+        words_of(part.get("text")) or ""
+        for item in items
         if item.get("type") == "reasoning"
-        for part in item.get("summary") or []
+        for part in tables_of(item.get("summary"))
     )
-    reason = (payload.get("incomplete_details") or {}).get("reason") or payload.get("status")
+    reason = words_of(table_of(payload.get("incomplete_details")).get("reason")) or words_of(payload.get("status"))
     finish: Mapping[Any, FinishReason] = {
         "completed": "stop",
         "max_output_tokens": "length",
@@ -280,7 +338,7 @@ def _usage(found: Any, read: str, written: str) -> Usage:
     """Tokens, under the names of either API."""
     if not isinstance(found, dict):
         return Usage()
-    of_input, of_output = found.get(f"{read}_tokens_details") or {}, found.get(f"{written}_tokens_details") or {}
+    of_input, of_output = (table_of(found.get(f"{name}_tokens_details")) for name in (read, written))
     return Usage(
         input_tokens=found.get(f"{read}_tokens"),
         output_tokens=found.get(f"{written}_tokens"),

@@ -1,7 +1,8 @@
 """What a model costs: a dated table of prices, the user's own before ours, and the cost of what was used.
 
 A price holds for a kind of provider, for some servers and some models. A name without a date stands for its dated
-versions too (`gpt-4o-mini` for `gpt-4o-mini-2024-07-18`). What is in no table has no price, and nothing guesses one.
+versions too (`gpt-4o-mini` for `gpt-4o-mini-2024-07-18`). Services that pass on makers' prices (OpenRouter, Azure)
+have those by the model's name. What is in no table has no price, and nothing guesses one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -125,11 +126,68 @@ def price_of(kind: str, model: str, table: PriceTable | None = None, *, base_url
     """
     host = OFFICIAL_HOSTS.get(kind) if base_url is None else urlsplit(base_url).hostname
     found = (table or read_prices()).prices
+    return _listed(kind, model, host, found) or _resold(model, host, found)
+
+
+def _listed(kind: str, model: str, host: str | None, prices: Iterable[Price]) -> Price | None:
+    """The first price that holds for a kind, a host and a model's name."""
+    known = tuple(prices)
     for name in _names(model):
-        for price in found:
+        for price in known:
             if price.kind == kind and name in price.models and _holds_at(price, host):
                 return price
     return None
+
+
+@dataclass(frozen=True)
+class _Reseller:
+    """A service that sells others' models at their makers' prices."""
+
+    name: str
+    hosts: tuple[str, ...]
+    makers: Mapping[str, str]
+    """What stands before a model's name → the kind of provider of its maker; `` where nothing does."""
+    has_batches: bool
+
+
+_RESELLERS: Final = (
+    _Reseller(
+        "Azure (global standard)",
+        ("*.openai.azure.com", "*.cognitiveservices.azure.com", "*.services.ai.azure.com"),
+        {"": "openai"},
+        has_batches=True,
+    ),
+    _Reseller(
+        "OpenRouter",
+        ("openrouter.ai",),
+        {"openai": "openai", "anthropic": "anthropic", "google": "gemini"},
+        has_batches=False,
+    ),
+)
+
+
+def _resold(model: str, host: str | None, prices: tuple[Price, ...]) -> Price | None:
+    """The maker's price of a model, at a host that passes it on."""
+    for reseller in _RESELLERS:
+        if host is None or not any(fnmatchcase(host, pattern) for pattern in reseller.hosts):
+            continue
+        maker, _, name = model.rpartition("/")
+        kind = reseller.makers.get(maker)
+        if kind is None or ":" in name:  # `:free` and its like are other offers
+            return None
+        for spelled in (name, name.replace(".", "-")):
+            price = _listed(kind, spelled, OFFICIAL_HOSTS[kind], prices)
+            if price is not None:
+                return _passed_on(price, reseller)
+    return None
+
+
+def _passed_on(price: Price, reseller: _Reseller) -> Price:
+    said = f"the maker's price, as {reseller.name} passes it on"
+    changes: dict[str, object] = {"note": f"{price.note}; {said}" if price.note else said}
+    if not reseller.has_batches:
+        changes |= {"batch_input": None, "batch_output": None}
+    return price.model_copy(update=changes)
 
 
 def _names(model: str) -> Iterator[str]:

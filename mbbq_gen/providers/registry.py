@@ -56,11 +56,18 @@ KINDS: Mapping[str, Registration] = {
         ("anthropic", "aiohttp"),
         "pip install 'mbbq-gen[anthropic]'",
     ),
+    "bedrock": Registration(
+        "mbbq_gen.providers.bedrock_api:BedrockProvider",
+        "MODEL_ID",
+        "models on Amazon Bedrock, with AWS's own credentials",
+        ("aiohttp", "botocore"),
+        "pip install 'mbbq-gen[bedrock]'",
+    ),
     "gemini": Registration(
         "mbbq_gen.providers.gemini_api:GeminiProvider",
         "MODEL",
         "Google's models, on the Gemini API or Vertex AI",
-        ("google.genai", "aiohttp"),
+        ("aiohttp",),
         "pip install 'mbbq-gen[gemini]'",
     ),
     "http": Registration(

@@ -49,6 +49,10 @@ class BatchRecord(Record):
     """Answers that were stored from it."""
     missing: int | None = None
     """Requests that it left without an answer or a lasting failure."""
+    unread: int = 0
+    """Lines of its results that are no result."""
+    contradicted: int = 0
+    """Requests that it answers twice, each time otherwise; the first answer was stored."""
     reason: str | None = None
     """Why it was refused or lost."""
     strangers: tuple[str, ...] = ()

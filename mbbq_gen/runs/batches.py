@@ -16,12 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mbbq_gen.errors import ProviderError, RunError
-from mbbq_gen.providers.batches import BatchAnswer, BatchMark, BatchService, BatchStatus, TooLargeError
+from mbbq_gen.providers.batches import (
+    BatchAnswer,
+    BatchMark,
+    BatchService,
+    BatchStatus,
+    TooLargeError,
+    is_cut_off,
+)
 from mbbq_gen.providers.remote.faults import PassingError
 from mbbq_gen.records import Request, Response
 from mbbq_gen.runs.batch_files import Line, Part, clear_files, file_of, lines_of, parts
 from mbbq_gen.runs.batch_ledger import BatchLedger, BatchRecord, StoredBatch
-from mbbq_gen.runs.batch_results import one_line, result_groups
+from mbbq_gen.runs.batch_results import Oddities, one_line, result_groups
 from mbbq_gen.runs.cache import SharedCache
 from mbbq_gen.runs.purse import Purse
 from mbbq_gen.runs.store import RunStore
@@ -181,8 +188,8 @@ class Batching:
     async def _collect(self, batch: StoredBatch, status: BatchStatus) -> int:
         """Stores the results of one batch."""
         ours, earlier = self.ledger.requests(batch), self.ledger.tried()
-        answered, strange, missing = 0, 0, set(ours)
-        async with aclosing(result_groups(self.service, self.provider, status, self.pause)) as groups:
+        answered, strange, missing, oddities = 0, 0, set(ours), Oddities()
+        async with aclosing(result_groups(self.service, self.provider, status, self.pause, oddities)) as groups:
             async for group in groups:
                 known = [answer for answer in group if answer.request_key in ours]
                 strange += len(group) - len(known)
@@ -200,8 +207,30 @@ class Batching:
             self._give_up(
                 missing, earlier, f"left without an answer by {MOST_TRIES} batches, the last one {status.state}", status
             )
-        self.ledger.update(batch, "collected", closed_at=_stamp(), answered=answered, missing=len(missing))
+        self._tell(batch, oddities)
+        self.ledger.update(
+            batch,
+            "collected",
+            closed_at=_stamp(),
+            answered=answered,
+            missing=len(missing),
+            unread=oddities.unread,
+            contradicted=len(oddities.contradicted),
+        )
         return answered
+
+    def _tell(self, batch: StoredBatch, oddities: Oddities) -> None:
+        """Says what was odd about the results of a batch."""
+        if oddities.unread:
+            self.say(
+                f"batch {batch.name}: {oddities.unread:,} lines of its results can't be read, the first:"
+                f" {self.provider.hide(oddities.unread_start)!r}; what has no answer goes into another batch"
+            )
+        if oddities.contradicted:
+            self.say(
+                f"batch {batch.name}: {len(oddities.contradicted):,} requests are answered twice, each time otherwise"
+                f" (such as {min(oddities.contradicted)}); the first answer is kept"
+            )
 
     def _store(self, responses: list[Response]) -> None:
         """Makes answers durable."""
@@ -219,7 +248,7 @@ class Batching:
         response = None
         if answer.outcome == "answered":
             try:
-                response = self.provider.parse(key, answer.payload, headers)
+                response = self.provider.parse(key, answer.payload, headers, cut_at=answer.cut_at)
                 self.provider.notice(response)
             except PassingError as fault:
                 if earlier.get(key, 0) + 1 >= MOST_TRIES:
@@ -345,17 +374,21 @@ class Batching:
             ProviderError: where it takes none.
             RunError: where it can't be reached.
         """
+        cut_off = 0
         for _ in range(_HANDOVERS):
             service_id, fault = await self._try_to_submit(batch, path)
             if service_id is not None:
                 self.ledger.update(batch, "sent", service_id, sent_at=_stamp())
                 return
+            cut_off += fault is not None and is_cut_off(fault, batch.record.size)
             self.say(f"{self.provider.name}: {fault}; looking whether batch {batch.name} has arrived")
             await asyncio.sleep(max(self.pause, (fault.pause if fault else None) or 0.0))
             found = await self._find(batch)
             if found.state == "sent":
                 return
             batch = self.ledger.update(found, "planned", closed_at=None, reason=None)
+        if cut_off == _HANDOVERS and batch.record.requests > 1:
+            raise TooLargeError(f"{batch.record.size:,} bytes do not get through: {fault}")
         self.ledger.update(batch, "lost", closed_at=_stamp(), reason="could not be handed over")
         raise RunError(
             f"{self.provider.name}: batch {batch.name} could not be handed over; nothing is lost, try again later with"

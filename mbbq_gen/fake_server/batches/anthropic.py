@@ -75,12 +75,19 @@ class AnthropicBatches:
         batch = self._get(parts["id"])
         if batch.ended_at is None:
             raise FailureError(Failure("not_found", "the batch has no results before it has ended"))
+        settings = self._asking.scenario.batches
+        if settings.results_at is not None:
+            return Reply(307, b"", headers={"location": settings.results_at})
+        told = batch.told(batch.results, settings.doubled_lines)
         lines = [
             _line(result.custom_id, {"type": "succeeded", "message": result.body})
             if result.status == 200
             else _line(result.custom_id, {"type": "errored", "error": result.body})
-            for result in batch.shuffled(batch.results)
+            for result in told
         ]
+        for number, result in enumerate(told):
+            if batch.is_broken(result.custom_id, settings.broken_lines):
+                lines[number] = lines[number][: len(lines[number]) // 2] + b"\n"
         lines += [_line(custom_id, {"type": "expired"}) for custom_id in batch.undone]
         lines += [_line(request.custom_id, {"type": "canceled"}) for request in batch.requests[batch.done :]]
         return Reply(200, b"".join(lines), content_type="application/x-jsonl")

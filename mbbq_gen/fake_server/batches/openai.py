@@ -81,6 +81,8 @@ class OpenAIBatches:
 
     def content(self, _request: HttpRequest, parts: dict[str, str]) -> Reply:
         """A file's content."""
+        if (elsewhere := self._asking.scenario.batches.results_at) is not None:
+            return Reply(307, b"", headers={"location": elsewhere})
         return Reply(200, self._files.get(parts["id"]).content, content_type="application/octet-stream")
 
     def delete_file(self, _request: HttpRequest, parts: dict[str, str]) -> Reply:
@@ -172,7 +174,13 @@ class OpenAIBatches:
     def _write_files(self, batch: Batch, record: _Record) -> None:
         """Leaves behind what an ended batch leaves: answers, and failures apart from them."""
         record.ended_at = int(time.time())
-        answers = [_line(batch, result) for result in batch.shuffled(batch.succeeded)]
+        settings = self._asking.scenario.batches
+        answers = [
+            _broken(_line(batch, result))
+            if batch.is_broken(result.custom_id, settings.broken_lines)
+            else _line(batch, result)
+            for result in batch.told(batch.succeeded, settings.doubled_lines)
+        ]
         failures = [_line(batch, result) for result in batch.shuffled(batch.failed)]
         failures += [_undone_line(batch, custom_id) for custom_id in batch.undone]
         if answers:
@@ -210,6 +218,10 @@ def read_lines(content: bytes, endpoint: str, most: int) -> tuple[list[BatchRequ
 
 def _problem(code: str, message: str, line: int | None) -> JsonValue:
     return {"code": code, "message": message, "param": None, "line": line}
+
+
+def _broken(line: bytes) -> bytes:
+    return line[: len(line) // 2] + b"\n"
 
 
 def _line(batch: Batch, result: BatchResult) -> bytes:

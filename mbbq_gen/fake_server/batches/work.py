@@ -80,6 +80,20 @@ class Batch:
         """Results in the order in which a service may hand them out: any."""
         return sorted(results, key=lambda result: stable_number(self.batch_id, result.custom_id))
 
+    def told(self, results: Sequence[BatchResult], doubled: float) -> list[BatchResult]:
+        """The same, and after them, for a share of the answers, another answer that contradicts them."""
+        found = self.shuffled(results)
+        others = [*found[1:], *found[:1]]
+        return found + [
+            BatchResult(result.custom_id, other.status, other.body)
+            for result, other in zip(found, others, strict=True)
+            if result.status == other.status == 200 and chance("doubled", self.batch_id, result.custom_id) < doubled
+        ]
+
+    def is_broken(self, custom_id: str, share: float) -> bool:
+        """Whether the line of a result is cut in half."""
+        return chance("broken", self.batch_id, custom_id) < share
+
 
 class BatchBook:
     """All batches of one API."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue
 
 from mbbq_gen.errors import ProviderError
-from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge, service_error
+from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge
 from mbbq_gen.providers.remote.pace import Pace
 from mbbq_gen.providers.remote.retry import LONGEST_PAUSE, Tries, retrying
 from mbbq_gen.providers.remote.transport import error_payload
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mbbq_gen.providers.remote.base import RemoteProvider
     from mbbq_gen.providers.remote.transport import Reply
 
-_LESSONS: Final = 8
+_LESSONS: Final = 4
 """Refused parameters that one request may run into."""
 _MOST_WAITING: Final = 4096
 """Requests that may wait for another try while others are sent: what is known of them is held in memory."""
@@ -224,12 +224,20 @@ class Asking:
             pace.leave()
         latency = round(time.perf_counter() - started, 4)
         provider.reached = True
-        payload, fault = self._read(reply)
+        payload, error = self._read(reply)
+        fault = provider.fault_of(error) if error is not None else None
         pace.heard(reply.headers, fault)
-        error = provider.error_in(reply.status, payload)
         if error is not None:
             return await self._handle(request, body, error, attempt, reply)
-        response = provider.parse(request.request_key, payload, reply.headers, latency_s=latency, attempts=attempt)
+        response = provider.parse(
+            request.request_key,
+            payload,
+            reply.headers,
+            cut_at=len(reply.body) if reply.is_cut else None,
+            latency_s=latency,
+            attempts=attempt,
+        )
+        provider.answered = True
         pace.slots.open_all()
         self._guess.learn(characters, response.usage)
         if response.usage.input_tokens is not None:
@@ -237,12 +245,11 @@ class Asking:
         provider.notice(response)
         return response
 
-    def _read(self, reply: Reply) -> tuple[Any, PassingError | None]:
-        """The JSON of a reply, and the fault that the pace must know of: a refusal for the time being."""
-        if reply.status == 200:
-            return reply.json(), None
-        payload = error_payload(reply)
-        return payload, self._provider.fault_of(reply, service_error(reply.status, payload))
+    def _read(self, reply: Reply) -> tuple[Any, ServiceError | None]:
+        """The JSON of a reply, and what failed where it is no answer."""
+        is_answer = reply.status == 200 and not reply.is_page
+        payload = reply.json() if is_answer else error_payload(reply)
+        return payload, self._provider.error_in(reply, payload)
 
     async def _handle(
         self, request: Request, body: Mapping[str, JsonValue], error: ServiceError, attempt: int, reply: Reply
@@ -250,13 +257,13 @@ class Asking:
         """What a failure comes to: a response, a lesson, another try or the end."""
         provider = self._provider
         verdict = judge(error)
-        if verdict == "passing":
-            raise provider.fault_of(reply, error)
+        if provider.may_pass(error, verdict):
+            raise provider.fault_of(error)
         if verdict in {"refused_parameter", "other_api"} and (
             provider.body_of(request) != body or provider.learn_from(error, body)
         ):
             raise _LessonError
-        if verdict in {"key", "model", "quota", "other_api"}:
+        if verdict in {"key", "model", "quota", "other_api", "stranger"}:
             raise await provider.lasting(error, verdict)
         self._pace.slots.open_all()
         return provider.failure(request.request_key, error, reply.headers).model_copy(update={"attempts": attempt})

@@ -20,14 +20,25 @@ from pydantic import JsonValue
 
 from mbbq_gen.errors import ProviderError
 from mbbq_gen.providers.base import ProviderOptions, request_key
+from mbbq_gen.providers.remote.addresses import base_url_advice, moved_base_url
 from mbbq_gen.providers.remote.asking import Asking
 from mbbq_gen.providers.remote.credentials import NO_KEY, Secret
-from mbbq_gen.providers.remote.faults import PassingError, RefusedError, ServiceError, Verdict, judge, service_error
-from mbbq_gen.providers.remote.learned import Learned
+from mbbq_gen.providers.remote.faults import (
+    GaveUpError,
+    PassingError,
+    RefusedError,
+    ServiceError,
+    Verdict,
+    is_page,
+    judge,
+    service_error,
+)
+from mbbq_gen.providers.remote.headers import filled_headers
+from mbbq_gen.providers.remote.learned import LENGTH_NAMES, Learned, refused_name
 from mbbq_gen.providers.remote.options import RemoteOptions
 from mbbq_gen.providers.remote.pace import Pace
-from mbbq_gen.providers.remote.retry import Tries, pause_of, retrying
-from mbbq_gen.providers.remote.transport import FormFile, Reply, Wire, error_payload
+from mbbq_gen.providers.remote.retry import Tries, retrying
+from mbbq_gen.providers.remote.transport import MOST_BYTES, FormFile, Line, Reply, Wire, error_payload
 from mbbq_gen.records import Message, Request, Response
 
 _NEAREST: Final = 3
@@ -54,6 +65,8 @@ class RemoteProvider(ABC):
     """Whose versions the manifest records."""
     models_path: ClassVar[str] = "/models"
     """Where the service lists its models."""
+    version_in_base: ClassVar[bool | None] = None
+    """Whether base URLs end with a version such as /v1; None: either way."""
 
     def __init__(self, model: str, options: RemoteOptions, base_url: str, secret: Secret | None) -> None:
         """`secret` None: no key was found; asking a service that needs one fails in `check_access`."""
@@ -62,7 +75,10 @@ class RemoteProvider(ABC):
         self.base_url = base_url
         self.secret = secret
         self.reached = False
-        """Whether the service has ever answered."""
+        """Whether anything has ever replied at the address."""
+        self.answered = False
+        """Whether the service itself has: what is not its own words is a passing fault from then on."""
+        self.own_headers, self._other_secrets = filled_headers(options.headers)
         self.learned = Learned()
         self.on_notice: Callable[[str], None] = lambda _: None
         """Hears what should be said once, in a line."""
@@ -115,6 +131,10 @@ class RemoteProvider(ABC):
         }
         if self.options.extra:
             settings["extra"] = self.options.extra
+        if self.options.headers:
+            settings["headers"] = self.options.headers
+        if self.options.max_answer_bytes != MOST_BYTES:
+            settings["max_answer_bytes"] = self.options.max_answer_bytes
         if self.base_url != own_address:
             settings["base_url"] = self.base_url
         return settings
@@ -169,8 +189,12 @@ class RemoteProvider(ABC):
         Raises:
             PassingError: where the JSON is no answer, or not of the shape that it should have.
         """
+        cut_at = more.get("cut_at")
         try:
-            return Response(request_key=request_key, **self.fields_of(payload, headers), **more)
+            fields = self.fields_of(payload, headers)
+            if cut_at is not None:
+                fields["finish_reason"] = "length"
+            return Response(request_key=request_key, **fields, **more)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             shape = type(error).__name__
             raise PassingError("malformed", f"answered JSON that is no answer, of another shape ({shape})") from error
@@ -180,8 +204,8 @@ class RemoteProvider(ABC):
         return self.failure(request_key, service_error(status, payload), headers)
 
     def is_lasting(self, status: int, payload: Any) -> bool:
-        """Whether the same request would fail again."""
-        return judge(service_error(status, payload)) != "passing"
+        """Whether the same request would fail again: not what a bill, a key or a proxy was to blame for."""
+        return judge(service_error(status, payload)) in {"filtered", "failed", "refused_parameter", "other_api"}
 
     async def call(
         self,
@@ -197,7 +221,7 @@ class RemoteProvider(ABC):
 
         Args:
             method: of HTTP.
-            path: below the base URL, or a whole address on the same server.
+            path: below the base URL: keys go nowhere else.
             body: sent as JSON.
             form: sent as a form instead.
             accept: statuses beside 2xx that are no failure to the caller.
@@ -215,37 +239,41 @@ class RemoteProvider(ABC):
                     return await self._call_once(method, path, data, accept)
         except PassingError as fault:
             if repeat:
-                raise ProviderError(f"{self.name}: {method} {path}: {fault}; try again later") from fault
+                raise GaveUpError(f"{self.name}: {method} {path}: {fault}; try again later", fault) from fault
             raise
         raise AssertionError("tenacity returns or raises")
 
     async def _call_once(self, method: str, path: str, data: bytes | FormFile | None, accept: Sequence[int]) -> Reply:
-        reply = await self.wire.send(method, self.url(path), self.endpoint.headers, data)
+        url = self.url(path)
+        reply = await self.wire.send(method, url, await self.headers_for(method, url, data), data)
         self.reached = True
-        if 200 <= reply.status < 300 or reply.status in accept:
+        if (200 <= reply.status < 300 and not reply.is_page) or reply.status in accept:
             return reply
-        error = service_error(reply.status, error_payload(reply))
+        error = service_error(reply.status, error_payload(reply), reply.headers)
         verdict = judge(error)
-        if verdict == "passing":
-            raise self.fault_of(reply, error)
-        if verdict in {"key", "quota"}:
+        if self.may_pass(error, verdict) or error.page:  # a run has been answered before it comes to these addresses
+            raise self.fault_of(error)
+        if verdict in {"key", "quota", "stranger"}:
             raise await self.lasting(error, verdict)
-        raise RefusedError(f"{self.name}: {method} {path}: {self.hide(error.message)} ({error.status})", error)
+        raise RefusedError(f"{self.name}: {method} {path}: {self.hide(error.words)} ({error.status})", error)
 
-    async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
-        """The lines of a large result, one at a time.
+    async def stream(self, path: str, *, download: bool = False) -> AsyncGenerator[Line, None]:
+        """The lines of a large result, one at a time; `download`: from where the service keeps files apart.
 
         Raises:
             ProviderError: where it can't be had.
             PassingError: where the connection broke on the way.
         """
-        async with aclosing(self.wire.lines(self.url(path), self.endpoint.headers)) as lines:
+        url = self.download_url(path) if download else self.url(path)
+        async with aclosing(self.wire.lines(url, await self.headers_for("GET", url, None))) as lines:
             async for line in lines:
+                if isinstance(line, Line) and is_page(line.content[:200].decode("utf-8", "replace")):
+                    raise PassingError("server", "a web page instead of the results")
                 if isinstance(line, Reply):
-                    error = service_error(line.status, error_payload(line))
-                    if judge(error) == "passing":
-                        raise self.fault_of(line, error)
-                    raise ProviderError(f"{self.name}: GET {path}: {self.hide(error.message)} ({error.status})")
+                    error = service_error(line.status, error_payload(line), line.headers)
+                    if self.may_pass(error, judge(error)):
+                        raise self.fault_of(error)
+                    raise ProviderError(f"{self.name}: GET {path}: {self.hide(error.words)} ({error.status})")
                 yield line
 
     async def aclose(self) -> None:
@@ -265,7 +293,7 @@ class RemoteProvider(ABC):
     def wire(self) -> Wire:
         """The connections, opened when first needed."""
         if self._wire is None:
-            self._wire = Wire.open(self.base_url, self.options.timeout)
+            self._wire = Wire.open(self.base_url, self.options.timeout, self.options.max_answer_bytes)
         return self._wire
 
     @property
@@ -277,9 +305,17 @@ class RemoteProvider(ABC):
 
     def url(self, path: str) -> str:
         """The whole address of a path."""
-        if path.startswith(("http://", "https://")):
-            return path
-        return f"{self.endpoint.base_url}{path}{self.endpoint.query}"
+        query = self.endpoint.query
+        return f"{self.endpoint.base_url}{path}{query.replace('?', '&') if '?' in path else query}"
+
+    def download_url(self, path: str) -> str:
+        """The whole address of a file, where files have addresses of their own."""
+        return self.url(path)
+
+    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
+        """All headers of one request: the endpoint's and the user's own. Some services sign each request, or let tokens
+        run out; their providers say so here."""
+        return {**self.endpoint.headers, **self.own_headers} if self.own_headers else self.endpoint.headers
 
     async def post(self, body: Mapping[str, JsonValue]) -> Reply:
         """Sends one request; any status comes back.
@@ -287,23 +323,32 @@ class RemoteProvider(ABC):
         Raises:
             PassingError: where no reply was had.
         """
-        return await self.wire.send("POST", self.url(self.path), self.endpoint.headers, _encode(body))
+        url, data = self.url(self.path), _encode(body)
+        return await self.wire.send("POST", url, await self.headers_for("POST", url, data), data, limited=True)
 
-    def error_in(self, status: int, payload: Any) -> ServiceError | None:
+    def error_in(self, reply: Reply, payload: Any) -> ServiceError | None:
         """What failed, where a reply is no answer; some servers say so with status 200."""
-        if status != 200:
-            return service_error(status, payload)
+        if reply.status != 200 or reply.is_page:
+            return service_error(reply.status, payload, reply.headers)
         if isinstance(payload, dict) and payload.get("error"):
-            error = service_error(500, payload)
+            error = service_error(500, payload, reply.headers)
             told = payload["error"].get("code") if isinstance(payload["error"], dict) else None
-            return error if not isinstance(told, int) or told < 400 else service_error(told, payload)
+            if isinstance(told, int) and 400 <= told < 600:
+                return service_error(told, payload, reply.headers)
+            return error
         return None
 
-    def fault_of(self, reply: Reply, error: ServiceError) -> PassingError:
+    def may_pass(self, error: ServiceError, verdict: Verdict) -> bool:
+        """Whether another try may mend a failure: the words of a stranger in the middle of a run are its, not ours."""
+        return verdict == "passing" or (verdict == "stranger" and self.answered)
+
+    def fault_of(self, error: ServiceError) -> PassingError:
         """A failure that may pass, with the time that the service asks to wait."""
-        pause = pause_of(reply.headers)
-        words = f"{self.hide(error.message)} ({error.status})"
-        return PassingError("rate" if error.status == 429 else "server", words, error.pause if pause is None else pause)
+        words = f"{self.hide(error.words)} ({error.status})"
+        if error.page:
+            words = f"a web page instead of an answer: {words}"
+        is_rate = error.status == 429 or (error.status == 403 and judge(error) == "passing")
+        return PassingError("rate" if is_rate else "server", words, error.pause)
 
     def failure(self, request_key: str, error: ServiceError, headers: Mapping[str, str]) -> Response:
         """The response of a request that can't be answered: filtered, or an error."""
@@ -316,19 +361,39 @@ class RemoteProvider(ABC):
                 service_finish_reason=self.hide(error.code) or None,
                 request_id=request_id,
             )
-        text = f"{self.hide(error.message)} ({error.status})"
+        text = f"{self.hide(error.words)} ({error.status})"
         return Response(request_key=request_key, error=text, request_id=request_id)
 
     def learn_from(self, error: ServiceError, body: Mapping[str, JsonValue]) -> bool:
-        """Takes a lesson from a refused parameter and says it; False where there is none to take."""
+        """Takes a lesson from a refused parameter and says it; False where there is none to take.
+
+        Raises:
+            ProviderError: where what is refused shapes the text: to go on without it would be another run.
+        """
         lesson = self.learned.learn(error, body)
         if lesson is not None:
             self._say_once(f"{self.name} {lesson}")
+        elif (name := refused_name(error, body)) is not None and name not in LENGTH_NAMES:
+            refusal = f"{self.hide(error.words)} ({error.status})"
+            raise ProviderError(
+                f"{self.name} does not take {name} = {json.dumps(body[name])}: {refusal};"
+                f" it shapes the text, so nothing goes on without it: in a new run folder, {self.instead_of(name)}"
+            )
         return lesson is not None
+
+    def instead_of(self, name: str) -> str:
+        """What a user may do about a refused parameter, by its name in the body."""
+        if name in self.options.extra:
+            return "leave it out of --option extra"
+        if name in ("temperature", "top_p", "topP"):
+            return f"--option {'top_p' if name == 'topP' else name}=none leaves it to the service"
+        return "leave that option out, or give another value"
 
     async def lasting(self, error: ServiceError, verdict: Verdict) -> ProviderError:
         """Why no request can succeed, in one line."""
-        words = f"{self.hide(error.message)} ({error.status})"
+        words = f"{self.hide(error.words)} ({error.status})"
+        if verdict == "stranger":
+            return ProviderError(f"{self.name}: {self.base_url} {self._stranger(error)}")
         if verdict == "key":
             origin = f"the key in {self.secret.origin}" if self.secret else "us without a key"
             return ProviderError(f"{self.name}: {self.base_url} refuses {origin}: {words}")
@@ -339,31 +404,62 @@ class RemoteProvider(ABC):
             )
         if verdict == "other_api":
             return ProviderError(f"{self.name}: does not answer at this API: {words}; use another model or api=auto")
-        return ProviderError(f"{self.name}: no such model at {self.base_url}: {words}{await self._nearest()}")
+        names = await self.model_names()
+        advice = None if names else base_url_advice(self.base_url, self.version_in_base)
+        if advice is not None:
+            return ProviderError(f"{self.name}: no such address or model at {self.base_url}: {words}; {advice}")
+        return ProviderError(f"{self.name}: no such model at {self.base_url}: {words}{self._nearest(names)}")
 
-    async def _nearest(self) -> str:
+    def _stranger(self, error: ServiceError) -> str:
+        """What replies at the address instead of the service, and what to do."""
+        advice = base_url_advice(self.base_url, self.version_in_base)
+        if error.target is not None:
+            path = self.url(self.path).split("?")[0].removeprefix(self.base_url)
+            moved = moved_base_url(error.target, self.base_url, path)
+            then = f"give --base-url {moved}" if moved else advice or "check the base URL"
+            return f"redirects to {self.hide(error.target)} ({error.status}): {then}; keys do not follow redirections"
+        what = (
+            f"answers with a web page ({self.hide(error.words)}, {error.status})" if error.page else "redirects nowhere"
+        )
+        return f"{what}, which no model wrote: {advice or 'check the base URL, and what stands between here and there'}"
+
+    def _nearest(self, names: Sequence[str]) -> str:
         """The nearest names of the models that the service has, where it tells them."""
         import difflib
 
-        names = await self.model_names()
         near = difflib.get_close_matches(self.model, names, n=_NEAREST, cutoff=0.5)
         return f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
 
     async def model_names(self) -> list[str]:
         """The models that the service has; empty where it does not tell."""
         try:
-            reply = await self.wire.send("GET", self.url(self.models_path), self.endpoint.headers, None)
-            listed = reply.json()
-        except PassingError:
+            listed = await self.list_models()
+        except (PassingError, ProviderError):
             return []
-        entries = listed.get("data") if isinstance(listed, dict) else None
-        return [str(entry["id"]) for entry in entries or [] if isinstance(entry, dict) and "id" in entry]
+        return listed
+
+    async def list_models(self) -> list[str]:
+        """The models that the service says it has.
+
+        Raises:
+            ProviderError: where it does not tell.
+        """
+        listed = (await self.call("GET", self.models_path, repeat=False)).json()
+        entries = listed.get("data", listed.get("models")) if isinstance(listed, dict) else listed
+        found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        names = [str(entry.get("id") or entry.get("name") or "") for entry in found]
+        return [name.removeprefix("models/") for name in names if name]
 
     def notice(self, response: Response) -> None:
         """Takes note of an answer, and says once what the user should know of answers like it."""
         if response.model is not None and response.model not in self._served and len(self._served) < 100:
             self._served.add(response.model)
-        if response.finish_reason == "length" and not (response.text or "").strip():
+        if response.cut_at is not None:
+            self._say_once(
+                f"{self.name}: answers of more than {self.options.max_answer_bytes:,} bytes are cut there, and marked"
+                " (cut_at); --option max_answer_bytes=N takes more"
+            )
+        elif response.finish_reason == "length" and not (response.text or "").strip():
             self._say_once(
                 f"{self.name}: answers are cut off before they begin"
                 + (" (all tokens went into reasoning)" if response.usage.reasoning_tokens else "")
@@ -376,8 +472,10 @@ class RemoteProvider(ABC):
             self.on_notice(text)
 
     def hide(self, value: Any) -> Any:
-        """A text or JSON value without the key."""
-        return (self.secret or NO_KEY).hide_all(value)
+        """A text or JSON value without the keys."""
+        for secret in (self.secret or NO_KEY, *self._other_secrets):
+            value = secret.hide_all(value)
+        return value
 
 
 def _encode(body: Any) -> bytes:

@@ -5,17 +5,20 @@
     judge           from a reply that is no answer to a Verdict
 
 Only PassingError is tried again. A wrong key, an unknown model or an exhausted quota raises ProviderError: no other
-request would fare better.
+request would fare better. Codes and headers decide before words: a limit that says when to come back is a limit,
+whatever it says of bills and plans.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final, Literal
 
 from mbbq_gen.errors import ProviderError
+from mbbq_gen.providers.remote.waiting import pause_of
 
 PassingKind = Literal["rate", "server", "connect", "timeout", "broken", "malformed"]
 Verdict = Literal[
@@ -23,6 +26,7 @@ Verdict = Literal[
     "filtered",  # blocked by the service's content filter
     "refused_parameter",  # the model does not take a parameter that we sent
     "other_api",  # the model answers at the responses API only
+    "stranger",  # not the service's own words: a redirection, or a web page of something on the way
     "key",  # a wrong key, or one that may not do this
     "model",  # no such model
     "quota",  # nothing left to spend
@@ -57,7 +61,23 @@ class ServiceError:
     verdicts: Any = None
     """What its content filters said, if they did."""
     pause: float | None = None
-    """Seconds that its body asks to wait (Gemini), or None."""
+    """Seconds that its headers, else its body (Gemini), ask to wait, or None."""
+    page: bool = False
+    """Whether it is a web page: not what a service says, but something before it."""
+    target: str | None = None
+    """Where a redirection leads, without its query."""
+
+    @property
+    def words(self) -> str:
+        """Its words, or where it has none, what its status means."""
+        return self.message or _phrase(self.status)
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "no words"
 
 
 class RefusedError(ProviderError):
@@ -69,17 +89,32 @@ class RefusedError(ProviderError):
         """What it said."""
 
 
-def service_error(status: int, payload: Any) -> ServiceError:
+class GaveUpError(ProviderError):
+    """What may pass did not, as often as it was tried."""
+
+    def __init__(self, why: str, fault: PassingError) -> None:
+        super().__init__(why)
+        self.fault = fault
+        """What went wrong the last time."""
+
+
+def service_error(status: int, payload: Any, headers: Mapping[str, str] | None = None) -> ServiceError:
     """An error body in one shape: those of OpenAI, Azure, Anthropic, Gemini, and of servers like them."""
+    told = headers or {}
+    pause = pause_of(told)
     found = payload
     if isinstance(found, list) and found:
         found = found[0]
     if isinstance(found, Mapping):
         found = found.get("error", found.get("detail", found))
     if not isinstance(found, Mapping):
-        return ServiceError(status, _one_line(found))
+        page = isinstance(found, str) and is_page(found)
+        words = _title(found) if page else _one_line(found)
+        target = _place(told.get("location")) if 300 <= status < 400 else None
+        return ServiceError(status, words, pause=pause, page=page, target=target)
     message = found.get("message") or found.get("detail") or found.get("error") or found.get("msg") or dict(found)
-    codes = (found.get("code"), found.get("type"), found.get("status"))
+    codes = [found.get("code"), found.get("type"), found.get("status"), *_reasons(found.get("details"))]
+    codes.append(told.get("x-amzn-errortype", "").split(":")[0])
     inner = found.get("innererror") or found.get("metadata") or {}
     parameter = found.get("param")
     return ServiceError(
@@ -87,9 +122,53 @@ def service_error(status: int, payload: Any) -> ServiceError:
         message=_one_line(message),
         code=" ".join(str(code).lower() for code in codes if code),
         parameter=str(parameter) if parameter else None,
-        verdicts=inner.get("content_filter_result") if isinstance(inner, Mapping) else None,
-        pause=_retry_delay(found.get("details")),
+        verdicts=_verdicts(inner) if isinstance(inner, Mapping) else None,
+        pause=_retry_delay(found.get("details")) if pause is None else pause,
+        target=_place(told.get("location")) if 300 <= status < 400 else None,
     )
+
+
+_PAGE: Final = re.compile(r"\s*(?:<!doctype\b|<html\b|<head\b|<body\b|<center\b|<h1\b)", re.IGNORECASE)
+"""How web pages begin, those of proxies too."""
+
+
+def is_page(text: str) -> bool:
+    """Whether a body is a web page."""
+    return _PAGE.match(text) is not None
+
+
+def _title(page: Any) -> str:
+    """What a web page is called, else its words."""
+    found = re.search(r"<title[^>]*>(.*?)</title>", str(page), re.IGNORECASE | re.DOTALL)
+    return _one_line(re.sub(r"<[^>]*>", " ", found[1] if found else str(page)))
+
+
+def _place(location: str | None) -> str | None:
+    """An address without its query and password, which may be secrets."""
+    if not location:
+        return None
+    before, _, rest = location.split("?")[0].split("#")[0].rpartition("@")
+    return _one_line(f"{before.partition('//')[0]}//{rest}" if before else rest)
+
+
+def _verdicts(inner: Mapping[str, Any]) -> Any:
+    """What filters said: Azure's, and the moderation that OpenRouter puts before some models."""
+    if inner.get("content_filter_result"):
+        return inner["content_filter_result"]
+    return {"reasons": inner["reasons"]} if inner.get("reasons") and "flagged_input" in inner else None
+
+
+def _reasons(details: Any) -> Iterator[str]:
+    """Google's reasons and names of limits, which are codes in all but name."""
+    for detail in details if isinstance(details, list) else ():
+        if not isinstance(detail, Mapping):
+            continue
+        if isinstance(detail.get("reason"), str):
+            yield detail["reason"]
+        violations = detail.get("violations")
+        for violation in violations if isinstance(violations, list) else ():
+            if isinstance(violation, Mapping) and isinstance(violation.get("quotaId"), str):
+                yield violation["quotaId"]
 
 
 def _retry_delay(details: Any) -> float | None:
@@ -108,13 +187,26 @@ def _one_line(value: Any) -> str:
 
 _FILTER: Final = re.compile(
     r"content.?filter|content.?policy|content_management|responsible.?ai|safety system|usage polic|"
-    r"flagged as potentially|blocked by .*(?:policy|safety)|data_inspection_failed|inappropriate content",
+    r"flagged as potentially|blocked by .*(?:policy|safety)|data_inspection_failed|inappropriate content|"
+    r"(?:input|prompt|message|content|request) (?:was|has been|is) flagged|moderation_blocked|"
+    r"(?:blocked|flagged|rejected) by .{0,20}moderation",
     re.IGNORECASE,
 )
+_QUOTA_CODE: Final = re.compile(r"insufficient_(?:quota|balance|credits?|funds?)|billing_|perday")
+"""Codes that leave no doubt: no request will be answered before somebody pays, or before tomorrow."""
+_LIMIT_CODE: Final = re.compile(r"rate_?limit|too_?many_?requests|throttl|perminute|overloaded|slow_?down")
+_KEY_CODE: Final = re.compile(
+    r"invalid_?api_?key|api_?key_?invalid|authentication_error|permission_error|permission_?denied|unauthenticated|"
+    r"account_deactivated|unauthori[sz]ed|accessdenied|unrecognizedclient|expiredtoken|invalidsignature"
+)
+_MODEL_CODE: Final = re.compile(r"model_not_found|deploymentnotfound|unknown_model|invalid_model")
 _QUOTA: Final = re.compile(
     r"insufficient.?quota|insufficient (?:balance|credit|fund)|exceeded your current quota|billing|credit balance|"
     r"payment required|quota.{0,40}per.?day|PerDay|out of credits",
     re.IGNORECASE,
+)
+_LIMIT: Final = re.compile(
+    r"rate.?limit|too many requests|(?:requests|tokens) per (?:minute|second|min)\b", re.IGNORECASE
 )
 _KEY: Final = re.compile(r"invalid.?api.?key|incorrect api key|api.?key not valid|authentication|unauthori[sz]ed", re.I)
 _MODEL: Final = re.compile(
@@ -150,20 +242,43 @@ def is_too_large(error: ServiceError) -> bool:
 
 
 def judge(error: ServiceError) -> Verdict:
-    """What a failure means. The most telling sign comes first: filters answer with all kinds of statuses."""
-    words = f"{error.code} {error.message}"
-    if error.verdicts is not None or (error.status < 500 and error.status != 429 and _FILTER.search(words)):
+    """What a failure means: what comes from the service itself at all, then its codes and headers, then its words."""
+    if error.status not in MAY_PASS and (300 <= error.status < 400 or error.page):
+        return "stranger"
+    return _by_code(error) or _by_words(error)
+
+
+def _by_code(error: ServiceError) -> Verdict | None:
+    """What codes, headers and fields of its own tell; None where they leave it open."""
+    status, code = error.status, error.code
+    if error.verdicts is not None:
         return "filtered"
-    if error.status in {400, 404} and _OTHER_API.search(words):
-        return "other_api"
-    if error.status == 402 or (error.status in {400, 403, 429} and _QUOTA.search(words)):
+    if status == 402 or (status in {400, 401, 403, 429} and _QUOTA_CODE.search(code)):
         return "quota"
-    if error.status in MAY_PASS:
+    if status in {403, 429} and (_LIMIT_CODE.search(code) or error.pause is not None):
         return "passing"
-    if error.status in {401, 403} or (error.status == 400 and _KEY.search(words)):
+    if status in {400, 401, 403} and _KEY_CODE.search(code) and not _FILTER.search(error.message):
         return "key"
-    if error.status == 404 or _MODEL.search(words):
+    if 400 <= status < 500 and _MODEL_CODE.search(code):
         return "model"
-    if error.status in {400, 422} and _UNSUPPORTED.search(words):
+    return None
+
+
+def _by_words(error: ServiceError) -> Verdict:
+    """What the words tell, and where they tell nothing, the status."""
+    status, words = error.status, f"{error.code} {error.message}"
+    if status < 500 and status not in {401, 429} and _FILTER.search(words):
+        return "filtered"
+    if status in {400, 404} and _OTHER_API.search(words):
+        return "other_api"
+    if status in {400, 403, 429} and _QUOTA.search(words) and not (status == 429 and _LIMIT.search(words)):
+        return "quota"
+    if status in MAY_PASS:
+        return "passing"
+    if status in {401, 403} or (status == 400 and _KEY.search(words)):
+        return "key"
+    if status == 404 or _MODEL.search(words):
+        return "model"
+    if status in {400, 422} and _UNSUPPORTED.search(words):
         return "refused_parameter"
     return "failed"

@@ -1,4 +1,8 @@
-"""Parameters that a model refuses: learned from its own error, once, and left out or renamed from then on."""
+"""Parameters that a model refuses: learned from its own error, once, and renamed or left out from then on.
+
+Only what can't change the text is adapted: another name for the longest answer, and fields that are about bookkeeping.
+Whatever shapes the text is part of the request key, so a run never goes on without it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ from mbbq_gen.providers.remote.faults import ServiceError
 
 LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens")
 """What services call the longest answer; one stands for another."""
+HARMLESS: Final = frozenset({"store", "user", "metadata", "service_tier", "stream", "safety_identifier"})
+"""What can be left out without a word of the text being another."""
 _NEVER: Final = frozenset({"model", "messages", "input", "contents", "prompt"})
 """What can't be left out."""
 
@@ -35,7 +41,7 @@ class Learned:
 
     def learn(self, error: ServiceError, body: Mapping[str, JsonValue]) -> str | None:
         """Takes a lesson from a refusal of `body`; says it in words, or None where there is none to take."""
-        name = _refused(error, body)
+        name = refused_name(error, body)
         if name is None:
             return None
         other = _other_name(name, error.message)
@@ -43,10 +49,10 @@ class Learned:
             for old in [old for old, new in self.renamed.items() if new == name] or [name]:
                 self.renamed[old] = other
             return f"does not take {name}: sending {other} instead"
-        if name in LENGTH_NAMES:
+        if name not in HARMLESS:
             return None
         self.dropped[name] = error.message
-        return f"does not take {name} = {body[name]!r}: leaving it out, the service's default holds"
+        return f"does not take {name} = {body[name]!r}: leaving it out, which changes no text"
 
     def facts(self) -> dict[str, JsonValue]:
         """For the manifest; empty where nothing was learned."""
@@ -58,7 +64,7 @@ class Learned:
         return facts
 
 
-def _refused(error: ServiceError, body: Mapping[str, JsonValue]) -> str | None:
+def refused_name(error: ServiceError, body: Mapping[str, JsonValue]) -> str | None:
     """The parameter of `body` that an error is about."""
     names = [name for name in body if name not in _NEVER]
     if error.parameter is not None:

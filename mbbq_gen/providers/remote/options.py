@@ -8,6 +8,8 @@ from pydantic import Field, field_validator
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.providers.base import JsonTable, ProviderOptions
+from mbbq_gen.providers.remote.headers import header_fault
+from mbbq_gen.providers.remote.transport import MOST_BYTES
 
 _OFF = "none"
 """What a command line says for a parameter that is not to be sent."""
@@ -37,6 +39,13 @@ class RemoteOptions(ProviderOptions):
     tpm: int | None = Field(default=None, ge=1, description="most tokens a minute, in and out")
     attempts: int = Field(default=6, ge=1, le=50, description="tries of one request before it counts as failed")
     timeout: float = Field(default=300.0, gt=0, description="seconds that an answer may take")
+    max_answer_bytes: int = Field(
+        default=MOST_BYTES, ge=1000, description="bytes of a reply that are taken; a longer answer is cut and marked"
+    )
+    headers: JsonTable = Field(
+        default_factory=dict,
+        description='more headers, such as {"X-Title": "bias"}; write keys as $NAME, a variable of the environment',
+    )
 
     may_change: ClassVar[frozenset[str]] = frozenset(
         {"api_key_env", "api_key_file", "concurrency", "rpm", "tpm", "attempts", "timeout"}
@@ -47,6 +56,15 @@ class RemoteOptions(ProviderOptions):
     def _read_none(cls, value: Any) -> Any:
         """A command line can't say None."""
         return None if value == _OFF else value
+
+    @field_validator("headers")
+    @classmethod
+    def _check_headers(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Headers are written into the manifest as they are given: they must not carry a secret."""
+        fault = header_fault(value)
+        if fault is not None:
+            raise ValueError(fault)
+        return value
 
     @field_validator("base_url")
     @classmethod

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from mbbq_gen.providers.remote.faults import PassingError
-from mbbq_gen.providers.remote.retry import seconds_of
+from mbbq_gen.providers.remote.waiting import seconds_of, service_time
 
 Clock = Callable[[], float]
 
@@ -249,6 +249,6 @@ def rate_limit(headers: Mapping[str, str], unit: str) -> tuple[float, float, flo
                 numbers = float(texts[0]), float(texts[1])
             except ValueError:
                 return None
-            seconds = seconds_of(texts[2])
+            seconds = seconds_of(texts[2], service_time(headers))
             return None if seconds is None else (*numbers, seconds)
     return None

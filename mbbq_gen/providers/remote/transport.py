@@ -7,15 +7,19 @@ this spends a quarter of one, and what comes back is read by the provider itself
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import re
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from mbbq_gen.providers.remote.faults import PassingError
+from mbbq_gen.providers.remote.faults import PassingError, is_page
+from mbbq_gen.storable import storable
 
 if TYPE_CHECKING:
     import aiohttp
@@ -23,6 +27,12 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS: Final = 20.0
 _SHOWN: Final = 80
 _LONGEST_TEXT: Final = 2000
+_LARGE: Final = 1_000_000
+"""Bytes from which a body is sent in pieces, so that others may be heard between them."""
+_MOST_HOPS: Final = 5
+_REDIRECTIONS: Final = frozenset({301, 302, 303, 307, 308})
+MOST_BYTES: Final = 16_000_000
+"""Bytes of an answer that are taken if nobody says otherwise: some three million words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +43,56 @@ class Reply:
     headers: Mapping[str, str]
     """Ask for names in small letters."""
     body: bytes
+    is_cut: bool = False
+    """Whether the body was longer than we take, and ends here."""
 
     def json(self) -> Any:
         """The body as JSON.
+
+        Of a body that was longer than we take, what had come until then.
 
         Raises:
             PassingError: where it is not JSON: a cut or broken answer.
         """
         try:
-            return json.loads(self.body)
+            return _beginning(self.body) if self.is_cut else read_json(self.body)
         except ValueError as error:
             start = self.body[:_SHOWN].decode("utf-8", "replace")
             raise PassingError("malformed", f"answered something that is not JSON: {start!r}") from error
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a web page, of something that stands before the service."""
+        return self.body[:_SHOWN].lstrip()[:1] == b"<" and is_page(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))
+
+
+_ESCAPE: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
+"""An escape: a whole pair, half of one (the group), or any other."""
+
+
+def read_json(body: bytes) -> Any:
+    """The JSON of a body, as files can hold it: bytes that are no UTF-8 and halves of pairs become U+FFFD.
+
+    Raises:
+        ValueError: where it is not JSON.
+    """
+    try:
+        value = json.loads(body)
+    except UnicodeDecodeError:
+        value = json.loads(body.decode("utf-8", "replace"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return storable(value) if any(found[1] for found in _ESCAPE.finditer(body)) else value
+
+
+def _beginning(body: bytes) -> Any:
+    """The JSON value that a body begins, with what is missing at its end left out."""
+    from pydantic_core import from_json
+
+    whole = _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], body)
+    return from_json(whole, allow_partial="trailing-strings")
 
 
 def error_payload(reply: Reply) -> Any:
@@ -70,13 +118,15 @@ class FormFile:
 class Wire:
     """The connections to a service. Made and closed inside one event loop."""
 
-    def __init__(self, session: aiohttp.ClientSession, timeout: float) -> None:
+    def __init__(self, session: aiohttp.ClientSession, timeout: float, most: int = MOST_BYTES) -> None:
+        """`most`: bytes of an answer that are taken; what is longer is cut there."""
         self._session = session
         self._timeout = timeout
+        self._most = most
         self._proxies = getproxies()
 
     @classmethod
-    def open(cls, url: str, timeout: float) -> Wire:
+    def open(cls, url: str, timeout: float, most: int = MOST_BYTES) -> Wire:
         """Connections as the service at `url` needs them; nothing is sent yet."""
         import aiohttp
 
@@ -87,25 +137,51 @@ class Wire:
         session = aiohttp.ClientSession(
             connector=connector, timeout=limits, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
         )
-        return cls(session, timeout)
+        return cls(session, timeout, most)
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | FormFile | None) -> Reply:
-        """The service's reply, whatever its status.
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | FormFile | None,
+        *,
+        limited: bool = False,
+    ) -> Reply:
+        """The service's reply, whatever its status; `limited` cuts a body that is longer than we take.
 
         Raises:
             PassingError: where the connection could not be made, broke, or took too long.
         """
         import aiohttp
+        from yarl import URL
 
         try:
             if isinstance(body, FormFile):
                 return await self._send_form(method, url, headers, body)
+            data = io.BytesIO(body) if body is not None and len(body) > _LARGE else body
+            target = URL(url, encoded=True) if "%" in url else url  # what is signed is what is sent
             async with self._session.request(
-                method, url, headers=headers, data=body, allow_redirects=False, proxy=self._proxy(url)
+                method, target, headers=headers, data=data, allow_redirects=False, proxy=self._proxy(url)
             ) as reply:
+                if limited:
+                    return await self._take(reply)
                 return Reply(reply.status, reply.headers, await reply.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise passing_fault(error, self._timeout) from error
+
+    async def _take(self, reply: aiohttp.ClientResponse) -> Reply:
+        """A reply of which no more is held in memory than we take."""
+        length = reply.content_length
+        if length is not None and length <= self._most and "Content-Encoding" not in reply.headers:
+            return Reply(reply.status, reply.headers, await reply.read())
+        body = bytearray()
+        async for chunk in reply.content.iter_any():
+            body += chunk
+            if len(body) > self._most:
+                reply.close()
+                return Reply(reply.status, reply.headers, bytes(body[: self._most]), is_cut=True)
+        return Reply(reply.status, reply.headers, bytes(body))
 
     async def _send_form(self, method: str, url: str, headers: Mapping[str, str], form: FormFile) -> Reply:
         import aiohttp
@@ -114,33 +190,47 @@ class Wire:
         with form.path.open("rb") as stream:
             data = aiohttp.FormData(dict(form.fields))
             data.add_field(form.name, stream, filename=form.filename, content_type="application/jsonl")
-            long = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._timeout)
             async with self._session.request(
-                method, url, headers=plain, data=data, allow_redirects=False, proxy=self._proxy(url), timeout=long
+                method,
+                url,
+                headers=plain,
+                data=data,
+                allow_redirects=False,
+                proxy=self._proxy(url),
+                timeout=self._long(),
             ) as reply:
                 return Reply(reply.status, reply.headers, await reply.read())
 
-    async def lines(self, url: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes | Reply, None]:
+    def _long(self) -> aiohttp.ClientTimeout:
+        """The time that a large file may take: any, as long as something moves."""
+        import aiohttp
+
+        return aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._timeout)
+
+    async def lines(self, url: str, headers: Mapping[str, str]) -> AsyncGenerator[Line | Reply, None]:
         """The lines of a large answer as they come in; a Reply, alone, where the status is not 200.
+
+        A redirection is followed. To another host the headers do not go along: the key is in them, and a result that
+        stands elsewhere is reached by its address alone.
 
         Raises:
             PassingError: as `send`.
         """
         import aiohttp
 
-        long = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._timeout)
         try:
-            async with self._session.get(url, headers=headers, proxy=self._proxy(url), timeout=long) as reply:
-                if reply.status != 200:
-                    yield Reply(reply.status, reply.headers, await reply.read())
-                    return
-                rest = b""
-                async for chunk in reply.content.iter_any():
-                    *whole, rest = (rest + chunk).split(b"\n")
-                    for line in whole:
-                        yield line
-                if rest:
-                    yield rest
+            for _ in range(_MOST_HOPS):
+                async with self._session.get(
+                    url, headers=headers, proxy=self._proxy(url), timeout=self._long(), allow_redirects=False
+                ) as reply:
+                    target = _followed(url, reply)
+                    if target is None:
+                        async for line in _lines_of(reply, self._most):
+                            yield line
+                        return
+                    headers = headers if _origin(target) == _origin(url) else {"Accept": "*/*"}
+                    url = target
+            raise PassingError("broken", f"{_MOST_HOPS} redirections, one after the other")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise passing_fault(error, self._timeout) from error
 
@@ -157,6 +247,59 @@ class Wire:
         host = rest.partition("/")[0].rpartition("@")[2]
         proxy = self._proxies.get(scheme)
         return None if proxy is None or proxy_bypass(host) else proxy
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a large answer."""
+
+    content: bytes
+    is_cut: bool = False
+    """Whether it was longer than we take, and ends here."""
+
+    def json(self) -> Any:
+        """Its JSON; of a line that was too long, what had come until then.
+
+        Raises:
+            ValueError: where it is not JSON.
+        """
+        return _beginning(self.content) if self.is_cut else read_json(self.content)
+
+
+async def _lines_of(reply: aiohttp.ClientResponse, most: int) -> AsyncGenerator[Line | Reply, None]:
+    if reply.status != 200:
+        yield Reply(reply.status, reply.headers, await reply.read())
+        return
+    rest = bytearray()
+    async for chunk in reply.content.iter_any():
+        first, *others = chunk.split(b"\n")
+        _add(rest, first, most)
+        for piece in others:
+            yield Line(bytes(rest[:most]), len(rest) > most)
+            rest = bytearray()
+            _add(rest, piece, most)
+    if rest:
+        yield Line(bytes(rest[:most]), len(rest) > most)
+
+
+def _add(line: bytearray, piece: bytes, most: int) -> None:
+    """Lengthens a line as far as we take it, and a byte further, which tells that there was more."""
+    line += piece[: max(0, most + 1 - len(line))]
+
+
+def _followed(url: str, reply: aiohttp.ClientResponse) -> str | None:
+    """Where a redirection leads that may be followed: never from https to something that others can read."""
+    location = reply.headers.get("Location")
+    if reply.status not in _REDIRECTIONS or not location:
+        return None
+    target = urljoin(url, location)
+    safe = target.startswith("https://") or (url.startswith("http://") and target.startswith("http://"))
+    return target if safe else None
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
 
 
 def passing_fault(error: Exception, timeout: float) -> PassingError:
