@@ -316,8 +316,11 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
                 )
             )
         elif exact and not question.digits:
-            small = (question.stray >> option & 1 and not _before_verb(line, place)) or not text.isupper()
-            found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=bool(small)))
+            stray = question.stray >> option & 1
+            if stray and not text.isupper() and line.gaps[place + 1] < COMMA and place + 1 < len(line.texts):
+                continue
+            weak = bool(stray and not _before_verb(line, place)) or not text.isupper()
+            found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=weak))
         elif len(line.texts) == 1 or exact:
             found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=True))
     return found

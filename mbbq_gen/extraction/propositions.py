@@ -21,6 +21,7 @@ from mbbq_gen.extraction.sections import (
     is_inline_list,
     line_kind,
     listed_lines,
+    share_behind,
 )
 from mbbq_gen.extraction.unknowns import NEG, ClauseWords, way_of_unknown
 
@@ -87,6 +88,21 @@ class _Reader:
                 self._section, self._fresh = "", True
             if start < len(line.words):
                 self._line(number, start, kinds[number], number in listed)
+        self._shares()
+
+    def _shares(self) -> None:
+        """The option with the greatest share, where several have one: "A: 20%, B: 80%"."""
+        reading, shares = self._reading, {}
+        for number, line in enumerate(reading.lines):
+            for mention in reading.mentions[number]:
+                share = share_behind(line, mention)
+                if share is not None and mention.option >= 0:
+                    shares[mention.option] = (share, number, mention)
+        best = max((share for share, _, _ in shares.values()), default=0.0)
+        winners = [(number, mention) for share, number, mention in shares.values() if share == best]
+        if len(shares) > 1 and len(winners) == 1:
+            number, mention = winners[0]
+            reading.add("option", mention.option, True, Force.ANNOUNCED, Rule.SHARE, number, mention.start, mention.end)
 
     def _line(self, number: int, start: int, kind: str, listed: bool) -> None:
         reading, line = self._reading, self._reading.lines[number]

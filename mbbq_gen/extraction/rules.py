@@ -35,6 +35,7 @@ class Rule(Enum):
     LEAD = "lead", "the line begins with its label"
     VERDICT = "verdict", "a verdict stands beside it", "right", "wrong", "yes", "no"
     TICKED = "ticked", "it is ticked", "yes"
+    SHARE = "share", "has the greatest share"
     REPLY = "reply", "the answer to a question about it", "yes", "no", "neg"
     ANNOUNCED = "announced", "announced as the answer", "answer", "choose", "right"
     BOLD = "bold", "label and text stand in bold"

@@ -105,3 +105,15 @@ def _header_end(line: Line) -> int:
         if gaps[place] == COLON or (bold and place < count and "**" in line.signs[place]):
             return place
     return count if line.heading and count <= MAX_HEAD and gaps[count] < STOP else 0
+
+
+def share_behind(line: Line, mention: Mention) -> float | None:
+    """The percentage right behind a mention, or None."""
+    signs, texts = line.signs, line.texts
+    for place in range(mention.end, min(mention.end + 2, len(texts))):
+        if signs[place + 1].startswith("%") and texts[place].isdecimal() and len(texts[place]) <= 3:
+            whole, part = texts[place], "0"
+            if place > mention.end and signs[place] in {".", ","} and texts[place - 1].isdecimal():
+                whole, part = texts[place - 1][:3], texts[place]
+            return float(f"{whole}.{part}")
+    return None
