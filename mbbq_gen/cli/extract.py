@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -58,6 +59,12 @@ def extract(
         typer.Option(help="Only answers that were read as this before: undetected, or outcomes.", metavar="NAME,…"),
     ] = None,
     language: Annotated[str | None, typer.Option(help="Only these languages of the run.", metavar="XX,…")] = None,
+    strict_languages: Annotated[
+        bool,
+        typer.Option(
+            "--strict-languages", help="With --jsonl: a row in a language without a pack is an error, not a warning."
+        ),
+    ] = False,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -76,7 +83,7 @@ def extract(
     if jsonl is not None:
         if only is not None or language is not None:
             raise UsageError("--only and --language choose among the answers of a run; with --jsonl, choose the lines")
-        _extract_lines(jsonl, output, where, reader)
+        _extract_lines(jsonl, output, where, reader, strict_languages)
         return
     assert run_path is not None
     if output is not None:
@@ -185,11 +192,12 @@ def _show(extractor: str, count: int, against: dict[str, str], changes: list[Cha
 # --- answers from anywhere -------------------------------------------------------------------------------------------
 
 
-def _extract_lines(path: Path, output: Path | None, where: Resources, extractor: str) -> None:
+def _extract_lines(path: Path, output: Path | None, where: Resources, extractor: str, strict_languages: bool) -> None:
     from mbbq_gen.extraction.jsonl import extract_lines
 
     with open_lines(path) as stream, Bar("reading", None, "answers", delay=1.0) as bar:
-        lines = _written(extract_lines(stream, str(path), resources=where, extractor=extractor), bar)
+        rows = extract_lines(stream, str(path), resources=where, extractor=extractor, strict_languages=strict_languages)
+        lines = _written(rows, bar, where)
         if output is None:
             for line in lines:
                 typer.echo(line)
@@ -197,8 +205,18 @@ def _extract_lines(path: Path, output: Path | None, where: Resources, extractor:
             write_lines(output, lines)
 
 
-def _written(lines: Iterable[dict[str, Any]], bar: Bar) -> Iterator[str]:
-    """The lines as JSON, counted."""
+def _written(lines: Iterable[dict[str, Any]], bar: Bar, where: Resources) -> Iterator[str]:
+    """The lines as JSON, counted; says at the end which languages were read without their words."""
+    from mbbq_gen.extraction import has_pack
+
+    counts: Counter[str] = Counter()
     for line in lines:
         bar.advance()
+        counts[line["language"]] += 1
         yield json.dumps(line, ensure_ascii=False)
+    without = [f"{language} ({count:,})" for language, count in sorted(counts.items()) if not has_pack(language, where)]
+    if without:
+        say(
+            f"warning: no pack for {', '.join(without)}: read by labels, option texts and structures alone; "
+            "docs/extraction.md tells how to add one"
+        )

@@ -27,6 +27,8 @@ class Facts:
     # its clause
     bare: bool
     """The clause says nothing else."""
+    whole: bool
+    """The sentence says nothing else than its mentions."""
     alone: bool
     """The sentence says nothing else, ends, and is no entry of a list."""
     subject: bool
@@ -258,7 +260,7 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         Rule.SEVERAL,
-        lambda f: f.joined and (f.fits or f.alone or f.conclude),
+        lambda f: f.joined and (f.fits or f.whole or f.conclude),
         True,
         Force.HEDGED,
         "what is asked is said of several",

@@ -12,7 +12,7 @@ from mbbq_gen.extraction.decision import Decision, decide
 from mbbq_gen.extraction.foreign import guess_language
 from mbbq_gen.extraction.lexicon import CLASSES, KNOWN, SMALL, Lexicon
 from mbbq_gen.extraction.lines import Line, read_lines
-from mbbq_gen.extraction.mentions import Mention, find_mentions, mark_rows
+from mbbq_gen.extraction.mentions import How, Mention, find_mentions, mark_rows
 from mbbq_gen.extraction.misspelt import mark_misspelt
 from mbbq_gen.extraction.noise import is_degenerate
 from mbbq_gen.extraction.normalise import NormalText, normalise
@@ -213,12 +213,7 @@ class Extractor:
     ) -> Analysis:
         """An answer in English that calls the options what English calls such people."""
         people = read_people(self._resources, self.language)
-        if (
-            not people
-            or self._english is None
-            or first.reading is None
-            or not _is_english(first.reading.lines, self._english)
-        ):
+        if not people or self._english is None or first.reading is None or not first.reading.is_english:
             return first
         words = (self._english[text] for line in first.reading.lines for text in line.texts)
         texts = english_texts(options, unknown, words, people, self._english.stemmer)
@@ -271,7 +266,9 @@ class Extractor:
             mentions.append(find_mentions(line, question, history))
         if not any(mentions) and mark_misspelt(lines, question):
             mentions = [find_mentions(line, question, history) for line in lines]
-        return read_propositions(question, lines, mentions, announced=structured)
+        reading = read_propositions(question, lines, mentions, announced=structured)
+        reading.is_english = lexicon is self._english
+        return reading
 
 
 def _is_english(lines: list[Line], english: Lexicon) -> bool:
@@ -319,8 +316,9 @@ def _is_unfinished(analysis: Analysis) -> bool:
     if _breaks_off(analysis):
         return True
     last = reading.lines[-1]
-    ends_on_it = said.line == len(reading.lines) - 1 and said.last == len(last.words)
-    return ends_on_it and not last.signs[-1].strip()
+    ends_on_it = said.line == len(reading.lines) - 1 and said.last == len(last.words) and not last.signs[-1].strip()
+    mentions = reading.mentions[-1]
+    return ends_on_it and not (said.bare and mentions and mentions[-1].how is not How.TEXT)
 
 
 def _check_question(options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None) -> None:

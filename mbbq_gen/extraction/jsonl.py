@@ -8,15 +8,18 @@ out: the same object plus "outcome", "option", "confidence", "rule", "spans"
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mbbq_gen.errors import DataError, UnknownNameError, UsageError
-from mbbq_gen.extraction.engine import load_extractor
+from mbbq_gen.extraction.engine import has_pack, load_extractor
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
 
+LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
+"""A language code."""
 ENGINE = "engine"
 """Name of the real reader beside the simple ones."""
 
@@ -32,6 +35,7 @@ def extract_lines(
     *,
     resources: Resources | None = None,
     extractor: str = ENGINE,
+    strict_languages: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """The objects of the lines, in order, each with its extraction; blank lines are left out.
 
@@ -40,6 +44,7 @@ def extract_lines(
         source_name: How messages name where they come from.
         resources: Where packs are looked for.
         extractor: `engine`, or one of the simple readers.
+        strict_languages: Whether a row in a language without a pack is an error; else it is read without its words.
 
     Raises:
         DataError: where a row is wrong: source, row, field, what to do.
@@ -53,6 +58,9 @@ def extract_lines(
             continue
         where = f"{source_name}:{number}"
         row = _read_row(line, where)
+        if strict_languages and not has_pack(str(row.get("language")), packs):
+            known = ", ".join(packs.names("extractors"))
+            raise DataError(f"{where}: {row.get('language')}: no pack for this language; there are {known}")
         yield {**row, **_fields(_extract_row(row, where, packs, extractor))}
 
 
@@ -81,6 +89,8 @@ def _extract_row(row: Mapping[str, Any], where: str, resources: Resources, extra
     """The extraction of one row, its fields checked."""
     options, labels = _texts(row, "options", where), _texts(row, "labels", where)
     response, language = _text(row, "response", where), _text(row, "language", where)
+    if not LANGUAGE.fullmatch(language):
+        raise DataError(f"{where}: language: {language!r} is no language code; write one such as en or pt-br")
     unknown = _unknown(row, options, where)
     aliases = _aliases(row, options, where)
     prompt = _prompt(row, where)

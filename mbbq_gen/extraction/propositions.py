@@ -338,6 +338,7 @@ class _Sentence:
             unknown=m.option == question.unknown,
             weak=m.weak,
             bare=bare,
+            whole=self._whole and bare,
             alone=self._whole and bare and self._is_brief(m, bits),
             subject=self._is_subject(m, start),
             others=others,

@@ -48,6 +48,8 @@ class Reading:
     propositions: list[Proposition] = field(default_factory=list)
     persons: set[int] = field(default_factory=set)
     """Every person that is named anywhere."""
+    is_english: bool = False
+    """Whether it was read as English, which the question is not in."""
     sentences: int = 0
     """Sentences so far."""
     doubted: bool = False
