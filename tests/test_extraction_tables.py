@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -145,3 +146,18 @@ def test_every_row_of_the_decision_is_tried() -> None:
 def test_every_rule_says_why() -> None:
     assert all(rule.why and rule.label in WHY for rule in Rule)
     assert sorted(Force) == list(Force)
+
+
+def test_the_page_prints_the_tables(repository: Path) -> None:
+    page = (repository / "docs" / "extraction.md").read_text(encoding="utf-8")
+    rows = [
+        f"| {number} | {row.meaning} | "
+        f"{'for' if row.positive else 'against' if row.positive is False else 'as the clause does'} | "
+        f"`{row.rule.label}` | {row.force.name.lower() if row.force is not None else '–'} |"
+        for number, row in enumerate(CLAIMS, 1)
+    ]
+    rows += [
+        f"| {number} | `{row.name}` | {' '.join((row.decide.__doc__ or '').split())} |"
+        for number, row in enumerate(DECISIONS, 1)
+    ]
+    assert [row for row in rows if row not in page] == []
