@@ -64,7 +64,7 @@ class ErrorLimit:
             )
 
 
-def answer_pending(
+async def answer_pending(
     store: RunStore,
     provider: Provider,
     on_stored: OnStored,
@@ -79,11 +79,11 @@ def answer_pending(
         ProviderError: where no further request can succeed; what had arrived is stored.
         CostLimitError: where the next request could pass the purse's limit.
         RunError: where too many requests fail.
-        KeyboardInterrupt: on Ctrl-C; what had arrived is stored.
+        CancelledError: where the task is cancelled, on Ctrl-C say; what had arrived is stored.
     """
     if cache is not None:
         copy_cached(store, cache, on_stored)
-    asyncio.run(_Asking(store, provider, on_stored, purse, cache, errors or ErrorLimit()).ask())
+    await _Asking(store, provider, on_stored, purse, cache, errors or ErrorLimit()).ask()
 
 
 def copy_cached(store: RunStore, cache: SharedCache, on_stored: OnStored) -> None:
