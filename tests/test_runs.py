@@ -18,6 +18,7 @@ from mbbq_gen.records import Extraction, Instance, Message, Request, Response
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import BenchmarkChoice, Manifest, RunFolder, RunSettings
 from mbbq_gen.runs.plan import Planner, check_same_settings
+from mbbq_gen.runs.reading import extractor_versions, read_run
 from mbbq_gen.runs.runner import answer_pending
 from mbbq_gen.runs.store import RunStore
 from tests.test_presentation import many
@@ -139,6 +140,21 @@ def test_failures_are_asked_again_and_answers_never(folder: RunFolder) -> None:
     assert second.asked == [first.asked[0], first.asked[5]]
     unchanged = [key for key in before if key not in second.asked]
     assert [after[key] for key in unchanged] == [before[key] for key in unchanged]
+
+
+def test_what_failed_and_is_answered_later_is_read_anew(folder: RunFolder) -> None:
+    first, second = CountingProvider(fail={0, 5}), CountingProvider()
+    counts: list[int] = []
+    with folder.open_store() as store:
+        plan(folder, store, first, many(1, 2))
+        for provider in (first, second):
+            asyncio.run(answer_pending(store, provider, lambda _: None))
+            read_run(store, Resources(), counts.append)
+        read_run(store, Resources(), counts.append)
+        read = store.read_presentations(extractor_versions(["en"], Resources()))
+        outcomes = {extraction.outcome for *_, extraction in read}
+    assert counts == [len(first.asked), 2]
+    assert "error" not in outcomes
 
 
 def test_an_answer_is_never_replaced(folder: RunFolder) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.options import Json, Packs, RunPath, example, print_json, resources, result_console, say
-from mbbq_gen.cli.progress import Terminal
+from mbbq_gen.cli.progress import terminal
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _opened(path: Path, packs: Path | None) -> Iterator[Session]:
         if mode_of(store) == "off":
             raise UsageError(f"{path}: this run is not asked in batches; to do so: mbbq-gen run {path} --batch")
         check_access(provider)
-        yield Session(folder, store, provider, load_asking(store), Terminal())
+        yield Session(folder, store, provider, load_asking(store), terminal())
 
 
 @app.command("status")

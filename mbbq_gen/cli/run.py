@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, RunPath, example, print_json, resources
-from mbbq_gen.cli.progress import Terminal
+from mbbq_gen.cli.progress import terminal
 from mbbq_gen.cli.remote_options import AskingOptions, BatchOptions, RemoteOptions
 from mbbq_gen.cli.selection import SelectionOptions
 from mbbq_gen.errors import UsageError
@@ -50,7 +50,7 @@ def run(
     settings = settings.model_copy(update={"model_options": options})
     wish = BatchWish(batching.batch, selection.requests_in_batch(settings.model))
     changes = asking.changes(remote.price_file)
-    result = Job(folder, settings, where, changes, wish, Terminal(), _load_report).execute()
+    result = Job(folder, settings, where, changes, wish, terminal(), _load_report).execute()
     if as_json:
         print_json(asdict(result))
     elif not result.batches_under_way:

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
+
+from mbbq_gen.runs.watching import Advance, Stage
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
+
+_BARS: Final[Mapping[Stage, tuple[str, float]]] = {
+    "planning": ("steps", 1.0),
+    "asking": ("answers", 0.0),
+    "collecting": ("answers", 1.0),
+    "reading": ("answers", 1.0),
+}
+"""Stage of a run → what is counted in it, and after how many seconds a bar is worth showing."""
 
 
 class Bar:
@@ -49,6 +62,21 @@ class Bar:
         self._progress = Progress(*_columns(self._unit), console=Console(stderr=True))
         self._progress.start()
         self._task = self._progress.add_task(self._title, total=self._total, completed=self._done)
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Watches a run with a bar for each long stage (a `runs.watching.Watcher`)."""
+
+    say: Callable[[str], None]
+    """Takes the sentences."""
+
+    @contextmanager
+    def stage(self, stage: Stage, total: int | None = None) -> Iterator[Advance]:
+        """Shows a bar on a terminal, elsewhere nothing."""
+        unit, delay = _BARS[stage]
+        with Bar(stage, total, unit, delay=delay) as bar:
+            yield bar.advance
 
 
 def _columns(unit: str) -> list[ProgressColumn]:

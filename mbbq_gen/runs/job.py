@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from mbbq_gen.presentation import orders_of
@@ -72,23 +73,26 @@ class Job:
     def execute(self) -> JobResult:
         """Does whatever is left to do, and says how it ended.
 
+        Inside a running event loop, as in a notebook, on a thread of its own; that loop stands still meanwhile.
+
         Raises:
             UsageError: as `plan`, and where what asking needs is missing, such as a key.
             ProviderError: where no further request can succeed; what had arrived is kept.
             RunError: where too many requests fail, or the run's limit of cost is reached.
             KeyboardInterrupt: on Ctrl-C; what had arrived is kept.
         """
+        if _in_event_loop():
+            return _on_a_thread(self)
         with self._opened() as work:
-            try:
-                under_way = asyncio.run(work.ask())
-            except KeyboardInterrupt:
-                work.say_stopped()
-                raise
+            under_way = asyncio.run(work.ask())
             self._read(work.session.store)
             return work.result(under_way)
 
     async def execute_async(self) -> JobResult:
-        """The same inside a running event loop; only planning, and what a job before this one left unread, block it."""
+        """The same for whoever has other work to do meanwhile; cancelling it keeps what had arrived.
+
+        Planning, and reading what a job before this one left unread, do block the event loop.
+        """
         with self._opened() as work:
             under_way = await work.ask()
             self._read(work.session.store)
@@ -149,14 +153,14 @@ class _Work:
         if mode != "off":
             return await ask_in_batches(self.session, mode, again=self.job.batches.batch is True)
         with ReadingAlong(self.session.store, self.job.resources, self.job.meanwhile) as readings:
-            await ask(self.session, readings)
+            try:
+                await ask(self.session, readings)
+            except asyncio.CancelledError:
+                path = self.session.folder.path
+                self.session.watcher.say(f"\nstopped; what arrived is kept. Go on with: mbbq-gen run {path}")
+                raise
             await readings.finish()
         return False
-
-    def say_stopped(self) -> None:
-        """Says that nothing is lost."""
-        path = self.session.folder.path
-        self.session.watcher.say(f"\nstopped; what arrived is kept. Go on with: mbbq-gen run {path}")
 
     def result(self, under_way: bool) -> JobResult:
         """How the run stands."""
@@ -171,6 +175,34 @@ class _Work:
             presentations=self.manifest.counts.presentations,
             batches_under_way=under_way,
         )
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _on_a_thread(job: Job) -> JobResult:
+    """What `execute` gives, from another thread; Ctrl-C here stops it there."""
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[JobResult]]] = Future()
+
+    async def execute() -> JobResult:
+        task = asyncio.create_task(job.execute_async())
+        started.set_result((asyncio.get_running_loop(), task))
+        return await task
+
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-gen-job") as thread:
+        ended = thread.submit(asyncio.run, execute())
+        try:
+            return ended.result()
+        except KeyboardInterrupt:
+            loop, task = started.result()
+            with suppress(RuntimeError):  # it may have ended this very moment
+                loop.call_soon_threadsafe(task.cancel)
+            raise
 
 
 def _announcement(manifest: Manifest) -> str:

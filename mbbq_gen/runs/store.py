@@ -332,6 +332,8 @@ class RunStore:
     ) -> Iterator[Answered]:
         """Answered presentations of a language that this extractor version has not read yet, in plan order.
 
+        Those that it read as a failure, and that were answered since, are among them.
+
         With `earlier`, another version: only those that it gave one of these outcomes. May be read while readings are
         added: it asks the file again for every few hundred rows.
         """
@@ -345,7 +347,9 @@ class RunStore:
             "SELECT p.number, p.record, i.record, r.record FROM presentations p"
             " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
             " LEFT JOIN extractions e ON e.presentation_id = p.presentation_id AND e.extractor = ?"
-            f" WHERE p.number > ? AND p.language = ? AND e.presentation_id IS NULL{read_as} ORDER BY p.number LIMIT ?"
+            " WHERE p.number > ? AND p.language = ?"
+            " AND (e.presentation_id IS NULL OR (e.outcome = 'error' AND r.is_error = 0))"
+            f"{read_as} ORDER BY p.number LIMIT ?"
         )
         only = (earlier, *outcomes) if earlier is not None else ()
         after, parse = 0, _AnsweredReader(self)

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Literal, Protocol
 
 Stage = Literal["planning", "asking", "collecting", "reading"]
 Advance = Callable[[int], None]
 """Takes how many steps were finished since it was last called."""
-
-BARS: Final[Mapping[Stage, tuple[str, float]]] = {
-    "planning": ("steps", 1.0),
-    "asking": ("answers", 0.0),
-    "collecting": ("answers", 1.0),
-    "reading": ("answers", 1.0),
-}
-"""Stage → what is counted in it, and after how many seconds a bar is worth showing."""
 
 _log = logging.getLogger(__name__)
 
