@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from importlib import import_module
 
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, RunPath, example, print_json, resources
@@ -61,4 +62,5 @@ def run(
 
 def _load_report() -> None:
     """Imports what the report needs: slow, so it is done while the model is waited for."""
-    from mbbq_gen.report import tables  # noqa: F401
+    for name in ("polars", "scipy.special", "mbbq_gen.cli.report", "mbbq_gen.report.tables"):
+        import_module(name)
