@@ -1,9 +1,11 @@
 """How fast, small and sure runs over an API are, against the fake server on this machine.
 
-    python benches/bench_api.py [--quick] [--only asking,long,memory,limits,kills,batches] [--repeats 3] [--kills 50]
+    python benches/bench_api.py [--quick] [--only asking,whole,long,memory,limits,kills,batches] [--repeats 3]
+                                [--kills 50]
 
 asking  3,000 short prompts at 50 ms and 256 at a time: requests a second while asking, beside a bare aiohttp loop that
         stores nothing; and the whole command, from its start to everything answered, stored, read and scored
+whole   the same command at 50 ms and at 1 s: how long it asks, beside the ideal, and how long it does anything else
 long    20,000 prompts at 1 s and 500 at a time, beside the ideal: prompts × latency / concurrency
 memory  400,000 requests: the most memory that the command had
 limits  5 % answered 429 with Retry-After: throughput beside the undisturbed run, who came too early or needlessly
@@ -115,6 +117,30 @@ def bench_asking(bench: Bench) -> list[Row]:
         (what, "mbbq-gen, while asking", f"{ours:,.0f} requests/s", f"{ours / loop:.0%} of the loop (bar: 50 %)"),
         (what, "mbbq-gen, whole command", f"{statistics.median(whole):.2f} s", "see bench_api_peers.py"),
     ]
+
+
+def bench_whole(bench: Bench) -> list[Row]:
+    """From the first request's arrival to the last answer's end is asking; the rest of the command is not."""
+    each, concurrency = (75, 64) if bench.quick else (750, 256)
+    count, rows = each * 4, []
+    for latency in (0.05, 1.0):
+        asking, rest = [], []
+        with server("--latency", str(latency)) as at:
+            for number in range(bench.repeats):
+                at.reset()
+                name = bench.fresh(f"whole-{latency:g}-{number}").name
+                chosen = questions("en", each, "bare,letters", "--concurrency", str(concurrency))
+                whole = must(bench.run(name, at, *chosen), "the run").seconds
+                asking.append(count / rate(at, count))
+                rest.append(whole - asking[-1])
+                say(f"  {latency:g} s: asking {asking[-1]:.1f} s, everything else {rest[-1]:.1f} s")
+        what, ideal = f"{count:,} prompts, {latency:g} s, {concurrency} at a time", count * latency / concurrency
+        asked = statistics.median(asking)
+        rows += [
+            (what, "mbbq-gen, while asking", f"{asked:.1f} s", f"{ideal / asked:.0%} of the ideal {ideal:.1f} s"),
+            (what, "mbbq-gen, everything else", f"{statistics.median(rest):.1f} s", "(bar: 3 s)"),
+        ]
+    return rows
 
 
 def bench_long(bench: Bench) -> list[Row]:
@@ -308,6 +334,7 @@ def _check_scores(bench: Bench, path: Path, rows: int) -> None:
 
 PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "asking": bench_asking,
+    "whole": bench_whole,
     "long": bench_long,
     "memory": bench_memory,
     "limits": bench_limits,

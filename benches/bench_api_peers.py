@@ -1,13 +1,14 @@
 """The whole command on 3,000 short prompts over an API, beside other harnesses, against the same fake server.
 
-    python benches/bench_api_peers.py [--quick] [--peers lm-eval,inspect-ai] [--repeats 3] [--venvs DIR]
+    python benches/bench_api_peers.py [--quick] [--peers lm-eval,inspect-ai] [--repeats 3] [--latency 0.05]
+                                      [--venvs DIR]
 
 mbbq-gen plans, asks, stores, reads and scores 3,000 presentations of the starter benchmark. The others get the very
 same prompts as a task of their own, with the answers that the server gives as targets: lm-eval through its
 `local-chat-completions` with exact match, inspect-ai through its `openai` provider with `match`. Each runs in a virtual
 environment of its own, made once (in the cache directory, or --venvs). All are asked to keep 256 requests in flight,
-answers take 50 ms, and everything from the start of the command to its end counts. They are measured in turn, several
-times over; medians are compared.
+answers take 50 ms (or --latency), and everything from the start of the command to its end counts. They are measured in
+turn, several times over; medians are compared.
 """
 
 from __future__ import annotations
@@ -161,6 +162,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="300 prompts, once: shows that it works")
     parser.add_argument("--peers", default=",".join(PEERS), help="whom to measure, comma-separated")
     parser.add_argument("--repeats", type=int, help="rounds (3; quick: 1)")
+    parser.add_argument("--latency", type=float, default=0.05, help="seconds to an answer (0.05)")
     parser.add_argument("--venvs", type=Path, help="where the others are installed; default: the cache directory")
     given = parser.parse_args()
     each, repeats = (75 if given.quick else 750), given.repeats or (1 if given.quick else 3)
@@ -168,7 +170,7 @@ def main() -> None:
     wanted = [name for name in given.peers.split(",") if name]
     programs = {name: programs_of(name, PEERS[name], venvs) for name in wanted}
     seconds: dict[str, list[float]] = {"mbbq-gen": [], **{name: [] for name in wanted}}
-    with tempfile.TemporaryDirectory() as temporary, server("--latency", "0.05") as at:
+    with tempfile.TemporaryDirectory() as temporary, server("--latency", str(given.latency)) as at:
         work = Work(Path(temporary), Path(temporary) / "prompts.jsonl", 256)
         for number in range(repeats):
             seconds["mbbq-gen"].append(run_ours(at, work, each, number))
@@ -182,7 +184,8 @@ def main() -> None:
     for name in wanted:
         median = statistics.median(seconds[name])
         rows.append((f"{name} {version_of(programs[name], name)}", f"{median:.2f} s", f"{median / ours:.1f} × ours"))
-    print(table((f"whole command, {count:,} prompts, 50 ms, 256 at a time", "median", "in comparison"), rows))
+    what = f"whole command, {count:,} prompts, {given.latency:g} s to an answer, 256 at a time"
+    print(table((what, "median", "in comparison"), rows))
 
 
 if __name__ == "__main__":

@@ -1,40 +1,54 @@
-"""The Python API: runs and benchmarks as tables, for notebooks and scripts.
+"""The Python API: runs made, asked and looked at, and benchmarks as tables, for notebooks and scripts.
 
     from mbbq_gen import Run, load_benchmark, extract, score
 
-    run = Run("my-run")
+    run = Run.create("my-run", model="openai:gpt-4o-mini", benchmark="starter", languages=["en", "tr"])
+    run.ask(progress=True)                         asks what has no answer yet (await run.ask_async() does so too)
+    run = Run("my-run")                            a run that is there already
     run.items()                                    polars: one row an answer, with texts, reading and what it means
     run.scores(by=["language", "split"])           the table that `mbbq-gen score` writes
     score(run.observations().filter(...), ["category"])
 
-Nothing here asks a model. What the extractor has not read yet is read first, as the commands do.
+Only `ask` asks a model. What the extractor has not read yet is read first, as the commands do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.extraction import extract
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.records import Instance, Split
 from mbbq_gen.resources import Resources
+from mbbq_gen.runs.asking import RuleChanges
+from mbbq_gen.runs.bars import Bars
+from mbbq_gen.runs.batch_session import BatchWish
 from mbbq_gen.runs.folder import Manifest, RunFolder
 from mbbq_gen.runs.frames import read_before_use, run_frame
 from mbbq_gen.runs.items import BATCH_ITEMS, ItemChoice, item_batches, item_schema
+from mbbq_gen.runs.job import Job, JobResult
+from mbbq_gen.runs.names import Names
+from mbbq_gen.runs.selection import Selection
 from mbbq_gen.runs.store import Progress
+from mbbq_gen.runs.watching import Listener, Step, Watcher
 from mbbq_gen.scoring import Labels, ScoreTable, Undetected, score
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Run", "extract", "load_benchmark", "score"]
+__all__ = ["JobResult", "Run", "Step", "extract", "load_benchmark", "score"]
+
+Progressing = bool | Callable[[Step], None]
+"""How a caller hears of progress."""
 
 
 class Run:
-    """A run folder, opened for looking at.
+    """A run folder: made by `create`, asked by `ask`, opened for looking at.
 
     Tables are polars frames; `.to_pandas()` of a frame gives pandas (which then has to be installed, with pyarrow).
     """
@@ -52,6 +66,164 @@ class Run:
         self.folder = RunFolder(Path(path))
         self.folder.require()
         self.resources = Resources(packs=None if packs is None else Path(packs))
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        *,
+        model: str,
+        benchmark: Names | None = None,
+        data: str | Path | None = None,
+        instances: str | Path | None = None,
+        field_map: str | Path | None = None,
+        languages: Names = "all",
+        variants: Names = "all",
+        prompts: str = "own",
+        splits: Names | None = None,
+        order: str = "balanced",
+        label_style: Names | None = None,
+        unknown_wording: str | None = None,
+        shots: int = 0,
+        instruction_language: str | None = None,
+        question_only: bool = False,
+        sample: int | None = None,
+        seed: int = 0,
+        system: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        force: bool = False,
+        packs: str | Path | None = None,
+        progress: Progressing = False,
+    ) -> Run:
+        """Plans a run, as `mbbq-gen run` does, and opens it; nothing is asked yet and no key is needed.
+
+        The same call again opens the run that is there. What takes several names takes a list, or a text with commas.
+
+        Args:
+            path: Folder of the run; new or empty, or that of this very run.
+            model: `kind:model`, such as `openai:gpt-4o-mini` or `oracle:perfect`.
+            benchmark: Names as `mbbq-gen data list` has them.
+            data: Folder of the published files; None: what `mbbq-gen data pull` put on this machine.
+            instances: A file of questions of your own, in place of a benchmark.
+            field_map: TOML that says which fields of that file are which of ours.
+            languages: ISO 639-1 codes; `all` that the benchmark has.
+            variants: Ids of wordings (`mbbq-gen prompts list`), or `all`.
+            prompts: Whose wordings: `own`, or `published` (the authors').
+            splits: `bias`, `control` or both; None: all that there are.
+            order: Option orders: `published`, `shuffled`, `balanced`, `cyclic` (3 each) or `all` (6 each).
+            label_style: How options are labelled: `A`, `a`, `(A)`, `1`; None: `A`, or a published wording's own.
+            unknown_wording: How the unknown option is worded anew, as the command takes it; None: as in the data.
+            shots: Solved examples before each question, 0 to 9.
+            instruction_language: Language of the wordings; None: the questions'.
+            question_only: Whether contexts are left out.
+            sample: Questions for each language and split, balanced over templates; None: all.
+            seed: Of sampling and option orders.
+            system: System message: a text, `none`, or `default` (the model's own); None: none of ours.
+            options: Options of the model by name (`mbbq-gen models KIND`): `temperature`, `base_url`, `concurrency`…
+            force: Whether `published` is allowed as order where the place of an option tells its role.
+            packs: A folder of language packs of your own.
+            progress: True: a bar on a terminal. A function: called with a `Step` now and then.
+
+        Raises:
+            UsageError: for what can't be meant: names, options, a folder that holds something else, or a run that was
+                made with other settings.
+            DataError, PackError: where a file of the benchmark, or a pack, is wrong.
+        """
+        resources = Resources(packs=_path(packs))
+        selection = Selection(
+            model=model,
+            benchmark=benchmark,
+            data=_path(data),
+            instances=_path(instances),
+            field_map=_path(field_map),
+            languages=languages,
+            variants=variants,
+            prompts=prompts,
+            splits=splits,
+            order=order,
+            label_style=label_style,
+            unknown_wording=unknown_wording,
+            shots=shots,
+            instruction_language=instruction_language,
+            question_only=question_only,
+            sample=sample,
+            seed=seed,
+            system=system,
+            options=options or {},
+            force=force,
+        )
+        folder = RunFolder(Path(path))
+        Job(folder, selection.settings(resources), resources, watcher=_watcher(progress, None)).plan()
+        return cls(path, packs=packs)
+
+    def ask(
+        self,
+        *,
+        options: Mapping[str, Any] | None = None,
+        max_cost: float | None = None,
+        max_errors: float | None = None,
+        cache: str | Path | None = None,
+        price_file: str | Path | None = None,
+        batch: bool | None = None,
+        batch_size: int | None = None,
+        progress: Progressing = False,
+        say: Callable[[str], None] | None = None,
+    ) -> JobResult:
+        """Asks what has no answer yet and reads the answers as they come; says how the run stands then.
+
+        Whatever ends it, the same call goes on where it stopped, and nothing is asked twice. It may be called inside a
+        running event loop, as in a notebook: that loop then stands still until it ends.
+
+        Args:
+            options: Options of the model that shape no text and hold from now on, such as `api_key_env`,
+                `concurrency`, `timeout`.
+            max_cost: US dollars that the run may cost; None: as before.
+            max_errors: Share of failed requests above which it stops; None: as before, at first 0.2.
+            cache: Folder of answers that runs share; None: as before.
+            price_file: Your own prices; None: as before.
+            batch: Whether requests are handed over in batches, at about half the price: call it again later to collect
+                them. None: as before.
+            batch_size: Most requests in one batch; None: as before.
+            progress: True: a bar on a terminal. A function: called with a `Step` now and then.
+            say: Takes the sentences that the command says on stderr; None: they go to stderr with a bar, else to
+                `logging`.
+
+        Returns:
+            How many requests there are, are answered and have failed, and whether batches are under way.
+
+        Raises:
+            UsageError: where what asking needs is missing (a key, say), or an option may not change.
+            ProviderError: where no further request can succeed; what had arrived is kept.
+            RunError: where too many requests fail or the run's limit of cost is reached; what had arrived is kept.
+            RunLockedError: where another process works on the run.
+        """
+        changes = RuleChanges(max_cost, max_errors, _path(cache), _path(price_file))
+        return self._job(options or {}, changes, BatchWish(batch, batch_size), _watcher(progress, say)).execute()
+
+    async def ask_async(
+        self,
+        *,
+        options: Mapping[str, Any] | None = None,
+        max_cost: float | None = None,
+        max_errors: float | None = None,
+        cache: str | Path | None = None,
+        price_file: str | Path | None = None,
+        batch: bool | None = None,
+        batch_size: int | None = None,
+        progress: Progressing = False,
+        say: Callable[[str], None] | None = None,
+    ) -> JobResult:
+        """`ask` for whoever awaits it beside other work, another run say; cancelling it keeps what had arrived."""
+        changes = RuleChanges(max_cost, max_errors, _path(cache), _path(price_file))
+        job = self._job(options or {}, changes, BatchWish(batch, batch_size), _watcher(progress, say))
+        return await job.execute_async()
+
+    def _job(self, options: Mapping[str, Any], changes: RuleChanges, wish: BatchWish, watcher: Watcher) -> Job:
+        """What is left to do of the run. The manifest is read anew afterwards: asking adds to it."""
+        self.__dict__.pop("manifest", None)
+        settings = self.folder.manifest().settings
+        settings = settings.model_copy(update={"model_options": {**settings.model_options, **options}})
+        return Job(self.folder, settings, self.resources, changes, wish, watcher)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -165,8 +337,6 @@ class Run:
 
     def _choice(self, extractor: str, languages: Sequence[str] | None, choice: ItemChoice) -> ItemChoice:
         """The choice with the versions that have read the languages wanted."""
-        from dataclasses import replace
-
         versions = self.read(extractor)
         return replace(choice, versions={code: versions[code] for code in self._languages(languages, versions)})
 
@@ -214,6 +384,18 @@ class Run:
             seed=seed,
             undetected=undetected,
         )
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+def _watcher(progress: Progressing, say: Callable[[str], None] | None) -> Watcher:
+    """Who watches a run for a caller from Python."""
+    if progress is True:
+        return Bars(say or (lambda text: print(text, file=sys.stderr)))  # noqa: T201 - a bar was asked for
+    listener = Listener() if say is None else Listener(on_words=say)
+    return listener if progress is False else replace(listener, on_step=progress)
 
 
 def load_benchmark(

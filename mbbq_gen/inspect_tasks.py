@@ -9,23 +9,23 @@ and `mbbq-gen import --from inspect LOG` makes a run of the log that has the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 import mbbq_gen
-from mbbq_gen.datasets.pull import installed_folder
-from mbbq_gen.datasets.registry import BENCHMARKS, find_benchmark, load_benchmark
-from mbbq_gen.errors import MissingExtraError, UsageError
+from mbbq_gen.datasets.registry import BENCHMARKS
+from mbbq_gen.errors import MissingExtraError
 from mbbq_gen.imports.inspect_log import FINISH, INSTANCE_KEY
-from mbbq_gen.languages import read_prompts
 from mbbq_gen.presentation import shown_options
-from mbbq_gen.records import Extraction, Instance, Presentation, Response, Split
+from mbbq_gen.records import Extraction, Instance, Presentation, Response
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.draft import Draft
-from mbbq_gen.runs.folder import BenchmarkChoice, RunSettings
+from mbbq_gen.runs.folder import RunSettings
+from mbbq_gen.runs.names import Names, words
 from mbbq_gen.runs.reading import load_reader, read_answer
+from mbbq_gen.runs.selection import QuestionSource, Selection
 from mbbq_gen.runs.store import Answered, RunStore
 
 try:
@@ -54,8 +54,6 @@ _READ: Final = "mbbq_gen_extraction"
 """Score metadata field with what the answer was taken to mean."""
 _INSTANCE: Final = "mbbq_gen_record"
 """Metadata field with the instance."""
-Names = str | Sequence[str]
-"""A comma-separated list, as a text or taken apart by inspect-ai already."""
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------
@@ -97,20 +95,20 @@ def _task_of(benchmark: str) -> Callable[..., Task]:
             packs: folder of your own language packs.
         """
         resources = Resources(packs=Path(packs) if packs else None)
-        settings = _settings(
-            benchmark,
-            Path(data) if data else None,
-            resources,
+        settings = Selection(
+            model="inspect:any",
+            benchmark=benchmark,
+            data=Path(data) if data else None,
             languages=languages,
-            splits=splits,
+            splits=None if words(splits) == ["all"] else splits,
             variants=variants,
-            label_styles=label_styles,
+            label_style=label_styles,
             order=order,
             sample=sample,
             seed=seed,
             shots=shots,
             system=system,
-        )
+        ).settings(resources)
         return Task(
             dataset=MemoryDataset(list(_samples(settings, resources)), name=benchmark),
             solver=generate(),
@@ -124,57 +122,10 @@ def _task_of(benchmark: str) -> Callable[..., Task]:
     return task(name=benchmark)(benchmark_task)
 
 
-def _settings(
-    benchmark: str,
-    data: Path | None,
-    resources: Resources,
-    *,
-    languages: Names,
-    splits: Names,
-    variants: Names,
-    label_styles: Names,
-    **settings: Any,
-) -> RunSettings:
-    """The settings of a run that asks the same."""
-    info = find_benchmark(benchmark)
-    folder = data if data is not None or not info.needs_data else installed_folder(benchmark)
-    with_packs = [code for code in info.languages if code in resources.names("prompts")]
-    codes = _names(languages, with_packs)
-    if not codes:
-        raise UsageError(f"{benchmark}: name at least one language; it has {', '.join(with_packs)}")
-    known = [variant.id for variant in read_prompts(resources, codes[0]).variant]
-    if settings["order"] == "published" and info.confounded_order:
-        raise UsageError(f"{benchmark}: order=published tells the role by the place; take another order")
-    return RunSettings(
-        model="inspect:any",
-        benchmarks=(BenchmarkChoice(name=benchmark, data=str(folder) if folder else None),),
-        languages=tuple(codes),
-        splits=tuple(_names(splits, info.splits)),
-        variants=tuple(_names(variants, known)),
-        label_styles=tuple(_names(label_styles, ())),
-        **settings,
-    )
-
-
-def _names(given: Names, all_of_them: Sequence[str]) -> list[str]:
-    """The names in a list, or all that there are."""
-    names = given.split(",") if isinstance(given, str) else [str(name) for name in given]
-    chosen = [name.strip() for name in names if name.strip()]
-    return list(all_of_them) if chosen == ["all"] else chosen
-
-
-def _load(choice: BenchmarkChoice, languages: Any, splits: Any) -> Iterator[Instance]:
-    """The questions of a benchmark (a `runs.draft.LoadBenchmark`)."""
-    wanted: list[Split] = list(splits)
-    return load_benchmark(
-        choice.name, data=Path(choice.data) if choice.data else None, languages=list(languages), splits=wanted
-    )
-
-
 def _samples(settings: RunSettings, resources: Resources) -> Iterator[Sample]:
     """What is asked, question by question."""
     with TemporaryDirectory(prefix="mbbq-gen-inspect-") as folder, RunStore(Path(folder) / "plan.sqlite") as store:
-        draft = Draft(settings, resources, _load)
+        draft = Draft(settings, resources, QuestionSource(settings, resources))
         draft.read(store)
         for presentation in draft.presentations(store):
             yield _sample(presentation, store.instance(presentation.instance_key))

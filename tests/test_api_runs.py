@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -229,6 +230,8 @@ def test_no_more_than_so_many_answers_wait_for_a_commit(
     parts: list[int] = []
     with RunFolder(path).open_store() as store:
         store.change(("DELETE FROM responses", [()]))
-        runner.answer_pending(store, open_provider("oracle:perfect"), lambda stored: parts.append(len(stored)))
+        asyncio.run(
+            runner.answer_pending(store, open_provider("oracle:perfect"), lambda stored: parts.append(len(stored)))
+        )
         assert store.progress().answered == 600
     assert parts == [250, 250, 100]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -71,12 +72,24 @@ def test_the_same_settings_give_the_same_samples() -> None:
     assert [turn.role for turn in first.dataset[0].input] == ["system", "user", "assistant", "user"]
 
 
+def test_own_packs_reach_the_names_of_the_control_split(tmp_path: Path, repository: Path) -> None:
+    shipped = (repository / "control_sets" / "en.toml").read_text(encoding="utf-8")
+    (tmp_path / "control_sets").mkdir()
+    with_another = re.sub(r"\b(Liam|Olivia)\b", r"\1ovitch", shipped)
+    (tmp_path / "control_sets" / "en.toml").write_text(with_another, encoding="utf-8")
+    task = make_task(languages="en", splits="control", sample=None, packs=str(tmp_path))
+    texts = {text for sample in task.dataset for text in sample.choices}
+    assert any("ovitch" in text for text in texts)
+    assert not any(re.search(r"\b(Liam|Olivia)\b", text) for text in texts)
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "said"),
     [
         ({"languages": "xx"}, UsageError, "xx"),
         ({"variants": "nothing"}, UnknownNameError, "nothing"),
-        ({"splits": "biased"}, ValueError, "biased"),
+        ({"splits": "biased"}, UnknownNameError, "biased"),
+        ({"sample": 0}, UsageError, "sample 0"),
     ],
 )
 def test_wrong_settings(settings: dict[str, Any], error: type[Exception], said: str) -> None:

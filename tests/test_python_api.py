@@ -233,8 +233,8 @@ def test_the_page_names_every_function(repository: Path) -> None:
     page = (repository / "docs" / "python.md").read_text(encoding="utf-8")
     for name in ("Run", "load_benchmark", "extract", "score"):
         assert f"::: mbbq_gen.api.{name}\n" in page
-    for name in ("observations", "items", "item_batches", "scores", "manifest"):
-        assert f"run.{name}" in page
+    for name in ("create", "ask", "ask_async", "observations", "items", "item_batches", "scores", "manifest"):
+        assert f"un.{name}" in page
     assert "(notebook.ipynb)" in page
 
 
@@ -246,7 +246,7 @@ def test_the_examples_of_the_page_run(
     monkeypatch.chdir(tmp_path)
     page = (repository / "docs" / "python.md").read_text(encoding="utf-8")
     examples = re.findall(r"^```python\n(.+?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) == 7
     names: dict[str, Any] = {}
     for example in examples:
         exec(example, names)

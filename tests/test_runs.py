@@ -18,6 +18,7 @@ from mbbq_gen.records import Extraction, Instance, Message, Request, Response
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import BenchmarkChoice, Manifest, RunFolder, RunSettings
 from mbbq_gen.runs.plan import Planner, check_same_settings
+from mbbq_gen.runs.reading import extractor_versions, read_run
 from mbbq_gen.runs.runner import answer_pending
 from mbbq_gen.runs.store import RunStore
 from tests.test_presentation import many
@@ -105,7 +106,7 @@ def test_everything_is_asked_once_and_stored(folder: RunFolder) -> None:
     provider = CountingProvider()
     with folder.open_store() as store:
         manifest = plan(folder, store, provider, many(3, 2))
-        answer_pending(store, provider, lambda _: None)
+        asyncio.run(answer_pending(store, provider, lambda _: None))
         progress = store.progress()
     assert manifest.counts.instances == 36
     assert manifest.counts.presentations == 72
@@ -120,7 +121,7 @@ def test_identical_requests_are_asked_once(folder: RunFolder) -> None:
     twins = [first.model_copy(update={"instance_id": f"twin{number}", "parallel_id": None}) for number in range(6)]
     with folder.open_store() as store:
         manifest = plan(folder, store, provider, twins, order="published", variants=("bare",))
-        answer_pending(store, provider, lambda _: None)
+        asyncio.run(answer_pending(store, provider, lambda _: None))
         assert len(list(store.unread("v", "en"))) == 6
     assert manifest.counts.presentations == 6
     assert manifest.counts.requests == len(provider.asked) == 1
@@ -130,15 +131,30 @@ def test_failures_are_asked_again_and_answers_never(folder: RunFolder) -> None:
     first, second = CountingProvider(fail={0, 5}), CountingProvider()
     with folder.open_store() as store:
         plan(folder, store, first, many(1, 2))
-        answer_pending(store, first, lambda _: None)
+        asyncio.run(answer_pending(store, first, lambda _: None))
         assert store.progress().failed == 2
         before = dict(stored(folder.store_path))
-        answer_pending(store, second, lambda _: None)
+        asyncio.run(answer_pending(store, second, lambda _: None))
         assert store.progress().pending == 0
     after = dict(stored(folder.store_path))
     assert second.asked == [first.asked[0], first.asked[5]]
     unchanged = [key for key in before if key not in second.asked]
     assert [after[key] for key in unchanged] == [before[key] for key in unchanged]
+
+
+def test_what_failed_and_is_answered_later_is_read_anew(folder: RunFolder) -> None:
+    first, second = CountingProvider(fail={0, 5}), CountingProvider()
+    counts: list[int] = []
+    with folder.open_store() as store:
+        plan(folder, store, first, many(1, 2))
+        for provider in (first, second):
+            asyncio.run(answer_pending(store, provider, lambda _: None))
+            read_run(store, Resources(), counts.append)
+        read_run(store, Resources(), counts.append)
+        read = store.read_presentations(extractor_versions(["en"], Resources()))
+        outcomes = {extraction.outcome for *_, extraction in read}
+    assert counts == [len(first.asked), 2]
+    assert "error" not in outcomes
 
 
 def test_an_answer_is_never_replaced(folder: RunFolder) -> None:
@@ -155,9 +171,9 @@ def test_a_provider_that_dies_loses_nothing(folder: RunFolder) -> None:
     with folder.open_store() as store:
         plan(folder, store, dying, many(2, 2))
         with pytest.raises(ProviderError, match="the model is gone"):
-            answer_pending(store, dying, lambda _: None)
+            asyncio.run(answer_pending(store, dying, lambda _: None))
         assert store.progress().answered == 20
-        answer_pending(store, healthy, lambda _: None)
+        asyncio.run(answer_pending(store, healthy, lambda _: None))
         assert store.progress().pending == 0
     assert not set(dying.asked) & set(healthy.asked)
     assert dying.closed
@@ -175,7 +191,7 @@ def test_progress_hears_only_of_durable_answers(folder: RunFolder) -> None:
                 (count,) = other.execute("SELECT count(*) FROM responses").fetchone()
             assert count >= heard
 
-        answer_pending(store, provider, on_stored)
+        asyncio.run(answer_pending(store, provider, on_stored))
     assert heard == len(provider.asked)
 
 
@@ -260,7 +276,7 @@ def test_readings_are_kept_beside_each_other(folder: RunFolder) -> None:
     provider = CountingProvider()
     with folder.open_store() as store:
         plan(folder, store, provider, many(1, 1))
-        answer_pending(store, provider, lambda _: None)
+        asyncio.run(answer_pending(store, provider, lambda _: None))
         for version, place in (("v1", 0), ("v2", 1)):
             rows = [
                 (answered.presentation.presentation_id, Extraction(outcome="option", option=place))
@@ -285,5 +301,5 @@ def test_examples_may_be_questions_that_are_not_asked(folder: RunFolder) -> None
             assert len(request.messages) == 5
             for key in request.presentation.shots:
                 assert store.instance(key).template_id != request.instance.template_id
-        answer_pending(store, provider, lambda _: None)
+        asyncio.run(answer_pending(store, provider, lambda _: None))
         assert len(provider.asked) == 2

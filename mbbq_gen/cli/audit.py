@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, RunPath, all_of, example, resources, result_console, say, write_lines
+from mbbq_gen.cli.options import Json, Packs, RunPath, example, resources, result_console, say, write_lines
 from mbbq_gen.errors import DataError, UsageError
+from mbbq_gen.runs.names import all_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -2,54 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.asking import check_access
-from mbbq_gen.cli.batching import ask_in_batches, in_session, mode_of, set_mode, tell_batches
 from mbbq_gen.cli.options import Json, Packs, RunPath, example, print_json, resources, result_console, say
+from mbbq_gen.cli.progress import terminal
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mbbq_gen.providers.base import Provider
-    from mbbq_gen.runs.asking import AskingSettings
     from mbbq_gen.runs.batch_ledger import StoredBatch
     from mbbq_gen.runs.batches import Batching
-    from mbbq_gen.runs.folder import RunFolder
-    from mbbq_gen.runs.store import RunStore
+    from mbbq_gen.runs.session import Session
 
 app = typer.Typer(
     help="Batches of a run: how they stand, collect them, cancel them.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
-@dataclass(frozen=True)
-class _Opened:
-    """A run that is asked in batches, with all that work on them needs."""
-
-    folder: RunFolder
-    store: RunStore
-    provider: Provider
-    rules: AskingSettings
-
-
 @contextmanager
-def _opened(path: Path, packs: Path | None) -> Iterator[_Opened]:
-    """A run, locked.
+def _opened(path: Path, packs: Path | None) -> Iterator[Session]:
+    """A run that is asked in batches, locked.
 
     Raises:
         UsageError: where there is no run, or it was never asked in batches.
     """
     from mbbq_gen.providers.registry import open_provider
     from mbbq_gen.runs.asking import load_asking
+    from mbbq_gen.runs.batch_session import mode_of
     from mbbq_gen.runs.folder import RunFolder
+    from mbbq_gen.runs.session import Session, check_access
 
     folder = RunFolder(path)
     folder.require()
@@ -59,7 +47,7 @@ def _opened(path: Path, packs: Path | None) -> Iterator[_Opened]:
         if mode_of(store) == "off":
             raise UsageError(f"{path}: this run is not asked in batches; to do so: mbbq-gen run {path} --batch")
         check_access(provider)
-        yield _Opened(folder, store, provider, load_asking(store))
+        yield Session(folder, store, provider, load_asking(store), terminal())
 
 
 @app.command("status")
@@ -67,13 +55,14 @@ def _opened(path: Path, packs: Path | None) -> Iterator[_Opened]:
 def status(run_path: RunPath, packs: Packs = None, as_json: Json = False) -> None:
     """Asks the service how the batches of a run stand; collects nothing."""
     from mbbq_gen.runs.batch_ledger import BatchLedger
+    from mbbq_gen.runs.batch_session import in_session
 
     async def work(batching: Batching) -> None:
         await batching.recover()
         await batching.refresh()
 
     with _opened(run_path, packs) as run:
-        in_session(run.folder, run.store, run.provider, run.rules, work, spends=False)
+        asyncio.run(in_session(run, work, spends=False))
         batches = BatchLedger(run.store).batches()
     _show(batches, as_json)
 
@@ -92,11 +81,12 @@ def collect(
     `mbbq-gen run RUN --resume` does the same, then reads, scores and shows the answers.
     """
     from mbbq_gen.runs.batch_ledger import BatchLedger
+    from mbbq_gen.runs.batch_session import ask_in_batches, mode_of
 
     with _opened(run_path, packs) as run:
         while True:
             mode = mode_of(run.store)
-            under_way = ask_in_batches(run.folder, run.store, run.provider, run.rules, mode, again=False)
+            under_way = asyncio.run(ask_in_batches(run, mode, again=False))
             if not (wait and under_way):
                 break
             time.sleep(every)
@@ -114,6 +104,7 @@ def cancel(run_path: RunPath, packs: Packs = None, as_json: Json = False) -> Non
     No more batches are made until you say `mbbq-gen run RUN --batch`.
     """
     from mbbq_gen.runs.batch_ledger import BatchLedger
+    from mbbq_gen.runs.batch_session import in_session, set_mode, tell_batches
 
     counts: list[int] = []
 
@@ -123,9 +114,9 @@ def cancel(run_path: RunPath, packs: Packs = None, as_json: Json = False) -> Non
 
     with _opened(run_path, packs) as run:
         set_mode(run.store, "stopped")
-        in_session(run.folder, run.store, run.provider, run.rules, work, spends=False)
+        asyncio.run(in_session(run, work, spends=False))
         say(f"{sum(counts)} batches asked to stop")
-        tell_batches(run.folder, run.store)
+        tell_batches(run)
         batches = BatchLedger(run.store).batches()
     _show(batches, as_json)
 

@@ -7,7 +7,7 @@ from typing import Annotated, get_args
 import typer
 
 from mbbq_gen.cli.option_groups import expand_options
-from mbbq_gen.cli.options import Json, Packs, example, one_of, resources, result_console
+from mbbq_gen.cli.options import Json, Packs, example, resources, result_console
 from mbbq_gen.cli.statistics_options import (
     MetricNames,
     RunPaths,
@@ -15,6 +15,7 @@ from mbbq_gen.cli.statistics_options import (
     metrics_of,
     several,
 )
+from mbbq_gen.runs.names import one_of
 
 
 @example(

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.audit_data import audit
-from mbbq_gen.cli.options import Json, Packs, example, one_of, print_json, splits_of
+from mbbq_gen.cli.options import Json, Packs, example, print_json
 from mbbq_gen.cli.pull import pull
 from mbbq_gen.cli.questions import Choice, Data, FieldMap, Instances, Named
 from mbbq_gen.cli.stats import stats
 from mbbq_gen.errors import UsageError
+from mbbq_gen.runs.names import one_of, splits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

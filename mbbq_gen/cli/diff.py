@@ -9,13 +9,13 @@ import typer
 
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, example, resources, result_console, say
-from mbbq_gen.cli.progress import Bar
 from mbbq_gen.cli.statistics_options import (
     MetricNames,
     ReaderChoice,
     StatisticsOptions,
     metrics_of,
 )
+from mbbq_gen.runs.bars import Bar
 
 
 @example(

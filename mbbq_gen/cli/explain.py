@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, all_of, example, print_json, resources, result_console, words
+from mbbq_gen.cli.options import Json, Packs, example, print_json, resources, result_console
 from mbbq_gen.errors import UsageError
+from mbbq_gen.runs.names import all_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

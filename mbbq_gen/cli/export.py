@@ -8,20 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mbbq_gen.cli.option_groups import expand_options
-from mbbq_gen.cli.options import (
-    Json,
-    Packs,
-    RunPath,
-    all_of,
-    example,
-    print_json,
-    say,
-    words,
-    write_lines,
-)
-from mbbq_gen.cli.progress import Bar
+from mbbq_gen.cli.options import Json, Packs, RunPath, example, print_json, say, write_lines
 from mbbq_gen.cli.statistics_options import MetricNames, ReaderChoice, StatisticsOptions
 from mbbq_gen.errors import UsageError
+from mbbq_gen.runs.bars import Bar
+from mbbq_gen.runs.names import all_of, words
 
 if TYPE_CHECKING:
     from mbbq_gen.exports.bundle import Source

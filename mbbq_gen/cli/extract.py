@@ -13,19 +13,17 @@ import typer
 from mbbq_gen.cli.options import (
     Json,
     Packs,
-    all_of,
     example,
-    one_of,
     open_lines,
     print_json,
     resources,
     result_console,
     say,
-    words,
     write_lines,
 )
-from mbbq_gen.cli.progress import Bar
 from mbbq_gen.errors import UsageError
+from mbbq_gen.runs.bars import Bar
+from mbbq_gen.runs.names import all_of, one_of, words
 
 if TYPE_CHECKING:
     from mbbq_gen.records import Outcome

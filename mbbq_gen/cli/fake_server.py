@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mbbq_gen.cli.option_groups import expand_options
-from mbbq_gen.cli.options import Json, Packs, all_of, data_folder, example, resources, say, words
+from mbbq_gen.cli.options import Json, Packs, data_folder, example, resources, say
 from mbbq_gen.errors import UsageError
+from mbbq_gen.runs.names import all_of, words
 
 if TYPE_CHECKING:
     from mbbq_gen.fake_server.ledger import Stats

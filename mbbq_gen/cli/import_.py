@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, data_folder, example, one_of, resources, say, splits_of, words
-from mbbq_gen.cli.progress import Bar
-from mbbq_gen.cli.questions import Choice, check_own_data
+from mbbq_gen.cli.options import Json, Packs, data_folder, example, resources, say
+from mbbq_gen.cli.questions import Choice
 from mbbq_gen.errors import UsageError
+from mbbq_gen.runs.bars import Bar
+from mbbq_gen.runs.names import one_of, splits_of, words
 
 if TYPE_CHECKING:
     from mbbq_gen.imports.writing import ImportSummary
@@ -98,6 +99,8 @@ class _Questions:
         splits: str | None,
         packs: Path | None,
     ) -> None:
+        from mbbq_gen.runs.selection import check_own_data
+
         check_own_data(benchmark, data, instances, None)
         if instances_map is not None and instances is None:
             raise UsageError("--instances-map says what the fields of --instances FILE are; give that file too")

@@ -8,20 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.options import (
-    Json,
-    Packs,
-    example,
-    one_of,
-    print_json,
-    resources,
-    say,
-    splits_of,
-    words,
-    write_lines,
-)
-from mbbq_gen.cli.progress import Bar
+from mbbq_gen.cli.options import Json, Packs, example, print_json, resources, say, write_lines
 from mbbq_gen.errors import UsageError
+from mbbq_gen.runs.bars import Bar
+from mbbq_gen.runs.names import one_of, splits_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mbbq_gen.cli.options import say
-from mbbq_gen.cli.progress import Bar
+from mbbq_gen.runs.bars import Bar
 
 if TYPE_CHECKING:
     import polars

@@ -6,19 +6,18 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from mbbq_gen.errors import DataError, RunError, UnknownNameError, UsageError
+from mbbq_gen.errors import DataError, RunError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mbbq_gen.records import Split
     from mbbq_gen.resources import Resources
 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
@@ -30,45 +29,12 @@ PriceFile = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
-T = TypeVar("T")
-
 
 def resources(packs: Path | None) -> Resources:
     """Where language packs are looked for."""
     from mbbq_gen.resources import Resources
 
     return Resources(packs=packs)
-
-
-def words(text: str) -> list[str]:
-    """The entries of a comma-separated list, each once, in order."""
-    return list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-
-
-def one_of(kind: str, name: str, known: Iterable[T]) -> T:
-    """The known name.
-
-    Raises:
-        UnknownNameError: where it is not known; offers the nearest.
-    """
-    names = {str(candidate): candidate for candidate in known}
-    if name not in names:
-        raise UnknownNameError(kind, name, names)
-    return names[name]
-
-
-def all_of(kind: str, text: str, known: Sequence[T]) -> list[T]:
-    """Every name of a comma-separated list; raises as `one_of`, and where the list is empty."""
-    found = [one_of(kind, word, known) for word in words(text)]
-    if not found:
-        raise UsageError(f"name at least one {kind}; known: {', '.join(map(str, known))}")
-    return found
-
-
-def splits_of(text: str) -> list[Split]:
-    """The splits of a comma-separated list."""
-    known: tuple[Split, ...] = ("bias", "control")
-    return all_of("split", text, known)
 
 
 def data_folder(benchmark: str, data: Path | None) -> Path | None:

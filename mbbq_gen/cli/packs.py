@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, all_of, example, print_json, resources
+from mbbq_gen.cli.options import Json, Packs, example, print_json, resources
+from mbbq_gen.runs.names import all_of
 
 
 @example("  mbbq-gen check\n  mbbq-gen check --packs my-packs --language sv")

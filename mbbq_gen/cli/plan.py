@@ -11,9 +11,9 @@ import typer
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, example, resources, result_console
 from mbbq_gen.cli.power import variances_of
-from mbbq_gen.cli.progress import Bar
 from mbbq_gen.cli.remote_options import RemoteOptions
-from mbbq_gen.cli.selection import QuestionSource, Selection
+from mbbq_gen.cli.selection import SelectionOptions
+from mbbq_gen.runs.bars import Bar
 
 if TYPE_CHECKING:
     from mbbq_gen.resources import Resources
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 @expand_options
 def plan(
-    selection: Selection,
+    selection: SelectionOptions,
     remote: RemoteOptions,
     tokenizer: Annotated[
         Path | None,
@@ -74,6 +74,7 @@ def _forecast(
     from mbbq_gen.runs.draft import Draft
     from mbbq_gen.runs.estimate import estimate
     from mbbq_gen.runs.forecast import forecast
+    from mbbq_gen.runs.selection import QuestionSource
     from mbbq_gen.runs.store import RunStore
 
     prices = read_prices(price_file)

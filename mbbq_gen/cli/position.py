@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from mbbq_gen.cli.option_groups import expand_options
-from mbbq_gen.cli.options import Json, Packs, all_of, example, resources, result_console
+from mbbq_gen.cli.options import Json, Packs, example, resources, result_console
 from mbbq_gen.cli.statistics_options import (
     MetricNames,
     RunPaths,
     StatisticsOptions,
     metrics_of,
 )
+from mbbq_gen.runs.names import all_of
 
 
 @example("  mbbq-gen position my-run\n  mbbq-gen position my-run --by model,language,split --json")

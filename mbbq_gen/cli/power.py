@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, example, one_of, resources, result_console
+from mbbq_gen.cli.options import Json, Packs, example, resources, result_console
+from mbbq_gen.runs.names import one_of
 
 if TYPE_CHECKING:
     from mbbq_gen.resources import Resources

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, data_folder, example, one_of, print_json, resources
+from mbbq_gen.cli.options import Json, Packs, data_folder, example, print_json, resources
 from mbbq_gen.errors import UsageError
+from mbbq_gen.runs.names import one_of, splits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from mbbq_gen.presentation import Setting
     from mbbq_gen.records import Instance
     from mbbq_gen.resources import Resources
+    from mbbq_gen.runs.selection import PromptSource
 
-PromptSource = Literal["own", "published"]
 Source = Annotated[
     str,
     typer.Option(
@@ -45,6 +46,8 @@ def list_variants(
     as_json: Json = False,
 ) -> None:
     """Lists the wordings of a language with their texts."""
+    from mbbq_gen.runs.selection import prompt_source
+
     source = prompt_source(prompts)
     if source == "published" and benchmark is None:
         raise UsageError("--prompts published: name the benchmark whose wordings to list: --benchmark NAME")
@@ -92,14 +95,14 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Shows the exact messages that a model would be sent for a question."""
-    from mbbq_gen.cli.options import splits_of
     from mbbq_gen.datasets.registry import load_benchmark
     from mbbq_gen.presentation import ORDER_POLICIES, plan_orders, present
+    from mbbq_gen.runs.selection import check_published, prompt_source
     from mbbq_gen.sampling import Outline
 
     where = resources(packs)
     source = prompt_source(prompts)
-    check_published(source, label_style, question_only)
+    check_published(source, label_style is not None, question_only)
     known = _wordings(source, where, benchmark, data, language)
     name = known[0].variant.id if variant is None else one_of("prompt variant", variant, [s.variant.id for s in known])
     number = [each.variant.id for each in known].index(name)
@@ -125,23 +128,6 @@ def show(
         for message in presentation.messages:
             typer.echo(f"\n--- {message.role} ---\n{message.content}")
         typer.echo("")
-
-
-def prompt_source(text: str) -> PromptSource:
-    """Whose wordings are meant; raises UnknownNameError for anything else."""
-    known: tuple[PromptSource, ...] = ("own", "published")
-    return one_of("source of wordings", text, known)
-
-
-def check_published(source: PromptSource, label_style: str | None, question_only: bool) -> None:
-    """Refuses what would change a published wording, which is sent byte for byte.
-
-    Raises:
-        UsageError: for labels of one's own, or a context that is left out.
-    """
-    for given, name in ((label_style is not None, "--label-style"), (question_only, "--question-only")):
-        if source == "published" and given:
-            raise UsageError(f"--prompts published: the authors' wordings are sent as they are; leave {name} out")
 
 
 def _wordings(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 import typer
 
 from mbbq_gen.cli.options import Json, example, print_json, say
-from mbbq_gen.cli.progress import Bar
+from mbbq_gen.runs.bars import Bar
 
 if TYPE_CHECKING:
     from mbbq_gen.datasets.pull import Pulled

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.options import data_folder, resources
-from mbbq_gen.cli.progress import Bar
 from mbbq_gen.errors import UsageError
+from mbbq_gen.runs.bars import Bar
 
 if TYPE_CHECKING:
     from mbbq_gen.records import Instance, Split
@@ -45,6 +45,8 @@ class Choice:
     packs: Path | None = None
 
     def __post_init__(self) -> None:
+        from mbbq_gen.runs.selection import check_own_data
+
         check_own_data(self.benchmark, self.data, self.instances, self.field_map)
 
     def load(self, languages: list[str] | None = None, splits: list[Split] | None = None) -> Iterator[Instance]:
@@ -75,18 +77,6 @@ class Choice:
         for instance in read_instances(path, self.field_map):
             if (languages is None or instance.language in languages) and (splits is None or instance.split in splits):
                 yield instance
-
-
-def check_own_data(benchmark: str | None, data: Path | None, instances: Path | None, field_map: Path | None) -> None:
-    """Refuses options that contradict each other.
-
-    Raises:
-        UsageError: for a benchmark and a file, or a field map without a file.
-    """
-    if instances is not None and (benchmark is not None or data is not None):
-        raise UsageError("--instances takes the place of --benchmark and --data; give one or the other")
-    if field_map is not None and instances is None:
-        raise UsageError("--map says what the fields of --instances FILE are; give that file too")
 
 
 def with_bar(instances: Iterable[Instance]) -> Iterator[Instance]:

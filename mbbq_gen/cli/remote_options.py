@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbbq_gen.errors import UsageError
-
 if TYPE_CHECKING:
-    from mbbq_gen.runs.asking import AskingSettings
+    from mbbq_gen.runs.asking import RuleChanges
 
 
 @dataclass(frozen=True)
@@ -59,20 +57,24 @@ class AskingOptions:
         """The options of the provider that were given, by name."""
         return _given(self, "api_key_env", "api_key_file", "concurrency", "timeout")
 
-    def rules(self, before: AskingSettings, price_file: Path | None) -> AskingSettings:
-        """The rules of asking: those of before, with what was given now.
+    def changes(self, price_file: Path | None) -> RuleChanges:
+        """What is to hold of this run's rules from now on."""
+        from mbbq_gen.runs.asking import RuleChanges
 
-        Raises:
-            UsageError: where one is out of bounds.
-        """
-        if self.max_cost is not None and self.max_cost <= 0:
-            raise UsageError(f"--max-cost {self.max_cost:g}: give an amount above 0, in US dollars")
-        given = _given(self, "max_cost", "max_errors")
-        if self.cache is not None:
-            given["cache"] = str(self.cache.absolute())
-        if price_file is not None:
-            given["price_file"] = str(price_file.absolute())
-        return before.model_copy(update=given)
+        return RuleChanges(self.max_cost, self.max_errors, self.cache, price_file)
+
+
+@dataclass(frozen=True)
+class BatchOptions:
+    """Whether a run is asked in batches."""
+
+    batch: Annotated[
+        bool | None,
+        typer.Option("--batch/--no-batch", help="Hand everything over in batches, at about half the price, and exit."),
+    ] = None
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with RUN: collect its batches, hand over what they lack.")
+    ] = False
 
 
 def _given(group: RemoteOptions | AskingOptions, *names: str) -> dict[str, Any]:

@@ -80,10 +80,10 @@ def _write_report(
     folders: list[RunFolder], where: Resources, *, output: Path | None, figures: Path | None, items: int, seed: int
 ) -> None:
     """Makes the charts, once, and what is wanted of them."""
-    from mbbq_gen.cli.progress import Bar
     from mbbq_gen.report.figures import CHARTS, make_charts, write_figures
     from mbbq_gen.report.html.contents import contents, language_names
     from mbbq_gen.report.html.page import report_page, template_environment
+    from mbbq_gen.runs.bars import Bar
     from mbbq_gen.statistics.panel import Sampling
 
     if output is not None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.option_groups import expand_options
-from mbbq_gen.cli.options import Json, Packs, all_of, example, one_of, open_lines, resources, result_console, say, words
+from mbbq_gen.cli.options import Json, Packs, example, open_lines, resources, result_console, say
 from mbbq_gen.cli.statistics_options import ReaderChoice, StatisticsOptions
 from mbbq_gen.errors import UsageError
+from mbbq_gen.runs.names import all_of, one_of, words
 
 if TYPE_CHECKING:
     import polars

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from mbbq_gen.cli.options import all_of, one_of
+from mbbq_gen.runs.names import all_of, one_of
 
 if TYPE_CHECKING:
     import polars

@@ -21,7 +21,7 @@ def view(
     Prints the address. Only this machine is answered, only under the loopback address, and nothing can be changed.
     """
     from mbbq_gen.cli.loading import read_before_use
-    from mbbq_gen.cli.progress import Bar
+    from mbbq_gen.runs.bars import Bar
     from mbbq_gen.runs.folder import RunFolder
     from mbbq_gen.viewer.server import ViewServer, open_viewer
 

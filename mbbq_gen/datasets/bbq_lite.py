@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mbbq_gen.datasets.assemble import Source, no_target, sole_match
 from mbbq_gen.datasets.bbq_schema import BbqRow, in_blocks, instance_of
-from mbbq_gen.datasets.rows import Place, find_files
+from mbbq_gen.datasets.rows import Place, find_files, note_file
 from mbbq_gen.errors import DataError
 from mbbq_gen.languages import describe_fault
 from mbbq_gen.records import Instance, Split
@@ -56,7 +56,7 @@ def load_bbq_lite(folder: Path, language: str, split: Split) -> Iterator[Instanc
 def _read(path: Path, source: Source) -> Iterator[Instance]:
     """The instances of a file that is there."""
     try:
-        rows = _File.model_validate_json(path.read_bytes()).examples
+        rows = _File.model_validate_json(note_file(path).read_bytes()).examples
     except ValidationError as error:
         raise DataError(f"{path}: {describe_fault(error, {})}") from error
     places = ((Place(path, number), row) for number, row in enumerate(rows, start=1))

@@ -10,10 +10,11 @@ import csv
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -26,6 +27,33 @@ _log = logging.getLogger(__name__)
 
 _BOM = b"\xef\xbb\xbf"
 _KEY = re.compile(rb'"([A-Za-z_][A-Za-z_0-9.]*)"\s*:')
+
+
+_opened: Final[ContextVar[set[Path] | None]] = ContextVar("opened", default=None)
+"""Where the files are noted that are opened at this moment; None: nobody wants to know."""
+ItemT = TypeVar("ItemT")
+
+
+def with_files(items: Iterable[ItemT], files: set[Path]) -> Iterator[ItemT]:
+    """The same items; every data file that is opened to make them is added to `files`."""
+    iterator = iter(items)
+    while True:
+        token = _opened.set(files)
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        finally:
+            _opened.reset(token)
+        yield item
+
+
+def note_file(path: Path) -> Path:
+    """The path of a data file that is about to be read: every reader passes it here, so that its digest is kept."""
+    files = _opened.get()
+    if files is not None:
+        files.add(path)
+    return path
 
 
 @dataclass(frozen=True)
@@ -85,7 +113,7 @@ def read_json_lines(path: Path, schema: type[RowT]) -> Iterator[tuple[Place, Row
     Raises:
         DataError: at the first row that is not UTF-8, not JSON (cut off, a byte order mark) or not of the schema.
     """
-    with path.open("rb") as stream:
+    with note_file(path).open("rb") as stream:
         for number, line in enumerate(stream, start=1):
             if line.strip():
                 place = Place(path, number)
@@ -131,7 +159,7 @@ def read_table(path: Path, schema: type[RowT], *, delimiter: str = ",") -> Itera
     Raises:
         DataError: where a column is missing, or at the first row that is not UTF-8, is cut off or not of the schema.
     """
-    with path.open(encoding="utf-8-sig", newline="") as stream:
+    with note_file(path).open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, delimiter=delimiter, strict=True)
         header: list[str] = []
         line = 1

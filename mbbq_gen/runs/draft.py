@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from mbbq_gen.errors import UsageError
+from mbbq_gen.datasets.rows import with_files
+from mbbq_gen.errors import RunError, UsageError
 from mbbq_gen.languages import VariantKind
 from mbbq_gen.presentation import Example, OrderPolicy, options_by_role, plan_orders, present
 from mbbq_gen.records import Instance, Presentation
 from mbbq_gen.resources import Resources, file_digest
-from mbbq_gen.runs.folder import BenchmarkChoice, RunSettings
+from mbbq_gen.runs.folder import BenchmarkChoice, RunSettings, name_in_copy
 from mbbq_gen.runs.store import RunStore
 from mbbq_gen.runs.wordings import Wordings
 from mbbq_gen.sampling import balanced_sample
@@ -42,24 +43,23 @@ class Tally:
     """benchmark/split/language → how many there are."""
     files: dict[str, str] = field(default_factory=dict)
     """Data file → sha256."""
-    _sources: set[str] = field(default_factory=set)
-    """Names of the files that the questions of the benchmark at hand come from."""
 
     def watch(
         self, choice: BenchmarkChoice, instances: Iterable[Instance], step: Callable[[], None]
     ) -> Iterator[Instance]:
-        """The same questions, counted."""
-        for instance in instances:
+        """The same questions, counted; at their end the digests of the files that they were read from are taken.
+
+        Raises:
+            RunError: where a benchmark's reader does not tell from which files.
+        """
+        opened: set[Path] = set()
+        for instance in with_files(instances, opened):
             group = f"{instance.benchmark}/{instance.split}/{instance.language}"
             self.digests.setdefault(group, hashlib.sha256()).update(instance.model_dump_json().encode() + b"\n")
             self.counts[group] = self.counts.get(group, 0) + 1
-            source = instance.metadata.get("source_row")
-            if isinstance(source, dict):
-                self._sources.add(str(source.get("file")))
             step()
             yield instance
-        self.files |= _data_digests(choice, self._sources)
-        self._sources.clear()
+        self.files |= _data_digests(choice, opened)
 
 
 @dataclass
@@ -127,13 +127,14 @@ def _example(shot: Shot, store: RunStore) -> Example:
     return Example(instance, tuple(options[role] for role in shot.role_order))
 
 
-def _data_digests(choice: BenchmarkChoice, names: Iterable[str]) -> dict[str, str]:
-    """benchmark/file → sha256 of the data files that questions came from."""
+def _data_digests(choice: BenchmarkChoice, opened: set[Path]) -> dict[str, str]:
+    """benchmark/file → sha256 of the data files that were opened, by their places in the user's copy."""
     if choice.data is None:
         return {}
     given = Path(choice.data)
     if given.is_file():
         own = [given, *([Path(choice.field_map)] if choice.field_map else [])]
         return {f"{choice.name}/{path.name}": file_digest(path) for path in own}
-    found = ((name, min(given.rglob(name), default=None)) for name in sorted(names))
-    return {f"{choice.name}/{name}": file_digest(path) for name, path in found if path is not None}
+    if not opened:
+        raise RunError(f"{choice.name}: its reader does not say which files of {given} it read; their digests are lost")
+    return {name_in_copy(choice, path): file_digest(path) for path in sorted(opened)}

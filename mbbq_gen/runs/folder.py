@@ -37,6 +37,13 @@ class BenchmarkChoice(Record):
     """File that says which fields of the user's own file are which of ours; None where they have our names."""
 
 
+def name_in_copy(choice: BenchmarkChoice, path: Path) -> str:
+    """What a manifest calls a data file: the benchmark, and where the file stands in the user's copy of it."""
+    root = Path(choice.data or "")
+    place = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+    return f"{choice.name}/{place}"
+
+
 class RunSettings(Record):
     """What the user asked for: the same settings and packs give the same plan."""
 
@@ -98,7 +105,7 @@ class Manifest(Record):
     data: dict[str, str]
     """benchmark/split/language → sha256 of its questions as they were read, before sampling."""
     files: dict[str, str] = Field(default_factory=dict)
-    """Data file → sha256."""
+    """Data file (benchmark/its place in the user's copy) → sha256."""
     available: dict[str, int] = Field(default_factory=dict)
     """benchmark/split/language → questions there were before sampling."""
     counts: Counts

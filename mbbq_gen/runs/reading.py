@@ -8,7 +8,7 @@ does nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol, get_args
@@ -218,15 +218,24 @@ def read_run(
         before = reading_before(store, language, reader.version, resources) if only else None
         unread = store.unread(reader.version, language, before, only)
         while batch := list(islice(unread, _BATCH)):
-            _remember(store, language, reader.version)
-            store.add_extractions(reader.version, _read_all(batch, reader))
+            store_readings(store, language, reader.version, [reading_of(answered, reader) for answered in batch])
             step(len(batch))
     return versions
 
 
-def _read_all(batch: list[Answered], reader: Reader) -> Iterator[tuple[str, Extraction]]:
-    for answered in batch:
-        yield answered.presentation.presentation_id, read_answer(answered, reader)
+Reading = tuple[str, Extraction]
+"""A presentation's id, and what its answer was taken to mean."""
+
+
+def reading_of(answered: Answered, reader: Reader) -> Reading:
+    """The reading of a stored answer."""
+    return answered.presentation.presentation_id, read_answer(answered, reader)
+
+
+def store_readings(store: RunStore, language: str, version: str, readings: Sequence[Reading]) -> None:
+    """Keeps what a reader's version made of answers in a language."""
+    _remember(store, language, version)
+    store.add_extractions(version, readings)
 
 
 # --- which reading came before which ---------------------------------------------------------------------------------

@@ -28,7 +28,9 @@ from mbbq_gen.runs.store import RunStore
 OnStored = Callable[[list[Response]], None]
 
 _MOMENT: Final = 0.02
-"""Seconds for which answers are gathered before they are committed together."""
+"""Seconds for which answers are gathered, at least, before they are committed together."""
+_COMMITTING: Final = 0.05
+"""Share of the time that commits may take: they hold up the event loop, so on a slow disk there are fewer."""
 _MOST_UNSTORED: Final = 250
 """Answers that are committed at once, however short the moment: what a crash can cost is bounded on slow disks too."""
 _LOOKED_UP: Final = 500
@@ -46,25 +48,24 @@ class ErrorLimit:
     _finished: int = field(default=0, init=False)
     _failed: int = field(default=0, init=False)
 
-    def count(self, responses: list[Response]) -> None:
+    def count(self, response: Response) -> None:
         """Takes note of what came back.
 
         Raises:
             RunError: where more than the share failed, or everything so far.
         """
-        failures = [response.error for response in responses if response.error is not None]
-        self._finished += len(responses)
-        self._failed += len(failures)
+        self._finished += 1
+        self._failed += response.error is not None
         too_many = self._finished >= _ENOUGH_TO_JUDGE and self._failed > self.share * self._finished
         nothing_else = self.share < 1 and self._failed == self._finished >= _ALL_FAILED
-        if failures and (too_many or nothing_else):
+        if response.error is not None and (too_many or nothing_else):
             raise RunError(
-                f"stopped: {self._failed:,} of {self._finished:,} requests failed, the last one: {failures[-1]};"
+                f"stopped: {self._failed:,} of {self._finished:,} requests failed, the last one: {response.error};"
                 " what arrived is kept, the same command asks the others again (--max-errors sets the share)"
             )
 
 
-def answer_pending(
+async def answer_pending(
     store: RunStore,
     provider: Provider,
     on_stored: OnStored,
@@ -79,11 +80,11 @@ def answer_pending(
         ProviderError: where no further request can succeed; what had arrived is stored.
         CostLimitError: where the next request could pass the purse's limit.
         RunError: where too many requests fail.
-        KeyboardInterrupt: on Ctrl-C; what had arrived is stored.
+        CancelledError: where the task is cancelled, on Ctrl-C say; what had arrived is stored.
     """
     if cache is not None:
         copy_cached(store, cache, on_stored)
-    asyncio.run(_Asking(store, provider, on_stored, purse, cache, errors or ErrorLimit()).ask())
+    await _Asking(store, provider, on_stored, purse, cache, errors or ErrorLimit()).ask()
 
 
 def copy_cached(store: RunStore, cache: SharedCache, on_stored: OnStored) -> None:
@@ -133,7 +134,7 @@ class _Asking:
         try:
             while not receiver.done() or self._arrived:
                 await asyncio.wait((receiver,), timeout=moment)
-                moment = max(_MOMENT, 4 * self._commit())
+                moment = max(_MOMENT, self._commit() / _COMMITTING)
             await receiver
         finally:
             receiver.cancel()
@@ -145,6 +146,7 @@ class _Asking:
             if self.purse is not None:
                 self.purse.settle(response)
             self._arrived.append((response, _now()))
+            self.errors.count(response)
             if len(self._arrived) >= _MOST_UNSTORED:
                 self._commit()
 
@@ -160,6 +162,4 @@ class _Asking:
             self.cache.keep(batch)
         responses = [response for response, _ in batch]
         self.on_stored(responses)
-        took = time.perf_counter() - begin
-        self.errors.count(responses)
-        return took
+        return time.perf_counter() - begin

@@ -12,6 +12,7 @@ Presentations that send the very same request share one response: it is asked, a
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -331,6 +332,8 @@ class RunStore:
     ) -> Iterator[Answered]:
         """Answered presentations of a language that this extractor version has not read yet, in plan order.
 
+        Those that it read as a failure, and that were answered since, are among them.
+
         With `earlier`, another version: only those that it gave one of these outcomes. May be read while readings are
         added: it asks the file again for every few hundred rows.
         """
@@ -344,19 +347,29 @@ class RunStore:
             "SELECT p.number, p.record, i.record, r.record FROM presentations p"
             " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
             " LEFT JOIN extractions e ON e.presentation_id = p.presentation_id AND e.extractor = ?"
-            f" WHERE p.number > ? AND p.language = ? AND e.presentation_id IS NULL{read_as} ORDER BY p.number LIMIT ?"
+            " WHERE p.number > ? AND p.language = ?"
+            " AND (e.presentation_id IS NULL OR (e.outcome = 'error' AND r.is_error = 0))"
+            f"{read_as} ORDER BY p.number LIMIT ?"
         )
         only = (earlier, *outcomes) if earlier is not None else ()
-        after, read, parallels = 0, _InstanceReader(), ParallelTexts(self)
+        after, parse = 0, _AnsweredReader(self)
         while rows := self._db.execute(statement, (extractor, after, language, *only, _BATCH)).fetchall():
             for number, presentation, record, response in rows:
-                after, instance = number, read(record)
-                yield Answered(
-                    Presentation.model_validate_json(presentation),
-                    instance,
-                    Response.model_validate_json(response),
-                    parallels.of(instance),
-                )
+                after = number
+                yield parse(presentation, record, response)
+
+    def answered(self, request_keys: Sequence[str]) -> Iterator[Answered]:
+        """The presentations that ask these requests and have an answer, by question."""
+        rows = self._db.execute(
+            "SELECT p.record, i.record, r.record FROM json_each(?) wanted"
+            " JOIN presentations p ON p.request_key = wanted.value"
+            " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
+            " WHERE r.is_error = 0 ORDER BY p.instance_key, p.number",
+            (json.dumps(list(request_keys)),),
+        )
+        parse = _AnsweredReader(self)
+        for presentation, record, response in rows.fetchall():
+            yield parse(presentation, record, response)
 
     def add_extractions(self, extractor: str, rows: Iterable[tuple[str, Extraction]]) -> None:
         """Stores readings (presentation id, extraction) of an extractor version; an older one of it is replaced."""
@@ -426,6 +439,24 @@ class _InstanceReader:
         if self._instance is None or text != self._text:
             self._text, self._instance = text, Instance.model_validate_json(text)
         return self._instance
+
+
+class _AnsweredReader:
+    """Reads answered presentations, as `_InstanceReader` reads their questions."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._read = _InstanceReader()
+        self._parallels = ParallelTexts(store)
+
+    def __call__(self, presentation: str, instance: str, response: str) -> Answered:
+        """What the JSON of the three records holds."""
+        question = self._read(instance)
+        return Answered(
+            Presentation.model_validate_json(presentation),
+            question,
+            Response.model_validate_json(response),
+            self._parallels.of(question),
+        )
 
 
 def _parse_joined(rows: sqlite3.Cursor) -> Iterator[tuple[Instance, Presentation, Response, Extraction]]:

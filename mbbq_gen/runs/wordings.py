@@ -13,7 +13,7 @@ from mbbq_gen.languages import PromptPack, VariantKind, read_prompts
 from mbbq_gen.presentation import Setting
 from mbbq_gen.records import Instance
 from mbbq_gen.resources import Resources, file_digest
-from mbbq_gen.runs.folder import OWN_DATA, BenchmarkChoice, RunSettings
+from mbbq_gen.runs.folder import OWN_DATA, BenchmarkChoice, RunSettings, name_in_copy
 
 PUBLISHED_LABELS: Final = "published"
 """What `RunSettings.label_styles` holds where each published wording has labels of its own."""
@@ -84,8 +84,9 @@ class Wordings:
 
     def files(self) -> dict[str, str]:
         """benchmark/file → sha256, for the files that published wordings were read from."""
+        choices = {choice.name: choice for choice in self._settings.benchmarks}
         sources = {(where[0], wording.source) for where, found in self._published.items() for wording in found}
-        return {f"{benchmark}/{path.name}": file_digest(path) for benchmark, path in sorted(sources)}
+        return {name_in_copy(choices[benchmark], path): file_digest(path) for benchmark, path in sorted(sources)}
 
     def kinds(self) -> dict[str, VariantKind]:
         """Id of each wording → what kind of request it is."""

@@ -6,7 +6,8 @@
                                                      ├─► this request can't be answered: a Response with `error`
                                                      └─► no request can: ProviderError, and all stop
 
-The first request goes alone: what stops them all shows before a second one is sent.
+The first request goes alone for a moment: what stops them all is refused before a model begins to write. An answer
+takes longer, and nobody waits for it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ _MOST_WAITING: Final = 4096
 """Requests that may wait for another try while others are sent: what is known of them is held in memory."""
 _LAST_CALL: Final = 10.0
 """Seconds that answers under way are waited for when the rest is stopped: they are paid for."""
+
+
+_ALONE: Final = 0.3
+"""Seconds that the first request is alone: services refuse a key or a parameter within them, answers take longer."""
 
 
 class _LessonError(Exception):
@@ -89,6 +94,7 @@ class Asking:
         """
         self._requests = iter(requests)
         self._provider.prepare()
+        alone = asyncio.get_running_loop().call_later(_ALONE, self._let_others_in)
         try:
             self._start_more()
             while self._tasks and self._fatal is None:
@@ -103,7 +109,14 @@ class Asking:
             if self._fatal is not None:
                 raise self._fatal
         finally:
+            alone.cancel()
             await self._stop()
+
+    def _let_others_in(self) -> None:
+        """Ends the time in which the first request is alone, unless it has failed already and waits."""
+        if self._fatal is None and not self._asleep:
+            self._pace.slots.open_all()
+            self._start_more()
 
     async def _last_call(self) -> None:
         """Waits a little for what is under way; what sleeps until another try is given up."""

@@ -1,23 +1,47 @@
-"""The part of `mbbq-gen run` in which a model is asked: the bar, the money, the cache, what is said when it ends."""
+"""One session in which a model is asked: the money, the cache, what is said when it ends, what is kept of it."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from mbbq_gen.cli.options import say
-from mbbq_gen.cli.progress import Bar
 from mbbq_gen.errors import UsageError
+from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.prices import Price, PriceTable, price_of, read_prices
+from mbbq_gen.records import Response
+from mbbq_gen.runs.asking import AskingSettings
+from mbbq_gen.runs.batch_ledger import BatchLedger
+from mbbq_gen.runs.cache import SharedCache
+from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.runs.money import bill_of, spent
+from mbbq_gen.runs.purse import Purse
+from mbbq_gen.runs.reading_along import ReadingAlong
+from mbbq_gen.runs.runner import ErrorLimit, answer_pending
+from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.watching import Watcher
 
-if TYPE_CHECKING:
-    from mbbq_gen.providers.base import Provider
-    from mbbq_gen.providers.prices import Price, PriceTable
-    from mbbq_gen.records import Response
-    from mbbq_gen.runs.asking import AskingSettings
-    from mbbq_gen.runs.folder import RunFolder
-    from mbbq_gen.runs.purse import Purse
-    from mbbq_gen.runs.store import RunStore
+
+@dataclass(frozen=True)
+class Session:
+    """A run while it is asked: locked, its store open for writing."""
+
+    folder: RunFolder
+    store: RunStore
+    provider: Provider
+    rules: AskingSettings
+    watcher: Watcher
+
+    def keep_facts(self) -> None:
+        """Writes into the manifest what was found out about the model, and what the run has cost."""
+        store, provider, manifest = self.store, self.provider, self.folder.manifest()
+        base_url: str | None = getattr(provider, "base_url", None)
+        prices = own_prices(self.rules.price_file)
+        bill = None if base_url is None else bill_of(store, provider.kind, provider.model, prices, base_url)
+        changes = {"provider_facts": {**manifest.provider_facts, **provider.facts()}, "bill": bill}
+        changed = manifest.model_copy(update=changes)
+        if changed != manifest:
+            self.folder.write_manifest(changed)
 
 
 def check_access(provider: Provider) -> None:
@@ -31,24 +55,21 @@ def check_access(provider: Provider) -> None:
         check()
 
 
-def ask(folder: RunFolder, store: RunStore, provider: Provider, rules: AskingSettings) -> None:
-    """Asks what has no answer yet, and says how far it is."""
-    progress = store.progress()
+async def ask(session: Session, readings: ReadingAlong) -> None:
+    """Asks what has no answer yet, reads what comes meanwhile, and says how far it is."""
+    progress, watcher, provider = session.store.progress(), session.watcher, session.provider
     if not progress.pending:
-        say("everything is answered already")
+        watcher.say("everything is answered already")
         return
     if progress.answered:
-        say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
-    prices = own_prices(rules.price_file)
+        watcher.say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
+    own_prices(session.rules.price_file)  # a price file that is wrong is said before anything is asked
     if hasattr(provider, "on_notice"):
-        provider.on_notice = say
+        provider.on_notice = watcher.say
     try:
-        _ask(store, provider, rules, progress.pending)
-    except KeyboardInterrupt:
-        say(f"\nstopped; what arrived is kept. Go on with: mbbq-gen run {folder.path}")
-        raise
+        await _ask(session, progress.pending, readings)
     finally:
-        keep_facts(folder, store, provider, prices)
+        session.keep_facts()
 
 
 def own_prices(price_file: str | Path | None) -> PriceTable:
@@ -57,42 +78,26 @@ def own_prices(price_file: str | Path | None) -> PriceTable:
     Raises:
         UsageError, DataError: where the user's file can't be read, or is wrong.
     """
-    from mbbq_gen.providers.prices import read_prices
-
     return read_prices(Path(price_file) if price_file else None)
 
 
-def keep_facts(folder: RunFolder, store: RunStore, provider: Provider, prices: PriceTable) -> None:
-    """Writes into the manifest what was found out about the model, and what the run has cost."""
-    from mbbq_gen.runs.money import bill_of
-
-    manifest = folder.manifest()
-    base_url: str | None = getattr(provider, "base_url", None)
-    bill = None if base_url is None else bill_of(store, provider.kind, provider.model, prices, base_url)
-    changes = {"provider_facts": {**manifest.provider_facts, **provider.facts()}, "bill": bill}
-    changed = manifest.model_copy(update=changes)
-    if changed != manifest:
-        folder.write_manifest(changed)
-
-
-def _ask(store: RunStore, provider: Provider, rules: AskingSettings, pending: int) -> None:
-    from mbbq_gen.runs.cache import SharedCache
-    from mbbq_gen.runs.runner import ErrorLimit, answer_pending
-
+async def _ask(session: Session, pending: int, readings: ReadingAlong) -> None:
+    store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
     purse = None if rules.max_cost is None else open_purse(store, provider, rules, rules.max_cost)
     copied = 0
     with ExitStack() as stack:
         cache = stack.enter_context(SharedCache(Path(rules.cache))) if rules.cache is not None else None
-        bar = stack.enter_context(Bar("asking", pending, "answers"))
+        advance = stack.enter_context(watcher.stage("asking", pending))
 
         def stored(responses: list[Response]) -> None:
             nonlocal copied
             copied += sum(response.from_cache for response in responses)
-            bar.advance(len(responses))
+            readings.hear(responses)
+            advance(len(responses))
 
-        answer_pending(store, provider, stored, purse=purse, cache=cache, errors=ErrorLimit(rules.max_errors))
+        await answer_pending(store, provider, stored, purse=purse, cache=cache, errors=ErrorLimit(rules.max_errors))
     if copied:
-        say(f"{copied:,} answers came from the cache {rules.cache} and cost nothing")
+        watcher.say(f"{copied:,} answers came from the cache {rules.cache} and cost nothing")
 
 
 def open_purse(
@@ -103,11 +108,6 @@ def open_purse(
     Raises:
         UsageError: where nobody knows what the model costs, or how long an answer may become.
     """
-    from mbbq_gen.providers.prices import price_of
-    from mbbq_gen.runs.batch_ledger import BatchLedger
-    from mbbq_gen.runs.money import spent
-    from mbbq_gen.runs.purse import Purse
-
     table = own_prices(rules.price_file)
     base_url: str | None = getattr(provider, "base_url", None)
     price = price_of(provider.kind, provider.model, table, base_url=base_url)

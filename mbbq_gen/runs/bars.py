@@ -1,0 +1,94 @@
+"""A progress bar with rate and time left, on stderr, only on a terminal; elsewhere nothing at all."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from mbbq_gen.runs.watching import Advance, Stage
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn, TaskID
+
+_BARS: Final[Mapping[Stage, tuple[str, float]]] = {
+    "planning": ("steps", 1.0),
+    "asking": ("answers", 0.0),
+    "collecting": ("answers", 1.0),
+    "reading": ("answers", 1.0),
+}
+"""Stage of a run → what is counted in it, and after how many seconds a bar is worth showing."""
+
+
+class Bar:
+    """Shows how far a piece of work is. It appears after `delay` seconds, so that short work stays quiet."""
+
+    def __init__(self, title: str, total: int | None, unit: str, *, delay: float = 0.0) -> None:
+        self._title = title
+        self._total = total
+        self._unit = unit
+        self._begin = time.monotonic() + delay
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._done = 0
+        self._wanted = sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        self._show()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def advance(self, steps: int = 1) -> None:
+        """Counts finished steps."""
+        self._done += steps
+        if self._progress is None:
+            self._show()
+        elif self._task is not None:
+            self._progress.update(self._task, completed=self._done)
+
+    def _show(self) -> None:
+        if not self._wanted or time.monotonic() < self._begin:
+            return
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._progress = Progress(*_columns(self._unit), console=Console(stderr=True))
+        self._progress.start()
+        self._task = self._progress.add_task(self._title, total=self._total, completed=self._done)
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Watches a run with a bar for each long stage (a `runs.watching.Watcher`)."""
+
+    say: Callable[[str], None]
+    """Takes the sentences."""
+
+    @contextmanager
+    def stage(self, stage: Stage, total: int | None = None) -> Iterator[Advance]:
+        """Shows a bar on a terminal, elsewhere nothing."""
+        unit, delay = _BARS[stage]
+        with Bar(stage, total, unit, delay=delay) as bar:
+            yield bar.advance
+
+
+def _columns(unit: str) -> list[ProgressColumn]:
+    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """Finished steps a second."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:.1f} {unit}/s" if speed < 100 else f"{speed:,.0f} {unit}/s")
+
+    left = TextColumn("left")
+    return [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn(), left]

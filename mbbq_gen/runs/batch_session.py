@@ -1,0 +1,157 @@
+"""The sessions of a run in which requests go out, and answers come in, by batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mbbq_gen.errors import UsageError
+from mbbq_gen.providers.batches import batch_service
+from mbbq_gen.runs.batch_ledger import BatchLedger
+from mbbq_gen.runs.batches import Batching
+from mbbq_gen.runs.cache import SharedCache
+from mbbq_gen.runs.runner import copy_cached
+from mbbq_gen.runs.session import Session, open_purse, own_prices
+from mbbq_gen.runs.store import RunStore
+
+Mode = Literal["off", "on", "stopped"]
+"""How a run is asked: one by one, in batches, or in batches of which no more are made."""
+_NAME = "batches"
+_MOST = "batch_requests"
+
+
+@dataclass(frozen=True)
+class BatchWish:
+    """Whether a run is to be asked in batches from now on."""
+
+    batch: bool | None = None
+    """None: as before."""
+    most_requests: int | None = None
+    """Of one batch; None: as before."""
+
+    def mode(self, store: RunStore) -> Mode:
+        """How this run is asked from now on.
+
+        Raises:
+            UsageError: where it is to be asked one by one while batches may still answer.
+        """
+        if self.batch is False and store_has_batches(store):
+            raise UsageError(
+                f"--no-batch: {store.path.parent} has batches on their way; first: mbbq-gen batch collect"
+                f" {store.path.parent}, or mbbq-gen batch cancel {store.path.parent}"
+            )
+        if self.batch is not None:
+            set_mode(store, "on" if self.batch else "off")
+        if self.most_requests is not None:
+            store.set_meta(_MOST, str(self.most_requests))
+        return mode_of(store)
+
+
+def mode_of(store: RunStore) -> Mode:
+    """How a run is asked."""
+    found = store.meta(_NAME)
+    return found if found in ("on", "stopped") else "off"  # type: ignore[return-value]
+
+
+def set_mode(store: RunStore, mode: Mode) -> None:
+    """Keeps with a run how it is asked."""
+    store.set_meta(_NAME, mode)
+
+
+def _most_requests(store: RunStore) -> int | None:
+    """The user's limit of a batch, which a run keeps."""
+    found = store.meta(_MOST)
+    return None if found is None else int(found)
+
+
+def store_has_batches(store: RunStore) -> bool:
+    """Whether batches of a run may still bring answers."""
+    return bool(BatchLedger(store).open_batches())
+
+
+Work = Callable[[Batching], Coroutine[Any, Any, None]]
+
+
+async def in_session(session: Session, work: Work, *, spends: bool) -> None:
+    """Does some work on the batches of a run; what the provider learned is written into the manifest.
+
+    Args:
+        session: the run's.
+        work: what to do.
+        spends: whether it hands over batches, which `--max-cost` limits.
+    """
+    from mbbq_gen.providers.remote.base import RemoteProvider
+
+    store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
+    service = batch_service(provider)
+    own_prices(rules.price_file)  # a price file that is wrong is said before anything is asked
+    assert isinstance(provider, RemoteProvider)  # all that have batches are
+    provider.on_notice = watcher.say
+    limit = rules.max_cost if spends else None
+    purse = None if limit is None else open_purse(store, provider, rules, limit, for_batches=True)
+    with ExitStack() as stack:
+        cache = stack.enter_context(SharedCache(Path(rules.cache))) if rules.cache is not None else None
+        advance = stack.enter_context(watcher.stage("collecting"))
+        batching = Batching(
+            store, provider, service, session.folder.path, _most_requests(store), purse, cache, advance, watcher.say
+        )
+        try:
+            try:
+                await work(batching)
+            finally:
+                await provider.aclose()
+        finally:
+            session.keep_facts()
+
+
+async def ask_in_batches(session: Session, mode: Mode, *, again: bool) -> bool:
+    """Collects what has come, hands over what is missing, and says how the run stands; whether batches are under way.
+
+    `again`: requests that failed for good are handed over once more.
+    """
+    _copy_cached(session)
+
+    async def work(batching: Batching) -> None:
+        answers = await batching.collect()
+        if answers:
+            session.watcher.say(f"{answers:,} answers collected")
+        made = await batching.submit(failed_too=again) if mode == "on" else 0
+        if made:
+            session.watcher.say(f"{made:,} batch{'es' if made > 1 else ''} handed over")
+
+    await in_session(session, work, spends=mode == "on")
+    return tell_batches(session)
+
+
+def _copy_cached(session: Session) -> None:
+    """Takes what other runs have asked before from the cache that they share."""
+    if session.rules.cache is None:
+        return
+    copied: list[int] = []
+    with SharedCache(Path(session.rules.cache)) as cache:
+        copy_cached(session.store, cache, lambda responses: copied.append(len(responses)))
+    if copied:
+        session.watcher.say(f"{sum(copied):,} answers came from the cache {session.rules.cache} and cost nothing")
+
+
+def tell_batches(session: Session) -> bool:
+    """Says how a run that is asked in batches stands; whether batches are under way."""
+    ledger, progress, path = BatchLedger(session.store), session.store.progress(), session.folder.path
+    batches = ledger.open_batches()
+    if batches:
+        held = sum(batch.record.requests for batch in batches)
+        session.watcher.say(
+            f"{len(batches)} batch{'es' if len(batches) > 1 else ''} with {held:,} requests under way; the service"
+            f" answers within a day. Later: mbbq-gen run {path} --resume"
+            f"    or: mbbq-gen batch status {path}"
+        )
+        return True
+    left = progress.pending - progress.failed
+    if left > 0 and mode_of(session.store) == "stopped":
+        session.watcher.say(
+            f"{left:,} requests were never asked: ask them with mbbq-gen run {path} --batch, or --no-batch"
+        )
+    return False

@@ -1,0 +1,221 @@
+"""A run from plan to readings: the one road that the command line, the Python API and notebooks all take.
+
+settings ──► planned ──► asked, one by one or in batches ──► read ──► JobResult
+               │               │
+               └── all of it kept in the run's folder: a job that was cut off goes on with what is missing
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from mbbq_gen.presentation import orders_of
+from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.registry import open_provider
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.asking import AskingSettings, RuleChanges, load_asking, save_asking
+from mbbq_gen.runs.batch_session import BatchWish, ask_in_batches
+from mbbq_gen.runs.folder import Manifest, RunFolder, RunSettings
+from mbbq_gen.runs.plan import Planner, check_same_settings
+from mbbq_gen.runs.reading import extractor_versions, read_run
+from mbbq_gen.runs.reading_along import ReadingAlong
+from mbbq_gen.runs.selection import QuestionSource, notices
+from mbbq_gen.runs.session import Session, ask, check_access, own_prices
+from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.watching import Listener, Watcher
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """How a run stands after a job."""
+
+    run: str
+    """The folder."""
+    requests: int
+    answered: int
+    failed: int
+    """Requests that failed; the next job asks them again."""
+    presentations: int
+    batches_under_way: bool
+    """Whether the service still works on batches: the next job collects them."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be done with a run folder."""
+
+    folder: RunFolder
+    settings: RunSettings
+    resources: Resources
+    changes: RuleChanges = field(default_factory=RuleChanges)
+    batches: BatchWish = field(default_factory=BatchWish)
+    watcher: Watcher = field(default_factory=Listener)
+    meanwhile: Callable[[], None] = lambda: None
+    """Done on another thread while the model is waited for: what the caller needs afterwards, imports say."""
+
+    def plan(self) -> Manifest:
+        """Plans the run, or makes sure that it was planned so; asks nothing and needs no key.
+
+        Raises:
+            UsageError: where the folder can't be used, or holds a run with other settings.
+            MbbqGenError: what readers, packs and the model's options have wrong.
+        """
+        provider = open_provider(self.settings.model, self.settings.model_options, self.resources)
+        extractor_versions(self.settings.languages, self.resources)
+        self.folder.create()
+        with self.folder.locked(), self.folder.open_store() as store:
+            return self._plan(store, provider)
+
+    def execute(self) -> JobResult:
+        """Does whatever is left to do, and says how it ended.
+
+        Inside a running event loop, as in a notebook, on a thread of its own; that loop stands still meanwhile.
+
+        Raises:
+            UsageError: as `plan`, and where what asking needs is missing, such as a key.
+            ProviderError: where no further request can succeed; what had arrived is kept.
+            RunError: where too many requests fail, or the run's limit of cost is reached.
+            KeyboardInterrupt: on Ctrl-C; what had arrived is kept.
+        """
+        if _in_event_loop():
+            return _on_a_thread(self)
+        with self._opened() as work:
+            under_way = asyncio.run(work.ask())
+            self._read(work.session.store)
+            return work.result(under_way)
+
+    async def execute_async(self) -> JobResult:
+        """The same for whoever has other work to do meanwhile; cancelling it keeps what had arrived.
+
+        Planning, and reading what a job before this one left unread, do block the event loop.
+        """
+        with self._opened() as work:
+            under_way = await work.ask()
+            self._read(work.session.store)
+            return work.result(under_way)
+
+    @contextmanager
+    def _opened(self) -> Iterator[_Work]:
+        """The run, planned and locked."""
+        provider = open_provider(self.settings.model, self.settings.model_options, self.resources)
+        check_access(provider)
+        own_prices(self.changes.price_file)  # a price file that is wrong is said before anything is done
+        extractor_versions(self.settings.languages, self.resources)  # a pack that is wrong must not cost a run
+        self.folder.create()
+        with self.folder.locked(), self.folder.open_store() as store:
+            manifest = self._plan(store, provider)
+            self.watcher.say(_announcement(manifest))
+            session = Session(self.folder, store, provider, self._rules(store), self.watcher)
+            yield _Work(self, session, manifest)
+
+    def _plan(self, store: RunStore, provider: Provider) -> Manifest:
+        if store.meta("planned") and self.folder.manifest_path.is_file():
+            manifest = self.folder.manifest()
+            check_same_settings(manifest, self.settings, provider, self.folder.path)
+            if manifest.settings != self.settings:
+                manifest = manifest.model_copy(update={"settings": self.settings})
+                self.folder.write_manifest(manifest)
+            return manifest
+        load, said = QuestionSource(self.settings, self.resources), notices(self.settings)
+        with self.watcher.stage("planning") as advance:
+            planner = Planner(self.folder, self.settings, provider, self.resources, load, said, step=lambda: advance(1))
+            return planner.plan(store)
+
+    def _rules(self, store: RunStore) -> AskingSettings:
+        """The rules of asking: those that the run had, with what was given now."""
+        before = load_asking(store)
+        rules = self.changes.applied_to(before)
+        if rules != before:
+            save_asking(store, rules)
+        return rules
+
+    def _read(self, store: RunStore) -> None:
+        """Reads what was not read while it was asked."""
+        with self.watcher.stage("reading") as advance:
+            read_run(store, self.resources, advance)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A job whose run is open."""
+
+    job: Job
+    session: Session
+    manifest: Manifest
+
+    async def ask(self) -> bool:
+        """Asks what has no answer yet, one by one or in batches; whether batches are under way when it returns."""
+        mode = self.job.batches.mode(self.session.store)
+        if mode != "off":
+            return await ask_in_batches(self.session, mode, again=self.job.batches.batch is True)
+        with ReadingAlong(self.session.store, self.job.resources, self.job.meanwhile) as readings:
+            try:
+                await ask(self.session, readings)
+            except asyncio.CancelledError:
+                path = self.session.folder.path
+                self.session.watcher.say(f"\nstopped; what arrived is kept. Go on with: mbbq-gen run {path}")
+                raise
+            await readings.finish()
+        return False
+
+    def result(self, under_way: bool) -> JobResult:
+        """How the run stands."""
+        progress = self.session.store.progress()
+        if progress.failed:
+            self.session.watcher.say(f"{progress.failed} requests failed; the same command asks them again")
+        return JobResult(
+            run=str(self.session.folder.path),
+            requests=progress.requests,
+            answered=progress.answered,
+            failed=progress.failed,
+            presentations=self.manifest.counts.presentations,
+            batches_under_way=under_way,
+        )
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _on_a_thread(job: Job) -> JobResult:
+    """What `execute` gives, from another thread; Ctrl-C here stops it there."""
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[JobResult]]] = Future()
+
+    async def execute() -> JobResult:
+        task = asyncio.create_task(job.execute_async())
+        started.set_result((asyncio.get_running_loop(), task))
+        return await task
+
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-gen-job") as thread:
+        ended = thread.submit(asyncio.run, execute())
+        try:
+            return ended.result()
+        except KeyboardInterrupt:
+            loop, task = started.result()
+            with suppress(RuntimeError):  # it may have ended this very moment
+                loop.call_soon_threadsafe(task.cancel)
+            raise
+
+
+def _announcement(manifest: Manifest) -> str:
+    """What part of the questions is asked."""
+    settings = manifest.settings
+    total, asked = sum(manifest.available.values()), manifest.counts.instances
+    part = "all" if asked == total else "a template-balanced part of the"
+    return (
+        f"{settings.model}: {part} {total:,} questions"
+        + ("" if asked == total else f": {asked:,}")
+        + f" × {len(settings.variants)} wordings"
+        + (f" × {orders} option orders" if (orders := orders_of(settings.order)) > 1 else "")
+        + (f" × {styles} label styles" if (styles := len(settings.label_styles)) > 1 else "")
+        + f" = {manifest.counts.presentations:,} presentations"
+        + f" ({manifest.counts.requests:,} different requests)"
+    )

@@ -1,0 +1,285 @@
+"""Which model is asked what, and how: what a caller gives, and the settings of a run that it means.
+
+The command line, inspect-ai's tasks and the Python API all make their settings here, and read their questions here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import JsonValue
+
+from mbbq_gen.datasets.canonical import read_instances
+from mbbq_gen.datasets.pull import benchmark_folder
+from mbbq_gen.datasets.registry import BenchmarkInfo, find_benchmark, load_benchmark
+from mbbq_gen.datasets.unknown_wording import WordingPool, parse_unknown_wording, reword_all
+from mbbq_gen.errors import UsageError
+from mbbq_gen.languages import read_prompts
+from mbbq_gen.presentation import LABEL_STYLES, ORDER_POLICIES
+from mbbq_gen.records import Instance, Split
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.folder import OWN_DATA, BenchmarkChoice, RunSettings
+from mbbq_gen.runs.names import Names, all_of, one_of, splits_of, words
+from mbbq_gen.runs.wordings import PUBLISHED_LABELS, read_published
+
+PromptSource = Literal["own", "published"]
+MOST_SHOTS: Final = 9
+"""Solved examples that may stand before a question."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The model, its options, and the questions with their wordings, as a caller names them.
+
+    A list of names is a text with commas or a sequence. What is left out has the default of `mbbq-gen run`.
+    """
+
+    model: str | None = None
+    """`kind:model`."""
+    benchmark: Names | None = None
+    """Names of benchmarks; None where `instances` is given."""
+    data: Path | None = None
+    """Folder of the published files; None: the release that was pulled."""
+    instances: Path | None = None
+    """The user's own questions, in place of a benchmark."""
+    field_map: Path | None = None
+    """Which fields of that file are which of ours."""
+    languages: Names = "all"
+    variants: Names = "all"
+    """Ids of wordings."""
+    prompts: str = "own"
+    """Whose wordings: own or published."""
+    splits: Names | None = None
+    """bias, control or both; None: all that there are."""
+    order: str = "balanced"
+    """Option order policy."""
+    label_style: Names | None = None
+    """None: A, or a published wording's own."""
+    unknown_wording: str | None = None
+    """How the unknown option is worded anew; None: as in the data."""
+    shots: int = 0
+    """Solved examples before each question."""
+    instruction_language: str | None = None
+    """Language of the wordings where it is not the questions'."""
+    question_only: bool = False
+    """Whether contexts are left out."""
+    sample: int | None = None
+    """Questions for each language and split, balanced over templates; None: all."""
+    seed: int = 0
+    """Of sampling and option orders."""
+    system: str | None = None
+    """System message: a text, `none`, or `default` (the model's own)."""
+    options: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Options of the model by name, as `mbbq-gen models KIND` lists them."""
+    force: bool = False
+    """Whether `order="published"` is allowed where it is confounded."""
+
+    def settings(self, where: Resources) -> RunSettings:
+        """The run's settings, every name in them checked.
+
+        Raises:
+            UsageError: where a name is unknown, options contradict each other, or one is missing.
+        """
+        choices = _choices(self.benchmark, self.data, self.instances, self.field_map)
+        if self.model is None:
+            raise UsageError("name the model to ask: --model kind:model (see `mbbq-gen models`)")
+        _check_numbers(self.sample, self.shots)
+        order = one_of("option order", self.order, ORDER_POLICIES)
+        infos = [find_benchmark(choice.name) for choice in choices if choice.name != OWN_DATA]
+        if order == "published" and not self.force:
+            _refuse_confounded([info.name for info in infos if info.confounded_order])
+        languages = _languages(where, self.languages, choices, infos)
+        other = (
+            one_of("language", self.instruction_language, where.names("prompts")) if self.instruction_language else None
+        )
+        source = prompt_source(self.prompts)
+        check_published(source, self.label_style is not None, self.question_only)
+        known = _known_variants(where, source, choices, languages, other)
+        variants = known if _all_meant(self.variants) else all_of("prompt variant", self.variants, known)
+        _check_unknown_wording(self.unknown_wording, languages)
+        named_system = self.system if self.system in ("none", "default") else None
+        return RunSettings(
+            model=self.model,
+            model_options={**self.options, "system": named_system} if named_system else dict(self.options),
+            system=None if named_system else self.system,
+            benchmarks=tuple(choices),
+            languages=tuple(languages),
+            splits=_splits(self.splits, infos),
+            variants=tuple(variants),
+            prompts=source,
+            order=order,
+            label_styles=_label_styles(source, self.label_style),
+            unknown_wording=self.unknown_wording,
+            shots=self.shots,
+            instruction_language=other,
+            question_only=self.question_only,
+            seed=self.seed,
+            sample=self.sample,
+        )
+
+
+def prompt_source(text: str) -> PromptSource:
+    """Whose wordings are meant; raises UnknownNameError for anything else."""
+    known: tuple[PromptSource, ...] = ("own", "published")
+    return one_of("source of wordings", text, known)
+
+
+def check_published(source: PromptSource, own_labels: bool, question_only: bool) -> None:
+    """Refuses what would change a published wording, which is sent byte for byte.
+
+    Raises:
+        UsageError: for labels of one's own, or a context that is left out.
+    """
+    for given, name in ((own_labels, "--label-style"), (question_only, "--question-only")):
+        if source == "published" and given:
+            raise UsageError(f"--prompts published: the authors' wordings are sent as they are; leave {name} out")
+
+
+def check_own_data(benchmark: Names | None, data: Path | None, instances: Path | None, field_map: Path | None) -> None:
+    """Refuses options that contradict each other.
+
+    Raises:
+        UsageError: for a benchmark and a file, or a field map without a file.
+    """
+    if instances is not None and (benchmark is not None or data is not None):
+        raise UsageError("--instances takes the place of --benchmark and --data; give one or the other")
+    if field_map is not None and instances is None:
+        raise UsageError("--map says what the fields of --instances FILE are; give that file too")
+
+
+def _all_meant(names: Names) -> bool:
+    """Whether a list says that all that there are are wanted."""
+    return words(names) == ["all"]
+
+
+def _check_numbers(sample: int | None, shots: int) -> None:
+    """Refuses what no command line lets through."""
+    if sample is not None and sample < 1:
+        raise UsageError(f"sample {sample}: ask at least one question for each language and split")
+    if not 0 <= shots <= MOST_SHOTS:
+        raise UsageError(f"shots {shots}: 0 to {MOST_SHOTS} solved examples can stand before a question")
+
+
+def _choices(
+    benchmark: Names | None, data: Path | None, instances: Path | None, field_map: Path | None
+) -> list[BenchmarkChoice]:
+    """The benchmarks, or the user's own file."""
+    check_own_data(benchmark, data, instances, field_map)
+    if instances is not None:
+        return [BenchmarkChoice(name=OWN_DATA, data=str(instances), field_map=str(field_map) if field_map else None)]
+    if benchmark is None:
+        raise UsageError("name what to ask: --benchmark NAME (see `mbbq-gen data list`) or --instances FILE")
+    folders = {name: benchmark_folder(name, data) for name in words(benchmark)}
+    return [BenchmarkChoice(name=name, data=str(folder) if folder else None) for name, folder in folders.items()]
+
+
+def _splits(names: Names | None, infos: Sequence[BenchmarkInfo]) -> tuple[Split, ...]:
+    """The splits of a comma-separated list; where there is none, those that the benchmarks have."""
+    both: tuple[Split, ...] = ("bias", "control")
+    if names is not None:
+        return tuple(splits_of(names))
+    return tuple(split for split in both if not infos or any(split in info.splits for info in infos))
+
+
+def _known_variants(
+    where: Resources,
+    source: PromptSource,
+    choices: Sequence[BenchmarkChoice],
+    languages: Sequence[str],
+    other: str | None,
+) -> list[str]:
+    """The ids of all wordings that there are."""
+    if source == "published":
+        found = read_published(choices, languages, other)
+        return list(dict.fromkeys(wording.variant.id for wordings in found.values() for wording in wordings))
+    return [variant.id for variant in read_prompts(where, other or languages[0]).variant]
+
+
+def _label_styles(source: PromptSource, names: Names | None) -> tuple[str, ...]:
+    """The label styles of a comma-separated list; published wordings have their own."""
+    if source == "published":
+        return (PUBLISHED_LABELS,)
+    return tuple(all_of("label style", "A" if names is None else names, list(LABEL_STYLES)))
+
+
+def _check_unknown_wording(text: str | None, languages: Iterable[str]) -> None:
+    """Makes sure that a text on the command line says how the unknown option is worded in every language."""
+    wording = None if text is None else parse_unknown_wording(text)
+    if wording is not None and not wording.sampled:
+        for language in languages:
+            wording.text_in(language)
+
+
+def _refuse_confounded(names: list[str]) -> None:
+    if names:
+        raise UsageError(
+            f"--order published: in {', '.join(names)} the published place of an option tells its role, so a preference"
+            " for a place would look like bias; use another order, or --force"
+        )
+
+
+def _languages(
+    where: Resources, names: Names, choices: Sequence[BenchmarkChoice], infos: Sequence[BenchmarkInfo]
+) -> list[str]:
+    """The languages to ask in; each must have prompts, and `all` means what the benchmarks have."""
+    known = where.names("prompts")
+    if not _all_meant(names):
+        return all_of("language", names, known)
+    if infos:
+        return list(dict.fromkeys(code for info in infos for code in info.languages if code in known))
+    found = dict.fromkeys(instance.language for choice in choices for instance in _own_questions(choice))
+    return [one_of("language", code, known) for code in found]
+
+
+def _own_questions(choice: BenchmarkChoice) -> Iterator[Instance]:
+    """The questions of the user's own file."""
+    return read_instances(Path(choice.data or ""), Path(choice.field_map) if choice.field_map else None)
+
+
+@dataclass(frozen=True)
+class QuestionSource:
+    """Reads the questions that a run's settings name (a `runs.plan.LoadBenchmark`)."""
+
+    settings: RunSettings
+    where: Resources
+
+    def __call__(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
+        """The questions of one benchmark, with the unknown option worded as the settings say."""
+
+        codes, chosen = list(languages), list(splits)
+        questions = self._questions(choice, codes, chosen)
+        if self.settings.unknown_wording is None:
+            return questions
+        wording = parse_unknown_wording(self.settings.unknown_wording)
+        if not wording.sampled:
+            return reword_all(questions, wording)
+        pool = WordingPool(questions, self.settings.seed)
+        return pool.reword_all(self._questions(choice, codes, chosen))
+
+    def _questions(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:
+        """The questions of one benchmark in those of the languages and splits that it has."""
+
+        wanted = set(languages)
+        if choice.name == OWN_DATA:
+            for instance in _own_questions(choice):
+                if instance.language in wanted and instance.split in chosen:
+                    yield instance
+            return
+        info = find_benchmark(choice.name)
+        several = len(self.settings.benchmarks) > 1
+        yield from load_benchmark(
+            choice.name,
+            data=Path(choice.data) if choice.data else None,
+            languages=[code for code in languages if code in info.languages or not several],
+            splits=[split for split in chosen if split in info.splits or not several],  # type: ignore[misc]
+            resources=self.where,
+        )
+
+
+def notices(settings: RunSettings) -> tuple[str, ...]:
+    """What every result of a run has to say of its benchmarks."""
+    infos = [find_benchmark(choice.name) for choice in settings.benchmarks if choice.name != OWN_DATA]
+    return tuple(f"{info.name}: {info.notice}" for info in infos if info.notice)

@@ -1,0 +1,237 @@
+"""Runs made and asked from Python: the same road as the command line's, with and without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import sqlite3
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from polars.testing import assert_frame_equal
+
+from mbbq_gen import Run
+from mbbq_gen.api import JobResult, Step
+from mbbq_gen.cli import run_command_line
+from mbbq_gen.cli.selection import SelectionOptions
+from mbbq_gen.errors import ProviderError, RunLockedError, UnknownNameError, UsageError
+from mbbq_gen.fake_server.client import FakeServer
+from mbbq_gen.runs.selection import Selection
+from tests.fake_servers import fake_server
+
+SMALL: dict[str, Any] = {
+    "benchmark": "starter",
+    "languages": ["en", "tr"],
+    "variants": ["bare", "letters"],
+    "splits": "bias",
+    "sample": 12,
+}
+ON_THE_COMMAND_LINE = [
+    "--benchmark",
+    "starter",
+    "--languages",
+    "en,tr",
+    "--variants",
+    "bare,letters",
+    "--splits",
+    "bias",
+]
+
+
+def test_a_run_from_python_is_the_run_of_the_command(tmp_path: Path) -> None:
+    """The same manifest but for what tells when, and the same items."""
+    run = Run.create(tmp_path / "python", model="oracle:stereotyped", **SMALL)
+    done = run.ask()
+    command = [
+        "run",
+        str(tmp_path / "command"),
+        "--model",
+        "oracle:stereotyped",
+        *ON_THE_COMMAND_LINE,
+        "--sample",
+        "12",
+    ]
+    assert run_command_line(command) == 0
+    other = Run(tmp_path / "command")
+    assert done == JobResult(str(run.path), 48, 48, 0, 48, False)
+    when = {"created_at": ""}
+    assert run.manifest.model_copy(update=when) == other.manifest.model_copy(update=when)
+    items, others = (each.items(messages=True).drop("received_at") for each in (run, other))
+    assert_frame_equal(items, others)
+    assert run.scores().groups == other.scores().groups
+
+
+def test_planning_asks_nothing_and_the_same_call_opens_the_run(tmp_path: Path) -> None:
+    first = Run.create(tmp_path / "run", model="oracle:perfect", **SMALL)
+    assert first.progress().answered == 0
+    created = first.manifest.created_at
+    assert Run.create(tmp_path / "run", model="oracle:perfect", **SMALL).manifest.created_at == created
+    with pytest.raises(UsageError, match="this run was made with seed = 0, not 1"):
+        Run.create(tmp_path / "run", model="oracle:perfect", seed=1, **SMALL)
+
+
+def test_the_three_lists_of_settings_agree() -> None:
+    """What the command, the Python call and the record between them take has the same names and defaults."""
+    ours = {field.name: field.default for field in fields(Selection)}
+    parameters = {
+        name: parameter.default
+        for name, parameter in inspect.signature(Run.create).parameters.items()
+        if name not in {"path", "packs", "progress"}
+    }
+    assert parameters.keys() == ours.keys()
+    assert {name: default for name, default in parameters.items() if name not in {"model", "options"}} == {
+        name: default for name, default in ours.items() if name not in {"model", "options"}
+    }
+    typed = {field.name: field.default for field in fields(SelectionOptions)}
+    shared = ours.keys() - {"options"}
+    assert {name: typed[name] for name in shared} == {name: ours[name] for name in shared}
+    assert inspect.signature(Run.ask) == inspect.signature(Run.ask_async)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        ({"languages": ["xx"]}, UnknownNameError, "unknown language 'xx'"),
+        ({"variants": "nothing"}, UnknownNameError, "unknown prompt variant 'nothing'"),
+        ({"splits": ["biased"]}, UnknownNameError, "did you mean 'bias'"),
+        ({"sample": 0}, UsageError, "sample 0"),
+        ({"shots": 10}, UsageError, "shots 10"),
+        ({"benchmark": None}, UsageError, "name what to ask"),
+        ({"options": {"temprature": 1}}, UsageError, "takes no options|temprature"),
+        ({"model": "oracle:perfekt"}, UnknownNameError, "perfect"),
+    ],
+)
+def test_wrong_settings_are_said_before_a_folder_is_made(
+    settings: dict[str, Any], error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=said):
+        Run.create(tmp_path / "run", **{"model": "oracle:perfect", **SMALL, **settings})
+    assert not (tmp_path / "run").exists()
+
+
+def test_progress_and_words_reach_the_caller(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    steps: list[Step] = []
+    said: list[str] = []
+    run = Run.create(tmp_path / "run", model="oracle:perfect", progress=steps.append, **SMALL)
+    assert {step.stage for step in steps} == {"planning"}
+    steps.clear()
+    run.ask(progress=steps.append, say=said.append)
+    asking = [step for step in steps if step.stage == "asking"]
+    assert [step.done for step in asking] == sorted({step.done for step in asking})
+    assert asking[-1] == Step("asking", 48, 48)
+    assert said[0].startswith("oracle:perfect: a template-balanced part of the 1,728 questions: 24 × 2 wordings")
+    with caplog.at_level(logging.INFO, logger="mbbq_gen"):
+        run.ask()
+    assert caplog.messages[-1] == "everything is answered already"
+
+
+# --- with a server ---------------------------------------------------------------------------------------------------
+
+
+def server_run(folder: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Run:
+    monkeypatch.setenv("OPENAI_API_KEY", "fake-key")
+    options = {"base_url": server.openai, "concurrency": 4}
+    return Run.create(folder, model="openai:fake", options=options, **{**SMALL, **more})
+
+
+@pytest.mark.parametrize("way", ["plain", "in a loop", "awaited"])
+def test_every_way_of_asking_gives_the_same(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_server({"answers": {"oracle": "stereotyped"}}, run=tmp_path / "run") as server:
+        run = server_run(tmp_path / "run", server, monkeypatch)
+
+        async def ask() -> JobResult:
+            return await run.ask_async() if way == "awaited" else run.ask()
+
+        done = run.ask() if way == "plain" else asyncio.run(ask())
+        assert (done.requests, done.answered, done.failed) == (48, 48, 0)
+        assert server.stats().paid_again == 0
+    for group in run.scores(metrics=["mbbq_bias_ambiguous"], interval=None).groups:
+        assert group.metrics["mbbq_bias_ambiguous"].value == 1
+
+
+def test_two_runs_are_asked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_server() as server:
+        runs = [server_run(tmp_path / name, server, monkeypatch, sample=3) for name in ("one", "two")]
+
+        async def ask_both() -> list[JobResult]:
+            return await asyncio.gather(*(run.ask_async() for run in runs))
+
+        assert [done.answered for done in asyncio.run(ask_both())] == [12, 12]
+
+
+def test_answers_are_read_while_others_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the asking is done nothing is left to read, and what was read along is what reading afterwards gives."""
+    steps: list[Step] = []
+    with fake_server({"answers": {"oracle": "stereotyped", "speech": "sentence"}}, run=tmp_path / "run") as server:
+        run = server_run(tmp_path / "run", server, monkeypatch, sample=48)
+        run.ask(progress=steps.append)
+    assert "reading" not in {step.stage for step in steps}
+    along = run.items()
+    with sqlite3.connect(run.path / "run.sqlite") as store:
+        store.execute("DELETE FROM extractions")
+    store.close()
+    assert_frame_equal(run.items(), along)
+
+
+def test_a_cancelled_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    with fake_server() as server:
+        run = server_run(tmp_path / "run", server, monkeypatch)
+
+        async def cancelled_at_once() -> None:
+            task: asyncio.Task[JobResult]
+
+            def stop(step: Step) -> None:
+                if step.stage == "asking":
+                    task.cancel()
+
+            task = asyncio.create_task(run.ask_async(progress=stop, say=said.append))
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(cancelled_at_once())
+        assert said[-1] == f"stopped; what arrived is kept. Go on with: mbbq-gen run {run.path}"
+        assert 0 < run.progress().answered < 48
+        assert run.ask().answered == 48
+
+
+def test_a_failed_request_is_asked_and_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_server({"faults": {"server_error": 1.0}}) as server:
+        run = server_run(tmp_path / "run", server, monkeypatch, sample=1)
+        options = {"attempts": 1}
+        done = run.ask(options=options, max_errors=1.0)
+        assert (done.answered, done.failed) == (0, 4)
+        assert set(run.items()["outcome"]) == {"error"}
+        server.change({"faults": {"server_error": 0.0}})
+        assert run.ask().answered == 4
+    assert set(run.items()["outcome"]) == {"option"}
+
+
+def test_what_stops_a_run_raises_and_the_lock_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_server({"access": {"key": "another"}}) as server:
+        run = server_run(tmp_path / "run", server, monkeypatch)
+        with pytest.raises(ProviderError, match="refuses the key in OPENAI_API_KEY"):
+            run.ask()
+        server.change({"access": {"key": "fake-key"}})
+        assert run.ask().answered == 48
+    with run.folder.locked(), pytest.raises(RunLockedError):
+        run.ask()
+
+
+def test_a_missing_key_is_said_when_asked_not_when_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    run = Run.create(tmp_path / "run", model="openai:gpt-4o-mini", **SMALL)
+    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
+        run.ask()
+
+
+def test_batches_are_handed_over_and_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_server() as server:
+        run = server_run(tmp_path / "run", server, monkeypatch, sample=3)
+        assert run.ask(batch=True).batches_under_way
+        while run.ask().batches_under_way:  # the server takes its time
+            pass
+        assert run.progress().answered == 12
