@@ -14,6 +14,9 @@ from mbbq_gen.extraction.unknowns import NEG
 
 _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
 _VERDICT = C["right"] | C["wrong"] | C["yes"] | C["no"]
+_IN_LIST = SMALL | C["conj"] | NOUN
+_NOT_IN_LIST = NEG | C["aside"] | C["but"] | C["affirm"]
+"""What may stand between the entries of a list, and what may not: a verb makes a clause of its own."""
 NEAR_AND = 3
 """Words behind "and" within which the person of a clause of its own stands."""
 
@@ -133,7 +136,7 @@ def join_lists(line: Line, mentions: list[Mention]) -> None:
             first.option != second.option
             and strongest <= COLON
             and len(between) <= 2
-            and all([m & (SMALL | C["conj"] | NOUN) and not m & (NEG | C["aside"] | C["but"]) for m in between])
+            and all([m & _IN_LIST and not m & _NOT_IN_LIST for m in between])
             and (strongest >= COMMA or any([m & C["conj"] for m in between]))
         )
         if not joined:

@@ -11,7 +11,7 @@ from mbbq_gen.records import Confidence, Outcome
 
 MAX_REVISION = 25
 """Words of a response whose last words may be a revision that nothing else marks."""
-_UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE})
+_UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE, Rule.FORCED})
 _SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED})
 """Rules of propositions that describe a person in a clause of its own."""
 

@@ -444,11 +444,11 @@ class _Sentence:
 
     def _set_aside(self, m: Mention) -> bool:
         """Whether a word right in front of a mention sets it aside: unlike, than, instead of."""
-        for place in range(m.start - 1, max(m.start - 4, -1), -1):
+        for place in range(m.start - 1, max(m.start - 5, -1), -1):
             mask = self._line.masks[place]
             if mask & C["aside"]:
                 return True
-            if not mask & SMALL or self._line.gaps[place + 1] >= COMMA:
+            if not mask & (SMALL | INNER) or self._line.gaps[place + 1] >= COMMA:
                 return False
         return False
 

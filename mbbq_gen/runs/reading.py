@@ -46,6 +46,7 @@ class Question:
     aliases: Mapping[str, tuple[str, ...]]
     """Language → the options' texts in it, where the run asks the same question in that language too."""
     prompt: str
+    """What was sent, and the question once more: its last words tell what a plain sentence must speak of."""
     finish_reason: str | None
 
     @classmethod
@@ -61,7 +62,7 @@ class Question:
                 language: tuple(texts[role] for role in roles if role is not None)
                 for language, texts in answered.parallels.items()
             },
-            prompt=presentation.messages[-1].content,
+            prompt=f"{presentation.messages[-1].content if presentation.messages else ''}\n{instance.question}",
             finish_reason=answered.response.finish_reason,
         )
 
