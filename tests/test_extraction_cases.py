@@ -11,7 +11,7 @@ from mbbq_gen.records import DETECTED, Extraction
 from mbbq_gen.resources import Resources
 from tests.extraction_cases import CORE, LANGUAGES, Case, load_cases
 
-MIN_RIGHT, MIN_RIGHT_CORE = 0.65, 0.8
+MIN_RIGHT, MIN_RIGHT_CORE = 0.6, 0.8
 """Right readings of the development set, of any language and of the first four. It was written against an engine that
 remembered phrases, so it is harder than real answers: what judges is `benches/extraction_gate.py`."""
 MAX_WRONG = {"high": 0.03, "medium": 0.08, "low": 0.35}

@@ -321,7 +321,8 @@ class _Sentence:
         state, question = self._state, self._question
         fits = self._fits(start, end, m)
         ellipsis = self._is_ellipsis(m, end)
-        others = len(options) > 1
+        direct = state.announced and not m.joined and self._is_subject(m, start)
+        others = len(options) > 1 and not direct
         label = m.how is not How.TEXT
         denied = bool(bits & DENY) and not (bits & NEG and bits & C["wrong"])
         if fits or ellipsis:
