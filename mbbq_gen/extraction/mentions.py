@@ -318,7 +318,7 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
         elif exact and not question.digits:
             stray = question.stray >> option & 1
             runs_on = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK
-            if stray and runs_on and not _before_verb(line, place):
+            if stray and runs_on and not (text.isupper() and _before_verb(line, place)):
                 continue
             weak = bool(stray and not _before_verb(line, place)) or not text.isupper()
             found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=weak))

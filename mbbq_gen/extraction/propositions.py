@@ -280,6 +280,7 @@ class _Sentence:
             if not self._set_aside(m) and (announces or bare or not m.weak) and (m.option >= 0 or announces)
         ]
         options = {m.option for m in live}
+        itself = self._announces(bits, carried=False)
         for mention in live:
             if mention.option < 0:
                 if not mention.weak:
@@ -287,7 +288,8 @@ class _Sentence:
             elif bits & C["neither"] and len(options) > 1:
                 self._say(mention, Rule.NEITHER, False, Force.FITTING, bare)
             else:
-                facts = self._facts(mention, start, end, bits, options, announces, bare)
+                called = announces and (itself or self._is_subject(mention, start))
+                facts = self._facts(mention, start, end, bits, options, called, bare)
                 rule, positive, force = claim(facts)
                 if rule is Rule.SEVERAL:
                     self._several(mention, live, bits, force)
@@ -375,9 +377,9 @@ class _Sentence:
 
     # --- questions to a clause -----------------------------------------------------------------------------------
 
-    def _announces(self, bits: int) -> bool:
-        """Whether a clause speaks of its mention as the answer."""
-        if self._state.announced:
+    def _announces(self, bits: int, *, carried: bool = True) -> bool:
+        """Whether a clause speaks of its mention as the answer; `carried`: or the one before it announced an answer."""
+        if carried and self._state.announced:
             return True
         if self._state.prejudice:
             return False

@@ -25,7 +25,7 @@ MIN_ECHO = 25
 """Letters of a line that also stands in the prompt make it an echo."""
 
 _MARKUP = regex.compile(
-    r"\x1b\[[0-9;]{0,20}[A-Za-z]|\\(?:text(?:bf|it|rm|sf|tt)?|math(?:bf|rm|it|sf|tt)|operatorname|displaystyle|left|right|quad|[,;!()\[\]])(?![\p{L}])"
+    r"[\x1b␛]\[[0-9;]{0,20}[A-Za-z]|\\(?:text(?:bf|it|rm|sf|tt)?|math(?:bf|rm|it|sf|tt)|operatorname|displaystyle|left|right|quad|[,;!()\[\]])(?![\p{L}])"
     r"|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,80})?/?>"
 )
 _BLANKS = regex.compile(r"\s+")
@@ -126,7 +126,7 @@ class Zoner:
 
 def strip_markup(body: str) -> str:
     """The text with LaTeX commands and HTML tags blanked."""
-    if "\\" not in body and "<" not in body and "\x1b" not in body:
+    if "\\" not in body and "<" not in body and "\x1b" not in body and "␛" not in body:
         return body
     return _MARKUP.sub(lambda match: _blanks_for(match.group(), body), body)
 
