@@ -1,0 +1,74 @@
+"""How fresh chat answers are read, by language: answers by writers who saw no pack, no rule and no case.
+
+    python -m benches.fresh_answers                     both sets of round 6
+    python -m benches.fresh_answers --round 6b          one of them
+    python -m benches.fresh_answers --misses en         what is read otherwise (look at 6a only; 6b is what judges)
+
+Each line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what
+a careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mbbq_gen.extraction import load_extractor
+from mbbq_gen.records import Extraction
+
+FOLDER = Path(__file__).parent.parent / "tests" / "data" / "fresh"
+
+
+def answers(name: str) -> Iterator[dict[str, Any]]:
+    """The answers of a round."""
+    for line in (FOLDER / f"round_{name}.jsonl").read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)
+
+
+def read(row: dict[str, Any]) -> Extraction:
+    """What the reader takes an answer to mean."""
+    prompt = f"{row['context']}\n{row['question']}"
+    extractor = load_extractor(row["language"])
+    return extractor.extract(row["response"], row["options"], row["labels"], row["unknown_index"], prompt=prompt)
+
+
+def verdict(row: dict[str, Any], option: int | None) -> str:
+    """How a reading compares with what a careful reader says."""
+    if option == row["gold_option"]:
+        return "right"
+    if row["gold_option"] is None:
+        return "invented"
+    return "missed" if option is None else "wrong"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--round", action="append", choices=["6a", "6b"])
+    parser.add_argument("--misses", metavar="XX")
+    chosen = parser.parse_args()
+    for name in chosen.round or ["6a", "6b"]:
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for row in answers(name):
+            found = read(row)
+            how = verdict(row, found.option)
+            for key in (row["language"], "all"):
+                counts[key].update([how, "answers"])
+            if how != "right" and chosen.misses == row["language"]:
+                print(
+                    f"{row['id']} {how}: {row['gold_option']} read as {found.option} ({found.rule})\n  {row['response']}"
+                )
+        print(f"round {name}: right %, wrong option, chosen where there is none, missed, of")
+        for key in sorted(counts, key=lambda key: (key == "all", key)):
+            count = counts[key]
+            print(
+                f"  {key:<4} {100 * count['right'] / count['answers']:5.1f} {count['wrong']:4} {count['invented']:4} "
+                f"{count['missed']:4} {count['answers']:5}"
+            )
+
+
+if __name__ == "__main__":
+    main()
