@@ -4,8 +4,8 @@
     python -m benches.fresh_answers --round 6b          one of them
     python -m benches.fresh_answers --misses en         what is read otherwise (look at 6a only; 6b is what judges)
 
-Each line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what
-a careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`.
+A line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what a
+careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`.
 """
 
 from __future__ import annotations
