@@ -58,9 +58,8 @@ def main() -> None:
             for key in (row["language"], "all"):
                 counts[key].update([how, "answers"])
             if how != "right" and chosen.misses == row["language"]:
-                print(
-                    f"{row['id']} {how}: {row['gold_option']} read as {found.option} ({found.rule})\n  {row['response']}"
-                )
+                print(row["id"], how, row["gold_option"], "read as", found.option, found.rule)
+                print("  " + row["response"])
         print(f"round {name}: right %, wrong option, chosen where there is none, missed, of")
         for key in sorted(counts, key=lambda key: (key == "all", key)):
             count = counts[key]
