@@ -331,6 +331,8 @@ class RunStore:
     ) -> Iterator[Answered]:
         """Answered presentations of a language that this extractor version has not read yet, in plan order.
 
+        One that it read when there was only a failure, and that has an answer by now, is unread again.
+
         With `earlier`, another version: only those that it gave one of these outcomes. May be read while readings are
         added: it asks the file again for every few hundred rows.
         """
@@ -344,7 +346,8 @@ class RunStore:
             "SELECT p.number, p.record, i.record, r.record FROM presentations p"
             " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
             " LEFT JOIN extractions e ON e.presentation_id = p.presentation_id AND e.extractor = ?"
-            f" WHERE p.number > ? AND p.language = ? AND e.presentation_id IS NULL{read_as} ORDER BY p.number LIMIT ?"
+            " WHERE p.number > ? AND p.language = ? AND (e.presentation_id IS NULL OR (e.outcome = 'error' AND"
+            f" r.is_error = 0)){read_as} ORDER BY p.number LIMIT ?"
         )
         only = (earlier, *outcomes) if earlier is not None else ()
         after, read, parallels = 0, _InstanceReader(), ParallelTexts(self)
