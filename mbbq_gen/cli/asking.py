@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.asking import AskingSettings
     from mbbq_gen.runs.folder import RunFolder
     from mbbq_gen.runs.purse import Purse
+    from mbbq_gen.runs.runner import Asked
     from mbbq_gen.runs.store import RunStore
 
 
@@ -33,22 +35,45 @@ def check_access(provider: Provider) -> None:
 
 def ask(folder: RunFolder, store: RunStore, provider: Provider, rules: AskingSettings) -> None:
     """Asks what has no answer yet, and says how far it is."""
-    progress = store.progress()
+    prices, pending = own_prices(rules.price_file), store.progress().pending
+    try:
+        ask_pending(
+            store,
+            provider,
+            rules,
+            lambda limit: open_purse(store, provider, rules, limit),
+            f"mbbq-gen run {folder.path}",
+        )
+    finally:
+        if pending:
+            keep_facts(folder, store, provider, prices)
+
+
+def ask_pending(
+    asked: Asked, provider: Provider, rules: AskingSettings, purse_of: Callable[[float], Purse], go_on: str
+) -> None:
+    """Asks what has no answer yet, and says how far it is.
+
+    Args:
+        asked: the plan of a run, or of a judge.
+        provider: who is asked.
+        rules: of asking.
+        purse_of: the money that there is under a limit, in US dollars.
+        go_on: the command that goes on after Ctrl-C.
+    """
+    progress = asked.progress()
     if not progress.pending:
         say("everything is answered already")
         return
     if progress.answered:
         say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
-    prices = own_prices(rules.price_file)
     if hasattr(provider, "on_notice"):
         provider.on_notice = say
     try:
-        _ask(store, provider, rules, progress.pending)
+        _ask(asked, provider, rules, None if rules.max_cost is None else purse_of(rules.max_cost), progress.pending)
     except KeyboardInterrupt:
-        say(f"\nstopped; what arrived is kept. Go on with: mbbq-gen run {folder.path}")
+        say(f"\nstopped; what arrived is kept. Go on with: {go_on}")
         raise
-    finally:
-        keep_facts(folder, store, provider, prices)
 
 
 def own_prices(price_file: str | Path | None) -> PriceTable:
@@ -75,11 +100,10 @@ def keep_facts(folder: RunFolder, store: RunStore, provider: Provider, prices: P
         folder.write_manifest(changed)
 
 
-def _ask(store: RunStore, provider: Provider, rules: AskingSettings, pending: int) -> None:
+def _ask(asked: Asked, provider: Provider, rules: AskingSettings, purse: Purse | None, pending: int) -> None:
     from mbbq_gen.runs.cache import SharedCache
     from mbbq_gen.runs.runner import ErrorLimit, answer_pending
 
-    purse = None if rules.max_cost is None else open_purse(store, provider, rules, rules.max_cost)
     copied = 0
     with ExitStack() as stack:
         cache = stack.enter_context(SharedCache(Path(rules.cache))) if rules.cache is not None else None
@@ -90,7 +114,7 @@ def _ask(store: RunStore, provider: Provider, rules: AskingSettings, pending: in
             copied += sum(response.from_cache for response in responses)
             bar.advance(len(responses))
 
-        answer_pending(store, provider, stored, purse=purse, cache=cache, errors=ErrorLimit(rules.max_errors))
+        answer_pending(asked, provider, stored, purse=purse, cache=cache, errors=ErrorLimit(rules.max_errors))
     if copied:
         say(f"{copied:,} answers came from the cache {rules.cache} and cost nothing")
 
@@ -103,14 +127,24 @@ def open_purse(
     Raises:
         UsageError: where nobody knows what the model costs, or how long an answer may become.
     """
-    from mbbq_gen.providers.prices import price_of
     from mbbq_gen.runs.batch_ledger import BatchLedger
     from mbbq_gen.runs.money import spent
+
+    base_url: str | None = getattr(provider, "base_url", None)
+    held = sum(batch.record.most_cost for batch in BatchLedger(store).open_batches())
+    before = spent(store, provider.kind, provider.model, own_prices(rules.price_file), base_url)
+    return purse_with(provider, rules, limit, before + held, for_batches=for_batches)
+
+
+def purse_with(
+    provider: Provider, rules: AskingSettings, limit: float, spent: float, *, for_batches: bool = False
+) -> Purse:
+    """The money that there is under a limit, less what is spent; raises as `open_purse`."""
+    from mbbq_gen.providers.prices import price_of
     from mbbq_gen.runs.purse import Purse
 
-    table = own_prices(rules.price_file)
     base_url: str | None = getattr(provider, "base_url", None)
-    price = price_of(provider.kind, provider.model, table, base_url=base_url)
+    price = price_of(provider.kind, provider.model, own_prices(rules.price_file), base_url=base_url)
     name = f"{provider.kind}:{provider.model}"
     if price is None:
         raise UsageError(
@@ -122,8 +156,7 @@ def open_purse(
         raise UsageError(f"--max-cost: {name} does not say how long an answer may become; leave --max-cost out")
     if for_batches:
         price = batch_price(price, name)
-    held = sum(batch.record.most_cost for batch in BatchLedger(store).open_batches())
-    return Purse(limit, price, spent(store, provider.kind, provider.model, table, base_url) + held, longest)
+    return Purse(limit, price, spent, longest)
 
 
 def batch_price(price: Price, name: str) -> Price:

@@ -157,7 +157,7 @@ class Selection:
         if self.requests_in_batch(self.model or "") is None:
             names.append("batch_size")
         given = {name: getattr(self, name) for name in names}
-        options = _provider_options(given, self.option or [])
+        options = provider_options(given, self.option or [])
         if self.system in ("none", "default"):
             return None, {**options, "system": self.system}
         return self.system, options
@@ -178,7 +178,7 @@ def _choices(
     return [BenchmarkChoice(name=name, data=str(folder) if folder else None) for name, folder in folders.items()]
 
 
-def _provider_options(given: dict[str, Any], pairs: list[str]) -> dict[str, Any]:
+def provider_options(given: dict[str, Any], pairs: list[str]) -> dict[str, Any]:
     """The options of the provider that were given, by name."""
     options = {name: value for name, value in given.items() if value is not None}
     for pair in pairs:

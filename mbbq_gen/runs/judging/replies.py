@@ -1,0 +1,113 @@
+"""What a judge's reply means: a reading, or unread by the judge. Nothing is guessed out of a faulty reply.
+
+    {"outcome": "option", "option": "X2"}     the option that stood under X2
+    anything else                              unread, with why: `judge.unread.not_json`, …
+
+Where a service has no structured output, the object may stand in a sentence or a code fence; two that disagree are a
+fault.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+from mbbq_gen.records import DETECTED, Extraction, Outcome, Response
+from mbbq_gen.runs.judging.prompt import NO_OPTION, JudgePrompt
+
+Fault = Literal[
+    "filtered",  # the service blocked question or reply
+    "refused",  # the judge declined
+    "empty",  # nothing came
+    "cut_off",  # broken off before the object was whole
+    "not_json",  # no object with an outcome
+    "two_readings",  # objects that disagree
+    "unknown_outcome",  # an outcome that there is not
+    "unknown_option",  # an option that there is not
+    "contradictory",  # an option where the outcome has none, or the other way round
+]
+UNREAD: Final = "judge.unread."
+"""How the rules of readings begin that the judge did not give."""
+READ: Final = "judge.read."
+_THOUGHT: Final = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_MOST_OBJECTS: Final = 50
+"""Places at which an object may begin; a reply of a few words has one or two."""
+
+
+def is_read(extraction: Extraction) -> bool:
+    """Whether a judge's reading is one: False where its reply was faulty."""
+    return not extraction.rule.startswith(UNREAD)
+
+
+def reading_of(
+    reply: Response, prompt: JudgePrompt, order: Sequence[int], unknown_index: int, *, answer_cut_off: bool = False
+) -> Extraction:
+    """What a judge's reply says of an answer.
+
+    Args:
+        reply: what the judge sent; no failure.
+        prompt: what it was asked by.
+        order: which of the options as the model saw them stood under each of the judge's labels.
+        unknown_index: the unknown option among those as the model saw them.
+        answer_cut_off: whether the answer was cut off: one without a choice is `truncated` then.
+    """
+    found = _reading(reply, prompt, prompt.labels[list(order).index(unknown_index)])
+    if isinstance(found, str):
+        return Extraction(outcome="no_answer", confidence="low", rule=f"{UNREAD}{found}")
+    word, label = found
+    outcome: Outcome = prompt.outcomes[word]
+    option = None
+    if label is not None:
+        option = order[prompt.labels.index(label)]
+    elif outcome in DETECTED:
+        option = unknown_index
+    if outcome == "no_answer" and answer_cut_off:
+        outcome = "truncated"
+    return Extraction(outcome=outcome, option=option, confidence="medium", rule=f"{READ}{word}")
+
+
+def _reading(reply: Response, prompt: JudgePrompt, unknown: str) -> tuple[str, str | None] | Fault:
+    """Word and label of a reply, or what is wrong with it; `unknown` is the label of the unknown option."""
+    if reply.finish_reason == "content_filter":
+        return "filtered"
+    text = _THOUGHT.sub("", reply.text or "").strip()
+    if not text and reply.finish_reason != "length":
+        return "refused" if reply.refusal else "empty"
+    found = [_checked(entry, prompt, unknown) for entry in _objects(text)]
+    if not found:
+        return "cut_off" if reply.finish_reason == "length" else "not_json"
+    return found[0] if len(set(found)) == 1 else "two_readings"
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects with an outcome that a text holds, one after the other."""
+    decoder, start = json.JSONDecoder(), 0
+    for _ in range(_MOST_OBJECTS):
+        start = text.find("{", start)
+        if start < 0:
+            return
+        try:
+            value, start = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start += 1
+            continue
+        if "outcome" in value:
+            yield value
+
+
+def _checked(entry: dict[str, Any], prompt: JudgePrompt, unknown: str) -> tuple[str, str | None] | Fault:
+    """Word and label of an object, or what is wrong with it."""
+    word, label = entry["outcome"], entry.get("option")
+    if not isinstance(word, str) or word not in prompt.outcomes:
+        return "unknown_outcome"
+    if label == NO_OPTION:
+        label = None
+    if label is not None and label not in prompt.labels:
+        return "unknown_option"
+    if prompt.outcomes[word] == "option":
+        return "contradictory" if label is None else (word, label)
+    # That it can't be told is the unknown option: naming it as well is no contradiction.
+    allowed = (None, unknown) if prompt.outcomes[word] in DETECTED else (None,)
+    return (word, None) if label in allowed else "contradictory"
