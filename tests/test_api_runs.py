@@ -177,7 +177,9 @@ def test_what_failed_and_is_answered_later_is_read(tmp_path: Path, capsys: pytes
         assert run_command_line(["run", str(path), "--json"]) == 0
         assert result(capsys)["failed"] == 0
     with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        assert store.execute("SELECT outcome, count(*) FROM extractions GROUP BY outcome").fetchall() == [("option", 24)]
+        assert store.execute("SELECT outcome, count(*) FROM extractions GROUP BY outcome").fetchall() == [
+            ("option", 24)
+        ]
 
 
 def test_a_run_goes_on_at_another_pace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.judging.forecast import JudgeForecast
     from mbbq_gen.runs.judging.ledger import Judge, JudgeLedger
     from mbbq_gen.runs.store import RunStore
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""What a judge may be called: it is part of an extractor's name and of a file's."""
 
 
 @example(
@@ -133,29 +128,15 @@ class _Judging:
         Raises:
             UsageError: where it is not said who is to read, or a judge of that name is another one.
         """
-        from mbbq_gen.providers.registry import parse_name
-        from mbbq_gen.runs.judging.ledger import Judge
-        from mbbq_gen.runs.judging.prompt import shipped_prompt
+        from mbbq_gen.runs.judging.opening import name_of, new_judge
 
         if model is None:
             before = self._only_judge(name)
             return self._again(before, before.model, {**before.model_options, **given})
-        title = name or _name_of(parse_name(model)[1])
-        if _NAME.fullmatch(title) is None:
-            raise UsageError(f"--name {title!r}: use letters, digits, dots, hyphens and underscores only")
+        title = name or name_of(model)
         if title in self._judges:
             return self._again(self._judges[title], model, dict(given))
-        prompt = shipped_prompt()
-        provider = self.provider_of(model, given, prompt.reply_schema())
-        return Judge(
-            name=title,
-            model=model,
-            model_options=dict(given),
-            provider_settings=dict(provider.settings),
-            prompt=prompt,
-            seed=seed,
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        return new_judge(model, given, self._where, name=title, seed=seed)
 
     def _only_judge(self, name: str | None) -> Judge:
         """The run's judge of that name, or its only one."""
@@ -168,8 +149,8 @@ class _Judging:
 
     def _again(self, before: Judge, model: str, options: dict[str, Any]) -> Judge:
         """A judge of the run that goes on; what shapes its replies must be as it was."""
-        provider = self.provider_of(model, options, before.prompt.reply_schema())
-        old, new = before.provider_settings, dict(provider.settings)
+        now = before.model_copy(update={"model": model, "model_options": options})
+        old, new = before.provider_settings, dict(self.provider_of(now).settings)
         changed = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
         if model != before.model or changed:
             what = f"asks {before.model}" if model != before.model else f"was asked with other {', '.join(changed)}"
@@ -178,15 +159,13 @@ class _Judging:
                 " give this one another --name, or go on with:"
                 f" mbbq-gen judge {self._folder.path} --name {before.name}"
             )
-        return before.model_copy(update={"model_options": options})
+        return now
 
-    def provider_of(self, model: str, options: Mapping[str, Any], schema: Mapping[str, Any]) -> Provider:
-        """The judge's model, asked for JSON of the reply's schema where its service knows how."""
-        from mbbq_gen.providers.registry import open_provider, parse_name
-        from mbbq_gen.providers.structured import with_structure
+    def provider_of(self, found: Judge) -> Provider:
+        """The judge's model."""
+        from mbbq_gen.runs.judging.opening import judge_provider
 
-        kind, _ = parse_name(model)
-        return open_provider(model, with_structure(kind, options, schema), self._where)
+        return judge_provider(found.model, found.model_options, found.prompt, self._where)
 
     def require_begun(self, found: Judge) -> None:
         """Raises UsageError where a judge has never been asked."""
@@ -204,7 +183,7 @@ class _Judging:
         from mbbq_gen.runs.judging.ledger import JudgeLedger
 
         prices = own_prices(price_file or found.asking.price_file)
-        provider = self.provider_of(found.model, found.model_options, found.prompt.reply_schema())
+        provider = self.provider_of(found)
         base_url: str | None = getattr(provider, "base_url", None)
         longest = provider.settings.get("max_new_tokens")
         with self._folder.open_store(read_only=True) as store, Bar("counting", None, "answers", delay=1.0) as bar:
@@ -229,7 +208,7 @@ class _Judging:
 
         rules = asking.rules(found.asking, remote.price_file)
         prices = own_prices(rules.price_file)  # a price file that is wrong is said before anything is done
-        provider = self.provider_of(found.model, found.model_options, found.prompt.reply_schema())
+        provider = self.provider_of(found)
         check_access(provider)
         with self._folder.locked(), self._folder.open_store() as store:
             ledger = JudgeLedger(store, found)
@@ -289,11 +268,6 @@ class _Judging:
                 cost=judge_cost(store, found, prices),
                 sampling=Sampling(confidence=interval, seed=seed),
             )
-
-
-def _name_of(model: str) -> str:
-    """What a judge is called after its model: the last part of a path or hub id, as far as a name can hold it."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", model.rpartition("/")[2]).strip("-._")
 
 
 def _limit(found: Judge, name: str) -> float | None:

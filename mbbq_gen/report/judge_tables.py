@@ -68,16 +68,19 @@ def print_judge_report(report: JudgeReport, console: Console) -> None:
         _print_audited(report, console)
     else:
         console.print(
-            "\nnobody has measured this judge on this run yet: mbbq-gen audit gives it labels to be measured by"
+            f"\nnobody has measured this judge yet: mbbq-gen audit {report.run} gives labels to measure it by",
+            soft_wrap=True,
         )
     if report.differences:
         console.print(
-            f"\nread differently: {len(report.differences):,}; see one with: mbbq-gen explain {report.run} ID\n"
+            f"\nread differently: {len(report.differences):,}; see one with: mbbq-gen explain {report.run} ID\n",
+            soft_wrap=True,
         )
         _print_differences(report.differences, console)
     console.print(
         f"\nThe rules' readings are as they were. The judge's are {report.extractor!r}:"
-        f" mbbq-gen score {report.run} --extractor {report.extractor}"
+        f" mbbq-gen score {report.run} --extractor {report.extractor}",
+        soft_wrap=True,
     )
 
 

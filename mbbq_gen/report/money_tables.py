@@ -59,6 +59,13 @@ def print_forecast(found: Forecast, console: Console) -> None:
         f" {tokens.requests:,} different requests"
     )
     print_price(tokens, found.cost, found.duration, console)
+    if found.judge is not None:
+        read = found.judge.tokens
+        console.print(
+            f"judge       {found.judge.model}: at most {read.requests:,} requests, {_tokens(read.input_tokens)} tokens"
+            f" in, {_tokens(read.output_tokens)} out"
+            + ("" if found.judge.cost is None else f", {dollars(found.judge.cost.online)} on top")
+        )
     console.print()
     table = plain_table(
         ("language", "wording", "requests", "tokens in", "tokens out"), right=("requests", "tokens in", "tokens out")

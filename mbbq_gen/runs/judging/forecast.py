@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, Literal
 
 from mbbq_gen.providers.prices import Price
 from mbbq_gen.providers.tokens import TokenCounter
-from mbbq_gen.records import Presentation, Record
+from mbbq_gen.records import Instance, Presentation, Record, Request, Response
 from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate, cost_estimate, duration, estimate
 from mbbq_gen.runs.judging.ledger import Ask, Judge
-from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.judging.prompt import sheet_of
+from mbbq_gen.runs.store import Answered, RunStore
 
 REPLY_TOKENS: Final = 20
 """What a reply takes without reasoning: a JSON object of two words."""
@@ -47,8 +48,9 @@ def judge_forecast(
     base_url: str | None,
     limits: tuple[float | None, float | None],
     longest: int | None,
-    known: set[str],
-    measured: float | None,
+    known: Collection[str] = (),
+    measured: float | None = None,
+    unwritten: int = 0,
 ) -> JudgeForecast:
     """The forecast for answers that a judge is to read.
 
@@ -62,6 +64,7 @@ def judge_forecast(
         longest: The most tokens of a reply, or None.
         known: Keys of the requests that have a reply.
         measured: Tokens of a reply, as those that are there took; None: assumed.
+        unwritten: Tokens of the answers, where they are not there yet and so not in what would be asked.
     """
     answered = 0
 
@@ -76,7 +79,12 @@ def judge_forecast(
 
     reply = REPLY_TOKENS if measured is None else measured
     tokens = estimate(unanswered(), counter, {_WORDING: "letters"}, {_WORDING: reply}, longest=longest)
-    tokens = tokens.model_copy(update={"outputs": "assumed" if measured is None else "measured"})
+    tokens = tokens.model_copy(
+        update={
+            "input_tokens": tokens.input_tokens + unwritten,
+            "outputs": "assumed" if measured is None else "measured",
+        }
+    )
     cost = None
     if price is not None:
         one_by_one = price.model_copy(update={"batch_input": None, "batch_output": None})
@@ -104,6 +112,28 @@ def _notes(judge: Judge, tokens: TokenEstimate, price: Price | None, base_url: s
         yield f"price as of {price.date.isoformat()}" + (f": {price.note}" if price.note else "")
     if tokens.outputs == "assumed":
         yield "replies: lengths are assumed, and reasoning comes on top; judge a few first (--sample 20)"
+
+
+def unanswered_asks(
+    presentations: Iterable[Presentation], instance_of: Callable[[str], Instance], judge: Judge
+) -> Iterator[Ask]:
+    """What a judge would be asked about answers that are not there yet, as if no two of them were equal.
+
+    Args:
+        presentations: What a run would send.
+        instance_of: Gives the question of a key.
+        judge: Who would be asked.
+    """
+    for number, presentation in enumerate(presentations):
+        identifier = presentation.presentation_id
+        answered = Answered(
+            presentation, instance_of(presentation.instance_key), Response(request_key=identifier, text=identifier)
+        )
+        sheet = sheet_of(answered, judge.prompt, judge.seed)
+        request = Request(
+            request_key=identifier, messages=sheet.messages, presentation=presentation, instance=answered.instance
+        )
+        yield Ask(number, presentation, answered.instance, sheet.order, request)
 
 
 def measured_replies(store: RunStore, judge: str) -> float | None:

@@ -226,7 +226,7 @@ class JudgeLedger:
                         self.judge.prompt,
                         [int(place) for place in shown.split(",")],
                         Question.of(answered).unknown_index,
-                        answer_cut_off=answered.response.finish_reason == "length",
+                        answered.response,
                     ),
                 )
 

@@ -4,7 +4,7 @@
     anything else                              unread, with why: `judge.unread.not_json`, …
 
 Where a service has no structured output, the object may stand in a sentence or a code fence; two that disagree are a
-fault.
+fault, and so is one that may be quoted out of the answer.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ Fault = Literal[
     "cut_off",  # broken off before the object was whole
     "not_json",  # no object with an outcome
     "two_readings",  # objects that disagree
+    "quoted",  # an object among other words, where the answer holds such an object itself: it may be a quotation
     "unknown_outcome",  # an outcome that there is not
     "unknown_option",  # an option that there is not
     "contradictory",  # an option where the outcome has none, or the other way round
@@ -32,6 +33,7 @@ UNREAD: Final = "judge.unread."
 """How the rules of readings begin that the judge did not give."""
 READ: Final = "judge.read."
 _THOUGHT: Final = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_FENCE: Final = re.compile(r"\A\s*```(?:json)?|```\s*\Z")
 _MOST_OBJECTS: Final = 50
 """Places at which an object may begin; a reply of a few words has one or two."""
 
@@ -42,7 +44,7 @@ def is_read(extraction: Extraction) -> bool:
 
 
 def reading_of(
-    reply: Response, prompt: JudgePrompt, order: Sequence[int], unknown_index: int, *, answer_cut_off: bool = False
+    reply: Response, prompt: JudgePrompt, order: Sequence[int], unknown_index: int, answer: Response
 ) -> Extraction:
     """What a judge's reply says of an answer.
 
@@ -51,9 +53,11 @@ def reading_of(
         prompt: what it was asked by.
         order: which of the options as the model saw them stood under each of the judge's labels.
         unknown_index: the unknown option among those as the model saw them.
-        answer_cut_off: whether the answer was cut off: one without a choice is `truncated` then.
+        answer: what it was to read; without a choice it is `truncated` where it was cut off.
     """
     found = _reading(reply, prompt, prompt.labels[list(order).index(unknown_index)])
+    if not isinstance(found, str) and _may_quote(reply, answer):
+        found = "quoted"
     if isinstance(found, str):
         return Extraction(outcome="no_answer", confidence="low", rule=f"{UNREAD}{found}")
     word, label = found
@@ -63,9 +67,23 @@ def reading_of(
         option = order[prompt.labels.index(label)]
     elif outcome in DETECTED:
         option = unknown_index
-    if outcome == "no_answer" and answer_cut_off:
+    if outcome == "no_answer" and answer.finish_reason == "length":
         outcome = "truncated"
     return Extraction(outcome=outcome, option=option, confidence="medium", rule=f"{READ}{word}")
+
+
+def _may_quote(reply: Response, answer: Response) -> bool:
+    """Whether the object in a reply may be the answer's own: the answer has one, and the reply more than an object."""
+    if next(_objects(answer.text or ""), None) is None:
+        return False
+    return not _is_object(_FENCE.sub("", _THOUGHT.sub("", reply.text or "")))
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _reading(reply: Response, prompt: JudgePrompt, unknown: str) -> tuple[str, str | None] | Fault:
