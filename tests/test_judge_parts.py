@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from mbbq_gen.errors import UsageError
 from mbbq_gen.providers.registry import KINDS
 from mbbq_gen.providers.structured import structured_fields, with_structure
-from mbbq_gen.records import Extraction, Instance, Message, Option, Presentation, Response
+from mbbq_gen.records import Instance, Message, Option, Presentation, Response
 from mbbq_gen.runs.audit import Verdict
-from mbbq_gen.runs.judging.agreement import Pair, judge_report
+from mbbq_gen.runs.judging.agreement import Pair, Read, judge_report
 from mbbq_gen.runs.judging.ledger import ChosenBy, Judge
 from mbbq_gen.runs.judging.prompt import sheet_of, shipped_prompt
 from mbbq_gen.runs.judging.replies import UNREAD, is_read, reading_of
@@ -192,7 +192,7 @@ REPLIES: list[tuple[str, str, int | None, str]] = [
 def test_what_a_reply_means(text: str, outcome: str, option: int | None, rule: str) -> None:
     found = reading_of(Response(request_key="k", text=text, finish_reason="stop"), PROMPT, ORDER, UNKNOWN, ANSWER)
     assert (found.outcome, found.option, found.rule) == (outcome, option, rule)
-    assert is_read(found) == (not rule.startswith(UNREAD))
+    assert is_read(found.rule) == (not rule.startswith(UNREAD))
 
 
 @pytest.mark.parametrize(
@@ -274,8 +274,8 @@ def pair(number: int, rules: int | None, judge: int | None, *, by: ChosenBy = "a
     """What both read in an answer; options 0, 1, 2 are target, non-target and unknown."""
     names = {0: "target", 1: "non_target", 2: "unknown", None: "none"}
 
-    def reading(option: int | None, rule: str) -> Extraction:
-        return Extraction(outcome="no_answer" if option is None else "option", option=option, rule=rule)
+    def reading(option: int | None, rule: str) -> Read:
+        return Read("no_answer" if option is None else "option", option, "medium", rule)
 
     return Pair(
         presentation_id=f"p{number}",
@@ -332,7 +332,7 @@ def test_picked_answers_do_not_stand_for_the_run() -> None:
 
 def test_refusing_and_saying_unknown_is_the_same_choice() -> None:
     both = pair(0, 2, 2)
-    refused = both._replace(judge=both.judge.model_copy(update={"outcome": "refusal"}))
+    refused = both._replace(judge=both.judge._replace(outcome="refusal"))
     assert report(refused).differences == ()
 
 

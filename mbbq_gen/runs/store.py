@@ -61,6 +61,7 @@ CREATE TABLE IF NOT EXISTS judgements (
     judge TEXT NOT NULL REFERENCES judges, number INTEGER NOT NULL, presentation_id TEXT NOT NULL,
     request_key TEXT NOT NULL, shown TEXT NOT NULL, chosen_by TEXT NOT NULL, PRIMARY KEY (judge, presentation_id)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS judgements_by_number ON judgements (judge, number);
 CREATE INDEX IF NOT EXISTS judgements_by_request ON judgements (judge, request_key, number);
 CREATE TABLE IF NOT EXISTS judge_replies (
     judge TEXT NOT NULL REFERENCES judges, request_key TEXT NOT NULL, is_error INTEGER NOT NULL,

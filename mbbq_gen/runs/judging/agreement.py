@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from mbbq_gen.records import Confidence, Extraction, Outcome, Record
+from mbbq_gen.records import Confidence, Outcome, Record
 from mbbq_gen.runs.audit import Verdict
 from mbbq_gen.runs.judging.ledger import BY_CHANCE, ChosenBy, Judge
 from mbbq_gen.runs.judging.replies import UNREAD, is_read
@@ -28,6 +28,15 @@ Basis = Literal["all", "sample", "only", "nothing"]
 """Whether the agreement is of the whole run, of answers drawn by chance, or of hand-picked ones, or of none at all."""
 
 
+class Read(NamedTuple):
+    """A reading as far as it is compared."""
+
+    outcome: Outcome
+    option: int | None
+    confidence: Confidence
+    rule: str
+
+
 class Pair(NamedTuple):
     """What the rules and a judge read in one answer. A NamedTuple, because a run holds many."""
 
@@ -35,8 +44,8 @@ class Pair(NamedTuple):
     language: str
     template: str
     chosen_by: ChosenBy
-    rules: Extraction
-    judge: Extraction
+    rules: Read
+    judge: Read
     rules_choice: str
     judge_choice: str
 
@@ -136,8 +145,10 @@ def judged_pairs(store: RunStore, judge: Judge, versions: Mapping[str, str]) -> 
     for language, version in sorted(versions.items()):
         rows = store.query(
             "SELECT j.presentation_id, i.benchmark || ' / ' || i.category || ' / ' || i.template_id, j.chosen_by,"
-            " e.record, d.record, json_extract(p.record, '$.order'), json_extract(i.record, '$.options[0].role',"
-            " '$.options[1].role', '$.options[2].role') FROM judgements j"
+            " json_extract(e.record, '$.outcome', '$.option', '$.confidence', '$.rule'),"
+            " json_extract(d.record, '$.outcome', '$.option', '$.confidence', '$.rule'),"
+            " json_extract(p.record, '$.order'),"
+            " json_extract(i.record, '$.options[0].role', '$.options[1].role', '$.options[2].role') FROM judgements j"
             " JOIN presentations p ON p.presentation_id = j.presentation_id"
             " JOIN instances i ON i.key = p.instance_key"
             " JOIN extractions e ON e.presentation_id = j.presentation_id AND e.extractor = ?"
@@ -146,7 +157,7 @@ def judged_pairs(store: RunStore, judge: Judge, versions: Mapping[str, str]) -> 
             (version, judge.extractor, judge.name, language),
         )
         for presentation_id, template, chosen_by, rules, given, order, roles in rows:
-            ours, theirs = Extraction.model_validate_json(rules), Extraction.model_validate_json(given)
+            ours, theirs = Read(*json.loads(rules)), Read(*json.loads(given))
             names = _names(json.loads(order), json.loads(roles))
             yield Pair(
                 *(presentation_id, language, template, chosen_by, ours, theirs),
@@ -162,8 +173,8 @@ def _names(order: Sequence[int], roles: Sequence[str | None]) -> list[str]:
     return [by_index[index] for index in order]
 
 
-def _choice(extraction: Extraction, names: Sequence[str]) -> str:
-    return NOBODY if extraction.option is None else names[extraction.option]
+def _choice(reading: Read, names: Sequence[str]) -> str:
+    return NOBODY if reading.option is None else names[reading.option]
 
 
 def judge_report(
@@ -191,9 +202,9 @@ def judge_report(
     """
     everything = list(pairs)
     basis, counted = _basis(everything)
-    both = [pair for pair in counted if is_read(pair.judge)]
+    both = [pair for pair in counted if is_read(pair.judge.rule)]
     languages = sorted({pair.language for pair in counted})
-    faults = Counter(pair.judge.rule.removeprefix(UNREAD) for pair in everything if not is_read(pair.judge))
+    faults = Counter(pair.judge.rule.removeprefix(UNREAD) for pair in everything if not is_read(pair.judge.rule))
     crossings = Counter((pair.rules_choice, pair.judge_choice) for pair in both)
     return JudgeReport(
         run=run,
@@ -216,7 +227,7 @@ def judge_report(
             for group in (*languages, "all")
         ),
         crossings=tuple(Crossing(rules=ours, judge=theirs, n=n) for (ours, theirs), n in crossings.most_common()),
-        differences=tuple(_difference(pair) for pair in everything if is_read(pair.judge) and not pair.agrees),
+        differences=tuple(_difference(pair) for pair in everything if is_read(pair.judge.rule) and not pair.agrees),
         audited=tuple(_audited(everything, verdicts, sampling.confidence)),
     )
 
@@ -232,7 +243,7 @@ def _basis(pairs: Sequence[Pair]) -> tuple[Basis, list[Pair]]:
 def _agreement(group: str, pairs: Sequence[Pair], sampling: Sampling) -> Agreement:
     import numpy as np
 
-    both = [pair for pair in pairs if is_read(pair.judge)]
+    both = [pair for pair in pairs if is_read(pair.judge.rule)]
     unread = len(pairs) - len(both)
     if not both:
         nothing = no_score("the judge has read nothing")
@@ -283,7 +294,7 @@ def _audited(pairs: Sequence[Pair], verdicts: Mapping[str, Verdict], interval: f
         yield Accuracy(
             group=group,
             judge=proportion(
-                [(is_read(pair.judge) and pair.judge.option == right[pair.presentation_id], 1.0) for pair in part],
+                [(is_read(pair.judge.rule) and pair.judge.option == right[pair.presentation_id], 1.0) for pair in part],
                 interval,
             ),
             rules=proportion([(pair.rules.option == right[pair.presentation_id], 1.0) for pair in part], interval),
@@ -334,5 +345,5 @@ def judge_labels(store: RunStore, judge: Judge, versions: Mapping[str, str]) -> 
             chosen_by=pair.chosen_by,
         )
         for pair in judged_pairs(store, judge, versions)
-        if is_read(pair.judge)
+        if is_read(pair.judge.rule)
     }

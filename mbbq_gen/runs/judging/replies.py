@@ -38,9 +38,9 @@ _MOST_OBJECTS: Final = 50
 """Places at which an object may begin; a reply of a few words has one or two."""
 
 
-def is_read(extraction: Extraction) -> bool:
-    """Whether a judge's reading is one: False where its reply was faulty."""
-    return not extraction.rule.startswith(UNREAD)
+def is_read(rule: str) -> bool:
+    """Whether a judge's reading by this rule is one: False where its reply was faulty."""
+    return not rule.startswith(UNREAD)
 
 
 def reading_of(
