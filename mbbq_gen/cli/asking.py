@@ -104,9 +104,9 @@ def open_purse(
         UsageError: where nobody knows what the model costs, or how long an answer may become.
     """
     from mbbq_gen.providers.prices import price_of
-    from mbbq_gen.runs.batch_ledger import BatchLedger
     from mbbq_gen.runs.money import spent
-    from mbbq_gen.runs.purse import Purse
+    from mbbq_gen.runs.purse import Purse, held_by_batches, most_usage_of
+    from mbbq_gen.runs.uncounted import Sendings
 
     table = own_prices(rules.price_file)
     base_url: str | None = getattr(provider, "base_url", None)
@@ -117,13 +117,15 @@ def open_purse(
             f"--max-cost: no price known for {name}{f' at {base_url}' if base_url else ''}; give it with --price-file"
             " (docs/apis.md shows one)"
         )
-    longest = provider.settings.get("max_new_tokens")
-    if not isinstance(longest, int):
-        raise UsageError(f"--max-cost: {name} does not say how long an answer may become; leave --max-cost out")
-    if for_batches:
-        price = batch_price(price, name)
-    held = sum(batch.record.most_cost for batch in BatchLedger(store).open_batches())
-    return Purse(limit, price, spent(store, provider.kind, provider.model, table, base_url) + held, longest)
+    most_usage, request = most_usage_of(provider), next(store.pending(), None)
+    if request is not None and most_usage(request) is None:
+        raise UsageError(
+            f"--max-cost: nothing in what is sent to {name} says how long an answer may become; leave --max-cost out"
+        )
+    before = spent(store, provider.kind, provider.model, table, base_url)
+    before += held_by_batches(store, most_usage, price)
+    asked = batch_price(price, name) if for_batches else price
+    return Purse(limit, asked, before, most_usage, Sendings(store), alone=price)
 
 
 def batch_price(price: Price, name: str) -> Price:

@@ -44,6 +44,7 @@ class Answers(Settings):
     )
     fixed: str = Field("A", description="the fixed text")
     output_tokens: int | None = Field(None, ge=0, description="output tokens to report; none: estimated from the text")
+    usage: bool = Field(True, description="whether answers tell their tokens")
     reasoning_tokens: int = Field(0, ge=0, description="tokens spent on reasoning before each answer")
     think: bool = Field(False, description="put a <think> block before each answer")
     reported_model: str | None = Field(None, description="model name in the answers; none: the one that was asked for")
@@ -118,6 +119,9 @@ class Access(Settings):
 
     key: str | None = Field(None, description="the one key that is let in; none: any key, or none at all")
     models: tuple[str, ...] = Field((), description="models that exist; none: every name does")
+    echo_key: Literal["no", "plain", "base64", "percent", "escaped", "late"] = Field(
+        "no", description="repeat the client's key in every answer, name, header and failure, written so"
+    )
     quota: int | None = Field(None, ge=0, description="answers until the quota is exhausted; none: no quota")
     refused_parameters: tuple[str, ...] = Field(
         (), description="parameters that the model refuses, such as temperature, max_tokens"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mbbq_gen.providers.prices import Price, PriceTable, cost_of, price_of
 from mbbq_gen.records import Record, Usage
 from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.uncounted import load_uncounted
 
 _TOTALS = """
 SELECT json_extract(record, '$.model') AS model, json_extract(record, '$.batch') IS NOT NULL AS batched,
@@ -45,6 +46,10 @@ class Bill(Record):
 
     lines: tuple[Spending, ...]
     """One for each model and way of asking."""
+    uncounted: int = 0
+    """Requests of which nobody said what they took: answers without usage, tries that broke off or were killed."""
+    uncounted_cost: float | None = 0.0
+    """The most that those can have cost beside the lines, in US dollars; None where no price is known."""
 
     @property
     def total(self) -> float | None:
@@ -56,6 +61,11 @@ class Bill(Record):
     def known(self) -> float:
         """The part of it whose price is known, in US dollars."""
         return sum(line.cost or 0.0 for line in self.lines)
+
+    @property
+    def most(self) -> float:
+        """The most that the run can have cost, in US dollars, as far as prices are known."""
+        return self.known + (self.uncounted_cost or 0.0)
 
     @property
     def input_tokens(self) -> int:
@@ -103,7 +113,14 @@ def bill_of(store: RunStore, kind: str, model: str, table: PriceTable, base_url:
                 price=price,
             )
         )
-    return Bill(lines=tuple(lines))
+    price, found = price_of(kind, model, table, base_url=base_url), load_uncounted(store)
+    asked = _cost(found.asked.usage, price, batch=False, free=False)
+    batched = _cost(found.in_batches.usage, price, batch=True, free=False)
+    return Bill(
+        lines=tuple(lines),
+        uncounted=found.asked.requests + found.in_batches.requests,
+        uncounted_cost=None if asked is None or batched is None else asked + batched,
+    )
 
 
 def _cost(usage: Usage, price: Price | None, *, batch: bool, free: bool) -> float | None:
@@ -114,5 +131,5 @@ def _cost(usage: Usage, price: Price | None, *, batch: bool, free: bool) -> floa
 
 
 def spent(store: RunStore, kind: str, model: str, table: PriceTable, base_url: str | None = None) -> float:
-    """What a run has cost so far, in US dollars, as far as prices and tokens are known."""
-    return bill_of(store, kind, model, table, base_url).known
+    """The most that a run can have cost so far, in US dollars, as far as prices are known."""
+    return bill_of(store, kind, model, table, base_url).most

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from mbbq_gen.records import Request, Response
 from mbbq_gen.runs.cache import SharedCache
 from mbbq_gen.runs.purse import Purse
 from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.uncounted import Sendings
 
 OnStored = Callable[[list[Response]], None]
 
@@ -83,7 +84,8 @@ def answer_pending(
     """
     if cache is not None:
         copy_cached(store, cache, on_stored)
-    asyncio.run(_Asking(store, provider, on_stored, purse, cache, errors or ErrorLimit()).ask())
+    sendings = Sendings(store) if purse is None else purse.sendings
+    asyncio.run(_Asking(store, provider, sendings, on_stored, purse, cache, errors or ErrorLimit()).ask())
 
 
 def copy_cached(store: RunStore, cache: SharedCache, on_stored: OnStored) -> None:
@@ -107,6 +109,7 @@ class _Asking:
 
     store: RunStore
     provider: Provider
+    sendings: Sendings
     on_stored: OnStored
     purse: Purse | None
     cache: SharedCache | None
@@ -116,6 +119,8 @@ class _Asking:
     async def ask(self) -> None:
         """Asks all that is pending and can be paid."""
         pending = self.store.pending()
+        if self.purse is not None and hasattr(self.provider, "may_resend"):
+            self.provider.may_resend = self.purse.again
         try:
             while True:
                 requests: Iterator[Request] = self.purse.affordable(pending) if self.purse else pending
@@ -124,6 +129,9 @@ class _Asking:
                 if self.purse is None or not self.purse.check():
                     return
         finally:
+            in_doubt: Mapping[str, int] | None = getattr(self.provider, "in_doubt", None)
+            if in_doubt is not None:
+                self.sendings.end(in_doubt)
             await self.provider.aclose()
 
     async def _store_all(self, responses: AsyncGenerator[Response, None]) -> None:
@@ -143,7 +151,7 @@ class _Asking:
     async def _receive(self, responses: AsyncGenerator[Response, None]) -> None:
         async for response in responses:
             if self.purse is not None:
-                self.purse.settle(response)
+                self.purse.settle([response])
             self._arrived.append((response, _now()))
             if len(self._arrived) >= _MOST_UNSTORED:
                 self._commit()
@@ -154,7 +162,7 @@ class _Asking:
             return 0.0
         begin = time.perf_counter()
         batch = self._arrived.copy()
-        self.store.add_responses(batch)
+        self.sendings.store_responses(batch)
         del self._arrived[: len(batch)]
         if self.cache is not None:
             self.cache.keep(batch)

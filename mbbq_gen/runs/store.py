@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from mbbq_gen.errors import RunError
@@ -279,6 +279,13 @@ class RunStore:
         while batch := rows.fetchmany(_BATCH):
             yield from batch
 
+    def request(self, request_key: str) -> Request:
+        """The request of that key, which must be planned."""
+        (number,) = self._db.execute(
+            "SELECT min(number) FROM presentations WHERE request_key = ?", (request_key,)
+        ).fetchone()
+        return self.planned_request(number)
+
     def planned_request(self, number: int) -> Request:
         """The request of the presentation of that number, which must be there."""
         request_key, presentation, instance = self._db.execute(
@@ -294,10 +301,13 @@ class RunStore:
             instance=Instance.model_validate_json(instance),
         )
 
-    def add_responses(self, responses: Sequence[tuple[Response, str]]) -> None:
+    def add_responses(
+        self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Stores what came back, each with the time (ISO 8601, UTC); durable when this returns.
 
-        An answer is never replaced; a failure is replaced by whatever comes later.
+        An answer is never replaced; a failure is replaced by whatever comes later. `meta`: values beside the tables
+        that change with it, in the same transaction.
         """
         with self._writing():
             self._db.executemany(
@@ -309,6 +319,7 @@ class RunStore:
                     for response, received_at in responses
                 ],
             )
+            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
     def progress(self) -> Progress:
         """How far the run is."""

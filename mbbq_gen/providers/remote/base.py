@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,7 @@ from pydantic import JsonValue
 from mbbq_gen.errors import ProviderError
 from mbbq_gen.providers.base import ProviderOptions, request_key
 from mbbq_gen.providers.remote.asking import Asking
+from mbbq_gen.providers.remote.bounds import LENGTHS, most_usage
 from mbbq_gen.providers.remote.credentials import NO_KEY, Secret
 from mbbq_gen.providers.remote.faults import PassingError, RefusedError, ServiceError, Verdict, judge, service_error
 from mbbq_gen.providers.remote.learned import Learned
@@ -28,7 +30,7 @@ from mbbq_gen.providers.remote.options import RemoteOptions
 from mbbq_gen.providers.remote.pace import Pace
 from mbbq_gen.providers.remote.retry import Tries, pause_of, retrying
 from mbbq_gen.providers.remote.transport import FormFile, Reply, Wire, error_payload
-from mbbq_gen.records import Message, Request, Response
+from mbbq_gen.records import Message, Request, Response, Usage
 
 _NEAREST: Final = 3
 
@@ -54,6 +56,8 @@ class RemoteProvider(ABC):
     """Whose versions the manifest records."""
     models_path: ClassVar[str] = "/models"
     """Where the service lists its models."""
+    length_names: Collection[str] = LENGTHS
+    """What the service may call the longest answer."""
 
     def __init__(self, model: str, options: RemoteOptions, base_url: str, secret: Secret | None) -> None:
         """`secret` None: no key was found; asking a service that needs one fails in `check_access`."""
@@ -66,6 +70,10 @@ class RemoteProvider(ABC):
         self.learned = Learned()
         self.on_notice: Callable[[str], None] = lambda _: None
         """Hears what should be said once, in a line."""
+        self.may_resend: Callable[[Request], bool] = lambda _: True
+        """Asked before a request is sent again that may have been paid already: whether there is money for it."""
+        self.in_doubt: Counter[str] = Counter()
+        """Request key → how often it was sent and may have been paid, of requests whose response nobody has yet."""
         self._said: set[str] = set()
         self._served: set[str] = set()
         self._wire: Wire | None = None
@@ -161,7 +169,9 @@ class RemoteProvider(ABC):
         Raises:
             ProviderError: where no request can succeed.
         """
-        return await Asking(self, self.pace).answer(request)
+        response = await Asking(self, self.pace).answer(request)
+        self.in_doubt.pop(request.request_key, None)
+        return response
 
     def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
         """The response that an answer's JSON holds; `more` are fields that it does not tell.
@@ -174,6 +184,10 @@ class RemoteProvider(ABC):
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             shape = type(error).__name__
             raise PassingError("malformed", f"answered JSON that is no answer, of another shape ({shape})") from error
+
+    def most_usage(self, request: Request) -> Usage | None:
+        """The most tokens that a request can take, by the body that is sent; None where nothing in it bounds them."""
+        return most_usage(self.body_of(request), self.length_names)
 
     def parse_failure(self, request_key: str, status: int, payload: Any, headers: Mapping[str, str]) -> Response:
         """The response that an error's JSON comes to: filtered, or failed."""
@@ -303,7 +317,8 @@ class RemoteProvider(ABC):
         """A failure that may pass, with the time that the service asks to wait."""
         pause = pause_of(reply.headers)
         words = f"{self.hide(error.message)} ({error.status})"
-        return PassingError("rate" if error.status == 429 else "server", words, error.pause if pause is None else pause)
+        pause = error.pause if pause is None else pause
+        return PassingError("rate" if error.status == 429 else "server", words, pause, error.status)
 
     def failure(self, request_key: str, error: ServiceError, headers: Mapping[str, str]) -> Response:
         """The response of a request that can't be answered: filtered, or an error."""
