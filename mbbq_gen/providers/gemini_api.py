@@ -132,14 +132,19 @@ class GeminiProvider(RemoteProvider):
                 model=self.model, contents=contents, config=self._config(config)
             )
         except errors.APIError as error:
-            return _error_reply(error)
+            return self._masked(_error_reply(error))
         except (httpx.HTTPError, aiohttp.ClientError, TimeoutError, OSError) as error:
             raise passing_fault(error, self.options.timeout) from error
         except (ValueError, errors.UnknownApiResponseError) as error:
             raise PassingError("malformed", f"answered something that is not JSON ({type(error).__name__})") from error
         found = answer.sdk_http_response
         headers = {name.lower(): value for name, value in ((found.headers if found else None) or {}).items()}
-        return Reply(200, headers, answer.model_dump_json(by_alias=True, exclude_none=True, exclude=_UNREAD).encode())
+        said = answer.model_dump_json(by_alias=True, exclude_none=True, exclude=_UNREAD)
+        return self._masked(Reply(200, headers, said.encode()))
+
+    def _masked(self, reply: Reply) -> Reply:
+        """The reply without the key: the official client's connections are not ours."""
+        return Reply(reply.status, self.mask.headers(reply.headers), self.mask.body(reply.body))
 
     def _config(self, settings: Mapping[str, Any]) -> types.GenerateContentConfig:
         from google.genai import types

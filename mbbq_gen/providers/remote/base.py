@@ -23,9 +23,10 @@ from mbbq_gen.errors import ProviderError
 from mbbq_gen.providers.base import ProviderOptions, request_key
 from mbbq_gen.providers.remote.asking import Asking
 from mbbq_gen.providers.remote.bounds import LENGTHS, most_usage
-from mbbq_gen.providers.remote.credentials import NO_KEY, Secret
+from mbbq_gen.providers.remote.credentials import Secret
 from mbbq_gen.providers.remote.faults import PassingError, RefusedError, ServiceError, Verdict, judge, service_error
 from mbbq_gen.providers.remote.learned import Learned
+from mbbq_gen.providers.remote.masking import Mask
 from mbbq_gen.providers.remote.options import RemoteOptions
 from mbbq_gen.providers.remote.pace import Pace
 from mbbq_gen.providers.remote.retry import Tries, pause_of, retrying
@@ -279,8 +280,13 @@ class RemoteProvider(ABC):
     def wire(self) -> Wire:
         """The connections, opened when first needed."""
         if self._wire is None:
-            self._wire = Wire.open(self.base_url, self.options.timeout)
+            self._wire = Wire.open(self.base_url, self.options.timeout, self.mask)
         return self._wire
+
+    @cached_property
+    def mask(self) -> Mask:
+        """What takes the keys out of all that comes back, however it comes."""
+        return Mask.of(self.secret.value if self.secret else None, self.endpoint.headers)
 
     @property
     def pace(self) -> Pace:
@@ -391,8 +397,8 @@ class RemoteProvider(ABC):
             self.on_notice(text)
 
     def hide(self, value: Any) -> Any:
-        """A text or JSON value without the key."""
-        return (self.secret or NO_KEY).hide_all(value)
+        """A text or JSON value that a service sent, fit to be shown: without keys."""
+        return self.mask.shown(value)
 
 
 def _encode(body: Any) -> bytes:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from mbbq_gen.errors import ProviderError
+from mbbq_gen.providers.remote.masking import hide_lookalikes
 
 PassingKind = Literal["rate", "server", "connect", "timeout", "broken", "malformed"]
 Verdict = Literal[
@@ -112,7 +113,7 @@ def _retry_delay(details: Any) -> float | None:
 
 
 def _one_line(value: Any) -> str:
-    text = " ".join(str(value).split())
+    text = hide_lookalikes(" ".join(str(value).split()))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 

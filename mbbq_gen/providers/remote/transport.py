@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.request import getproxies, proxy_bypass
 
 from mbbq_gen.providers.remote.faults import PassingError
+from mbbq_gen.providers.remote.masking import Mask, hide_lookalikes
 
 if TYPE_CHECKING:
     import aiohttp
@@ -43,7 +44,7 @@ class Reply:
         try:
             return json.loads(self.body)
         except ValueError as error:
-            start = self.body[:_SHOWN].decode("utf-8", "replace")
+            start = hide_lookalikes(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))[:_SHOWN]
             raise PassingError("malformed", f"answered something that is not JSON: {start!r}") from error
 
 
@@ -70,14 +71,15 @@ class FormFile:
 class Wire:
     """The connections to a service. Made and closed inside one event loop."""
 
-    def __init__(self, session: aiohttp.ClientSession, timeout: float) -> None:
+    def __init__(self, session: aiohttp.ClientSession, timeout: float, mask: Mask) -> None:
         self._session = session
+        self._mask = mask
         self._timeout = timeout
         self._proxies = getproxies()
 
     @classmethod
-    def open(cls, url: str, timeout: float) -> Wire:
-        """Connections as the service at `url` needs them; nothing is sent yet."""
+    def open(cls, url: str, timeout: float, mask: Mask) -> Wire:
+        """Connections as the service at `url` needs them; nothing is sent yet. What comes back goes through `mask`."""
         import aiohttp
 
         connector = aiohttp.TCPConnector(
@@ -87,7 +89,7 @@ class Wire:
         session = aiohttp.ClientSession(
             connector=connector, timeout=limits, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
         )
-        return cls(session, timeout)
+        return cls(session, timeout, mask)
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | FormFile | None) -> Reply:
         """The service's reply, whatever its status.
@@ -103,7 +105,7 @@ class Wire:
             async with self._session.request(
                 method, url, headers=headers, data=body, allow_redirects=False, proxy=self._proxy(url)
             ) as reply:
-                return Reply(reply.status, reply.headers, await reply.read())
+                return await self._masked(reply)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise passing_fault(error, self._timeout) from error
 
@@ -118,7 +120,7 @@ class Wire:
             async with self._session.request(
                 method, url, headers=plain, data=data, allow_redirects=False, proxy=self._proxy(url), timeout=long
             ) as reply:
-                return Reply(reply.status, reply.headers, await reply.read())
+                return await self._masked(reply)
 
     async def lines(self, url: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes | Reply, None]:
         """The lines of a large answer as they come in; a Reply, alone, where the status is not 200.
@@ -132,17 +134,21 @@ class Wire:
         try:
             async with self._session.get(url, headers=headers, proxy=self._proxy(url), timeout=long) as reply:
                 if reply.status != 200:
-                    yield Reply(reply.status, reply.headers, await reply.read())
+                    yield await self._masked(reply)
                     return
                 rest = b""
                 async for chunk in reply.content.iter_any():
                     *whole, rest = (rest + chunk).split(b"\n")
                     for line in whole:
-                        yield line
+                        yield self._mask.body(line)
                 if rest:
-                    yield rest
+                    yield self._mask.body(rest)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise passing_fault(error, self._timeout) from error
+
+    async def _masked(self, reply: aiohttp.ClientResponse) -> Reply:
+        """What came back, without the secrets that were sent."""
+        return Reply(reply.status, self._mask.headers(reply.headers), self._mask.body(await reply.read()))
 
     async def close(self) -> None:
         """Closes all connections."""
