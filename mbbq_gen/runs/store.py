@@ -23,6 +23,7 @@ from typing import Self
 from mbbq_gen.errors import RunError
 from mbbq_gen.records import Extraction, Instance, Presentation, Request, Response
 from mbbq_gen.runs.parallel import Parallels, ParallelTexts
+from mbbq_gen.runs.read_only import connect_read_only
 from mbbq_gen.sampling import Outline
 
 SCHEMA_VERSION = 1
@@ -90,7 +91,7 @@ class RunStore:
         self.path = path
         with _plain_errors(path):
             if read_only:
-                self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+                self._db = connect_read_only(path)
             else:
                 self._db = sqlite3.connect(path, isolation_level=None)
                 self._db.execute("PRAGMA journal_mode = WAL")
