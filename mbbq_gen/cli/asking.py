@@ -125,7 +125,8 @@ def open_purse(
     before = spent(store, provider.kind, provider.model, table, base_url)
     before += held_by_batches(store, most_usage, price)
     asked = batch_price(price, name) if for_batches else price
-    return Purse(limit, asked, before, most_usage, Sendings(store), alone=price)
+    concurrency = getattr(getattr(provider, "options", None), "concurrency", 1)
+    return Purse(limit, asked, before, most_usage, Sendings(store), alone=price, concurrency=concurrency)
 
 
 def batch_price(price: Price, name: str) -> Price:

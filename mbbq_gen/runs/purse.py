@@ -21,8 +21,8 @@ from mbbq_gen.runs.batch_ledger import BatchLedger
 from mbbq_gen.runs.store import RunStore
 from mbbq_gen.runs.uncounted import Sendings
 
-_TOGETHER: Final = 32
-"""Requests that are written down at once before they are sent: each time the disk is waited for."""
+_TOGETHER: Final = 16
+"""Requests at most that are written down at once before they are sent: each time the disk is waited for."""
 MostUsage = Callable[[Request], Usage | None]
 
 
@@ -58,6 +58,7 @@ class Purse:
         sendings: Sendings,
         *,
         alone: Price | None = None,
+        concurrency: int = 1,
     ) -> None:
         """Makes the purse of one session.
 
@@ -68,12 +69,15 @@ class Purse:
             most_usage: the most tokens that a request can take.
             sendings: where they are written down before they are sent.
             alone: the price of what is asked by itself, where `price` is that of batches.
+            concurrency: requests at a time. Four times in each such number of requests the disk is waited for, so that
+                what a killed process had written down and not sent yet is a small part of what it had sent.
         """
         self._limit = limit
         self._price = price
         self.alone = alone or price
         """The price of what is asked by itself."""
         self._most_usage = most_usage
+        self._together = min(_TOGETHER, max(1, concurrency // 4))
         self.sendings = sendings
         """What the session sends and stores."""
         self._set_aside: dict[str, float] = {}
@@ -89,7 +93,7 @@ class Purse:
 
         They are written down as sent before they are handed out.
         """
-        while together := deque(islice(self.set_aside(requests), _TOGETHER)):
+        while together := deque(islice(self.set_aside(requests), self._together)):
             self.sendings.let_out([(request.request_key, self._most_tokens(request)) for request in together])
             while together and not self._is_passed():
                 yield together.popleft()
