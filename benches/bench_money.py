@@ -114,9 +114,9 @@ def run_case(case: Case, folder: Path, kills: int, seed: int) -> tuple[str, ...]
         first = mbbq_gen_run(run, at, *chosen, *limits, "--concurrency", str(CONCURRENCY), *case.options)
         again = [sys.executable, "-m", "mbbq_gen", "run", str(run)]
         for number in range(kills):
-            command = first if number == 0 else again
+            command = again if (run / "manifest.json").exists() else first
             if case.in_batches:
-                in_time += killed_at(command, chance.uniform(1.0, 4.0), log)
+                in_time += killed_at(command, chance.uniform(1.0, 6.0), log)
             else:
                 in_time += killed_after(command, at, chance.randrange(1, 120), log)
             if paid(at) > limit:
