@@ -19,7 +19,8 @@ from mbbq_gen.providers.remote.credentials import Secret, find_key
 from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge, service_error
 from mbbq_gen.providers.remote.learned import Learned
 from mbbq_gen.providers.remote.pace import Budget, Pace, ServiceBudget, Slots, rate_limit
-from mbbq_gen.providers.remote.retry import Tries, pause_of, retrying, seconds_of
+from mbbq_gen.providers.remote.retry import Tries, pause_of, retrying
+from mbbq_gen.waits import seconds_of
 from tests.api_support import KEY
 
 

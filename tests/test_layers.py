@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "records", "seeding"),
+    ("errors", "records", "seeding", "waits"),
     ("resources", "languages"),
     (
         "datasets",

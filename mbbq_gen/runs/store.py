@@ -359,7 +359,7 @@ class RunStore:
             f" WHERE p.number > ? AND p.language = ? AND e.presentation_id IS NULL{read_as} ORDER BY p.number LIMIT ?"
         )
         only = (earlier, *outcomes) if earlier is not None else ()
-        after, read, parallels = 0, _InstanceReader(), ParallelTexts(self)
+        after, read, parallels = 0, _InstanceReader(), ParallelTexts(self.query)
         while rows := self._db.execute(statement, (extractor, after, language, *only, _BATCH)).fetchall():
             for number, presentation, record, response in rows:
                 after, instance = number, read(record)

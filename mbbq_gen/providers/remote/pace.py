@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from mbbq_gen.providers.remote.faults import PassingError
-from mbbq_gen.providers.remote.retry import seconds_of
+from mbbq_gen.waits import seconds_of
 
 Clock = Callable[[], float]
 

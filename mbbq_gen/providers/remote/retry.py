@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from typing import Final
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random, wait_random_exponential
 
 from mbbq_gen.providers.remote.faults import PassingError
+from mbbq_gen.waits import seconds_of
 
 LONGEST_PAUSE: Final = 900.0
 """Seconds. Who asks for more has closed for the day: the run stops and goes on another time."""
@@ -22,8 +21,6 @@ _CONNECT_TRIES: Final = 3
 _BACKOFF: Final = wait_random_exponential(multiplier=0.5, max=30.0)
 _SPREAD: Final = wait_random(0.0, 0.1)
 """Part of a pause that is added to it, so that those who were told to wait together don't come back together."""
-_DURATION: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)")
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def pause_of(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -33,29 +30,6 @@ def pause_of(headers: Mapping[str, str], now: datetime | None = None) -> float |
         return seconds / 1000
     text = headers.get("retry-after")
     return None if text is None else seconds_of(text, now)
-
-
-def seconds_of(text: str, now: datetime | None = None) -> float | None:
-    """A time to wait, in seconds, from `1.5`, `6m0s`, `120ms`, an HTTP date or an ISO date; None where it is none."""
-    text = text.strip()
-    try:
-        return max(0.0, float(text)) if text.lower() not in {"nan", "inf", "infinity"} else None
-    except ValueError:
-        pass
-    parts = list(_DURATION.finditer(text))
-    if parts and "".join(part.group() for part in parts) == text:
-        return sum(float(part["number"]) * _SECONDS[part["unit"]] for part in parts)
-    return _seconds_until(text, now or datetime.now(UTC))
-
-
-def _seconds_until(text: str, now: datetime) -> float | None:
-    for read in (datetime.fromisoformat, parsedate_to_datetime):
-        try:
-            moment = read(text)
-        except (ValueError, TypeError):
-            continue
-        return max(0.0, ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - now).total_seconds())
-    return None
 
 
 class Tries:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mbbq_gen.report.figures.chart import ColumnKind, NotDrawableError
+from mbbq_gen.report.figures.chart import NotDrawableError
 from mbbq_gen.report.figures.style import short_names
+from mbbq_gen.report.figures.table_text import ColumnKind
 from mbbq_gen.scoring import METRICS, GroupScore, MetricScore, score
 from mbbq_gen.scoring.tally import GROUPINGS
 from mbbq_gen.statistics.panel import Sampling

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mbbq_gen.report.figures.chart import Cell, Column, ColumnKind, DataTable
+from mbbq_gen.report.figures.table_text import Cell, Column, ColumnKind, DataTable
 from mbbq_gen.report.plain_text import visible
 from mbbq_gen.report.tables import DASH, number, share
 
