@@ -1,12 +1,12 @@
 """The key of a run is searched for in everything that a run leaves and says, over all faults of a service.
 
-    python benches/bench_keys.py [--quick]
+    python benches/bench_keys.py [--quick] [--forms plain,late]
 
 Each row is a service of the fake server that repeats the key in all that it sends (answers, names of models, ids,
 fingerprints, headers, failures, bodies that are no JSON), in five forms, plain and in batches, under each fault by
-itself and all together, and with a wrong key, model, parameter and quota. After each run: score, report, status, and
-for some of them the report as a page, an export as Parquet and CSV, and a leaderboard. Every file that is there then,
-the shared cache too, tables decoded, and every word on stdout and stderr is searched for the key, for each half of it,
+itself and all together, and with a wrong key, model, parameter and quota. After each run its status, and after some of
+them score, report in the terminal and as a page, an export as Parquet and CSV, and a leaderboard. Every file that is
+there then, the shared cache too, tables decoded, and every word on stdout and stderr is searched for the key, for each half of it,
 and for its base64 and percent-encoded forms. The bench ends where one is found.
 """
 
@@ -102,8 +102,10 @@ def commands(run: Path, model: str, address: str, *, batch: bool, pages: bool) -
     asked = ["--model", model, "--base-url", address, "--benchmark", "starter", "--languages", "en", "--sample", "6"]
     more = ["--option", "attempts=3", "--timeout", "5", "--max-errors", "1", "--cache", str(beside / "cache")]
     first = ["run", str(run), *asked, "--variants", "bare", *more, *(["--batch"] if batch else [])]
-    shown = [["score", "--json"], ["report"], ["status", "--json"]]
+    shown = [["status", "--json"]]
     files = [
+        ["score", "--json"],
+        ["report"],
         ["report", "-o", str(beside / "page.html")],
         ["export", "--parquet", str(beside / "parquet"), "--csv", str(beside / "csv")],
         ["leaderboard", "-o", str(beside / "board.html")],
@@ -133,11 +135,14 @@ def one_run(search: Search, model: str, form: str, name: str, *, batch: bool) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--forms", default=",".join(FORMS), help="in which the key is repeated")
     parser.add_argument("--quick", action="store_true", help="one form and three scenarios of each service")
     given = parser.parse_args()
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         os.environ[name] = KEY
-    forms, names = (FORMS[:1], ["none", "never JSON", "wrong key"]) if given.quick else (FORMS, list(SCENARIOS))
+    forms, names = given.forms.split(","), list(SCENARIOS)
+    if given.quick:
+        forms, names = forms[:1], ["none", "never JSON", "wrong key"]
     rows = []
     for model, (_, has_batches) in SERVICES.items():
         for batch in (False, True) if has_batches else (False,):

@@ -161,21 +161,7 @@ def value_of(group: GroupScore | None, name: str) -> float | None:
     return None if found is None else found.value
 
 
-METRIC_TITLES: dict[str, str] = {
-    "detection_rate": "answers that could be read",
-    "accuracy_ambiguous": "accuracy, ambiguous",
-    "accuracy_disambiguated": "accuracy, disambiguated",
-    "mbbq_bias_ambiguous": "bias, ambiguous",
-    "mbbq_bias_disambiguated": "bias, disambiguated",
-    "diff_bias_ambiguous": "bias, ambiguous",
-    "diff_bias_disambiguated": "bias, disambiguated",
-    "bbq_s_amb": "bias score, ambiguous",
-    "bbq_s_dis": "bias score, disambiguated",
-    "bharat_bs_ambiguous": "BS, ambiguous",
-    "bharat_bs_disambiguated": "BS, disambiguated",
-    "bharat_sbs_ambiguous": "SBS, ambiguous",
-    "bharat_sbs_disambiguated": "SBS, disambiguated",
-}
+METRIC_TITLES: dict[str, str] = {name: metric.title for name, metric in METRICS.items()}
 """Metrics as axes name them."""
 BIAS_SIGN = "Bias above 0 leans to the stereotype, below 0 against it."
 
