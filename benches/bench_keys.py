@@ -6,8 +6,8 @@ Each row is a service of the fake server that repeats the key in all that it sen
 fingerprints, headers, failures, bodies that are no JSON), in five forms, plain and in batches, under each fault by
 itself and all together, and with a wrong key, model, parameter and quota. After each run its status, and after some of
 them score, report in the terminal and as a page, an export as Parquet and CSV, and a leaderboard. Every file that is
-there then, the shared cache too, tables decoded, and every word on stdout and stderr is searched for the key, for each half of it,
-and for its base64 and percent-encoded forms. The bench ends where one is found.
+there then, the shared cache too, tables decoded, and every word on stdout and stderr is searched for the key, for each
+half of it, and for its base64 and percent-encoded forms. The bench ends where one is found.
 """
 
 from __future__ import annotations
