@@ -23,7 +23,7 @@ from mbbq_gen.runs.audit import allocate
 from mbbq_gen.scoring import METRICS
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, count_matrix
 from mbbq_gen.scoring.tally import Tally
-from mbbq_gen.statistics.correction import CorrectableGroup, LabelledAnswers, correct
+from mbbq_gen.statistics.correction import CorrectableGroup, LabelledAnswers, correct, usual_error_rate
 from mbbq_gen.statistics.panel import Panel, Sampling
 
 Array = Any
@@ -142,6 +142,7 @@ class Answers:
         np.add.at(sizes, (self.template[mine], kind[mine]), 1.0)
         kept = mine[chosen]
         which = chosen[kept]
+        wrong = self.read[chosen] != self.said[chosen]
         return CorrectableGroup(
             cells=cells,
             classes=tuple((str(place), what, level) for what in ("person", "unknown", "none") for level in CONFIDENCES),
@@ -153,6 +154,7 @@ class Answers:
                 kind=kind[which],
                 weight=weight[kept],
             ),
+            error_rate=usual_error_rate(wrong, weight),
         )
 
 

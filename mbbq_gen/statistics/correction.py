@@ -51,6 +51,8 @@ CLASS_LABELS = 10
 AnswerClass = tuple[str, ...]
 """What labels are weighed within, the most important first: language, kind of reading, confidence."""
 _REST = "(rest)"
+USUAL_LABELS = 0.5
+"""As how many labels the usual rate of errors counts in each class."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ class CorrectableGroup:
     class_sizes: Array
     """Templates × classes: answers that could have been labelled."""
     labelled: LabelledAnswers
+    error_rate: float
+    """How often answers are read wrong, by all labels there are: what is thought of a class that has few."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,8 @@ class CorrectedEstimate:
     """The u_t above: they add up to 0."""
     label_pulls: Array
     """The part of them that labels are off their class."""
+    rare: float
+    """Variance for wrong readings that are too rare to be among so few labels."""
     effective: float
     """How many templates of equal size would count as much."""
     weight_of_readings: float
@@ -101,19 +107,17 @@ class CorrectedEstimate:
     @property
     def error(self) -> float:
         """The standard error over templates and labels; NaN for fewer than two effective templates."""
-        squares = float((self.pulls**2).sum())
-        return (self.effective / (self.effective - 1) * squares) ** 0.5 if self.effective > 1 else float("nan")
+        if self.effective <= 1:
+            return float("nan")
+        return (self.effective / (self.effective - 1) * float((self.pulls**2).sum()) + self.rare) ** 0.5
 
     @property
     def degrees(self) -> float:
         """Satterthwaite's degrees of freedom, of the templates and of the labels that are off."""
         whole, by_labels = float((self.pulls**2).sum()), float((self.label_pulls**2).sum())
-        fourth = float((self.label_pulls**4).sum())
-        if not whole or self.effective <= 1:
-            return self.effective - 1
         by_templates = max(0.0, whole - by_labels)
-        spread = by_templates**2 / (self.effective - 1) + (fourth if by_labels else 0.0)
-        return max(1.0, whole**2 / spread)
+        spread = by_templates**2 / (self.effective - 1) + float((self.label_pulls**4).sum()) / 2
+        return max(1.0, (whole + self.rare) ** 2 / spread) if spread > 0 else self.effective - 1
 
     def minus(self, other: CorrectedEstimate) -> CorrectedEstimate:
         """The difference, paired by template."""
@@ -122,6 +126,7 @@ class CorrectedEstimate:
             plain=self.plain - other.plain,
             pulls=self.pulls - other.pulls,
             label_pulls=self.label_pulls - other.label_pulls,
+            rare=self.rare + other.rare,
             effective=min(self.effective, other.effective),
             weight_of_readings=float("nan"),
         )
@@ -144,13 +149,14 @@ def correct(metric: Metric, group: CorrectableGroup, undetected: Undetected) -> 
         weight = prepared.best_weight(linear)
     totals = prepared.totals(weight)
     linear = _linear(metric, totals, undetected)
-    own, by_class, off = prepared.influences(linear, weight)
+    own, by_class, off, rare = prepared.influences(linear, weight)
     counts = Counts(group.cells @ count_matrix(), undetected)
     return CorrectedEstimate(
         value=float(metric.value(_counts(totals, undetected))),
         plain=float(metric.value(Counts(counts.values.sum(axis=0), undetected))),
         pulls=own + by_class + off,
         label_pulls=off,
+        rare=rare,
         effective=float(np.asarray(effective_templates(metric, counts))),
         weight_of_readings=weight,
     )
@@ -222,8 +228,8 @@ class _Prepared:
         found: Array = np.bincount(self.group.labelled.template, values, len(self.group.cells))
         return found
 
-    def influences(self, linear: Array, weight: float) -> tuple[Array, Array, Array]:
-        """By template: of its predicted cells, of what labels say of its classes, of its own labels."""
+    def influences(self, linear: Array, weight: float) -> tuple[Array, Array, Array, float]:
+        """By template: of its predicted cells, of what labels say of its classes, of its own labels; and `rare`."""
         import numpy as np
 
         labelled = self.group.labelled
@@ -233,7 +239,26 @@ class _Prepared:
         counts = np.bincount(self.joined, minlength=len(means))
         mended = np.sqrt(counts / np.maximum(counts - 1, 1))
         off = self.weights * (scores - means[self.joined]) * mended[self.joined]
-        return self.group.cells @ predicted, self.class_totals @ means, self._by_template(off)
+        rare = self._rare(linear, off, counts)
+        return self.group.cells @ predicted, self.class_totals @ means, self._by_template(off), rare
+
+    def _rare(self, linear: Array, off: Array, counts: Array) -> float:
+        """What the labels' variance lacks of one drawn to the usual rate of errors, the more the fewer labels."""
+        import numpy as np
+
+        seen = np.bincount(self.joined, off**2, len(counts))
+        usual = np.bincount(self.joined, self.weights**2, len(counts)) * self.group.error_rate * self._swing(linear)
+        drawn = ((counts - 1) * seen + USUAL_LABELS * usual) / np.maximum(counts - 1 + USUAL_LABELS, 1)
+        return max(0.0, float((drawn - seen).sum()))
+
+    def _swing(self, linear: Array) -> float:
+        """The mean square of what it does to the score if an answer is another one to the same question."""
+        import numpy as np
+
+        totals, same = self.group.cells.sum(axis=0), _blocks() @ _blocks().T
+        squares = (linear[:, None] - linear[None, :]) ** 2 * same
+        others = np.maximum(same.sum(axis=1) - 1, 1)
+        return float(totals @ (squares.sum(axis=1) / others) / max(float(totals.sum()), 1.0))
 
 
 def _prepare(group: CorrectableGroup) -> _Prepared:
@@ -255,6 +280,15 @@ def _prepare(group: CorrectableGroup) -> _Prepared:
         joined=joined,
         class_totals=group.class_sizes @ merge,
     )
+
+
+def usual_error_rate(wrong: Array, weight: Array) -> float:
+    """How often answers are read wrong by labels of these weights, as if half an error more had been seen."""
+    import numpy as np
+
+    whole = float(weight.sum())
+    typical = whole / max(len(weight), 1)
+    return (float((np.asarray(wrong) * weight).sum()) + typical / 2) / (whole + typical) if whole else 0.5
 
 
 def join_classes(classes: Sequence[AnswerClass], labels: Sequence[int]) -> list[AnswerClass]:
