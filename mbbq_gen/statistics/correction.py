@@ -25,6 +25,7 @@ and of the labels that are off: two wrong readings tell a rate badly, however ma
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -33,7 +34,6 @@ from typing import TYPE_CHECKING
 from mbbq_gen.scoring.cells import CELLS, Counts, Undetected, count_matrix
 from mbbq_gen.scoring.influence import effective_templates, influence
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.statistics.panel import EstimateScore, no_score, number
 
 if TYPE_CHECKING:
     import numpy
@@ -109,7 +109,7 @@ class CorrectedEstimate:
         """The standard error over templates and labels; NaN for fewer than two effective templates."""
         if self.effective <= 1:
             return float("nan")
-        return (self.effective / (self.effective - 1) * float((self.pulls**2).sum()) + self.rare) ** 0.5
+        return math.sqrt(self.effective / (self.effective - 1) * float((self.pulls**2).sum()) + self.rare)
 
     @property
     def degrees(self) -> float:
@@ -225,8 +225,7 @@ class _Prepared:
     def _by_template(self, values: Array) -> Array:
         import numpy as np
 
-        found: Array = np.bincount(self.group.labelled.template, values, len(self.group.cells))
-        return found
+        return np.bincount(self.group.labelled.template, values, len(self.group.cells)).astype(np.float64)
 
     def influences(self, linear: Array, weight: float) -> tuple[Array, Array, Array, float]:
         """By template: of its predicted cells, of what labels say of its classes, of its own labels; and `rare`."""
@@ -236,20 +235,21 @@ class _Prepared:
         predicted = weight * linear + (1 - weight) * (self.blocks @ linear)
         scores = linear[labelled.right] - predicted[labelled.read]
         means = self._class_means(scores)
-        counts = np.bincount(self.joined, minlength=len(means))
+        counts: Places = np.bincount(self.joined, minlength=len(means)).astype(np.int64)
         mended = np.sqrt(counts / np.maximum(counts - 1, 1))
-        off = self.weights * (scores - means[self.joined]) * mended[self.joined]
+        off: Array = self.weights * (scores - means[self.joined]) * mended[self.joined]
         rare = self._rare(linear, off, counts)
         return self.group.cells @ predicted, self.class_totals @ means, self._by_template(off), rare
 
-    def _rare(self, linear: Array, off: Array, counts: Array) -> float:
+    def _rare(self, linear: Array, off: Array, counts: Places) -> float:
         """What the labels' variance lacks of one drawn to the usual rate of errors, the more the fewer labels."""
         import numpy as np
 
         seen = np.bincount(self.joined, off**2, len(counts))
-        usual = np.bincount(self.joined, self.weights**2, len(counts)) * self.group.error_rate * self._swing(linear)
-        drawn = ((counts - 1) * seen + USUAL_LABELS * usual) / np.maximum(counts - 1 + USUAL_LABELS, 1)
-        return max(0.0, float((drawn - seen).sum()))
+        each = self.group.error_rate * self._swing(linear)
+        usual = np.bincount(self.joined, self.weights**2, len(counts)) * each
+        mixed = ((counts - 1) * seen + USUAL_LABELS * usual) / np.maximum(counts - 1 + USUAL_LABELS, 1)
+        return max(0.0, float((mixed - seen).sum()))
 
     def _swing(self, linear: Array) -> float:
         """The mean square of what it does to the score if an answer is another one to the same question."""
@@ -301,9 +301,7 @@ def join_classes(classes: Sequence[AnswerClass], labels: Sequence[int]) -> list[
     depth = len(names[0]) if names else 0
     for kept in range(depth - 1, -1, -1):
         counts = _count(names, labels)
-        names = [
-            (*name[:kept], *[_REST] * (depth - kept)) if counts[name] < CLASS_LABELS else name for name in names
-        ]
+        names = [(*name[:kept], *[_REST] * (depth - kept)) if counts[name] < CLASS_LABELS else name for name in names]
     counts = _count(names, labels)
     largest = max(counts, key=lambda name: (counts[name], name), default=())
     return [largest if counts[name] < CLASS_LABELS else name for name in names]
@@ -335,22 +333,3 @@ def _block_means(totals: Array) -> Array:
     means = np.divide(shares, asked, out=np.zeros_like(shares), where=asked > 0)
     found: Array = _blocks() @ means.T
     return found
-
-
-def corrected_score(estimate: CorrectedEstimate, confidence: float) -> EstimateScore:
-    """The estimate as it leaves, with its interval."""
-    value, margin = number(estimate.value), number(estimate.margin(confidence))
-    if value is None:
-        return no_score("a denominator is 0")
-    low, high = (None, None) if margin is None else (value - margin, value + margin)
-    return EstimateScore(
-        value=value,
-        low=low,
-        high=high,
-        standard_error=number(estimate.error),
-        analytic_low=low,
-        analytic_high=high,
-        n_templates=int((estimate.pulls != 0).sum()),
-        effective_templates=number(estimate.effective),
-        reason=None if margin is not None else "fewer than two templates: no interval",
-    )
