@@ -2,18 +2,20 @@
 
     python benches/simulate_correction.py [RUNS]
 
-Every line draws RUNS samples (default 400). A sample is 40 templates of 24 questions in two languages, a model that
-leans by template and alike in both, a reader that errs, and an audit of it: answers drawn as `mbbq-gen audit` draws
-them (strata by language, outcome and confidence, in proportion to the root of their size), each labelled with what the
-answer really says. The reader errs at the given rate in both languages, or at that rate in one and at a fifth of it in
-the other, more often where it is less confident, and mostly towards the stereotype: half of the answers that it has
-wrong are an "unknown" that it takes for the person named first. Truths are computed from the models, not drawn. The
-table stands in docs/statistics.md.
+Every line draws RUNS samples (default 1,000: the standard error of a rate of 5 % is then 0.7 points). A sample is 40
+templates of 24 questions in two languages; a model that leans by template, and alike in both languages; a reader that
+errs; and an audit of it: answers drawn as `mbbq-gen audit` draws them (strata by language, outcome and confidence, in
+proportion to the root of their size), each labelled with what the answer says. The reader errs at the given rates, the
+same in both languages or five times as often in the second, more often where it is less confident, and with a lean: of
+the wrong readings of an "unknown" seven in ten are the person of the stereotype. "held" is how often the 95 % interval
+of the second language holds the truth about all templates that there could be; "found" how often an interval says that
+the languages differ, which they do not. The table stands in docs/statistics.md.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +33,10 @@ CHOICES = ("target", "non_target", "unknown", "undetected")
 CONTEXTS = ("ambiguous", "biased", "counter_biased")
 RIGHT = {"ambiguous": "unknown", "biased": "target", "counter_biased": "non_target"}
 CONFIDENCES = ("high", "medium", "low")
-METRIC_NAMES = ("accuracy_ambiguous", "mbbq_bias_ambiguous", "diff_bias_disambiguated", "bbq_s_amb")
+METRIC_NAMES = ("accuracy_ambiguous", "mbbq_bias_ambiguous", "diff_bias_disambiguated", "bbq_s_dis")
+RATES = (0.01, 0.05, 0.1, 0.2)
+LABELS = (50, 100, 200, 400)
+"""In each language."""
 ERRORS = np.array(
     [  # by what the answer says: what it is taken for when it is read wrong
         [0.0, 0.4, 0.3, 0.3],
@@ -176,45 +181,53 @@ def plain_intervals(groups: list[CorrectableGroup], metric: str) -> list[tuple[f
 
 
 def line(world: World, labels: int, runs: int, truths: dict[str, float]) -> dict[str, Array]:
-    """Shares of samples: the truth of the second language held, plain and corrected; a difference found, likewise."""
-    generator = np.random.default_rng([labels, runs, round(1000 * sum(world.error))])
-    found = {name: np.zeros(6) for name in METRIC_NAMES}
+    """Metric → shares of samples: truth held, as read and corrected; difference found, likewise; and mean λ."""
+    generator = np.random.default_rng([labels, runs, world.templates, round(1000 * sum(world.error))])
+    found = {name: np.zeros(5) for name in METRIC_NAMES}
     for _ in range(runs):
         answers = world.draw(generator)
-        chosen, weight = answers.audit(labels, generator)
+        chosen, weight = answers.audit(2 * labels, generator)
         groups = [answers.group(place, world.templates, chosen, weight) for place in (0, 1)]
         for name in METRIC_NAMES:
             first, second = (correct(METRICS[name], group, "discard") for group in groups)
             difference = first.minus(second)
             plain = plain_intervals(groups, name)
-            margins = [estimate.margin(0.95) for estimate in (second, difference)]
             found[name] += [
                 plain[1][1] <= truths[name] <= plain[1][2],
-                abs(second.value - truths[name]) <= margins[0],
+                abs(second.value - truths[name]) <= second.margin(0.95),
                 not plain[2][1] <= 0 <= plain[2][2],
-                abs(difference.value) > margins[1],
-                margins[1] / ((plain[2][2] - plain[2][1]) / 2),
+                abs(difference.value) > difference.margin(0.95),
                 second.weight_of_readings,
             ]
     return {name: counts / runs for name, counts in found.items()}
 
 
+def table(worlds: Sequence[World], labels: Sequence[int], runs: int) -> None:
+    """Prints a line for each world and number of labels."""
+    accuracy, bias = METRIC_NAMES[:2]
+    print("| read wrong | templates | labels | " + " | ".join(f"held: {name}" for name in METRIC_NAMES), end="")
+    print(" | as read: accuracy | as read: bias | found: accuracy, as read | corrected ", end="")
+    print("| found: bias, as read | corrected | λ |")
+    print("|---|---|---|" + "---|" * (len(METRIC_NAMES) + 7))
+    for world in worlds:
+        truths = {name: world.truth(name) for name in METRIC_NAMES}
+        for number in labels:
+            rows = line(world, number, runs, truths)
+            shares = [rows[name][1] for name in METRIC_NAMES] + [rows[accuracy][0], rows[bias][0]]
+            shares += [*rows[accuracy][2:4], *rows[bias][2:4]]
+            rates = " and ".join(f"{100 * rate:g}" for rate in dict.fromkeys(world.error))
+            numbers = " | ".join(f"{100 * share:.1f}" for share in shares)
+            print(f"| {rates} % | {world.templates} | {number} | {numbers} | {rows[bias][4]:.2f} |", flush=True)
+
+
 def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    print(f"{runs:,} samples a line, in per cent\n")
-    print(
-        "| read wrong | labels | score | truth held, as read | corrected | difference found, as read | corrected "
-        "| width | λ |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
-    truths = {name: World((0, 0)).truth(name) for name in METRIC_NAMES}
-    for rate in (0.01, 0.05, 0.1, 0.2):
-        for errors in ((rate, rate), (rate / 5, rate)):
-            for labels in (50, 100, 200, 400):
-                for name, row in line(World(errors), labels, runs, truths).items():
-                    rates = " | ".join(f"{100 * value:.1f}" for value in row[:4])
-                    title = f"{100 * errors[0]:g} %, {100 * errors[1]:g} %"
-                    print(f"| {title} | {labels} | {name} | {rates} | × {row[4]:.1f} | {row[5]:.2f} |", flush=True)
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    print(f"{runs:,} samples a line, in per cent; labels in each language\n")
+    errors = [pair for rate in RATES for pair in ((rate, rate), (rate / 5, rate))]
+    table([World(error) for error in errors], LABELS, runs)
+    print("\nFewer templates, more templates, and fewer labels\n")
+    table([World((0.02, 0.1), templates=templates) for templates in (12, 100)], (50, 200), runs)
+    table([World(error) for error in ((0.01, 0.01), (0.1, 0.1), (0.2, 0.2))], (25,), runs)
 
 
 if __name__ == "__main__":

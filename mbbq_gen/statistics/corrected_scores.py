@@ -218,7 +218,7 @@ def corrected_metric(group: LabelledGroup, metric: Metric, sampling: Sampling) -
     estimate = group.estimate(metric, sampling)
     if estimate is None:
         return _nothing(group.n_labels, group.reason)
-    return CorrectedScore(**_numbers(estimate, group.n_labels, sampling))
+    return CorrectedScore(**_numbers(estimate, group.n_labels, sampling, (metric.low, metric.high)))
 
 
 def corrected_difference(
@@ -234,7 +234,7 @@ def corrected_difference(
     difference = one.minus(other)
     statistic = abs(difference.value) / difference.error if difference.error > 0 else float("nan")
     return CorrectedDifference(
-        **_numbers(difference, labels, sampling),
+        **_numbers(difference, labels, sampling, (metric.low - metric.high, metric.high - metric.low)),
         p_value=number(float(2 * special.stdtr(difference.degrees, -statistic))),
     )
 
@@ -250,19 +250,23 @@ def _nothing(labels: int, reason: str | None) -> CorrectedScore:
     )
 
 
-def _numbers(estimate: CorrectedEstimate, labels: int, sampling: Sampling) -> dict[str, Any]:
-    value, plain = number(estimate.value), number(estimate.plain)
-    margin = None if value is None else number(estimate.margin(sampling.confidence))
+def _numbers(
+    estimate: CorrectedEstimate, labels: int, sampling: Sampling, bounds: tuple[float, float]
+) -> dict[str, Any]:
+    """The fields of a corrected score; value and interval are cut off where the score can't go."""
+    found, plain = number(estimate.value), number(estimate.plain)
+    margin = None if found is None else number(estimate.margin(sampling.confidence))
     reason = None
-    if value is None:
+    if found is None:
         reason = "a denominator is 0"
     elif margin is None:
         reason = "fewer than two templates: no interval"
+    value = None if found is None else _within(found, bounds)
     return {
         "value": value,
-        "low": None if value is None or margin is None else value - margin,
-        "high": None if value is None or margin is None else value + margin,
-        "standard_error": None if value is None else number(estimate.error),
+        "low": None if found is None or margin is None else _within(found - margin, bounds),
+        "high": None if found is None or margin is None else _within(found + margin, bounds),
+        "standard_error": None if found is None else number(estimate.error),
         "uncorrected": plain,
         "correction": None if value is None or plain is None else value - plain,
         "readings_weight": number(estimate.weight_of_readings),
@@ -270,6 +274,10 @@ def _numbers(estimate: CorrectedEstimate, labels: int, sampling: Sampling) -> di
         "n_labels": labels,
         "reason": reason,
     }
+
+
+def _within(value: float, bounds: tuple[float, float]) -> float:
+    return min(max(value, bounds[0]), bounds[1])
 
 
 # --- how the reader errs ---------------------------------------------------------------------------------------------

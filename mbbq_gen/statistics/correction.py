@@ -238,27 +238,30 @@ class _Prepared:
         counts: Places = np.bincount(self.joined, minlength=len(means)).astype(np.int64)
         mended = np.sqrt(counts / np.maximum(counts - 1, 1))
         off: Array = self.weights * (scores - means[self.joined]) * mended[self.joined]
-        rare = self._rare(linear, off, counts)
+        rare = self._rare(linear, off)
         return self.group.cells @ predicted, self.class_totals @ means, self._by_template(off), rare
 
-    def _rare(self, linear: Array, off: Array, counts: Places) -> float:
-        """What the labels' variance lacks of one drawn to the usual rate of errors, the more the fewer labels."""
+    def _rare(self, linear: Array, off: Array) -> float:
+        """What the labels' variance lacks of one drawn to the usual rate of errors, the more the fewer labels bear."""
         import numpy as np
 
-        seen = np.bincount(self.joined, off**2, len(counts))
-        each = self.group.error_rate * self._swing(linear)
-        usual = np.bincount(self.joined, self.weights**2, len(counts)) * each
-        mixed = ((counts - 1) * seen + USUAL_LABELS * usual) / np.maximum(counts - 1 + USUAL_LABELS, 1)
+        classes = self.class_totals.shape[1]
+        swing = _swings(linear)[self.group.labelled.read]
+        bearing = np.maximum(np.bincount(self.joined, swing > 0, classes) - 1, 0)
+        seen = np.bincount(self.joined, off**2, classes)
+        usual = np.bincount(self.joined, self.weights**2 * swing, classes) * self.group.error_rate
+        mixed = (bearing * seen + USUAL_LABELS * usual) / (bearing + USUAL_LABELS)
         return max(0.0, float((mixed - seen).sum()))
 
-    def _swing(self, linear: Array) -> float:
-        """The mean square of what it does to the score if an answer is another one to the same question."""
-        import numpy as np
 
-        totals, same = self.group.cells.sum(axis=0), _blocks() @ _blocks().T
-        squares = (linear[:, None] - linear[None, :]) ** 2 * same
-        others = np.maximum(same.sum(axis=1) - 1, 1)
-        return float(totals @ (squares.sum(axis=1) / others) / max(float(totals.sum()), 1.0))
+def _swings(linear: Array) -> Array:
+    """By cell: the mean square of what it does to the score if an answer to the same question is another one."""
+    import numpy as np
+
+    same = _blocks() @ _blocks().T
+    squares = ((linear[:, None] - linear[None, :]) ** 2 * same).sum(axis=1)
+    found: Array = squares / np.maximum(same.sum(axis=1) - 1, 1)
+    return found
 
 
 def _prepare(group: CorrectableGroup) -> _Prepared:
