@@ -150,6 +150,7 @@ class Answers:
         wrong = self.read[chosen] != self.said[chosen]
         return CorrectableGroup(
             cells=cells,
+            settled=np.zeros_like(cells),
             classes=tuple((str(place), what, level) for what in ("person", "unknown", "none") for level in CONFIDENCES),
             class_sizes=sizes,
             labelled=LabelledAnswers(

@@ -145,12 +145,16 @@ def _labelled_group(
     class_sizes = np.zeros((len(templates), len(classes)))
     for template, *names, count in counted.rows():
         class_sizes[templates[template], classes.index(tuple(names))] += count
+    cells = np.zeros(panel.cells[place].shape)
+    for template, cell, count in rows.group_by(TEMPLATE, cell_expression()).len().rows():
+        cells[templates[template], cell] += count
     kinds = [classes.index(row) for row in told.select(_CLASS).rows()]
     return LabelledGroup(
         panel.groups[place],
         labels,
         CorrectableGroup(
-            cells=panel.cells[place],
+            cells=cells,
+            settled=panel.cells[place] - cells,
             classes=tuple(classes),
             class_sizes=class_sizes,
             labelled=LabelledAnswers(

@@ -20,7 +20,9 @@ labels say of all their answers, and of how far its own labels are off that,
 
 ψ being the score's linear part. Σ u² over templates holds both the sampling of templates and of labels (two-phase
 sampling: Särndal, Swensson & Wretman 1992, §9.7). The degrees of freedom are Satterthwaite's (1946), of the templates
-and of the labels that are off: two wrong readings tell a rate badly, however many were right.
+and of the labels that are off: two wrong readings tell a rate badly, however many were right. Where few labels bear on a
+score, errors may be too rare to be among them at all; the variance then takes half a label more in each class, wrong as
+often as labels of the whole run are. `benches/simulate_correction.py` holds all this to what it promises.
 """
 
 from __future__ import annotations
@@ -76,10 +78,12 @@ class CorrectableGroup:
     """The answers of one group as they were read, and those of them that are labelled."""
 
     cells: Array
-    """Templates × CELLS, as they were read; templates may be shared with other groups."""
+    """Templates × CELLS: answers that could have been labelled, as they were read. Other groups may share templates."""
+    settled: Array
+    """Templates × CELLS: answers that need no reader, such as empty ones."""
     classes: tuple[AnswerClass, ...]
     class_sizes: Array
-    """Templates × classes: answers that could have been labelled."""
+    """Templates × classes: answers that could have been labelled, once more."""
     labelled: LabelledAnswers
     error_rate: float
     """How often answers are read wrong, by all labels there are: what is thought of a class that has few."""
@@ -142,7 +146,7 @@ def correct(metric: Metric, group: CorrectableGroup, undetected: Undetected) -> 
     """The corrected metric of a group that has labels; undefined where a denominator is not above 0."""
     import numpy as np
 
-    prepared = _prepare(group)
+    prepared = prepare(group)
     weight = 1.0
     for _ in range(2):  # the score's linear part depends on the score, and so does the best weight of the readings
         linear = _linear(metric, prepared.totals(weight), undetected)
@@ -150,7 +154,7 @@ def correct(metric: Metric, group: CorrectableGroup, undetected: Undetected) -> 
     totals = prepared.totals(weight)
     linear = _linear(metric, totals, undetected)
     own, by_class, off, rare = prepared.influences(linear, weight)
-    counts = Counts(group.cells @ count_matrix(), undetected)
+    counts = _counts(group.cells + group.settled, undetected)
     return CorrectedEstimate(
         value=float(metric.value(_counts(totals, undetected))),
         plain=float(metric.value(Counts(counts.values.sum(axis=0), undetected))),
@@ -175,7 +179,7 @@ def _linear(metric: Metric, totals: Array, undetected: Undetected) -> Array:
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class Prepared:
     """A group with everything that does not depend on the metric."""
 
     group: CorrectableGroup
@@ -194,7 +198,8 @@ class _Prepared:
 
         labelled, eye = self.group.labelled, np.eye(len(CELLS))
         predicted = weight * eye[labelled.read] + (1 - weight) * self.blocks[labelled.read]
-        found: Array = self.group.cells.sum(axis=0) + self.weights @ (eye[labelled.right] - predicted)
+        read = (self.group.cells + self.group.settled).sum(axis=0)
+        found: Array = read + self.weights @ (eye[labelled.right] - predicted)
         return found
 
     def best_weight(self, linear: Array) -> float:
@@ -239,7 +244,8 @@ class _Prepared:
         mended = np.sqrt(counts / np.maximum(counts - 1, 1))
         off: Array = self.weights * (scores - means[self.joined]) * mended[self.joined]
         rare = self._rare(linear, off)
-        return self.group.cells @ predicted, self.class_totals @ means, self._by_template(off), rare
+        own = self.group.cells @ predicted + self.group.settled @ linear
+        return own, self.class_totals @ means, self._by_template(off), rare
 
     def _rare(self, linear: Array, off: Array) -> float:
         """What the labels' variance lacks of one drawn to the usual rate of errors, the more the fewer labels bear."""
@@ -264,7 +270,8 @@ def _swings(linear: Array) -> Array:
     return found
 
 
-def _prepare(group: CorrectableGroup) -> _Prepared:
+def prepare(group: CorrectableGroup) -> Prepared:
+    """The group with its classes joined and its labels weighed."""
     import numpy as np
 
     labelled, sizes = group.labelled, group.class_sizes.sum(axis=0)
@@ -276,7 +283,7 @@ def _prepare(group: CorrectableGroup) -> _Prepared:
     joined = places[labelled.kind]
     drawn = np.bincount(joined, labelled.weight, len(distinct))
     whole = sizes @ merge
-    return _Prepared(
+    return Prepared(
         group=group,
         blocks=_block_means(group.cells.sum(axis=0)),
         weights=labelled.weight * whole[joined] / drawn[joined],
