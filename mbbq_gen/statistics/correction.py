@@ -19,10 +19,10 @@ labels say of all their answers, and of how far its own labels are off that,
     u_t = Σ_{i in t} (ψ·g_i + r̄_class(i))  +  Σ_{labelled i in t} w_i · (r_i − r̄_class(i)),    r = ψ·(y − g)
 
 ψ being the score's linear part. Σ u² over templates holds both the sampling of templates and of labels (two-phase
-sampling: Särndal, Swensson & Wretman 1992, §9.7). The degrees of freedom are Satterthwaite's (1946), of the templates
-and of the labels that are off: two wrong readings tell a rate badly, however many were right. Where few labels bear on a
-score, errors may be too rare to be among them at all; the variance then takes half a label more in each class, wrong as
-often as labels of the whole run are. `benches/simulate_correction.py` holds all this to what it promises.
+sampling: Särndal, Swensson & Wretman 1992, ch. 9). The degrees of freedom are Satterthwaite's (1946), of the templates
+and of the labels that are off: two wrong readings tell a rate badly, however many were right. Where few labels bear on
+a score, errors may be too rare to be among them at all; the variance then takes half a label more in each class, wrong
+as often as labels of the whole run are. `benches/simulate_correction.py` holds all this to what it promises.
 """
 
 from __future__ import annotations
