@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.errors import UnknownNameError
+from mbbq_gen.report.correction_tables import flag_sentences
 from mbbq_gen.runs.audit import Design, draw_sample
 from mbbq_gen.runs.draws import DRAWS_NAME, Draw, DrawnStratum, draw_of, keep_draw, load_draws, probabilities
 from mbbq_gen.runs.labels import label_source
 from mbbq_gen.scoring import METRICS
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, count_matrix
 from mbbq_gen.scoring.tally import Tally
+from mbbq_gen.statistics.corrected_scores import confidence_shares
 from mbbq_gen.statistics.correction import (
     CLASS_LABELS,
     CorrectableGroup,
@@ -33,6 +36,9 @@ from mbbq_gen.statistics.correction import (
 )
 from mbbq_gen.statistics.panel import EstimateScore, Panel, Sampling, no_score
 from mbbq_gen.statistics.reading_flags import flags_of
+from mbbq_gen.statistics.score_report import reported
+from mbbq_gen.statistics.simulation import Design as SimulatedDesign
+from mbbq_gen.statistics.simulation import SimulatedLanguage, SimulatedModel, simulate
 from tests.reading_support import call, copy_run, make_run
 from tests.test_cli_audit import reading
 
@@ -68,7 +74,7 @@ class Population:
         number = int(self.templates.max()) + 1
         cells, sizes = np.zeros((number, len(CELLS))), np.zeros((number, 1))
         np.add.at(cells, (self.templates, CODES[self.contexts, self.read]), 1.0)
-        np.add.at(sizes, (self.templates, 0), 1.0)
+        np.add.at(sizes[:, 0], self.templates, 1.0)
         weight = np.full(len(chosen), len(self.said) / len(chosen))
         return CorrectableGroup(
             cells=cells,
@@ -258,6 +264,37 @@ def score(value: float, low: float, high: float) -> EstimateScore:
 )
 def test_flags(difference: EstimateScore, read_gap: float, error_gap: float | None, expected: list[str]) -> None:
     assert list(flags_of(difference, read_gap, error_gap)) == expected
+
+
+def test_a_difference_smaller_than_that_of_the_read_rates_is_flagged_in_reports() -> None:
+    languages = {"en": SimulatedLanguage(lean=0.4, undetected=0.5), "tr": SimulatedLanguage(lean=0.9)}
+    frame = simulate(SimulatedModel(languages), SimulatedDesign(templates=60), seed=1)
+    found = reported(frame, ["language", "split"], ["detection_rate", "mbbq_bias_ambiguous"], Sampling(resamples=200))
+    (flag,) = found.reading_flags
+    assert (flag.first, flag.second, flag.metric) == ("en", "tr", "mbbq_bias_ambiguous")
+    assert flag.flags == ("detection_exceeds_difference",)
+    assert flag.read_gap == pytest.approx(-0.5, abs=0.05)
+    (sentence,) = flag_sentences(found.reading_flags)
+    assert "the shares of answers that could be read differ by more than the scores do" in sentence
+    alike = simulate(
+        SimulatedModel({"en": SimulatedLanguage(lean=0.4), "tr": SimulatedLanguage(lean=0.9)}),
+        SimulatedDesign(templates=60),
+        seed=1,
+    )
+    assert reported(alike, ["language", "split"], ["mbbq_bias_ambiguous"], Sampling(resamples=200)).reading_flags == ()
+
+
+def test_how_sure_the_reader_was_is_counted_by_group() -> None:
+    frame = simulate(SimulatedModel(), SimulatedDesign(templates=4), seed=1)
+    half = pl.when(pl.col("language") == "tr").then(pl.lit("low")).otherwise(pl.col("confidence").cast(pl.String))
+    frame = frame.with_columns(confidence=half.cast(frame.schema["confidence"]))
+    found = confidence_shares(frame, ["language"])
+    assert [one.group["language"] for one in found] == ["en", "tr"]
+    assert [one.shares for one in found] == [
+        {"high": 1.0, "medium": 0.0, "low": 0.0},
+        {"high": 0.0, "medium": 0.0, "low": 1.0},
+    ]
+    assert confidence_shares(frame, [])[0].shares == {"high": 0.5, "medium": 0.0, "low": 0.5}
 
 
 # --- the commands ----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ The labelled answers are rows of observations with some columns more: `weight`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -347,7 +347,7 @@ def confusion_matrices(labelled: polars.DataFrame, confidence: float = 0.95) -> 
 def _matrix(language: str | None, rows: polars.DataFrame, confidence: float) -> ConfusionMatrix:
     import polars as pl
 
-    counted = rows.group_by("read", "right").agg(pl.col("part").sum(), pl.col("weight").sum())
+    counted = rows.group_by("read", "right", maintain_order=True).agg(pl.col("part").sum(), pl.col("weight").sum())
     wholes: dict[str, float] = {}
     for read, _, _, weight in counted.rows():
         wholes[read] = wholes.get(read, 0.0) + weight
@@ -365,23 +365,21 @@ def _matrix(language: str | None, rows: polars.DataFrame, confidence: float) -> 
 
 
 def confidence_shares(frame: polars.DataFrame, by: Sequence[str]) -> list[ConfidenceShares]:
-    """How sure the reader was, by group; a reader that says nothing of it is as sure as its rows say."""
+    """How sure the reader was of the answers that came back, by group, sorted by the group's values."""
     import polars as pl
 
     columns = grouping_columns(by)
-    had = frame.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NOT_HAD))).with_columns(
-        pl.col(column).cast(pl.String).alias(f"by_{name}") for name, column in columns.items()
-    )
+    had = frame.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NOT_HAD)))
+    keys = {f"by_{name}": pl.col(column).cast(pl.String) for name, column in columns.items()}
+    counted = had.group_by(*dict.fromkeys(columns.values()), "confidence").len().with_columns(**keys)
+    counts: dict[tuple[str | None, ...], dict[str, int]] = {}
+    for *key, level, count in counted.select(*keys, pl.col("confidence").cast(pl.String), "len").rows():
+        counts.setdefault(tuple(key), {})[level] = count
     return [
         ConfidenceShares(
-            group=dict(zip(columns, key, strict=True)), n_answers=part.height, shares=_shares(part["confidence"])
+            group=dict(zip(columns, key, strict=True)),
+            n_answers=sum(found.values()),
+            shares={level: found.get(level, 0) / sum(found.values()) for level in get_args(Confidence)},
         )
-        for key, part in sorted(
-            _parts(had, columns).items(), key=lambda item: [(value is None, str(value)) for value in item[0]]
-        )
+        for key, found in sorted(counts.items(), key=lambda item: [(value is None, str(value)) for value in item[0]])
     ]
-
-
-def _shares(confidences: Iterable[Any]) -> dict[Confidence, float]:
-    values = [str(value) for value in confidences]
-    return {level: values.count(level) / len(values) if values else 0.0 for level in get_args(Confidence)}
