@@ -132,8 +132,8 @@ def test_pieces_add_up_to_the_text(text: str, starts: list[tuple[int, int]]) -> 
 @pytest.mark.parametrize(
     ("outcome", "rule", "words"),
     [
-        ("option", "cue_before", "announced as the answer"),
-        ("option", "alias:cue_before", "announced as the answer"),
+        ("option", "announced", "announced as the answer"),
+        ("option", "alias:announced", "announced as the answer"),
         ("no_answer", "no_candidate", "No option, and no statement that it can't be told, was found."),
         ("multiple", "multiple:cue_before", "More than one option is chosen."),
         ("option", "new_rule", "new_rule"),
