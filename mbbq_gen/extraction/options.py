@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mbbq_gen.extraction.lexicon import CLASSES, SMALL, STRAY, Lexicon, Word
 from mbbq_gen.extraction.normalise import normalise
-from mbbq_gen.extraction.words import WORD
+from mbbq_gen.extraction.words import UNSPACED, WORD
 
 ECHO = -2
 """Stands for the question itself where a response repeats it."""
@@ -110,7 +110,8 @@ def build_question(
             )
             owners.update(dict.fromkeys(text.distinctive, 1 << text.index))
         text.nested = not text.distinctive
-        text.need = 1 if len(text.distinctive) <= 3 else 2
+        many = 1 if UNSPACED.search(options[text.index]) else 3
+        text.need = 1 if len(text.distinctive) <= many else 2
     if lexicon.compounds:
         owners.update(_parts(persons, owners))
     alone = {stem: bits.bit_length() - 1 for stem, bits in owners.items() if bits & (bits - 1) == 0}
