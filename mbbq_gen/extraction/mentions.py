@@ -21,6 +21,7 @@ from mbbq_gen.extraction.lexicon import (
 )
 from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.options import ECHO, OptionWords, Question
+from mbbq_gen.extraction.words import UNSPACED
 
 NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
 CONJ = CLASSES["conj"]
@@ -252,8 +253,10 @@ def _cluster(
             return []
         person = holders[0].index
     text = question.texts[person]
+    if len(stems) < min(2, len(text.content)) and UNSPACED.match(line.texts[cluster[0][0]]):
+        return []
     known = stems & text.distinctive
-    if not text.nested and (_too_few(known, text) or (known <= text.denying and len(stems) < 2)):
+    if not text.nested and (_too_few(known, text) or (known <= text.denying and not stems - text.denying)):
         return []
     start, end = _widen(line, cluster[0][0], cluster[-1][0] + 1, text, taken)
     return [Mention(person, start, end, How.TEXT, full=text.content <= stems)]
