@@ -253,7 +253,7 @@ def _cluster(
             return []
         person = holders[0].index
     text = question.texts[person]
-    if len(stems) < min(2, len(text.content)) and UNSPACED.match(line.texts[cluster[0][0]]):
+    if len(stems - text.denying) < min(2, len(text.content)) and UNSPACED.match(line.texts[cluster[0][0]]):
         return []
     known = stems & text.distinctive
     if not text.nested and (_too_few(known, text) or (known <= text.denying and not stems - text.denying)):
