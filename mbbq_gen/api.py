@@ -41,6 +41,8 @@ from mbbq_gen.scoring import Labels, ScoreTable, Undetected, score
 if TYPE_CHECKING:
     import polars
 
+    from mbbq_gen.runs.judging.agreement import JudgeLabel
+
 __all__ = ["JobResult", "Run", "Step", "extract", "load_benchmark", "score"]
 
 Progressing = bool | Callable[[Step], None]
@@ -347,6 +349,32 @@ class Run:
             if code not in known:
                 raise UnknownNameError("language of the run", code, known)
         return list(known if wanted is None else dict.fromkeys(wanted))
+
+    def judge_labels(self, name: str, *, languages: Sequence[str] | None = None) -> dict[str, JudgeLabel]:
+        """Presentation id → what a second reader (`mbbq-gen judge`) says that the answer chooses.
+
+        Answers that it was not given, or did not read, are left out. The labels are a model's: measure them by an audit
+        before anything is corrected by them (docs/judging.md).
+
+        Args:
+            name: What the judge is called in this run.
+            languages: Only these; None: all of the run.
+
+        Raises:
+            UnknownNameError: for a judge that the run does not have.
+            UsageError: for a language that the run does not have.
+        """
+        from mbbq_gen.errors import UnknownNameError
+        from mbbq_gen.runs.judging.agreement import judge_labels
+        from mbbq_gen.runs.judging.ledger import judges_of
+
+        versions = self.read()
+        with self.folder.open_store(read_only=True) as store:
+            judges = judges_of(store)
+            if name not in judges:
+                raise UnknownNameError("judge", name, judges)
+            wanted = self._languages(languages, versions)
+            return judge_labels(store, judges[name], {code: versions[code] for code in wanted})
 
     def scores(
         self,

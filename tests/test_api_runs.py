@@ -168,6 +168,21 @@ def test_a_run_with_too_many_errors_stops(tmp_path: Path, capsys: pytest.Capture
     assert "requests failed, the last one: " in capsys.readouterr().err
 
 
+def test_what_failed_and_is_answered_later_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A failure was read as `error` once; the answer that took its place must not stay unread."""
+    path = tmp_path / "run"
+    faults = {"server_error": 0.5, "most_per_request": 1}
+    with fake_server({"faults": faults}, run=path) as server:
+        assert run_command_line(command(path, server, "--option", "attempts=1", "--max-errors", "1")) == 0
+        assert result(capsys)["failed"] > 0
+        assert run_command_line(["run", str(path), "--json"]) == 0
+        assert result(capsys)["failed"] == 0
+    with closing(sqlite3.connect(path / "run.sqlite")) as store:
+        assert store.execute("SELECT outcome, count(*) FROM extractions GROUP BY outcome").fetchall() == [
+            ("option", 24)
+        ]
+
+
 def test_a_run_goes_on_at_another_pace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run"
     with fake_server({"access": {"quota": 9}}) as server:

@@ -19,6 +19,7 @@ from mbbq_gen.cli import (
     fake_server,
     import_,
     instantiate,
+    judge,
     languages,
     leaderboard,
     models,
@@ -69,6 +70,7 @@ app.command("import")(import_.import_answers)
 app.command("extract")(extract.extract)
 app.command("explain")(explain.explain)
 app.command("audit")(audit.audit)
+app.command("judge")(judge.judge)
 app.command("score")(score.score)
 app.command("report")(report.report)
 app.command("leaderboard")(leaderboard.leaderboard)

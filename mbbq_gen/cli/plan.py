@@ -16,9 +16,13 @@ from mbbq_gen.cli.selection import SelectionOptions
 from mbbq_gen.runs.bars import Bar
 
 if TYPE_CHECKING:
+    from mbbq_gen.providers.prices import PriceTable
     from mbbq_gen.resources import Resources
+    from mbbq_gen.runs.draft import Draft
     from mbbq_gen.runs.folder import RunSettings
     from mbbq_gen.runs.forecast import Forecast
+    from mbbq_gen.runs.judging.forecast import JudgeForecast
+    from mbbq_gen.runs.store import RunStore
     from mbbq_gen.statistics.power import VarianceAssumptions
 
 
@@ -43,6 +47,10 @@ def plan(
             "--from", metavar="RUN", help="Take the length of answers and the variances from this run, made first."
         ),
     ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(help="Also tell what this model would cost as a second reader of all answers (kind:model)."),
+    ] = None,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -57,7 +65,7 @@ def plan(
     settings = selection.settings(where)
     options = {**settings.model_options, **remote.provider_options()}
     settings = settings.model_copy(update={"model_options": options})
-    found = _forecast(settings, where, remote.price_file, tokenizer, from_run)
+    found = _forecast(settings, where, remote.price_file, tokenizer, from_run, judge)
     if as_json:
         typer.echo(found.model_dump_json(indent=2))
     else:
@@ -65,7 +73,12 @@ def plan(
 
 
 def _forecast(
-    settings: RunSettings, where: Resources, price_file: Path | None, tokenizer: Path | None, from_run: Path | None
+    settings: RunSettings,
+    where: Resources,
+    price_file: Path | None,
+    tokenizer: Path | None,
+    from_run: Path | None,
+    judge: str | None,
 ) -> Forecast:
     """The forecast of a run with these settings; what it needs on disk is gone again when it is done."""
     from mbbq_gen.providers.prices import price_of, read_prices
@@ -94,7 +107,8 @@ def _forecast(
                 measured,
                 longest=longest if isinstance(longest, int) else None,
             )
-        return forecast(
+            second = None if judge is None else _judge(judge, draft, store, tokens.output_tokens, where, prices)
+        found = forecast(
             store,
             settings,
             tokens,
@@ -103,6 +117,32 @@ def _forecast(
             limits=(_limit(settings, "rpm"), _limit(settings, "tpm")),
             assumptions=_assumptions(from_run, where),
         )
+        return found.model_copy(update={"judge": second})
+
+
+def _judge(
+    model: str, draft: Draft, store: RunStore, answer_tokens: int, where: Resources, prices: PriceTable
+) -> JudgeForecast:
+    """What a second reader of all answers would take."""
+    from mbbq_gen.providers.prices import price_of
+    from mbbq_gen.providers.tokens import token_counter
+    from mbbq_gen.runs.judging.forecast import judge_forecast, unanswered_asks
+    from mbbq_gen.runs.judging.opening import judge_provider, new_judge
+
+    found = new_judge(model, {}, where)
+    provider = judge_provider(model, {}, found.prompt, where)
+    base_url: str | None = getattr(provider, "base_url", None)
+    longest = provider.settings.get("max_new_tokens")
+    return judge_forecast(
+        unanswered_asks(draft.presentations(store), store.instance, found),
+        found,
+        token_counter(provider.kind, provider.model),
+        price_of(provider.kind, provider.model, prices, base_url=base_url),
+        base_url=base_url,
+        limits=(None, None),
+        longest=longest if isinstance(longest, int) else None,
+        unwritten=answer_tokens,
+    )
 
 
 def _limit(settings: RunSettings, name: str) -> float | None:

@@ -166,7 +166,7 @@ def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, pa
     from mbbq_gen.report.score_files import write_scores
 
     if len(paths) == 1:
-        reader = "" if report.extractor == "engine" else f"-{report.extractor}"
+        reader = "" if report.extractor == "engine" else f"-{report.extractor.replace(':', '-')}"
         _write(paths[0] / f"scores{reader}.json", report)
     if csv is not None:
         write_scores(report, csv, "csv")

@@ -117,10 +117,10 @@ class SelectionOptions:
         if self.requests_in_batch(self.model or "") is None:
             names.append("batch_size")
         given = {name: getattr(self, name) for name in names}
-        return _provider_options(given, self.option or [])
+        return provider_options(given, self.option or [])
 
 
-def _provider_options(given: dict[str, Any], pairs: list[str]) -> dict[str, Any]:
+def provider_options(given: dict[str, Any], pairs: list[str]) -> dict[str, Any]:
     """The options of the provider that were given, by name."""
     options = {name: value for name, value in given.items() if value is not None}
     for pair in pairs:

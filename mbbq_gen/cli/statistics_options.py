@@ -22,7 +22,8 @@ ReaderChoice = Annotated[
     str,
     typer.Option(
         "--extractor",
-        help="Whose reading of the answers: engine, strict-letter, first-letter, mbbq-like, or a stored version.",
+        help="Whose reading of the answers: engine, strict-letter, first-letter, mbbq-like, judge:NAME, or a stored "
+        "version.",
         metavar="NAME",
     ),
 ]

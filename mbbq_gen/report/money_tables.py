@@ -11,8 +11,9 @@ from mbbq_gen.report.tables import DASH
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mbbq_gen.runs.estimate import Cost
+    from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate
     from mbbq_gen.runs.forecast import Forecast, SampleForecast
+    from mbbq_gen.runs.judging.standing import JudgeLine
     from mbbq_gen.runs.money import Bill
     from mbbq_gen.runs.status import BatchLine, RunStatus
 
@@ -57,13 +58,14 @@ def print_forecast(found: Forecast, console: Console) -> None:
         f"{tokens.questions:,} questions, {tokens.presentations:,} presentations,"
         f" {tokens.requests:,} different requests"
     )
-    console.print(f"tokens in   {_tokens(tokens.input_tokens)} ({tokens.tokenizer})")
-    most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
-    console.print(f"tokens out  {_tokens(tokens.output_tokens)} ({tokens.outputs}{most})")
-    if found.cost is not None:
-        _print_cost(found.cost, console)
-    if found.duration is not None:
-        console.print(f"time        {hours(found.duration.hours)}, by {found.duration.limit}")
+    print_price(tokens, found.cost, found.duration, console)
+    if found.judge is not None:
+        read = found.judge.tokens
+        console.print(
+            f"judge       {found.judge.model}: at most {read.requests:,} requests, {_tokens(read.input_tokens)} tokens"
+            f" in, {_tokens(read.output_tokens)} out"
+            + ("" if found.judge.cost is None else f", {dollars(found.judge.cost.online)} on top")
+        )
     console.print()
     table = plain_table(
         ("language", "wording", "requests", "tokens in", "tokens out"), right=("requests", "tokens in", "tokens out")
@@ -76,6 +78,17 @@ def print_forecast(found: Forecast, console: Console) -> None:
     console.print()
     for note in found.notes:
         console.print(note)
+
+
+def print_price(tokens: TokenEstimate, cost: Cost | None, duration: Duration | None, console: Console) -> None:
+    """Tokens, money and time of what would be asked."""
+    console.print(f"tokens in   {_tokens(tokens.input_tokens)} ({tokens.tokenizer})")
+    most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
+    console.print(f"tokens out  {_tokens(tokens.output_tokens)} ({tokens.outputs}{most})")
+    if cost is not None:
+        _print_cost(cost, console)
+    if duration is not None:
+        console.print(f"time        {hours(duration.hours)}, by {duration.limit}")
 
 
 def _print_cost(cost: Cost, console: Console) -> None:
@@ -131,9 +144,21 @@ def print_status(status: RunStatus, console: Console) -> None:
         console.print(f"rate        {status.per_minute:,.0f} a minute{left}")
     if status.last_at is not None:
         console.print(f"last answer {status.last_at}" + ("" if status.is_asked else " (nothing is being asked now)"))
+    for judge in status.judges:
+        console.print(_judge_line(judge))
     if status.batches:
         console.print()
         print_batches(status.batches, console)
+
+
+def _judge_line(line: JudgeLine) -> str:
+    """How a judge of a run stands."""
+    share = line.answered / line.requests if line.requests else 0.0
+    parts = [f"{line.answered:,} of {line.requests:,} answered ({share:.0%})"]
+    parts += [f"{line.failed:,} failed"] if line.failed else []
+    parts += [f"{line.unread:,} answers unread by it"] if line.unread else []
+    parts += [dollars(line.cost)] if line.cost is not None else []
+    return f"judge       {line.name} ({line.model}): {', '.join(parts)}"
 
 
 def _print_bill(status: RunStatus, console: Console) -> None:

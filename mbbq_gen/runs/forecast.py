@@ -11,6 +11,7 @@ from mbbq_gen.providers.prices import Price
 from mbbq_gen.records import Record
 from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate, cost_estimate, duration
 from mbbq_gen.runs.folder import RunSettings
+from mbbq_gen.runs.judging.forecast import JudgeForecast
 from mbbq_gen.runs.store import RunStore
 from mbbq_gen.sampling import Outline, balanced_sample
 from mbbq_gen.statistics.power import Question, VarianceAssumptions, half_width, power_table
@@ -56,6 +57,8 @@ class Forecast(Record):
     """What the widths of the intervals are computed from."""
     notes: tuple[str, ...]
     """What every reader of these numbers has to know."""
+    judge: JudgeForecast | None = None
+    """What a second reader of all answers would take on top; None where none was asked for."""
 
 
 def forecast(

@@ -62,6 +62,8 @@ def run_frame(
             versions = {
                 language: _whole_readings(store, language, version, tell) for language, version in current.items()
             }
+        elif extractor not in extractor_names():
+            _tell_parts(store, current, tell)
         frame = observations(store, versions, model or manifest.settings.model, labels)
         return (_named_readers(frame, current) if all_extractors else frame), store.progress()
 
@@ -104,6 +106,15 @@ def _whole_readings(store: RunStore, language: str, current: str, tell: Callable
         else:
             tell(f"{store.path.parent}: {version} has read {count:,} of {total:,} answers in {language}: left out")
     return whole
+
+
+def _tell_parts(store: RunStore, versions: Mapping[str, str], tell: Callable[[str], None]) -> None:
+    """Tells where a stored version, such as a judge's, has read only a part of the answers."""
+    for language, version in versions.items():
+        count, total = reading_counts(store, language).get(version, 0), answer_count(store, language)
+        if count < total:
+            read = f"{version} has read {count:,} of {total:,} answers in {language}"
+            tell(f"{store.path.parent}: {read}: scores of those only")
 
 
 def _named_readers(frame: polars.DataFrame, current: Mapping[str, str]) -> polars.DataFrame:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, Final
+
 from mbbq_gen.providers.prices import Price, PriceTable, cost_of, price_of
 from mbbq_gen.records import Record, Usage
 from mbbq_gen.runs.store import RunStore
 
-_TOTALS = """
+_TOTALS: Final = """
 SELECT json_extract(record, '$.model') AS model, json_extract(record, '$.batch') IS NOT NULL AS batched,
   coalesce(json_extract(record, '$.from_cache'), 0) AS cached, count(*),
   total(json_extract(record, '$.usage.input_tokens')), total(json_extract(record, '$.usage.output_tokens')),
   total(json_extract(record, '$.usage.reasoning_tokens')), total(json_extract(record, '$.usage.cached_input_tokens')),
   count(*) FILTER (WHERE is_error = 0 AND (json_extract(record, '$.usage.input_tokens') IS NULL
     OR json_extract(record, '$.usage.output_tokens') IS NULL))
-FROM responses GROUP BY model, batched, cached ORDER BY model, batched, cached
+FROM {answers} GROUP BY model, batched, cached ORDER BY model, batched, cached
 """
 
 
@@ -83,8 +86,20 @@ def bill_of(store: RunStore, kind: str, model: str, table: PriceTable, base_url:
         table: the prices.
         base_url: the server that was asked; None for the service's own.
     """
+    return _bill(store.query(_TOTALS.format(answers="responses")), kind, model, table, base_url)
+
+
+def judge_bill(
+    store: RunStore, judge: str, table: PriceTable, *, kind: str, model: str, base_url: str | None = None
+) -> Bill:
+    """What the stored replies of a judge took and cost; the other arguments are those of `bill_of`."""
+    rows = store.query(_TOTALS.format(answers="judge_replies WHERE judge = ?"), (judge,))
+    return _bill(rows, kind, model, table, base_url)
+
+
+def _bill(rows: Iterable[Any], kind: str, model: str, table: PriceTable, base_url: str | None) -> Bill:
     lines = []
-    for served, batched, cached, responses, read, written, reasoning, reused, uncounted in store.query(_TOTALS):
+    for served, batched, cached, responses, read, written, reasoning, reused, uncounted in rows:
         price = price_of(kind, served, table, base_url=base_url) if served else None
         price = price or price_of(kind, model, table, base_url=base_url)
         usage = Usage(input_tokens=int(read), output_tokens=int(written), cached_input_tokens=int(reused))

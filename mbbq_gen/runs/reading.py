@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import polars
 
 _BATCH = 2000
+JUDGE_PREFIX = "judge:"
+"""How the versions begin that are a second reader's, a chat model's (`runs.judging`); its name follows."""
 
 UNDETECTED: tuple[Outcome, ...] = tuple(
     outcome for outcome in get_args(Outcome) if outcome not in DETECTED and outcome not in NOT_HAD
@@ -183,7 +185,9 @@ def explain_answer(answered: Answered, resources: Resources) -> Explanation | No
 
 
 def reader_name(version: str) -> str:
-    """Which reader a version is of: `engine`, or the name of a simple one."""
+    """Which reader a version is of: `engine`, the name of a simple one, or a judge's own version."""
+    if version.startswith(JUDGE_PREFIX):
+        return version
     name = version.rpartition("+")[0]
     return name if name in SIMPLE_EXTRACTORS else ENGINE
 

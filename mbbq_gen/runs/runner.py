@@ -11,21 +11,35 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from mbbq_gen.errors import RunError
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.records import Request, Response
 from mbbq_gen.runs.cache import SharedCache
 from mbbq_gen.runs.purse import Purse
-from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.store import Progress
 
 OnStored = Callable[[list[Response]], None]
+
+
+class Asked(Protocol):
+    """What is asked, and where the answers go: the plan of a run (`RunStore`), or a judge's (`judging.ledger`)."""
+
+    def progress(self) -> Progress:
+        """How far it is."""
+
+    def pending(self) -> Iterator[Request]:
+        """The requests without an answer; may be read while answers are added."""
+
+    def add_responses(self, responses: Sequence[tuple[Response, str]]) -> None:
+        """Stores what came back, each with the time (ISO 8601, UTC); durable when this returns."""
+
 
 _MOMENT: Final = 0.02
 """Seconds for which answers are gathered, at least, before they are committed together."""
@@ -66,7 +80,7 @@ class ErrorLimit:
 
 
 async def answer_pending(
-    store: RunStore,
+    store: Asked,
     provider: Provider,
     on_stored: OnStored,
     *,
@@ -87,7 +101,7 @@ async def answer_pending(
     await _Asking(store, provider, on_stored, purse, cache, errors or ErrorLimit()).ask()
 
 
-def copy_cached(store: RunStore, cache: SharedCache, on_stored: OnStored) -> None:
+def copy_cached(store: Asked, cache: SharedCache, on_stored: OnStored) -> None:
     """Stores the answers that the cache has."""
     pending = store.pending()
     while requests := list(islice(pending, _LOOKED_UP)):
@@ -106,7 +120,7 @@ def _now() -> str:
 class _Asking:
     """One session of asking."""
 
-    store: RunStore
+    store: Asked
     provider: Provider
     on_stored: OnStored
     purse: Purse | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.money import bill_of, spent
 from mbbq_gen.runs.purse import Purse
 from mbbq_gen.runs.reading_along import ReadingAlong
-from mbbq_gen.runs.runner import ErrorLimit, answer_pending
+from mbbq_gen.runs.runner import Asked, ErrorLimit, answer_pending
 from mbbq_gen.runs.store import RunStore
 from mbbq_gen.runs.watching import Watcher
 
@@ -57,19 +58,66 @@ def check_access(provider: Provider) -> None:
 
 async def ask(session: Session, readings: ReadingAlong) -> None:
     """Asks what has no answer yet, reads what comes meanwhile, and says how far it is."""
-    progress, watcher, provider = session.store.progress(), session.watcher, session.provider
+    store, provider, rules = session.store, session.provider, session.rules
+    pending = store.progress().pending
+    if pending:
+        own_prices(rules.price_file)  # a price file that is wrong is said before anything is asked
+    try:
+        await ask_pending(
+            store,
+            provider,
+            rules,
+            session.watcher,
+            purse_of=lambda limit: open_purse(store, provider, rules, limit),
+            hear=readings.hear,
+        )
+    finally:
+        if pending:
+            session.keep_facts()
+
+
+async def ask_pending(
+    asked: Asked,
+    provider: Provider,
+    rules: AskingSettings,
+    watcher: Watcher,
+    *,
+    purse_of: Callable[[float], Purse],
+    hear: Callable[[list[Response]], None] = lambda _: None,
+) -> None:
+    """Asks what has no answer yet, and says how far it is.
+
+    Args:
+        asked: the plan of a run, or of a judge.
+        provider: who is asked.
+        rules: of asking.
+        watcher: who is told.
+        purse_of: the money that there is under a limit, in US dollars.
+        hear: takes the answers once they are stored.
+    """
+    progress = asked.progress()
     if not progress.pending:
         watcher.say("everything is answered already")
         return
     if progress.answered:
         watcher.say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
-    own_prices(session.rules.price_file)  # a price file that is wrong is said before anything is asked
     if hasattr(provider, "on_notice"):
         provider.on_notice = watcher.say
-    try:
-        await _ask(session, progress.pending, readings)
-    finally:
-        session.keep_facts()
+    purse = None if rules.max_cost is None else purse_of(rules.max_cost)
+    copied = 0
+    with ExitStack() as stack:
+        cache = stack.enter_context(SharedCache(Path(rules.cache))) if rules.cache is not None else None
+        advance = stack.enter_context(watcher.stage("asking", progress.pending))
+
+        def stored(responses: list[Response]) -> None:
+            nonlocal copied
+            copied += sum(response.from_cache for response in responses)
+            hear(responses)
+            advance(len(responses))
+
+        await answer_pending(asked, provider, stored, purse=purse, cache=cache, errors=ErrorLimit(rules.max_errors))
+    if copied:
+        watcher.say(f"{copied:,} answers came from the cache {rules.cache} and cost nothing")
 
 
 def own_prices(price_file: str | Path | None) -> PriceTable:
@@ -81,25 +129,6 @@ def own_prices(price_file: str | Path | None) -> PriceTable:
     return read_prices(Path(price_file) if price_file else None)
 
 
-async def _ask(session: Session, pending: int, readings: ReadingAlong) -> None:
-    store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
-    purse = None if rules.max_cost is None else open_purse(store, provider, rules, rules.max_cost)
-    copied = 0
-    with ExitStack() as stack:
-        cache = stack.enter_context(SharedCache(Path(rules.cache))) if rules.cache is not None else None
-        advance = stack.enter_context(watcher.stage("asking", pending))
-
-        def stored(responses: list[Response]) -> None:
-            nonlocal copied
-            copied += sum(response.from_cache for response in responses)
-            readings.hear(responses)
-            advance(len(responses))
-
-        await answer_pending(store, provider, stored, purse=purse, cache=cache, errors=ErrorLimit(rules.max_errors))
-    if copied:
-        watcher.say(f"{copied:,} answers came from the cache {rules.cache} and cost nothing")
-
-
 def open_purse(
     store: RunStore, provider: Provider, rules: AskingSettings, limit: float, *, for_batches: bool = False
 ) -> Purse:
@@ -108,9 +137,18 @@ def open_purse(
     Raises:
         UsageError: where nobody knows what the model costs, or how long an answer may become.
     """
-    table = own_prices(rules.price_file)
     base_url: str | None = getattr(provider, "base_url", None)
-    price = price_of(provider.kind, provider.model, table, base_url=base_url)
+    held = sum(batch.record.most_cost for batch in BatchLedger(store).open_batches())
+    before = spent(store, provider.kind, provider.model, own_prices(rules.price_file), base_url)
+    return purse_with(provider, rules, limit, before + held, for_batches=for_batches)
+
+
+def purse_with(
+    provider: Provider, rules: AskingSettings, limit: float, before: float, *, for_batches: bool = False
+) -> Purse:
+    """The money that there is under a limit, less what is spent before; raises as `open_purse`."""
+    base_url: str | None = getattr(provider, "base_url", None)
+    price = price_of(provider.kind, provider.model, own_prices(rules.price_file), base_url=base_url)
     name = f"{provider.kind}:{provider.model}"
     if price is None:
         raise UsageError(
@@ -122,8 +160,7 @@ def open_purse(
         raise UsageError(f"--max-cost: {name} does not say how long an answer may become; leave --max-cost out")
     if for_batches:
         price = batch_price(price, name)
-    held = sum(batch.record.most_cost for batch in BatchLedger(store).open_batches())
-    return Purse(limit, price, spent(store, provider.kind, provider.model, table, base_url) + held, longest)
+    return Purse(limit, price, before, longest)
 
 
 def batch_price(price: Price, name: str) -> Price:

@@ -13,6 +13,7 @@ from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.records import Record, Usage
 from mbbq_gen.runs.batch_ledger import BatchLedger, BatchState, StoredBatch
 from mbbq_gen.runs.folder import Manifest
+from mbbq_gen.runs.judging.standing import JudgeLine, judge_lines
 from mbbq_gen.runs.money import Bill, bill_of
 from mbbq_gen.runs.store import RunStore
 
@@ -84,6 +85,8 @@ class RunStatus(Record):
     seconds_left: float | None
     """At that rate, for what is in no batch; None where it is not being asked."""
     batches: tuple[BatchLine, ...]
+    judges: tuple[JudgeLine, ...] = ()
+    """The second readers of its answers; their cost is not in `cost`."""
 
 
 def run_status(
@@ -134,6 +137,7 @@ def run_status(
         is_asked=recent,
         seconds_left=waiting / rate if rate and recent and waiting else None,
         batches=tuple(batch_lines(batches)),
+        judges=tuple(judge_lines(store, table)),
     )
 
 

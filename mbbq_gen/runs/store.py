@@ -6,6 +6,9 @@
     extractions    presentation × extractor version        written beside, never over, an older reading
     batches        number → what was sent as one batch     written before it is sent (`runs.batch_ledger`)
     batch_requests request × batch                         written with it
+    judges         name → the second reader, its prompt    written before it is asked (`runs.judging.ledger`)
+    judgements     judge × presentation, its request key   written before it is asked
+    judge_replies  judge × request key → what came back    as responses are
 
 Presentations that send the very same request share one response: it is asked, and paid for, once.
 """
@@ -53,6 +56,17 @@ CREATE TABLE IF NOT EXISTS batches (
 );
 CREATE TABLE IF NOT EXISTS batch_requests (
     request_key TEXT NOT NULL, batch INTEGER NOT NULL REFERENCES batches, PRIMARY KEY (request_key, batch)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS judges (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS judgements (
+    judge TEXT NOT NULL REFERENCES judges, number INTEGER NOT NULL, presentation_id TEXT NOT NULL,
+    request_key TEXT NOT NULL, shown TEXT NOT NULL, chosen_by TEXT NOT NULL, PRIMARY KEY (judge, presentation_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS judgements_by_number ON judgements (judge, number);
+CREATE INDEX IF NOT EXISTS judgements_by_request ON judgements (judge, request_key, number);
+CREATE TABLE IF NOT EXISTS judge_replies (
+    judge TEXT NOT NULL REFERENCES judges, request_key TEXT NOT NULL, is_error INTEGER NOT NULL,
+    received_at TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (judge, request_key)
 ) WITHOUT ROWID;
 """
 

@@ -81,7 +81,7 @@ def pair_agreement(
         n_pairs=pairs.height,
         orders_differ=orders_differ and pairs.height > 0,
         equal_share=ratio_of(tables.trace(axis1=1, axis2=2), sizes, weights).score(sampling),
-        kappa=_kappa_estimate(tables, weights).score(sampling),
+        kappa=kappa_estimate(tables, weights).score(sampling),
     )
 
 
@@ -129,7 +129,8 @@ def cohen_kappa(tables: Array) -> Array:
     return kappa
 
 
-def _kappa_estimate(tables: Array, weights: Array) -> Estimate:
+def kappa_estimate(tables: Array, weights: Array) -> Estimate:
+    """Cohen's kappa of the templates' summed contingency tables (templates × k × k), with their resamples' weights."""
     import numpy as np
 
     return jackknifed(tables, cohen_kappa, cohen_kappa(np.tensordot(weights, tables, axes=(1, 0))))

@@ -1,7 +1,8 @@
 """Parameters that a model refuses: learned from its own error, once, and renamed or left out from then on.
 
 Only what can't change the text is adapted: another name for the longest answer, and fields that are about bookkeeping.
-Whatever shapes the text is part of the request key, so a run never goes on without it.
+Whatever shapes the text is part of the request key, so a run never goes on without it, unless whoever asks says that
+it can do without (`Learned.dispensable`): a judge's prompt asks for JSON in words too.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Learned:
     """Parameters that are no longer sent, with the service's words."""
     renamed: dict[str, str] = field(default_factory=dict)
     """Parameters that are sent under another name."""
+    dispensable: frozenset[str] = frozenset()
+    """Parameters beside the harmless ones that whoever asks can do without."""
 
     def apply(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """The body as the model takes it."""
@@ -49,9 +52,11 @@ class Learned:
             for old in [old for old, new in self.renamed.items() if new == name] or [name]:
                 self.renamed[old] = other
             return f"does not take {name}: sending {other} instead"
-        if name not in HARMLESS:
+        if name not in HARMLESS | self.dispensable:
             return None
         self.dropped[name] = error.message
+        if name in self.dispensable:
+            return f"does not take {name}: asking without it"
         return f"does not take {name} = {body[name]!r}: leaving it out, which changes no text"
 
     def facts(self) -> dict[str, JsonValue]:
