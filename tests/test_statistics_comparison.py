@@ -106,7 +106,11 @@ def test_what_the_story_does_is_taken_off_by_the_control() -> None:
 
 def test_unread_answers_that_could_explain_a_difference_are_warned_of() -> None:
     pair = only_pair(run(en=SimulatedLanguage(lean=0.4, undetected=0.5), tr=SimulatedLanguage(lean=0.9)))
-    assert set(pair.warnings) == {"detection_differs", "undetected_could_explain"}
+    assert set(pair.warnings) == {
+        "detection_differs",
+        "detection_exceeds_difference",
+        "undetected_could_explain",
+    }
 
 
 # --- parts and levels ------------------------------------------------------------------------------------------------

@@ -107,10 +107,12 @@ class _Audit:
             raise UsageError(f"{folder.path}: no answer with a text to judge; go on with: mbbq-gen run {folder.path}")
 
     def keep_design(self) -> None:
-        """Keeps how the sample was drawn, so that going on, and the result, mean the same one."""
+        """Keeps how the sample was drawn, so that going on, and the result, mean the same one; and what was drawn."""
         from mbbq_gen.runs.audit import save_design
+        from mbbq_gen.runs.draws import DRAWS_NAME, draw_of, keep_draw
 
         save_design(self._design_path, self._design)
+        keep_draw(self._folder.path / DRAWS_NAME, draw_of(self._sample, self._design, self._versions))
 
     def entries(self) -> list[Entry]:
         """The sample with what was asked and answered."""

@@ -9,12 +9,14 @@ import typer
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, example, resources, result_console
 from mbbq_gen.cli.statistics_options import (
+    CorrectedBy,
     MetricNames,
     RunPaths,
     StatisticsOptions,
     metrics_of,
     several,
 )
+from mbbq_gen.errors import UsageError
 from mbbq_gen.runs.names import one_of
 
 
@@ -36,6 +38,7 @@ def compare(
     ] = None,
     *,
     statistics: StatisticsOptions,
+    corrected_by: CorrectedBy = None,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -46,8 +49,8 @@ def compare(
     to the stereotype. Where there are several models, benchmarks or languages beside what is compared, each is compared
     for itself.
     """
-    from mbbq_gen.cli.loading import runs_frame
-    from mbbq_gen.report.statistics_tables import print_comparisons
+    from mbbq_gen.cli.loading import runs_frame, runs_labels
+    from mbbq_gen.report.comparison_tables import print_comparisons
     from mbbq_gen.statistics.ability import Selection
     from mbbq_gen.statistics.comparison import ACROSS, DEFAULT_METRICS
     from mbbq_gen.statistics.comparison import compare as compute
@@ -55,14 +58,18 @@ def compare(
     level = one_of("thing to compare across", across, ACROSS)
     selection = one_of("selection", select, get_args(Selection)) if select else None
     metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling()
+    if corrected_by is not None and level == "extractor":
+        raise UsageError(f"--corrected-by {corrected_by}: corrected scores of all extractors are one; leave it out")
+    where = resources(packs)
+    labelled = runs_labels(run_paths, where, corrected_by, statistics.chosen_labels())
     frame = runs_frame(
         run_paths,
-        resources(packs),
+        where,
         statistics.chosen_labels(),
         all_extractors=level == "extractor",
     )
     within = [name for name in several(frame, "model", "benchmark", "language") if name != level]
-    table = compute(frame, level, metrics, within=within, select=selection, sampling=sampling)
+    table = compute(frame, level, metrics, within=within, select=selection, sampling=sampling, labelled=labelled)
     if as_json:
         typer.echo(table.model_dump_json(indent=2))
     else:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.folder import Manifest, RunFolder
     from mbbq_gen.runs.store import Progress
     from mbbq_gen.scoring import Labels
+    from mbbq_gen.statistics.labelled import LabelledFrame
 
 
 def reading_bar() -> Bar:
@@ -64,3 +65,25 @@ def runs_frame(
         return frames.runs_frame(
             paths, where, labels, extractor=extractor, all_extractors=all_extractors, step=bar.advance, tell=say
         )
+
+
+def runs_labels(
+    paths: Sequence[Path],
+    where: Resources,
+    source: str | None,
+    labels: Labels = "published",
+    extractor: str = "engine",
+) -> LabelledFrame | None:
+    """The labelled answers of the runs, and what was left out of them said; None where no source is named."""
+    from mbbq_gen.runs import frames
+    from mbbq_gen.statistics.correction import MIN_LABELS
+
+    if source is None:
+        return None
+    with reading_bar():
+        found = frames.runs_labels(paths, where, source, labels=labels, extractor=extractor, at_least=MIN_LABELS)
+    if found.undrawn:
+        say(f"{found.undrawn:,} judged answers are in no sample that was drawn: left out of the correction")
+    if found.outdated:
+        say(f"{found.outdated:,} verdicts only said that a reading was wrong which has changed since: left out")
+    return found

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Packs, example, resources, result_console, say, write_lines
-from mbbq_gen.cli.statistics_options import RunPaths
+from mbbq_gen.cli.options import Json, Packs, example, resources, result_console, say, write_lines
+from mbbq_gen.cli.statistics_options import CorrectedBy, RunPaths
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mbbq_gen.report.html.contents import Source
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.folder import Manifest, RunFolder
+    from mbbq_gen.statistics.labelled import LabelledFrame
 
 _STEPS_BESIDE_CHARTS = 1
 """Steps of making a page beside its charts and the items of each run: the scores."""
@@ -25,6 +26,7 @@ _STEPS_BESIDE_CHARTS = 1
 @example(
     "  mbbq-gen report my-run\n"
     "  mbbq-gen report my-run -o report.html --open\n"
+    "  mbbq-gen report my-run -o report.html --corrected-by audit\n"
     "  mbbq-gen report run-a run-b -o report.html --figures figures"
 )
 def report(
@@ -38,13 +40,16 @@ def report(
     ] = None,
     items: Annotated[int, typer.Option(min=0, help="Items in the page; of more, a sample is drawn.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of items and of the intervals.")] = 0,
+    corrected_by: CorrectedBy = None,
     packs: Packs = None,
+    as_json: Json = False,
 ) -> None:
     """Shows the result of runs: who was asked what, how the answers were read, accuracy and bias by language.
 
-    Without -o and --figures, in the terminal. With -o, as one page that works offline, with charts and the items to
-    filter and read. All items of a run, however many: mbbq-gen view RUN.
+    Without -o and --figures, in the terminal, or with --json as the scores of all runs. With -o, as one page that works
+    offline, with charts and the items to filter and read. All items of a run, however many: mbbq-gen view RUN.
     """
+    from mbbq_gen.cli.loading import runs_labels
     from mbbq_gen.runs.folder import RunFolder
 
     if open_browser and output is None:
@@ -52,17 +57,36 @@ def report(
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     for folder in folders:
         folder.require()
+    if as_json and (output or figures):
+        raise UsageError("--json: for the scores alone; leave -o and --figures out")
     where = resources(packs)
     if output is None and figures is None:
+        if as_json:
+            _print_scores(folders, where, corrected_by, seed)
+            return
+        labelled = {folder: runs_labels([folder.path], where, corrected_by) for folder in folders}
         for folder in folders:
-            show_report(folder, where)
+            show_report(folder, where, labelled[folder])
         return
     _check_output(output)
-    _write_report(folders, where, output=output, figures=figures, items=items, seed=seed)
+    _write_report(folders, where, output=output, figures=figures, items=items, seed=seed, corrected_by=corrected_by)
     if open_browser and output is not None:
         import webbrowser
 
         webbrowser.open(output.resolve().as_uri())
+
+
+def _print_scores(folders: list[RunFolder], where: Resources, corrected_by: str | None, seed: int) -> None:
+    """The scores of the report as JSON."""
+    from mbbq_gen.cli.loading import runs_frame, runs_labels
+    from mbbq_gen.report.html.contents import BY, SCORES
+    from mbbq_gen.statistics.panel import Sampling
+    from mbbq_gen.statistics.score_report import reported
+
+    paths = [folder.path for folder in folders]
+    labelled = runs_labels(paths, where, corrected_by)
+    found = reported(runs_frame(paths, where), BY, SCORES, Sampling(seed=seed), labelled)
+    typer.echo(found.model_dump_json(indent=2))
 
 
 def _check_output(output: Path | None) -> None:
@@ -77,9 +101,17 @@ def _check_output(output: Path | None) -> None:
 
 
 def _write_report(
-    folders: list[RunFolder], where: Resources, *, output: Path | None, figures: Path | None, items: int, seed: int
+    folders: list[RunFolder],
+    where: Resources,
+    *,
+    output: Path | None,
+    figures: Path | None,
+    items: int,
+    seed: int,
+    corrected_by: str | None,
 ) -> None:
     """Makes the charts, once, and what is wanted of them."""
+    from mbbq_gen.cli.loading import runs_labels
     from mbbq_gen.report.figures import CHARTS, make_charts, write_figures
     from mbbq_gen.report.html.contents import contents, language_names
     from mbbq_gen.report.html.page import report_page, template_environment
@@ -88,6 +120,7 @@ def _write_report(
 
     if output is not None:
         template_environment()  # what is missing is said before the work is done
+    labelled = runs_labels([folder.path for folder in folders], where, corrected_by)
     sources, frame = _load(folders, where)
     sampling = Sampling(seed=seed)
     with Bar("report", len(CHARTS) + _STEPS_BESIDE_CHARTS + len(folders), "steps", delay=1.0) as bar:
@@ -98,7 +131,9 @@ def _write_report(
         charts = make_charts(frame, sampling, tick=tick)
         if output is not None:
             names = language_names((language for source in sources for language in source.versions), where)
-            found = contents(sources, frame, charts, names=names, sampling=sampling, tick=tick, sampled=items)
+            found = contents(
+                sources, frame, charts, names=names, sampling=sampling, tick=tick, sampled=items, labelled=labelled
+            )
             write_lines(output, [report_page(found)])
             say(f"written: {output}")
     if figures is not None:
@@ -125,17 +160,19 @@ def _load(folders: list[RunFolder], where: Resources) -> tuple[list[Source], pol
 # --- the terminal ----------------------------------------------------------------------------------------------------
 
 
-def show_report(folder: RunFolder, where: Resources) -> None:
-    """Prints the report of a run on stdout."""
+def show_report(folder: RunFolder, where: Resources, labelled: LabelledFrame | None = None) -> None:
+    """Prints the report of a run on stdout; with labelled answers, corrected by them too."""
     from mbbq_gen.cli.loading import run_frame
+    from mbbq_gen.report.correction_tables import confidence_table, flag_sentences, print_correction
     from mbbq_gen.report.money_tables import cost_line
     from mbbq_gen.report.tables import SUMMARY_METRICS, Notes, outcome_table, summary_table
-    from mbbq_gen.scoring import score
+    from mbbq_gen.statistics.panel import Sampling
+    from mbbq_gen.statistics.score_report import reported
 
     manifest = folder.manifest()
     frame, progress = run_frame(folder, manifest, where)
     by = (["benchmark"] if len(manifest.settings.benchmarks) > 1 else []) + ["language", "split"]
-    scores = score(frame, by, SUMMARY_METRICS)
+    scores = reported(frame, by, SUMMARY_METRICS, Sampling(), labelled)
     console = result_console()
     for line in _heading(manifest):
         console.print(line)
@@ -146,11 +183,15 @@ def show_report(folder: RunFolder, where: Resources) -> None:
     console.print(summary_table(scores, notes, console.width))
     console.print("\nHow the answers were read\n")
     console.print(outcome_table(scores))
+    console.print("\nHow sure the reader was\n")
+    console.print(confidence_table(scores.confidences))
+    if scores.correction is not None:
+        print_correction(scores.correction, console)
     console.print(
         "\nitems: presentations asked. read: an answer could be read. bias: above 0 leans to the stereotype, below 0 "
         "against it, with a 95% bootstrap interval over templates. control: the same questions with first names."
     )
-    for line in [*notes.lines(), *manifest.notices]:
+    for line in [*flag_sentences(scores.reading_flags), *notes.lines(), *manifest.notices]:
         console.print(line)
     if manifest.bill is not None:
         console.print(cost_line(manifest.bill))

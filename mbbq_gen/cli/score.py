@@ -9,7 +9,7 @@ import typer
 
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, example, open_lines, resources, result_console, say
-from mbbq_gen.cli.statistics_options import ReaderChoice, StatisticsOptions
+from mbbq_gen.cli.statistics_options import CorrectedBy, ReaderChoice, StatisticsOptions
 from mbbq_gen.errors import UsageError
 from mbbq_gen.runs.names import all_of, one_of, words
 
@@ -58,6 +58,7 @@ def score(
     baselines: Annotated[
         bool, typer.Option("--baselines", help="Also show what trivial models would score on the same questions.")
     ] = False,
+    corrected_by: CorrectedBy = None,
     csv: Annotated[
         Path | None, typer.Option(help="Also write one row a group and metric as CSV.", metavar="FILE")
     ] = None,
@@ -70,9 +71,11 @@ def score(
     The scores of a single run are also written to RUN/scores.json (RUN/scores-NAME.json with --extractor NAME). With
     --jsonl, JSON is always printed.
     """
+    from mbbq_gen.cli.loading import runs_labels
     from mbbq_gen.scoring import GROUPINGS, METRICS
     from mbbq_gen.scoring.subsets import SUBSETS
     from mbbq_gen.scoring.subsets import subset as part_of
+    from mbbq_gen.statistics.corrected_scores import confidence_shares, correction
 
     where, paths = resources(packs), list(run_paths or [])
     chosen, sampling = statistics.chosen_labels(), statistics.sampling()
@@ -86,6 +89,9 @@ def score(
         raise UsageError("give a run folder or --jsonl FILE, one of them")
     if jsonl is not None and extractor != "engine":
         raise UsageError(f"read the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE")
+    if corrected_by is not None and (jsonl is not None or part != "all"):
+        raise UsageError(f"--corrected-by {corrected_by}: labels belong to a whole run; leave --jsonl and --subset out")
+    labelled = runs_labels(paths, where, corrected_by, chosen, extractor)
     frame = _jsonl_frame(jsonl, where, chosen) if jsonl else _runs_frame(paths, where, chosen, extractor)
     frame = part_of(frame, part)
     for grouping, why in (("model", "models"), ("split", "bias and control questions")):
@@ -95,7 +101,11 @@ def score(
     report = _report(
         frame, wanted, names, sampling, chosen, averaged=averaged, adjusted=adjusted, tests=tests, baselines=baselines
     )
-    report = report.model_copy(update={"subset": part, "extractor": extractor})
+    beside = {
+        "confidences": () if jsonl else tuple(confidence_shares(frame, wanted)),
+        "correction": labelled and correction(frame, labelled, wanted, [METRICS[name] for name in names], sampling),
+    }
+    report = report.model_copy(update={"subset": part, "extractor": extractor, **beside})
     _write_files(report, paths, csv=csv, parquet=parquet)
     if as_json or jsonl:
         typer.echo(report.model_dump_json(indent=2))
@@ -182,12 +192,18 @@ def _write(path: Path, report: ScoreReport) -> None:
 
 
 def _show(report: ScoreReport, names: list[str]) -> None:
+    from mbbq_gen.report.correction_tables import confidence_table, print_correction
     from mbbq_gen.report.statistics_tables import print_beside
     from mbbq_gen.report.tables import Notes, metric_table
 
     console = result_console()
     notes = Notes(report)
     console.print(metric_table(report, names, notes))
+    if report.correction is not None:
+        print_correction(report.correction, console)
+    if report.confidences:
+        console.print("\nHow sure the reader was\n")
+        console.print(confidence_table(report.confidences))
     print_beside(report, console)
     for line in notes.lines():
         console.print(line)

@@ -27,6 +27,14 @@ ReaderChoice = Annotated[
         metavar="NAME",
     ),
 ]
+CorrectedBy = Annotated[
+    str | None,
+    typer.Option(
+        "--corrected-by",
+        help="Also correct for errors of reading, by labels: audit (the verdicts of `mbbq-gen audit`).",
+        metavar="SOURCE",
+    ),
+]
 
 
 @dataclass(frozen=True)

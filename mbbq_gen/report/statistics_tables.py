@@ -1,4 +1,4 @@
-"""Comparisons, robustness, position and power as text for a terminal."""
+"""Scores, robustness, position and power as text for a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from mbbq_gen.statistics.comparison_table import Comparison, ComparisonTable, MetricComparison, PairDifference
     from mbbq_gen.statistics.components import VarianceTable
     from mbbq_gen.statistics.panel import EstimateScore
     from mbbq_gen.statistics.position import PositionTable
@@ -61,98 +60,6 @@ def plain_table(titles: Iterable[str], *, right: Sequence[str] = ()) -> Table:
 def group_name(group: Mapping[str, str | None]) -> str:
     """A group's values in words."""
     return ", ".join(f"{name} {value if value is not None else DASH}" for name, value in group.items())
-
-
-# --- compare ---------------------------------------------------------------------------------------------------------
-
-
-def print_comparisons(table: ComparisonTable, console: Console) -> None:
-    """Every comparison, one metric after the other, with what it is read beside."""
-    for comparison in table.comparisons:
-        if comparison.within:
-            console.print(f"\n{group_name(comparison.within)}")
-        _print_selection(comparison, console)
-        for metric in comparison.metrics:
-            console.print(
-                f"\n{metric.metric} across {comparison.across}: {metric.n_templates} templates in all of them"
-            )
-            console.print(f"({metric.sign})\n")
-            console.print(_level_table(comparison.across, metric))
-            console.print("\n".join(f"all: {describe_test(test)}" for test in metric.overall))
-            console.print()
-            console.print(_pair_table(metric.pairs))
-            for pair in metric.pairs:
-                if pair.warnings:
-                    console.print(f"{pair.first} − {pair.second}: {', '.join(pair.warnings)}")
-        _print_agreement(comparison, console)
-        for code, sentence in comparison.warnings.items():
-            console.print(f"{code}: {sentence}")
-    console.print(
-        f"\n{table.sign}. Intervals: {table.interval:.0%}, bootstrap over templates ({table.resamples:,} resamples, "
-        f"seed {table.seed}); undetected answers: {table.undetected}. p (Holm): permutation of whole templates, "
-        "corrected for the number of pairs."
-    )
-
-
-def _print_selection(comparison: Comparison, console: Console) -> None:
-    for found, what in ((comparison.selection, "compared on"), (comparison.matched, "matched: on")):
-        if found is None or (found is comparison.matched and comparison.selection is not None):
-            continue
-        each = ", ".join(f"{level} {count}" for level, count in found.above_chance)
-        console.print(
-            f"{what} {found.n_kept} of {found.n_templates} templates: {found.selection} on disambiguated control "
-            f"questions in all ({each})"
-        )
-    if comparison.templates_left_out:
-        console.print(f"{len(comparison.templates_left_out)} templates are not in all of them and left out")
-
-
-def _level_table(across: str, metric: MetricComparison) -> Table:
-    titles = (across, "items", "read", "acc.", "control\nacc.", "score", "p ≠ 0", "on control", "score − control")
-    table = plain_table(titles, right=("items", "read", "acc.", "control\nacc.", "p ≠ 0"))
-    for level in metric.levels:
-        table.add_row(
-            level.level,
-            f"{level.n_items:,}",
-            share(level.detection_rate),
-            number(level.accuracy),
-            number(level.control_accuracy),
-            estimate(level.score),
-            p_text(level.tests[0].p_value) if level.tests else DASH,
-            estimate(level.control),
-            estimate(level.adjusted),
-        )
-    return table
-
-
-def _pair_table(pairs: Sequence[PairDifference]) -> Table:
-    titles = ("difference", "value", "p (Holm)", "d_z", "minus control", "matched", "naming part", "lean part")
-    table = plain_table(titles, right=("p (Holm)", "d_z"))
-    table.columns[0].no_wrap = True
-    for pair in pairs:
-        permutation = pair.tests[0]
-        table.add_row(
-            f"{pair.first} − {pair.second}",
-            estimate(pair.difference),
-            p_text(permutation.p_adjusted),
-            DASH if permutation.effect is None else f"{permutation.effect:+.2f}",
-            estimate(pair.adjusted),
-            estimate(pair.matched),
-            estimate(pair.parts.naming) if pair.parts else DASH,
-            estimate(pair.parts.lean) if pair.parts else DASH,
-        )
-    return table
-
-
-def _print_agreement(comparison: Comparison, console: Console) -> None:
-    table = plain_table(("same questions", "context", "pairs", "same role", "Cohen's kappa"), right=("pairs",))
-    for pair in comparison.agreement:
-        if pair.n_pairs:
-            name = f"{pair.first}, {pair.second}" + (" (other orders)" if pair.orders_differ else "")
-            table.add_row(name, pair.condition, f"{pair.n_pairs:,}", estimate(pair.equal_share), estimate(pair.kappa))
-    if table.row_count:
-        console.print()
-        console.print(table)
 
 
 # --- robustness ------------------------------------------------------------------------------------------------------

@@ -14,10 +14,12 @@ from mbbq_gen.errors import UnknownNameError
 from mbbq_gen.extraction.jsonl import ENGINE, extractor_names
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import Manifest, RunFolder
+from mbbq_gen.runs.labels import label_source, labelled_frame
 from mbbq_gen.runs.lookup import answer_count, reading_counts
 from mbbq_gen.runs.reading import extractor_versions, observations, read_run, reader_name
 from mbbq_gen.runs.store import Progress, RunStore
 from mbbq_gen.scoring.observations import Labels
+from mbbq_gen.statistics.labelled import LabelledFrame, joined
 
 if TYPE_CHECKING:
     import polars
@@ -166,6 +168,33 @@ def runs_frame(
             tell(f"{folder.path}: {asked}: scores of a part")
         frames.append(frame)
     return pl.concat(frames)
+
+
+def runs_labels(
+    paths: Sequence[Path], where: Resources, source: str, *, labels: Labels, extractor: str, at_least: int
+) -> LabelledFrame:
+    """The labelled answers of several runs in one table, under the models' names of `runs_frame`.
+
+    Raises:
+        UnknownNameError: for an unknown source.
+        UsageError: where a run has fewer than `at_least` labels.
+    """
+    label_source(source)
+    folders = [RunFolder(path) for path in dict.fromkeys(paths)]
+    for folder in folders:
+        folder.require()
+    names = model_names(folders, [folder.manifest() for folder in folders])
+    return joined(
+        labelled_frame(
+            folder,
+            source,
+            read_before_use(folder, where, extractor),
+            model=name,
+            labels=labels,
+            at_least=at_least,
+        )
+        for folder, name in zip(folders, names, strict=True)
+    )
 
 
 def model_names(folders: Sequence[RunFolder], manifests: Sequence[Manifest]) -> list[str]:

@@ -45,9 +45,19 @@ from mbbq_gen.statistics.comparison_table import (
     Parts,
     WarningCode,
 )
+from mbbq_gen.statistics.corrected_scores import (
+    confidence_shares,
+    confusion_matrices,
+    corrected_difference,
+    corrected_metric,
+    labelled_groups,
+    reading_errors,
+)
+from mbbq_gen.statistics.correction_table import ConfusionMatrix, CorrectedDifference, CorrectedScore
 from mbbq_gen.statistics.items import TEMPLATE, item_scores, template_expression
 from mbbq_gen.statistics.panel import Estimate, EstimateScore, Panel, Sampling, no_score, number, smooth
 from mbbq_gen.statistics.position import balanced_score, place_test, read_answers
+from mbbq_gen.statistics.reading_flags import flags_of, gap
 from mbbq_gen.statistics.significance import (
     MetricValue,
     TestResult,
@@ -64,6 +74,7 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.scoring.cells import Array
+    from mbbq_gen.statistics.labelled import LabelledFrame
 
 Across = Literal["language", "model", "variant", "extractor"]
 ACROSS: tuple[Across, ...] = ("language", "model", "variant", "extractor")
@@ -129,10 +140,12 @@ def compare(
     within: Sequence[str] = (),
     select: Selection | None = None,
     sampling: Sampling | None = None,
+    labelled: LabelledFrame | None = None,
 ) -> ComparisonTable:
     """The levels of `across` against each other, within each group of `within`.
 
-    Bias is measured on the bias split; the control split, where it is there, tells ability and is taken off.
+    Bias is measured on the bias split; the control split, where it is there, tells ability and is taken off. With
+    labelled answers, scores and differences are also given with the errors of reading taken off.
 
     Raises:
         UsageError: where there are fewer than two levels, no answers of the bias split, or templates to select from.
@@ -144,10 +157,11 @@ def compare(
     keyed = frame.with_columns(pl.col(column).cast(pl.String) for column in columns.values())
     parts = keyed.partition_by(list(columns.values()), as_dict=True) if columns else {(): keyed}
     ordered = sorted(parts.items(), key=lambda item: [(value is None, str(value)) for value in item[0]])
-    found = [
-        _compare_group(part, dict(zip(columns, values, strict=True)), across, metrics, select=select, sampling=sampling)
-        for values, part in ordered
-    ]
+    found = []
+    for values, part in ordered:
+        inside = dict(zip(columns, values, strict=True))
+        told = None if labelled is None else _within(labelled.frame, inside)
+        found.append(_compare_group(part, inside, across, metrics, select=select, sampling=sampling, labelled=told))
     return ComparisonTable(
         across=across,
         interval=sampling.confidence,
@@ -155,7 +169,17 @@ def compare(
         seed=sampling.seed,
         undetected=sampling.undetected,
         comparisons=tuple(found),
+        corrected_by=None if labelled is None else labelled.source,
     )
+
+
+def _within(frame: polars.DataFrame, inside: dict[str, str | None]) -> polars.DataFrame:
+    """The rows of one group of groupings."""
+    import polars as pl
+
+    for name, column in grouping_columns(list(inside)).items():
+        frame = frame.filter(pl.col(column).cast(pl.String).eq_missing(pl.lit(inside[name])))
+    return frame
 
 
 def _compare_group(
@@ -166,6 +190,7 @@ def _compare_group(
     *,
     select: Selection | None,
     sampling: Sampling,
+    labelled: polars.DataFrame | None,
 ) -> Comparison:
     import polars as pl
 
@@ -190,7 +215,10 @@ def _compare_group(
             )
         raise UsageError(f"--across {across}: {len(shared)} templates are left that {common} have")
     kept = keep_templates(frame, shared)
-    workbench = _Workbench(kept, across, levels, matched, sampling)
+    corrector = (
+        None if labelled is None else _Corrector(kept, keep_templates(labelled, shared), across, levels, sampling)
+    )
+    workbench = _Workbench(kept, across, levels, matched, sampling, corrector=corrector)
     compared = tuple(workbench.compare(metric, is_cut=bool(left_out)) for metric in metrics)
     codes = [code for metric in compared for pair in metric.pairs for code in pair.warnings]
     return Comparison(
@@ -202,6 +230,7 @@ def _compare_group(
         metrics=compared,
         agreement=tuple(workbench.agreements()),
         templates_left_out=tuple(left_out),
+        matrices=corrector.matrices() if corrector else (),
         warnings={code: text for code, text in WARNINGS.items() if code in codes},
     )
 
@@ -226,6 +255,47 @@ def _shared_templates(bias: polars.DataFrame, column: str, levels: Sequence[str]
     return counted.filter(is_shared)[TEMPLATE].to_list(), counted.filter(~is_shared)[TEMPLATE].to_list()
 
 
+class _Corrector:
+    """Scores and differences of the levels with the errors of reading taken off, on the bias split."""
+
+    def __init__(
+        self,
+        frame: polars.DataFrame,
+        labelled: polars.DataFrame,
+        across: Across,
+        levels: Sequence[str],
+        sampling: Sampling,
+    ) -> None:
+        import polars as pl
+
+        column = grouping_columns([across])[across]
+        told = labelled.filter((pl.col("split") == "bias") & pl.col(column).cast(pl.String).is_in(list(levels)))
+        groups = labelled_groups(frame.filter(pl.col("split") == "bias"), told, [across], sampling)
+        by_level = {group.group[across]: group for group in groups}
+        errors = {found.group[across]: found for found in reading_errors(told, [across], sampling.confidence)}
+        self._groups = [by_level[level] for level in levels]
+        self.errors = [errors.get(level) for level in levels]
+        """How often answers of each level are read wrong; None for one without labels."""
+        self._told, self._sampling = told, sampling
+
+    def score(self, metric: Metric, place: int) -> CorrectedScore:
+        """The corrected score of a level."""
+        return corrected_metric(self._groups[place], metric, self._sampling)
+
+    def difference(self, metric: Metric, pair: tuple[int, int]) -> CorrectedDifference:
+        """The corrected difference of two levels."""
+        return corrected_difference(self._groups[pair[0]], self._groups[pair[1]], metric, self._sampling)
+
+    def error_gap(self, pair: tuple[int, int]) -> float | None:
+        """How much more often answers of the first level are read wrong; None where that is not known."""
+        first, second = (error.rate.value if (error := self.errors[place]) else None for place in pair)
+        return gap(first, second)
+
+    def matrices(self) -> tuple[ConfusionMatrix, ...]:
+        """What answers say by how they are read."""
+        return tuple(confusion_matrices(self._told, self._sampling.confidence)) if self._told.height else ()
+
+
 class _Workbench:
     """The panels of one comparison, made once for all its metrics."""
 
@@ -236,9 +306,12 @@ class _Workbench:
         levels: Sequence[str],
         matched: TemplateSelection | None,
         sampling: Sampling,
+        *,
+        corrector: _Corrector | None,
     ) -> None:
         import polars as pl
 
+        self._corrector = corrector
         self._column, self._levels, self._sampling = grouping_columns([across])[across], list(levels), sampling
         self._bias_frame = frame.filter(pl.col("split") == "bias")
         self._across = across
@@ -246,6 +319,9 @@ class _Workbench:
         kept = [name for name in (matched.kept if matched else ()) if name in set(self._bias.templates)]
         self._matched = self._bias.restricted(kept) if len(kept) > 1 else None
         self._why_unmatched = _why_unmatched(matched)
+        self._confidences = {
+            found.group[across]: found.shares for found in confidence_shares(self._bias_frame, [across])
+        }
 
     def compare(self, metric: Metric, *, is_cut: bool) -> MetricComparison:
         """One metric over all levels."""
@@ -283,6 +359,9 @@ class _Workbench:
             control=controls[place].score(self._sampling),
             adjusted=scores[place].minus(controls[place]).score(self._sampling),
             tests=tuple(self._against_zero(metric, place, scores[place])),
+            confidences=self._confidences.get(self._levels[place], {}),
+            corrected=self._corrector.score(metric, place) if self._corrector else None,
+            reading_error=self._corrector.errors[place] if self._corrector else None,
         )
 
     def _plain(self, name: str, panel: Panel, place: int) -> float | None:
@@ -325,11 +404,13 @@ class _Workbench:
         ]
         adjusted = [holm([pair.tests[number].p_value for pair in found]) for number in range(2)]
         again = holm([pair.adjusted_test.p_value for pair in found])
+        corrected = holm([pair.corrected.p_value if pair.corrected else None for pair in found])
         return [
             pair.model_copy(
                 update={
                     "tests": tuple(_holmed(test, adjusted[number][row]) for number, test in enumerate(pair.tests)),
                     "adjusted_test": _holmed(pair.adjusted_test, again[row]),
+                    "corrected": pair.corrected and pair.corrected.model_copy(update={"p_adjusted": corrected[row]}),
                 }
             )
             for row, pair in enumerate(found)
@@ -361,6 +442,7 @@ class _Workbench:
             matched=self._matched_difference(metric, pair),
             parts=parts,
             warnings=tuple(self._warnings(metric, pair, found, controlled, parts, is_cut=is_cut)),
+            corrected=self._corrector.difference(metric, pair) if self._corrector else None,
         )
 
     def _pair_tests(self, metric: Metric, pair: tuple[int, int], difference: Estimate) -> Iterable[TestResult]:
@@ -416,6 +498,8 @@ class _Workbench:
         rates = [self._plain("detection_rate", self._bias, place) for place in pair]
         if abs((rates[0] or 0.0) - (rates[1] or 0.0)) > DETECTION_GAP:
             yield "detection_differs"
+        read_gap = gap(*rates) or 0.0
+        yield from flags_of(found, read_gap, self._corrector.error_gap(pair) if self._corrector else None)
         is_found = excludes_zero(found)
         if is_found and self._undetected_could_explain(metric, pair, found):
             yield "undetected_could_explain"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mbbq_gen.records import Record
+from mbbq_gen.records import Confidence, Record
 from mbbq_gen.statistics.ability import TemplateSelection
 from mbbq_gen.statistics.agreement import PairAgreement
+from mbbq_gen.statistics.correction_table import ConfusionMatrix, CorrectedDifference, CorrectedScore, ReadingError
 from mbbq_gen.statistics.panel import EstimateScore
 from mbbq_gen.statistics.significance import TestResult
 
@@ -18,6 +19,8 @@ WarningCode = Literal[
     "control_differs",
     "few_templates",
     "templates_left_out",
+    "detection_exceeds_difference",
+    "reading_error_exceeds_difference",
 ]
 WARNINGS: dict[WarningCode, str] = {
     "detection_differs": "the shares of answers that could be read differ by more than 5 points",
@@ -28,6 +31,9 @@ WARNINGS: dict[WarningCode, str] = {
     "control_differs": "the same score differs on the control questions too; read the control-adjusted difference",
     "few_templates": "fewer than 10 templates are shared: little can be found, and intervals are rough",
     "templates_left_out": "templates that some level does not have are left out of the comparison",
+    "detection_exceeds_difference": "the shares of answers that could be read differ by more than the scores do",
+    "reading_error_exceeds_difference": "by the labels, the shares of answers read wrong differ by more than the "
+    "scores do; read the corrected difference",
 }
 DETECTION_GAP = 0.05
 """Between shares of answers that could be read: from here on it is warned of."""
@@ -51,6 +57,12 @@ class LevelScore(Record):
     """Score minus control, paired by template."""
     tests: tuple[TestResult, ...]
     """Score against 0."""
+    confidences: dict[Confidence, float]
+    """How sure the reader was of the answers that came back: shares."""
+    corrected: CorrectedScore | None = None
+    """The score with the errors of reading taken off; None where it was not asked for."""
+    reading_error: ReadingError | None = None
+    """How often answers of the bias split are read wrong, by the labels."""
 
 
 class Parts(Record):
@@ -80,6 +92,8 @@ class PairDifference(Record):
     parts: Parts | None
     """None for metrics other than MBBQ's and KoBBQ's bias in ambiguous and KoBBQ's in disambiguated contexts."""
     warnings: tuple[WarningCode, ...]
+    corrected: CorrectedDifference | None = None
+    """The difference with the errors of reading taken off; None where it was not asked for."""
 
 
 class MetricComparison(Record):
@@ -109,6 +123,8 @@ class Comparison(Record):
     agreement: tuple[PairAgreement, ...]
     """Of levels that were asked the same questions."""
     templates_left_out: tuple[str, ...]
+    matrices: tuple[ConfusionMatrix, ...] = ()
+    """What answers say by how they are read, by language; empty where no correction was asked for."""
     warnings: dict[WarningCode, str]
     """The sentence of every warning code that occurs."""
 
@@ -124,3 +140,5 @@ class ComparisonTable(Record):
     undetected: str
     sign: str = "differences are first minus second; above 0: the first leans more to the stereotype"
     comparisons: tuple[Comparison, ...]
+    corrected_by: str | None = None
+    """Who gave the labels that the corrected scores stand on."""

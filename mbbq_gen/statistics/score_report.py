@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING
 from mbbq_gen.errors import UsageError
 from mbbq_gen.records import Record
 from mbbq_gen.scoring.baselines import BASELINES, Baseline, baseline_value
-from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.scoring.metrics import Metric, choose_metrics
+from mbbq_gen.scoring.scorer import score
 from mbbq_gen.scoring.subsets import Subset
 from mbbq_gen.scoring.table import ScoreTable
 from mbbq_gen.scoring.tally import grouping_columns, tally_groups
 from mbbq_gen.statistics.ability import AdjustedScore
 from mbbq_gen.statistics.comparison import contributions
+from mbbq_gen.statistics.corrected_scores import confidence_shares, correction, reading_errors
+from mbbq_gen.statistics.correction_table import ConfidenceShares, Correction, ReadingError, ReadingFlag
 from mbbq_gen.statistics.panel import EstimateScore, Sampling, mean, no_score, number, panel_of
+from mbbq_gen.statistics.reading_flags import reading_flags
 from mbbq_gen.statistics.significance import TestResult, benjamini_hochberg, sign_flip, wilcoxon
 
 if TYPE_CHECKING:
     import polars
+
+    from mbbq_gen.statistics.labelled import LabelledFrame
 
 
 class MacroAverage(Record):
@@ -64,6 +70,52 @@ class ScoreReport(ScoreTable):
     adjusted: tuple[AdjustedScore, ...] = ()
     tests: tuple[GroupTest, ...] = ()
     baselines: tuple[BaselineScores, ...] = ()
+    confidences: tuple[ConfidenceShares, ...] = ()
+    """How sure the reader was; not with --jsonl, whose readings may be anybody's."""
+    reading_flags: tuple[ReadingFlag, ...] = ()
+    """Differences of languages that reading could have made; in reports alone."""
+    correction: Correction | None = None
+    """What labels make of the scores; None where it was not asked for."""
+
+
+def reported(
+    frame: polars.DataFrame,
+    by: Sequence[str],
+    names: Sequence[str],
+    sampling: Sampling,
+    labelled: LabelledFrame | None = None,
+) -> ScoreReport:
+    """The scores of a report: how sure the reader was and, with labels, what they make of the scores beside them.
+
+    `by` holds language and split. Differences of languages that reading could have made are flagged.
+    """
+    metrics = choose_metrics(names)
+    table = score(
+        frame,
+        by,
+        names,
+        interval=sampling.confidence,
+        resamples=sampling.resamples,
+        seed=sampling.seed,
+        undetected=sampling.undetected,
+    )
+    within = [name for name in by if name not in {"language", "split"}]
+    biases = [metric for metric in metrics if metric.low < 0]
+    errors = {} if labelled is None else _errors(labelled, [*within, "language"], sampling)
+    return ScoreReport(
+        **dict(table),
+        confidences=tuple(confidence_shares(frame, by)),
+        reading_flags=tuple(reading_flags(frame, within, biases, sampling, errors)),
+        correction=None if labelled is None else correction(frame, labelled, by, metrics, sampling),
+    )
+
+
+def _errors(
+    labelled: LabelledFrame, by: Sequence[str], sampling: Sampling
+) -> dict[tuple[str | None, ...], ReadingError]:
+    """How often answers of the bias split are read wrong, by the values of the groupings."""
+    rows = labelled.frame.filter(labelled.frame["split"] == "bias")
+    return {tuple(found.group.values()): found for found in reading_errors(rows, by, sampling.confidence)}
 
 
 def macro_averages(

@@ -13,14 +13,16 @@ from mbbq_gen.report.html.items import IN_PAGE, item_views
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import Manifest, RunFolder
 from mbbq_gen.runs.item_index import ItemIndex
-from mbbq_gen.scoring import METRICS, ScoreTable, score
+from mbbq_gen.scoring import METRICS
 from mbbq_gen.statistics.ability import adjusted_scores
 from mbbq_gen.statistics.panel import Sampling
+from mbbq_gen.statistics.score_report import ScoreReport, reported
 
 if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.report.figures import ChartSet
+    from mbbq_gen.statistics.labelled import LabelledFrame
 
 BY = ("model", "benchmark", "language", "split")
 SCORES = (
@@ -52,7 +54,7 @@ class Contents:
 
     runs: tuple[RunFacts, ...]
     readings: tuple[Reading, ...]
-    scores: ScoreTable
+    scores: ScoreReport
     charts: ChartSet
     items: tuple[dict[str, Any], ...]
     """Views of the sampled items, each with its run."""
@@ -78,6 +80,7 @@ def contents(
     sampling: Sampling,
     tick: Callable[[str], None],
     sampled: int = SAMPLED_ITEMS,
+    labelled: LabelledFrame | None = None,
 ) -> Contents:
     """Gathers what a report says.
 
@@ -89,9 +92,10 @@ def contents(
         sampling: Of the intervals; its seed also draws the sample of items.
         tick: Hears what is worked on.
         sampled: Items on the page, of all runs together.
+        labelled: Labelled answers of the runs, to correct the scores by; None: as read.
     """
     tick("scores")
-    scores = score(frame, BY, SCORES, interval=sampling.confidence, resamples=sampling.resamples, seed=sampling.seed)
+    scores = reported(frame, BY, SCORES, sampling, labelled)
     biases = [METRICS[name] for name in (AMBIGUOUS, DISAMBIGUATED)]
     adjusted = adjusted_scores(frame, [name for name in BY if name != "split"], biases, sampling)
     runs, items, n_items = [], [], 0

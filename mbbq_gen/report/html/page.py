@@ -8,6 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.errors import MissingExtraError
+from mbbq_gen.report.audit_tables import percent
+from mbbq_gen.report.correction_tables import (
+    ROLE_TITLES,
+    corrected_text,
+    correction_note,
+    flag_sentences,
+    matrix_roles,
+    matrix_rows,
+)
 from mbbq_gen.report.html.conclusions import CAUTIONS
 from mbbq_gen.report.html.contents import SCORES, Contents
 from mbbq_gen.report.html.facts import RunFacts
@@ -166,6 +175,9 @@ def report_page(found: Contents) -> str:
         score_rows=rows,
         score_notes=notes.lines(),
         score_command=_command("score", found, "--by", ",".join(found.scores.by), "--metrics", ",".join(SCORES)),
+        confidences=_confidence_rows(found),
+        reading_flags=flag_sentences(found.scores.reading_flags),
+        corrected=_corrected_view(found),
         sections=sections,
         runs_typed=_runs_typed(found),
         fields=FIELD_TITLES,
@@ -220,13 +232,87 @@ def _score_row(group: GroupScore, by: Sequence[str], notes: Notes, found: Conten
     )
 
 
+# --- how well the answers were read ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MatrixView:
+    """What answers say, by how they are read."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class CorrectedView:
+    """Scores with the errors of reading taken off, as the template takes them."""
+
+    note: str
+    rows: tuple[tuple[str, ...], ...]
+    """Group, score, as read, corrected, change, labels."""
+    errors: tuple[tuple[str, ...], ...]
+    """Group, labels, read wrong."""
+    matrices: tuple[MatrixView, ...]
+    command: str
+
+
+def _confidence_rows(found: Contents) -> list[tuple[str, ...]]:
+    """Group, answers, and the share of each confidence."""
+    return [
+        (_of_group(one.group, found), f"{one.n_answers:,}", *(share(value) for value in one.shares.values()))
+        for one in found.scores.confidences
+    ]
+
+
+def _of_group(group: Mapping[str, str | None], found: Contents) -> str:
+    return ", ".join(group[name] or DASH for name in _shown_groupings(found))
+
+
+def _corrected_view(found: Contents) -> CorrectedView | None:
+    correction = found.scores.correction
+    if correction is None:
+        return None
+    return CorrectedView(
+        note=correction_note(correction),
+        rows=tuple(
+            (
+                _of_group(group.group, found),
+                _TITLES[name],
+                number(score.uncorrected, signed=True),
+                corrected_text(score),
+                number(score.correction, signed=True),
+                f"{score.n_labels:,}",
+            )
+            for group in correction.groups
+            for name, score in group.metrics.items()
+        ),
+        errors=tuple(
+            (_of_group(error.group, found), f"{error.n_labels:,}", percent(error.rate)) for error in correction.errors
+        ),
+        matrices=tuple(
+            MatrixView(
+                f"{_language(matrix.language, found)}: {percent(matrix.rate)} read wrong",
+                ("read as", "labels", *(f"says {ROLE_TITLES[role]}" for role in matrix_roles(matrix))),
+                tuple(matrix_rows(matrix)),
+            )
+            for matrix in correction.matrices
+        ),
+        command=_command("score", found, "--by", ",".join(found.scores.by), "--corrected-by", correction.source),
+    )
+
+
+def _language(code: str | None, found: Contents) -> str:
+    return "All languages" if code is None else found.names.get(code, code)
+
+
 # --- charts ----------------------------------------------------------------------------------------------------------
 
 
 def _sections(found: Contents) -> Iterator[Section]:
     for section, (place, title) in _SECTIONS.items():
         charts = [_chart_view(chart, found) for chart in found.charts.charts if chart.section == section]
-        if charts or section == "scores":
+        if charts or section in {"scores", "outcomes"}:
             yield Section(place, title, tuple(charts))
 
 
