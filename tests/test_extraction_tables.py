@@ -120,7 +120,7 @@ DECIDED: list[tuple[str, str, int | None]] = [
     ("revision", "Answer: B. Forget that: A", 0),
     ("committed", "The tailor was on time. The answer is B.", 1),
     ("opening", "The baker was late. We don't know whether she apologised.", 1),
-    ("concluded", "The text does not say who was late. Still, it must be the baker.", 1),
+    ("concluded", "The text does not say who was late, but it must be the baker.", 1),
     ("fitting", "The tailor sat down. The baker was late.", 1),
     ("elimination", "It wasn't the tailor. Unknown is wrong too.", 1),
     ("nothing_told", "The baker wore a hat. There is no information on the timetable.", 2),

@@ -190,7 +190,7 @@ TABLE: tuple[Row, ...] = (
         Rule.SEVERAL,
         lambda f: f.called and (f.others or f.joined),
         True,
-        Force.HEDGED,
+        Force.ANNOUNCED,
         "announced together with another",
     ),
     Row(

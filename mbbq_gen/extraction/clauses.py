@@ -9,7 +9,7 @@ from itertools import pairwise
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import MENTIONED, NOUN, SMALL
 from mbbq_gen.extraction.lines import ASK, COLON, COMMA, STOP, Line
-from mbbq_gen.extraction.mentions import Mention
+from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.unknowns import NEG
 
 _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
@@ -42,9 +42,10 @@ class State:
     denied: bool = False
     contrast: bool = False
 
-    def advance(self, bits: int, head: int, *, first: bool, only: bool, comma: bool) -> None:
-        """Notes what a clause begins or ends; `head` are the classes of its first words, `comma` whether a comma or
-        more stands in front of it."""
+    def advance(self, bits: int, head: int, place: int, clauses: int, *, comma: bool, named: bool) -> None:
+        """Notes what a clause begins or ends; `head` are the classes of its first words, `place` its number among so
+        many clauses, `comma` whether a comma or more stands in front of it, `named` whether it names an option."""
+        first, goes_on = place == 0, place + 1 < clauses
         if bits & (C["but"] | C["conclude"]):
             self.because = self.granted = self.prejudice = False
         if bits & C["but"]:
@@ -52,7 +53,7 @@ class State:
         if not first and comma and self.until_comma:
             self.because = self.granted = self.condition = self.until_comma = False
         if head & C["because"]:
-            self.because, self.until_comma = True, first and not only
+            self.because, self.until_comma = True, goes_on and (first or not named)
         if head & C["although"]:
             self.granted, self.until_comma = True, first
         if head & C["condition"] and not bits & C["forced"]:
@@ -143,7 +144,8 @@ def join_lists(line: Line, mentions: list[Mention]) -> None:
             run = []
             continue
         run = [*run, second] if run else [first, second]
-        if len(run) > 2 or between:
+        labels = first.how is second.how is How.LABEL and not any([m & _NOT_IN_LIST for m in masks])
+        if len(run) > 2 or between or labels:
             joined_options = run[-2].joined | {run[0].option, run[-2].option, second.option}
             for mention in run[-3:]:
                 mention.joined |= joined_options

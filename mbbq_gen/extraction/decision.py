@@ -98,7 +98,11 @@ def _committed(said: Said) -> Decision | None:
     last = _last_committed(said)
     if last.kind == "outside":
         return Decision("no_answer", None, "medium", "out_of_options", last)
-    rivals = {p.option for p in said.committed if p.sentence == last.sentence and p.kind == "option"}
+    rivals = {
+        p.option
+        for p in said.committed
+        if p.kind == "option" and (p.sentence == last.sentence or p.rule is last.rule is Rule.TICKED)
+    }
     if last.force < Force.DECLARED and len(rivals - {said.reading.question.unknown}) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
     return _as(last, "high" if all(p.option == last.option for p in said.committed) else "medium")
@@ -128,8 +132,11 @@ def _concluded(said: Said) -> Decision | None:
 
 
 def _fitting(said: Said) -> Decision | None:
-    """The one option of which the question's words are said."""
-    return _as(said.fitting[-1], "medium") if len({p.option for p in said.fitting}) == 1 else None
+    """The one option of which the question's words are said, before what else is concluded."""
+    if len({p.option for p in said.fitting}) == 1:
+        return _as(said.fitting[-1], "medium")
+    asked = [p for p in said.fitting if p.rule is Rule.FITS]
+    return _as(asked[-1], "low") if len({p.option for p in asked}) == 1 else None
 
 
 def _elimination(said: Said) -> Decision | None:

@@ -7,6 +7,7 @@ from enum import IntEnum
 from itertools import pairwise
 
 from mbbq_gen.extraction.lexicon import (
+    ANYBODY,
     CLASSES,
     GAP,
     INNER,
@@ -30,6 +31,7 @@ _PAIRS = dict(zip("([{<*\"'«“`「【《", ")]}>*\"'»”`」】》", strict=T
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
 _VERBS = CLASSES["affirm"] | CLASSES["right"] | CLASSES["wrong"] | CLASSES["neg"] | CLASSES["conj"]
 _ANY_PLACE = sum(PLACES.values())
+_RELATIVE = PLACES["former"] | PLACES["latter"] | PLACES["other"]
 
 
 MAX_HISTORY = 8
@@ -204,7 +206,7 @@ def _whole_texts(line: Line, question: Question, taken: list[bool]) -> list[Ment
             if (
                 end <= len(words)
                 and all(words[place + step].key == key for step, key in enumerate(wanted))
-                and max(line.gaps[place + 1 : end], default=0) < STOP
+                and _runs_on(line, place, end, option, question)
             ):
                 taken[place:end] = [True] * len(wanted)
                 if option == ECHO:
@@ -214,6 +216,21 @@ def _whole_texts(line: Line, question: Question, taken: list[bool]) -> list[Ment
                     found.append(Mention(option, place, end, How.TEXT, full=True))
                 break
     return found
+
+
+def _runs_on(line: Line, start: int, end: int, option: int, question: Question) -> bool:
+    """Whether no sentence ends inside a text; the dots of its own abbreviations end none. The question is set apart."""
+    if option == ECHO and ((start and line.gaps[start] < MARK) or line.gaps[end] < MARK) and end < len(line.words):
+        return False
+    stops = [place for place in range(start + 1, end) if line.gaps[place] >= STOP]
+    if not stops:
+        return True
+    own = (
+        option != ECHO and "." in question.options[option] and all(line.signs[place].strip() == "." for place in stops)
+    )
+    for place in stops if own else ():
+        line.gaps[place] = NONE
+    return own
 
 
 def _texts(line: Line, question: Question, hits: list[tuple[int, str]], taken: list[bool]) -> list[Mention]:
@@ -360,16 +377,13 @@ def _places(
             continue
         noun = place if not line.words[place].mask & mask & _ANY_PLACE else _place_noun(line, place)
         option = None
-        if mask & (PLACES["former"] | PLACES["latter"]):
-            before = [
-                *history,
-                *sorted((m.start, m.option) for m in found_before if m.start < place and m.option != question.unknown),
-            ]
-            pair = list(dict.fromkeys(option for _, option in reversed(before)))[:2]
-            if len(pair) == 2:
-                found.append(
-                    Mention(pair[0] if mask & PLACES["latter"] else pair[1], place, place + 1, How.PLACE, full=True)
-                )
+        if mask & _RELATIVE:
+            named = sorted(
+                (m.start, m.option) for m in found_before if m.start < place and m.option in question.persons
+            )
+            option = _referent(mask, [option for _, option in (*history, *named)], question)
+            if option is not None and (not mask & PLACES["other"] or _is_noun(line, place, question)):
+                found.append(Mention(option, place, place + 1, How.TEXT, full=True))
             continue
         if noun is not None:
             for bit, index in _ORDINALS:
@@ -385,6 +399,27 @@ def _places(
             start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
             found.append(Mention(option, start, end, How.PLACE, full=True, weak=noun is None))
     return found
+
+
+def _referent(mask: int, before: list[int], question: Question) -> int | None:
+    """Whom the former, the latter, or the other one means; `before` are the persons named up to here."""
+    if mask & PLACES["other"]:
+        left = [option for option in question.persons if before and option != before[-1]]
+        return left[0] if len(left) == 1 else None
+    pair = list(dict.fromkeys(reversed(before)))[:2]
+    if len(pair) < 2:
+        return None
+    return pair[0] if mask & PLACES["latter"] else pair[1]
+
+
+def _is_noun(line: Line, place: int, question: Question) -> bool:
+    """Whether a word for "other" means a person: it is part of a row, ends a clause, or stands before "man"."""
+    last = place + any(mask & INNER for mask in line.masks[place + 1 : place + 2])
+    if any(line.texts[last] in text.split() for text in question.options):
+        return False
+    if place + 1 == len(line.masks) or line.gaps[place + 1] >= COMMA:
+        return True
+    return bool(line.masks[place + 1] & (INNER | ANYBODY))
 
 
 def _place_noun(line: Line, place: int) -> int | None:

@@ -82,6 +82,11 @@ class Question:
     roots: dict[str, str] = field(default_factory=dict)
     """Stem without gender → the only telling stem that has it."""
 
+    @property
+    def persons(self) -> list[int]:
+        """Indices of the options that are people."""
+        return [index for index in range(len(self.options)) if index != self.unknown]
+
 
 def build_question(
     options: Sequence[str], labels: Sequence[str], unknown: int | None, asked: str | None, lexicon: Lexicon

@@ -253,7 +253,8 @@ class _Sentence:
                 bits |= mask
                 if inner < 3:
                     head |= mask
-            self._state.advance(bits, head, first=place == 0, only=len(clauses) == 1, comma=line.gaps[start] >= COMMA)
+            named = any(start <= m.start < end for m in mentions)
+            self._state.advance(bits, head, place, len(clauses), comma=line.gaps[start] >= COMMA, named=named)
             self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
             self._clause(start, end, bits)
 
@@ -321,7 +322,7 @@ class _Sentence:
     ) -> Facts:
         """What is known of a mention where it stands."""
         state, question = self._state, self._question
-        fits = self._fits(start, end, m)
+        fits = self._fits(start, end, m) or self._is_cleft(m, start, end)
         ellipsis = self._is_ellipsis(m, end)
         direct = state.announced and not m.joined and self._is_subject(m, start)
         others = len(options) > 1 and not direct
@@ -425,7 +426,9 @@ class _Sentence:
     def _is_subject(self, m: Mention, start: int) -> bool:
         """Whether a mention is the first of its clause, with next to nothing in front of it."""
         first = next(found for found in self._mentions if found.start >= start)
-        return first is m and m.start - start <= SUBJECT
+        if first is not m:
+            return False
+        return m.start - start <= SUBJECT or all([mask & SMALL for mask in self._line.masks[start : m.start]])
 
     def _is_ellipsis(self, m: Mention, end: int) -> bool:
         """Whether a clause is a mention and a word for what was said before: "The mother did."."""
@@ -435,6 +438,16 @@ class _Sentence:
             and bool((after[-1] | after[0]) & (C["affirm"] | NEG))
             and all([mask & PLAIN_WORDS for mask in after])
         )
+
+    def _is_cleft(self, m: Mention, start: int, end: int) -> bool:
+        """Whether a clause says who did it: "the one who did it was the mother", "it was the mother who did it"."""
+        masks = self._line.masks
+        before, after = masks[start : m.start], masks[m.end : end]
+        if not after:
+            is_named = any([mask & C["affirm"] for mask in before[-2:]])
+            return is_named and any([mask & C["who"] for mask in before[:SUBJECT]])
+        is_it = m.start - start <= SUBJECT and any([mask & C["affirm"] for mask in before + after[:2]])
+        return is_it and any([mask & C["who"] for mask in after[:4]])
 
     def _denies_it(self, m: Mention, start: int) -> bool:
         """Whether a negation stands in front of a mention in its clause, or right behind it."""
@@ -530,7 +543,7 @@ class _Sentence:
 
     def _several(self, m: Mention, live: list[Mention], bits: int, force: Force | None) -> None:
         """Several persons together, once for all of them."""
-        if force is None or m is not live[0] or bits & (C["possible"] | DENY):
+        if force is None or m is not live[0] or bits & (C["possible"] | C["options"] | DENY):
             return
         if self._question.unknown not in {other.option for other in live}:
             self._add("several", None, force, Rule.SEVERAL, m.start, live[-1].end)

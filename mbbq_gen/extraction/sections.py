@@ -35,7 +35,7 @@ def line_kind(line: Line, found: list[Mention]) -> str:
         and all([mask & (SMALL | NOUN | C["answer"] | C["also"]) and not mask & DENY for mask in rest])
     ):
         return "whole"
-    if first.start == 0 and not first.weak and len(line.masks) > 2:
+    if first.start == 0 and not first.weak and not first.joined and len(line.masks) > 2:
         if first.how is How.LABEL and line.gaps[first.end] in {COLON, SEMICOLON, STOP}:
             return "lead"
         if first.how is How.BOTH and line.signs[1][:1] in {".", ")", ":", "]"}:
