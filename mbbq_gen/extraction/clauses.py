@@ -15,7 +15,7 @@ from mbbq_gen.extraction.unknowns import NEG
 _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
 _VERDICT = C["right"] | C["wrong"] | C["yes"] | C["no"]
 _IN_LIST = SMALL | C["conj"] | NOUN
-_NOT_IN_LIST = NEG | C["aside"] | C["but"] | C["affirm"]
+_NOT_IN_LIST = NEG | C["aside"] | C["but"] | C["affirm"] | C["conclude"]
 """What may stand between the entries of a list, and what may not: a verb makes a clause of its own."""
 NEAR_AND = 3
 """Words behind "and" within which the person of a clause of its own stands."""
@@ -134,8 +134,8 @@ def join_lists(line: Line, mentions: list[Mention]) -> None:
         between = masks[first.end : second.start]
         strongest = max(gaps[first.end : second.start + 1])
         joined = (
-            first.option != second.option
-            and strongest <= COLON
+            second.option not in {m.option for m in run or [first]}
+            and strongest <= COMMA
             and len(between) <= 2
             and all([m & _IN_LIST and not m & _NOT_IN_LIST for m in between])
             and (strongest >= COMMA or any([m & C["conj"] for m in between]))

@@ -313,14 +313,17 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
             exact = question.long_labels
         else:
             exact = True
+        if line.signs[place].strip() == "." and line.gaps[place] == NONE:
+            continue
         set_apart = _set_apart(line, place)
-        named = place > 0 and line.masks[place - 1] & NOUN and line.gaps[place] <= COLON
+        named = place > 0 and line.masks[place - 1] & NOUN and line.gaps[place] in {NONE, MARK, COLON}
         named = named or (
             place + 1 < len(line.masks) and line.masks[place + 1] & NOUN_AFTER and line.gaps[place + 1] < COMMA
         )
         if option is None:
             if (set_apart or named) and text.upper() in question.outside and not (question.digits and not named):
-                found.append(Mention(-1, place, place + 1, How.LABEL, full=True, weak=not named))
+                weak = not named and not line.signs[place + 1].startswith(")")
+                found.append(Mention(-1, place, place + 1, How.LABEL, full=True, weak=weak))
             continue
         if question.long_labels:
             found.append(Mention(option, place, place + 1, How.LABEL, full=True))
@@ -340,7 +343,7 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
             runs_on = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK
             if stray and runs_on and not (text.isupper() and _before_verb(line, place)):
                 continue
-            weak = bool(stray and not _before_verb(line, place)) or not text.isupper()
+            weak = bool(stray and runs_on and not _before_verb(line, place)) or not text.isupper()
             found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=weak))
         elif len(line.texts) == 1 or exact:
             found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=True))
@@ -351,6 +354,8 @@ def _set_apart(line: Line, place: int) -> bool:
     """Whether signs on both sides set a word apart: (B), **B**, "B", or `B)` and `B:` at the beginning."""
     before, after = line.signs[place], line.signs[place + 1]
     if place == 0 and (after[:1] in {")", ".", ":", "]", "：", "．"} or len(line.texts) == 1):
+        return True
+    if after[:1] == ")" and "(" not in "".join(line.signs[:place + 1]):
         return True
     return bool(before) and _PAIRS.get(before[-1]) == after[:1]
 
@@ -406,7 +411,7 @@ def _referent(mask: int, before: list[int], question: Question) -> int | None:
     if mask & PLACES["other"]:
         left = [option for option in question.persons if before and option != before[-1]]
         return left[0] if len(left) == 1 else None
-    pair = list(dict.fromkeys(reversed(before)))[:2]
+    pair = list(dict.fromkeys(reversed(before or question.persons)))[:2]
     if len(pair) < 2:
         return None
     return pair[0] if mask & PLACES["latter"] else pair[1]

@@ -116,12 +116,13 @@ class _Reader:
                 self._section = "" if announced else self._section
             return
         closed = number == 0 or announced or line.signs[-1].strip()
+        if is_inline_list(line, found):
+            return
         if kind == "lead" and not listed and line.gaps[-1] != ASK and closed:
             reading.sentences += 1
             first = found[0]
             reading.add("option", first.option, True, Force.DECLARED, Rule.LEAD, number, first.start, first.end)
-        if not is_inline_list(line, found):
-            self._sentences(number, start, announced, listed and kind in {"entry", "lead"})
+        self._sentences(number, start, announced, listed and kind in {"entry", "lead"})
 
     def _is_bullet(self, number: int) -> bool:
         return number < len(self._reading.lines) and self._reading.lines[number].bullet
@@ -253,6 +254,8 @@ class _Sentence:
                 bits |= mask
                 if inner < 3:
                     head |= mask
+            if end - start == 1 and bits & C["although"]:
+                bits = head = C["but"]
             named = any(start <= m.start < end for m in mentions)
             self._state.advance(bits, head, place, len(clauses), comma=line.gaps[start] >= COMMA, named=named)
             self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
@@ -330,7 +333,7 @@ class _Sentence:
         denied = bool(bits & DENY) and not (bits & NEG and bits & C["wrong"])
         if fits or ellipsis:
             positive = bool(bits & NEG) == question.negated and (fits or not bits & C["wrong"])
-        elif not question.predicate and not bare and not label and not self._denies_it(m, start):
+        elif not question.predicate and not bare and not label and not self._denies_it(m, start, end):
             positive = not bits & (DENY & ~NEG)
         else:
             positive = not bits & DENY
@@ -384,7 +387,7 @@ class _Sentence:
             return True
         if self._state.prejudice:
             return False
-        if bits & C["answer"] or (bits & NOUN and bits & (C["right"] | C["final"])):
+        if bits & C["answer"] or (bits & NOUN and bits & (C["right"] | C["final"])) or (bits & C["right"] and bits & C["only"]):
             return True
         return bool(bits & C["choose"] and bits & _CHOOSER)
 
@@ -449,9 +452,10 @@ class _Sentence:
         is_it = m.start - start <= SUBJECT and any([mask & C["affirm"] for mask in before + after[:2]])
         return is_it and any([mask & C["who"] for mask in after[:4]])
 
-    def _denies_it(self, m: Mention, start: int) -> bool:
+    def _denies_it(self, m: Mention, start: int, end: int) -> bool:
         """Whether a negation stands in front of a mention in its clause, or right behind it."""
-        return any([mask & NEG for mask in self._line.masks[start : m.start]]) or self._is_beside(m, NEG)
+        cleft = self._is_cleft(m, start, end) and any([mask & NEG for mask in self._line.masks[m.end : end]])
+        return cleft or any([mask & NEG for mask in self._line.masks[start : m.start]]) or self._is_beside(m, NEG)
 
     def _is_beside(self, m: Mention, bits: int) -> bool:
         """Whether a word of a class stands right in front of a mention or right behind it."""

@@ -57,6 +57,9 @@ def listed_lines(lines: list[Line], mentions: list[list[Mention]], kinds: list[s
                 continue
             named = {mentions[place][0].option for place in run}
             again = kind == "whole" and len(named) > 1 and mentions[number][0].option in named
+            if kind == "whole" and run and mentions[number][0].how is not mentions[run[-1]][0].how:
+                listed.update(run if len(named) > 1 else ())
+                run = []
             if run and (number - run[-1] > reach or again):
                 listed.update(run if len(named) > 1 else ())
                 run = []
