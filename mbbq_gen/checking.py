@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mbbq_gen.errors import MbbqGenError
-from mbbq_gen.languages import PromptPack, read_control_set, read_prompts
+from mbbq_gen.languages import TO_DO, PromptPack, read_control_set, read_prompts
 from mbbq_gen.records import Record
 from mbbq_gen.resources import PACK_KINDS, Resources
 
@@ -61,7 +61,11 @@ def _prompt_findings(resources: Resources, language: str, prompts: dict[str, Pro
         prompts[language] = read_prompts(resources, language)
     except MbbqGenError as error:
         return [_finding(error, f"prompts/{language}.toml")]
-    return []
+    return [
+        Finding(file=f"prompts/{language}.toml", what=f"variant {variant.id!r}: {TO_DO} is still to be written")
+        for variant in prompts[language].variant
+        if TO_DO in variant.text or TO_DO in variant.shot_answer
+    ]
 
 
 def _control_findings(resources: Resources, language: str) -> list[Finding]:

@@ -26,6 +26,8 @@ Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
 NameGender = Literal["f", "m"]
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+TO_DO = "TODO"
+"""Stands in a new pack where a speaker has to write."""
 
 
 class Pack(BaseModel):

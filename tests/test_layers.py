@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "scoring",
         "statistics",
     ),
-    ("providers", "runs", "checking"),
+    ("providers", "runs", "checking", "skeletons"),
     ("api", "exports", "imports", "report", "fake_server", "viewer"),
     ("cli", "inspect_tasks"),
     ("__main__",),

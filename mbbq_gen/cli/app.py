@@ -20,6 +20,7 @@ from mbbq_gen.cli import (
     import_,
     instantiate,
     judge,
+    language,
     languages,
     leaderboard,
     models,
@@ -86,5 +87,6 @@ app.command("position")(position.position)
 app.command("power")(power.power)
 app.command("fake-server")(fake_server.fake_server)
 app.command("languages")(languages.languages)
+app.add_typer(language.app, name="language")
 app.command("models")(models.models)
 app.command("check")(packs.check)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import MENTIONED, NOUN, SMALL
-from mbbq_gen.extraction.lines import ASK, COLON, COMMA, STOP, Line
+from mbbq_gen.extraction.lines import ASK, COMMA, STOP, Line
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.unknowns import NEG
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mbbq_gen.errors import DataError, UnknownNameError, UsageError
-from mbbq_gen.extraction.engine import has_pack, load_extractor
+from mbbq_gen.extraction.engine import Extractor, has_pack, load_extractor
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
@@ -57,7 +58,7 @@ def extract_lines(
         if not line.strip():
             continue
         where = f"{source_name}:{number}"
-        row = _read_row(line, where)
+        row = read_row(line, where)
         if strict_languages and not has_pack(str(row.get("language")), packs):
             known = ", ".join(packs.names("extractors"))
             raise DataError(f"{where}: {row.get('language')}: no pack for this language; there are {known}")
@@ -75,7 +76,12 @@ def _fields(extraction: Extraction) -> dict[str, Any]:
     }
 
 
-def _read_row(line: str, where: str) -> dict[str, Any]:
+def read_row(line: str, where: str) -> dict[str, Any]:
+    """The object of a line.
+
+    Raises:
+        DataError: where there is none.
+    """
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
@@ -85,8 +91,38 @@ def _read_row(line: str, where: str) -> dict[str, Any]:
     return row
 
 
-def _extract_row(row: Mapping[str, Any], where: str, resources: Resources, extractor: str) -> Extraction:
-    """The extraction of one row, its fields checked."""
+@dataclass(frozen=True)
+class ResponseRow:
+    """What a line says of one response."""
+
+    language: str
+    response: str
+    options: list[str]
+    labels: list[str]
+    unknown: int | None
+    aliases: dict[str, list[str]] | None
+    prompt: str | None
+    finish_reason: str | None
+
+    def read(self, extractor: Extractor) -> Extraction:
+        """What a reader takes it to mean."""
+        return extractor.extract(
+            self.response,
+            self.options,
+            self.labels,
+            self.unknown,
+            self.aliases,
+            self.prompt,
+            finish_reason=self.finish_reason,
+        )
+
+
+def response_row(row: Mapping[str, Any], where: str) -> ResponseRow:
+    """The response of a line.
+
+    Raises:
+        DataError: where a field is wrong: source, row, field, what to do.
+    """
     options, labels = _texts(row, "options", where), _texts(row, "labels", where)
     response, language = _text(row, "response", where), _text(row, "language", where)
     if not LANGUAGE.fullmatch(language):
@@ -99,13 +135,26 @@ def _extract_row(row: Mapping[str, Any], where: str, resources: Resources, extra
         raise DataError(f"{where}: finish_reason: a text or null is needed, found {finish!r}")
     if len(labels) != len(options):
         raise DataError(f"{where}: labels: {len(labels)} of them for {len(options)} options; give one label an option")
+    return ResponseRow(language, response, options, labels, unknown, aliases, prompt, finish)
+
+
+def _extract_row(row: Mapping[str, Any], where: str, resources: Resources, extractor: str) -> Extraction:
+    """The extraction of one row, its fields checked."""
+    found = response_row(row, where)
     try:
         if extractor != ENGINE:
             return SIMPLE_EXTRACTORS[extractor](
-                response, options, labels, language, unknown, aliases, prompt, finish_reason=finish, resources=resources
+                found.response,
+                found.options,
+                found.labels,
+                found.language,
+                found.unknown,
+                found.aliases,
+                found.prompt,
+                finish_reason=found.finish_reason,
+                resources=resources,
             )
-        compiled = load_extractor(language, resources)
-        return compiled.extract(response, options, labels, unknown, aliases, prompt, finish_reason=finish)
+        return found.read(load_extractor(found.language, resources))
     except (UnknownNameError, UsageError) as error:
         raise DataError(f"{where}: {error}") from error
 

@@ -11,7 +11,7 @@ from mbbq_gen.extraction.engine import Extractor, load_extractor, read_grammar
 from mbbq_gen.extraction.lexicon import CLASSES, PLACES, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import read_lines
 from mbbq_gen.extraction.mentions import mark_rows
-from mbbq_gen.extraction.pack import Example, Grammar
+from mbbq_gen.extraction.pack import Example, Grammar, Places
 from mbbq_gen.languages import PLACEHOLDER, read_prompts
 from mbbq_gen.records import Record
 from mbbq_gen.resources import Resources
@@ -20,6 +20,15 @@ QUIET = ("refuse", "untold", "unclear", "correction", "forced")
 """Classes whose words must not stand in our own prompts, nor in the text of an option that is a person."""
 MAX_LINE, MAX_LINES = 160, 200
 """Characters of a line, and lines of words, that a reader can take in."""
+
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "words": tuple(CLASSES),
+    "text": ("small", "persons", "suffixes", "agreement"),
+    "labels": ("nouns", "nouns_after", "stray"),
+    "places": tuple(Places.model_fields),
+}
+"""Table of a pack → its lists of words."""
 
 
 class Finding(Record):
@@ -60,10 +69,13 @@ def check_pack(resources: Resources, language: str, persons: Iterable[str] = ())
 
 
 def _prompt_texts(resources: Resources, language: str) -> list[str]:
-    """Our prompt wordings without their placeholders."""
+    """Our prompt wordings without their placeholders; none where they are wrong, which their own check tells."""
     if resources.find("prompts", language) is None:
         return []
-    return [PLACEHOLDER.sub(" ", variant.text) for variant in read_prompts(resources, language).variant]
+    try:
+        return [PLACEHOLDER.sub(" ", variant.text) for variant in read_prompts(resources, language).variant]
+    except MbbqGenError:
+        return []
 
 
 @dataclass
@@ -137,10 +149,11 @@ class _Check:
 
 
 def without(grammar: Grammar, need: str) -> Grammar | None:
-    """The grammar without a class (`words.neg`), or without an entry; None where there is none of that name."""
-    name = need.removeprefix("words.")
-    if name in CLASSES:
-        return grammar.model_copy(update={"words": grammar.words.model_copy(update={name: ()})})
+    """The grammar without a class (`words.neg`, `text.small`), or without an entry; None where there is none such."""
+    table, _, name = need.rpartition(".")
+    table = table or "words"
+    if name in PARTS.get(table, ()):
+        return grammar.model_copy(update={table: getattr(grammar, table).model_copy(update={name: ()})})
     left = {
         name: tuple(" ".join(entry for entry in line.split() if entry != need) for line in getattr(grammar.words, name))
         for name in CLASSES

@@ -355,7 +355,7 @@ def _set_apart(line: Line, place: int) -> bool:
     before, after = line.signs[place], line.signs[place + 1]
     if place == 0 and (after[:1] in {")", ".", ":", "]", "：", "．"} or len(line.texts) == 1):
         return True
-    if after[:1] == ")" and "(" not in "".join(line.signs[:place + 1]):
+    if after[:1] == ")" and "(" not in "".join(line.signs[: place + 1]):
         return True
     return bool(before) and _PAIRS.get(before[-1]) == after[:1]
 

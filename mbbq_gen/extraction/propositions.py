@@ -387,7 +387,11 @@ class _Sentence:
             return True
         if self._state.prejudice:
             return False
-        if bits & C["answer"] or (bits & NOUN and bits & (C["right"] | C["final"])) or (bits & C["right"] and bits & C["only"]):
+        if (
+            bits & C["answer"]
+            or (bits & NOUN and bits & (C["right"] | C["final"]))
+            or (bits & C["right"] and bits & C["only"])
+        ):
             return True
         return bool(bits & C["choose"] and bits & _CHOOSER)
 
