@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
@@ -15,6 +16,7 @@ PackKind = Literal["prompts", "extractors", "control_sets"]
 PACK_KINDS: tuple[PackKind, ...] = ("prompts", "extractors", "control_sets")
 
 
+@cache
 def shipped_root() -> Path:
     """The folder that holds `prompts`, `extractors` and `control_sets`: inside the wheel, else the checkout's root."""
     installed = Path(str(files("mbbq_gen").joinpath("data")))

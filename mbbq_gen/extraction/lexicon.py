@@ -44,6 +44,8 @@ class Word(NamedTuple):
     """Its key without endings."""
     root: str
     """Its stem without endings of gender or degree."""
+    begins: tuple[Row, ...] = ()
+    """What may follow it in rows of words that begin with it."""
 
 
 @dataclass(slots=True)
@@ -60,6 +62,17 @@ class Row:
     """The classes of the row that ends here."""
     is_gap: bool = False
     """Whether other words may stand in front of the next part."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more than certain words may come next."""
+        return bool(self.gap is not None or self.prefixes or self.suffixes or self.classes)
+
+    def after(self, key: str) -> tuple[Row, ...]:
+        """The nodes behind a word, whatever its classes."""
+        found = [self.keys[key]] if key in self.keys else []
+        found += [node for prefix, node in self.prefixes.items() if key.startswith(prefix)]
+        return (*found, *(node for suffix, node in self.suffixes.items() if key.endswith(suffix)))
 
     def child(self, part: str, bits: dict[str, int]) -> Row:
         """The node behind one part of a row, made where it is missing."""
@@ -126,7 +139,7 @@ class Lexicon(dict[str, Word]):
                     if mask:
                         break
         stem, root = self.stemmer.forms(key)
-        word = self[text] = Word(key, mask, stem, root)
+        word = self[text] = Word(key, mask, stem, root, self.rows.after(key) if mask & STARTS_ROW else ())
         return word
 
     def key(self, text: str) -> str:

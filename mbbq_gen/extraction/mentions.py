@@ -93,14 +93,10 @@ def mark_rows(line: Line, rows: Row) -> None:
 
 def _may_start(line: Line, rows: Row, place: int) -> bool:
     """Whether the next word can follow a place in a row: most words that begin rows begin none here."""
-    if rows.prefixes or rows.suffixes or rows.classes:
+    if rows.classes:
         return True
-    node = rows.keys.get(line.words[place].key)
-    if node is None or place + 1 >= len(line.words):
-        return False
-    if node.gap is not None or node.prefixes or node.suffixes or node.classes:
-        return True
-    return line.words[place + 1].key in node.keys
+    following = line.words[place + 1].key if place + 1 < len(line.words) else ""
+    return any([following in node.keys or node.is_open for node in line.words[place].begins])
 
 
 def _longest_row(line: Line, rows: Row, start: int) -> tuple[int, int]:
@@ -117,15 +113,11 @@ def _longest_row(line: Line, rows: Row, start: int) -> tuple[int, int]:
             continue
         if node.gap is not None and place > start:
             open_nodes.append((node.gap, place, 0))
-        key = words[place].key
-        if (child := node.keys.get(key)) is not None:
+        if node is rows or node.prefixes or node.suffixes:
+            following = words[place].begins if node is rows else node.after(words[place].key)
+            open_nodes += [(child, place + 1, 0) for child in following]
+        elif (child := node.keys.get(words[place].key)) is not None:
             open_nodes.append((child, place + 1, 0))
-        for prefix, child in node.prefixes.items():
-            if key.startswith(prefix):
-                open_nodes.append((child, place + 1, 0))
-        for suffix, child in node.suffixes.items():
-            if key.endswith(suffix):
-                open_nodes.append((child, place + 1, 0))
         for bit, child in node.classes.items():
             if masks[place] & bit:
                 open_nodes.append((child, place + 1, 0))

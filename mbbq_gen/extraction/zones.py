@@ -188,6 +188,9 @@ def find_echo(body: str, prompt: str, options: tuple[str, ...]) -> list[Zone]:
     position, expected = 0, -1
     for raw in body.splitlines(keepends=True):
         start, position = position, position + len(raw)
+        if expected < 0 and not _may_begin(raw, known.whole):
+            zones += _echoed_sentences(raw, start, known.whole, option_texts)
+            continue
         line = squeeze(raw)
         if not line:
             continue
@@ -223,6 +226,11 @@ def _is_option(line: str, option_texts: tuple[str, ...]) -> bool:
     return bool(held) and len(line) <= len(longest) + 12 and all(option in longest for option in held)
 
 
+def _may_begin(text: str, prompt: str) -> bool:
+    """Whether the first words of a text stand in the prompt: else none of its text can be an echo of it."""
+    return squeeze(" ".join(text.split(None, 3)[:3])) in prompt
+
+
 _SENTENCE = regex.compile(r"[^.!?。！？।؟]+[.!?。！？।؟]*")
 
 
@@ -230,6 +238,8 @@ def _echoed_sentences(raw: str, start: int, prompt: str, option_texts: tuple[str
     """Sentences of a line that stand in the prompt word for word."""
     zones = []
     for match in _SENTENCE.finditer(raw):
+        if not _may_begin(match.group(), prompt):
+            continue
         sentence = squeeze(match.group())
         if len(sentence) >= MIN_ECHO and sentence in prompt and not _is_option(sentence, option_texts):
             zones.append(Zone("echo", start + match.start(), start + match.end()))
