@@ -134,11 +134,12 @@ def join_lists(line: Line, mentions: list[Mention]) -> None:
         between = masks[first.end : second.start]
         strongest = max(gaps[first.end : second.start + 1])
         joined = (
-            second.option not in {m.option for m in run or [first]}
+            not second.refers
+            and second.option not in {m.option for m in run or [first]}
             and strongest <= COMMA
             and len(between) <= 2
             and all([m & _IN_LIST and not m & _NOT_IN_LIST for m in between])
-            and (strongest >= COMMA or any([m & C["conj"] for m in between]))
+            and (strongest >= COMMA or any([m & C["conj"] for m in between]) or _side_by_side(line, first, second))
         )
         if not joined:
             run = []
@@ -149,3 +150,8 @@ def join_lists(line: Line, mentions: list[Mention]) -> None:
             joined_options = run[-2].joined | {run[0].option, run[-2].option, second.option}
             for mention in run[-3:]:
                 mention.joined |= joined_options
+
+
+def _side_by_side(line: Line, first: Mention, second: Mention) -> bool:
+    """Whether nothing but a sign parts two labels: "A/C", "A & C"."""
+    return first.how is second.how is How.LABEL and first.end == second.start and not line.signs[first.end].isspace()

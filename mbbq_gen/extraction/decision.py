@@ -53,7 +53,7 @@ def decide(reading: Reading) -> Decision:
         decision = row.decide(said)
         if decision is not None:
             return decision._replace(row=row.name)
-    return Decision("no_answer", None, "medium", "conflict" if said.plain or said.fitting else "no_candidate", None)
+    return Decision("no_answer", None, "low", "conflict" if said.plain or said.fitting else "no_candidate", None)
 
 
 def _sort(reading: Reading) -> Said:
@@ -105,7 +105,8 @@ def _committed(said: Said) -> Decision | None:
     }
     if last.force < Force.DECLARED and len(rivals - {said.reading.question.unknown}) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
-    return _as(last, "high" if all(p.option == last.option for p in said.committed) else "medium")
+    later = [p for p in said.concluded if p.sentence > last.sentence]
+    return _as(last, "high" if all(p.option == last.option for p in (*said.committed, *later)) else "medium")
 
 
 def _opening(said: Said) -> Decision | None:
@@ -199,7 +200,7 @@ def _last_committed(said: Said) -> Proposition:
     return (declared or said.committed)[-1]
 
 
-_OUTCOMES: dict[str, Outcome] = {
+OUTCOME_OF: dict[str, Outcome] = {
     "option": "option",
     "unknown": "unknown_statement",
     "refusal": "refusal",
@@ -208,4 +209,4 @@ _OUTCOMES: dict[str, Outcome] = {
 
 
 def _as(said: Proposition, confidence: Confidence) -> Decision:
-    return Decision(_OUTCOMES[said.kind], said.option, confidence, said.rule.label, said)
+    return Decision(OUTCOME_OF[said.kind], said.option, confidence, said.rule.label, said)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.errors import UsageError
-from mbbq_gen.extraction.decision import Decision, decide
+from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.foreign import guess_language
 from mbbq_gen.extraction.lexicon import CLASSES, KNOWN, SMALL, Lexicon
 from mbbq_gen.extraction.lines import Line, read_lines
@@ -74,7 +74,29 @@ class Analysis:
             confidence=decision.confidence,
             rule=decision.rule,
             spans=spans,
+            conflicts=self._conflicts(),
         )
+
+    def _conflicts(self) -> tuple[str, ...]:
+        """Rules of what is said for another option, at least as a guess; `label` where a label says another option than
+        the text beside it."""
+        reading, decision = self.reading, self.decision
+        if reading is None:
+            return ()
+        against = [
+            said.rule.label
+            for said in reading.propositions
+            if said.positive
+            and said.force >= Force.HEDGED
+            and said.kind != "correction"
+            and (
+                said.option != decision.option
+                or (said.option is None and OUTCOME_OF.get(said.kind) != decision.outcome)
+            )
+        ]
+        if any(mention.conflict is not None for line in reading.mentions for mention in line):
+            against.append("label")
+        return tuple(dict.fromkeys(against))
 
 
 class Extractor:

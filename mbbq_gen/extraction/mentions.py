@@ -69,6 +69,8 @@ class Mention:
     """Whether "or" joins them."""
     conflict: int | None = None
     """The option of a label that the text overruled."""
+    refers: bool = False
+    """Whether it is "the former" or "the latter": what is said is said of it, not of those that it refers to."""
 
 
 def mark_rows(line: Line, rows: Row) -> None:
@@ -332,7 +334,7 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
             )
         elif exact and not question.digits:
             stray = question.stray >> option & 1
-            runs_on = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK
+            runs_on = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK and line.signs[place + 1].isspace()
             if stray and runs_on and not (text.isupper() and _before_verb(line, place)):
                 continue
             weak = bool(stray and runs_on and not _before_verb(line, place)) or not text.isupper()
@@ -380,7 +382,8 @@ def _places(
             )
             option = _referent(mask, [option for _, option in (*history, *named)], question)
             if option is not None and (not mask & PLACES["other"] or _is_noun(line, place, question)):
-                found.append(Mention(option, place, place + 1, How.TEXT, full=True))
+                refers = not mask & PLACES["other"]
+                found.append(Mention(option, place, place + 1, How.TEXT, full=True, refers=refers))
             continue
         if noun is not None:
             for bit, index in _ORDINALS:
@@ -440,6 +443,14 @@ def _join_labels(line: Line, found: list[Mention]) -> list[Mention]:
         if last is not None and {last.how, mention.how} == {How.LABEL, How.TEXT} and _attached(line, last, mention):
             text, label = (mention, last) if mention.how is How.TEXT else (last, mention)
             agrees = text.option == label.option
+            if (
+                not agrees
+                and line.gaps[last.end] == STOP
+                and line.gaps[mention.end] < STOP
+                and mention.end < len(line.words)
+            ):
+                joined.append(mention)
+                continue
             for place in range(last.start + 1, mention.end):
                 line.gaps[place] = min(line.gaps[place], MARK)
             joined[-1] = Mention(

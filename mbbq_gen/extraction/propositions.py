@@ -263,7 +263,7 @@ class _Sentence:
 
     def _clause(self, start: int, end: int, bits: int) -> None:
         state, question = self._state, self._question
-        mentions = [m for m in self._mentions if start <= m.start < end]
+        mentions = self._mentions_in(start, end)
         persons = {m.option for m in mentions if m.option != question.unknown}
         bare = self._is_bare(start, end)
         announces = self._announces(bits)
@@ -302,6 +302,12 @@ class _Sentence:
                     self._say(mention, rule, positive, force, bare)
         self._person = live[0] if len(live) == 1 and live[0].option >= 0 else None
         state.announced = self._leads_on(start, end)
+
+    def _mentions_in(self, start: int, end: int) -> list[Mention]:
+        """The mentions of a clause; of "of the two, the latter" only the latter."""
+        mentions = [m for m in self._mentions if start <= m.start < end]
+        refer = [m for m in mentions if m.refers]
+        return refer or mentions
 
     def _without_mention(
         self, start: int, end: int, bits: int, unknown: Rule | None, announces: bool, bare: bool
@@ -453,7 +459,8 @@ class _Sentence:
         if not after:
             is_named = any([mask & C["affirm"] for mask in before[-2:]])
             return is_named and any([mask & C["who"] for mask in before[:SUBJECT]])
-        is_it = m.start - start <= SUBJECT and any([mask & C["affirm"] for mask in before + after[:2]])
+        leads = all([mask & (SMALL | C["conclude"] | C["affirm"]) for mask in before])
+        is_it = (m.start - start <= SUBJECT or leads) and any([mask & C["affirm"] for mask in before + after[:2]])
         return is_it and any([mask & C["who"] for mask in after[:4]])
 
     def _denies_it(self, m: Mention, start: int, end: int) -> bool:

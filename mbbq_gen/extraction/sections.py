@@ -36,7 +36,8 @@ def line_kind(line: Line, found: list[Mention]) -> str:
     ):
         return "whole"
     if first.start == 0 and not first.weak and not first.joined and len(line.masks) > 2:
-        if first.how is How.LABEL and line.gaps[first.end] in {COLON, SEMICOLON, STOP}:
+        ruled_out = line.gaps[first.end] == COLON and line.masks[first.end] & (C["wrong"] | C["no"])
+        if first.how is How.LABEL and line.gaps[first.end] in {COLON, SEMICOLON, STOP} and not ruled_out:
             return "lead"
         if first.how is How.BOTH and line.signs[1][:1] in {".", ")", ":", "]"}:
             return "lead"
@@ -57,7 +58,11 @@ def listed_lines(lines: list[Line], mentions: list[list[Mention]], kinds: list[s
                 continue
             named = {mentions[place][0].option for place in run}
             again = kind == "whole" and len(named) > 1 and mentions[number][0].option in named
-            if kind == "whole" and run and mentions[number][0].how is not mentions[run[-1]][0].how:
+            if (
+                kind == "whole"
+                and run
+                and {mentions[place][0].how for place in (number, run[-1])} == {How.LABEL, How.TEXT}
+            ):
                 listed.update(run if len(named) > 1 else ())
                 run = []
             if run and (number - run[-1] > reach or again):
@@ -71,8 +76,12 @@ def listed_lines(lines: list[Line], mentions: list[list[Mention]], kinds: list[s
 
 
 def is_inline_list(line: Line, found: list[Mention]) -> bool:
-    """Whether a line is nothing but several options with their labels."""
-    if len({m.option for m in found if m.how is How.BOTH}) < 2 or any(m.how is not How.BOTH for m in found):
+    """Whether a line is nothing but several options with their labels: "A. The tailor B. The baker"."""
+    if len({m.option for m in found}) < 2 or any(m.how is How.PLACE for m in found):
+        return False
+    labelled = [m for m in found if m.how is not How.TEXT]
+    texts = [m for m in found if m.how is not How.LABEL]
+    if [m.option for m in labelled] != [m.option for m in texts]:
         return False
     return all([mask & (MENTIONED | SMALL | C["options"] | NOUN | C["conj"]) for mask in line.masks])
 
