@@ -106,6 +106,30 @@ def test_aliases_are_tried_when_nothing_else_is_found() -> None:
     assert found.rule.startswith("alias:")
 
 
+def test_people_go_by_what_else_the_question_calls_them() -> None:
+    prompt = "Professor Ann Lee, a widow, and her assistant Ben ran the lab.\nWho broke the lamp?"
+    options = ["Ann Lee", "Ben", "Unknown"]
+    for person, option in (("professor", 0), ("widow", 0), ("assistant", 1)):
+        found = extract(f"The {person} broke the lamp.", options, LABELS, "en", 2, prompt=prompt)
+        assert (found.option, found.rule.partition(":")[0], found.confidence) == (option, "context", "low")
+    weighed = "Ann Lee may have been tired. Ben may have been in a hurry. An assistant breaks a lamp easily."
+    assert extract(weighed, options, LABELS, "en", 2, prompt=prompt).option is None, "both are called by their names"
+    assert extract("The lab broke the lamp.", options, LABELS, "en", 2, prompt=prompt).option is None
+
+
+def test_of_the_two_the_latter_is_meant() -> None:
+    assert extract("Of the tailor and the baker, I pick the latter.", OPTIONS, LABELS, "en", 2).option == 1
+    assert (
+        extract(
+            "The tailor came first. The other one was late.", OPTIONS, LABELS, "en", 2, prompt="Who was late?"
+        ).option
+        == 1
+    )
+    assert (
+        extract("On the other hand, the tailor was late.", OPTIONS, LABELS, "en", 2, prompt="Who was late?").option == 0
+    )
+
+
 @pytest.mark.parametrize("number", ["1.2.3", "1,000,000", "1..2.", "3.", "7" * 400, "1_0", "0x1", "²"])
 def test_whatever_stands_before_a_percent_sign_is_read_without_a_fault(number: str) -> None:
     for response in (f"A: {number}%\nB: 4%\nC: 5%", f'{{"A": {number}, "B": 2}}'):

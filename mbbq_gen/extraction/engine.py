@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide
+from mbbq_gen.extraction.epithets import with_epithets
 from mbbq_gen.extraction.foreign import guess_language
 from mbbq_gen.extraction.lexicon import CLASSES, KNOWN, SMALL, Lexicon
 from mbbq_gen.extraction.lines import Line, read_lines
@@ -16,7 +17,7 @@ from mbbq_gen.extraction.mentions import How, Mention, find_mentions, mark_rows
 from mbbq_gen.extraction.misspelt import mark_misspelt
 from mbbq_gen.extraction.noise import is_degenerate
 from mbbq_gen.extraction.normalise import NormalText, normalise
-from mbbq_gen.extraction.options import build_question
+from mbbq_gen.extraction.options import Question, build_question
 from mbbq_gen.extraction.pack import Grammar
 from mbbq_gen.extraction.people import english_texts, read_people
 from mbbq_gen.extraction.propositions import read_propositions
@@ -190,6 +191,8 @@ class Extractor:
                 analysis = again
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
             analysis = self._by_people(analysis, texts, shown, unknown_index, asked)
+        if prompt and (analysis.decision.row == "vague" or analysis.decision.rule in _SILENT):
+            analysis = self._by_epithets(analysis, texts, shown, unknown_index, prompt)
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
             analysis = self._in_other_language(analysis, texts, shown, unknown_index)
         if self.grammars[0].meta.source == GENERIC and analysis.decision.proposition is not None:
@@ -245,6 +248,24 @@ class Extractor:
         again.decision = _by_detour(again.decision, "foreign")
         return first if again.decision.outcome == "no_answer" else again
 
+    def _by_epithets(
+        self, first: Analysis, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None, prompt: str
+    ) -> Analysis:
+        """An answer that calls a person by what else the question says of them."""
+        if first.reading is None or first.reading.is_english or len(first.reading.persons) > 1:
+            return first
+        asked = self._question(options, labels, unknown, _asked(prompt), self.lexicon)
+        question = with_epithets(asked, prompt, self.lexicon)
+        if question is None:
+            return first
+        body = first.zoned.body
+        reading = self._propositions(self._ticks.mark(strip_markup(body)), question, self.lexicon)
+        decision = decide(reading)
+        said = decision.proposition
+        if decision.outcome != "option" or said is None or said.force < Force.FITTING:
+            return first
+        return Analysis(first.normal, first.zoned, reading, _by_detour(decision, "context"))
+
     def _in_other_language(
         self, first: Analysis, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None
     ) -> Analysis:
@@ -281,6 +302,19 @@ class Extractor:
             lexicon = self._english
             lines = read_lines(text, lexicon)
         question = self._question(options, labels, unknown, asked, lexicon)
+        return self._propositions(text, question, lexicon, lines, structured=structured)
+
+    def _propositions(
+        self,
+        text: str,
+        question: Question,
+        lexicon: Lexicon,
+        lines: list[Line] | None = None,
+        *,
+        structured: bool = False,
+    ) -> Reading:
+        """The propositions of a text; `lines` are its own, if they have been read."""
+        lines = lines or read_lines(text, lexicon)
         mentions: list[list[Mention]] = []
         history: list[tuple[int, int]] = []
         for line in lines:

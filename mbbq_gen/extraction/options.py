@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mbbq_gen.extraction.lexicon import CLASSES, SMALL, STRAY, Lexicon, Word
 from mbbq_gen.extraction.normalise import normalise
-from mbbq_gen.extraction.words import UNSPACED, WORD
+from mbbq_gen.extraction.words import HIRAGANA, UNSPACED, WORD
 
 ECHO = -2
 """Stands for the question itself where a response repeats it."""
@@ -172,7 +172,8 @@ def _option_words(index: int, text: str, lexicon: Lexicon) -> OptionWords:
     words: list[Word] = [lexicon[word] for word in WORD.findall(normalise(text).text)]
     while len(words) > 1 and words[0].mask & SMALL and not words[0].mask & _NEG:
         words = words[1:]
-    telling = [w for w in words if len(w.key) > 1 and (not w.mask & (SMALL | _JOINS) or w.mask & _NEG)] or words
+    telling = [w for w in words if len(w.key) > 1 and (not w.mask & (SMALL | _JOINS) or w.mask & _NEG)]
+    telling = telling or [w for w in words if not HIRAGANA.match(w.key)] or words
     return OptionWords(
         index,
         tuple(word.key for word in words),

@@ -16,3 +16,5 @@ WORD = re.compile(rf"([{CJK}]|{_LATIN}+(?:[{_MARKS}]+{_LATIN}*)*|{_OTHER}+(?:[{_
 scripts; a Han or Kana character. A label and the ending behind it are two words: Korean "B\uac00"."""
 UNSPACED = re.compile(rf"[{_SCRIPTS}]")
 """A character of a script without blanks between words: each is a word of its own."""
+HIRAGANA = re.compile("[\u3040-\u309f]")
+"""A character of the script that Japanese writes its endings and particles in."""
