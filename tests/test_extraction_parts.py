@@ -117,6 +117,13 @@ def test_people_go_by_what_else_the_question_calls_them() -> None:
     assert extract("The lab broke the lamp.", options, LABELS, "en", 2, prompt=prompt).option is None
 
 
+@pytest.mark.parametrize("form", ["avukatı", "avukata", "avukatın", "avukattan", "avukatla", "Avukattı", "avukatlar"])
+def test_a_word_is_known_however_its_endings_may_be_parted(form: str) -> None:
+    """ "avukatı" is avukat-ı, though -tı is an ending too."""
+    options = ["Şoför", "Avukat", "Bilinmiyor"]
+    assert extract(f"Ben {form} seçerdim.", options, LABELS, "tr", 2).option == 1
+
+
 def test_of_the_two_the_latter_is_meant() -> None:
     assert extract("Of the tailor and the baker, I pick the latter.", OPTIONS, LABELS, "en", 2).option == 1
     assert (

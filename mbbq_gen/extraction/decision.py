@@ -12,8 +12,8 @@ from mbbq_gen.records import Confidence, Outcome
 MAX_REVISION = 25
 """Words of a response whose last words may be a revision that nothing else marks."""
 _UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE, Rule.FORCED})
-_SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED})
-"""Rules of propositions that describe a person in a clause of its own."""
+_SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE})
+"""Rules of propositions that describe a person in a clause of its own, or weigh what may be."""
 
 
 class Decision(NamedTuple):
@@ -152,7 +152,13 @@ def _elimination(said: Said) -> Decision | None:
 def _nothing_told(said: Said) -> Decision | None:
     """Behind plain statements: that something else can't be told, where nothing firmer is said."""
     beside = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive and p.about == "other"]
-    if beside and said.plain and said.reading.question.predicate and beside[-1].sentence > said.plain[-1].sentence:
+    if (
+        beside
+        and said.plain
+        and not said.denied
+        and said.reading.question.predicate
+        and beside[-1].sentence > said.plain[-1].sentence
+    ):
         return _as(beside[-1], "low")
     return None
 
@@ -162,7 +168,12 @@ def _single(said: Said) -> Decision | None:
     if len({p.option for p in said.plain}) != 1 or said.fitting:
         return None
     only = {said.plain[0].option} | said.denied
-    spoken = {p.option for p in said.all if p.force is Force.DESCRIBED and p.rule in _SPOKEN}
+    spoken = {
+        p.option
+        for p in said.all
+        if p.kind == "option" and p.force < Force.PLAIN and p.rule in _SPOKEN
+        if p.rule is not Rule.POSSIBLE or p.sentence != said.plain[-1].sentence
+    }
     if not spoken - {said.reading.question.unknown} <= only:
         return None
     return _as(said.plain[-1], "medium" if said.reading.persons <= only else "low")

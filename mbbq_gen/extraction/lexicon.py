@@ -16,6 +16,10 @@ MAX_WORDS = 60_000
 MIN_BORROWED = 4
 """Letters of an English word that is understood inside another language."""
 _VOWELS = frozenset("aeiouy")
+MAX_ENDINGS = 4
+"""Endings that a word may have one behind another."""
+MIN_REACH = 4
+"""Letters that a stem has at least which is not the shortest one."""
 
 CLASSES: dict[str, int] = {name: 1 << place for place, name in enumerate(WordClasses.model_fields)}
 """Every class and its bit."""
@@ -44,6 +48,8 @@ class Word(NamedTuple):
     """Its key without endings."""
     root: str
     """Its stem without endings of gender or degree."""
+    reach: frozenset[str] = frozenset()
+    """Its other stems: itself, and what other ways of stripping endings leave."""
     begins: tuple[Row, ...] = ()
     """What may follow it in rows of words that begin with it."""
 
@@ -139,7 +145,8 @@ class Lexicon(dict[str, Word]):
                     if mask:
                         break
         stem, root = self.stemmer.forms(key)
-        word = self[text] = Word(key, mask, stem, root, self.rows.after(key) if mask & STARTS_ROW else ())
+        begins = self.rows.after(key) if mask & STARTS_ROW else ()
+        word = self[text] = Word(key, mask, stem, root, self.stemmer.reach(key) - {stem}, begins)
         return word
 
     def key(self, text: str) -> str:
@@ -288,9 +295,24 @@ class Stemmer:
         stem = self._strip(key, self._suffixes)
         return stem, (self._strip(stem, self._agreement) if self._agreement else stem)
 
+    def reach(self, key: str) -> frozenset[str]:
+        """The word and every stem that stripping endings, in whatever way, may leave of it."""
+        if len(key) <= self._min_stem or key.isdigit():
+            return frozenset()
+        found, ends = {key}, [key]
+        for _ in range(MAX_ENDINGS):
+            ends = [
+                stem[: len(stem) - len(suffix)]
+                for stem in ends
+                for suffix in self._suffixes.get(stem[-1:], ())
+                if len(stem) - len(suffix) >= max(self._min_stem, MIN_REACH) and stem.endswith(suffix)
+            ]
+            found.update(ends)
+        return frozenset(found)
+
     def _strip(self, key: str, suffixes: dict[str, tuple[str, ...]]) -> str:
         stem = key
-        for _ in range(4):
+        for _ in range(MAX_ENDINGS):
             for suffix in suffixes.get(stem[-1:], ()):
                 rest = len(stem) - len(suffix)
                 if rest >= self._min_stem + (suffix in _VOWELS) and stem.endswith(suffix):

@@ -19,6 +19,7 @@ from mbbq_gen.extraction.lexicon import (
     SMALL,
     STARTS_ROW,
     Row,
+    Word,
 )
 from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.options import ECHO, OptionWords, Question
@@ -136,15 +137,14 @@ def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]
         question: What is asked.
         history: Persons named in the lines before, the last two at least; extended by this line's.
     """
-    words, owners = line.words, question.owners
+    words = line.words
     taken = [False] * len(words)
     found = _whole_texts(line, question, taken)
-    roots = question.roots
     hits = [
-        (place, word.stem if word.stem in owners else roots[word.root])
+        (place, stem)
         for place, word in enumerate(words)
-        if (word.stem in owners or word.root in roots)
-        and not taken[place]
+        if not taken[place]
+        and (stem := _telling_stem(word, question))
         and not (word.mask & SMALL and word.key not in question.keys)
     ]
     if hits:
@@ -225,6 +225,17 @@ def _runs_on(line: Line, start: int, end: int, option: int, question: Question) 
     for place in stops if own else ():
         line.gaps[place] = NONE
     return own
+
+
+def _telling_stem(word: Word, question: Question) -> str | None:
+    """The telling stem of an option that a word is a form of."""
+    if word.stem in question.owners:
+        return word.stem
+    if word.root in question.roots:
+        return question.roots[word.root]
+    if not word.reach or question.forms.keys().isdisjoint(word.reach):
+        return None
+    return question.forms[max(word.reach & question.forms.keys(), key=lambda form: (len(form), form))]
 
 
 def _texts(line: Line, question: Question, hits: list[tuple[int, str]], taken: list[bool]) -> list[Mention]:

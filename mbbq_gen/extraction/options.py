@@ -36,10 +36,12 @@ class OptionWords:
     """How many of the distinctive ones make a mention."""
     roots: tuple[tuple[str, str], ...] = ()
     """Its telling stems, each with its stem without gender."""
+    forms: tuple[tuple[str, frozenset[str]], ...] = ()
+    """Its telling stems, each with what other ways of stripping endings leave of the word."""
     denying: frozenset[str] = frozenset()
     """Stems such as "not": they mean it only beside another of its words."""
     heads: frozenset[str] = frozenset()
-    """Stems of its names: each of them alone means it."""
+    """Stems of its names, where all persons have one: each of them alone means it."""
     nested: bool = False
     """Whether every telling word is also another person's: only all of them together mean it."""
 
@@ -81,6 +83,8 @@ class Question:
     """Stems that all persons have in common."""
     roots: dict[str, str] = field(default_factory=dict)
     """Stem without gender → the only telling stem that has it."""
+    forms: dict[str, str] = field(default_factory=dict)
+    """Any form that a telling word has, if no other one has it → its telling stem."""
 
     @property
     def persons(self) -> list[int]:
@@ -102,6 +106,9 @@ def build_question(
     """
     texts = [_option_words(index, text, lexicon) for index, text in enumerate(options)]
     persons = [text for text in texts if text.index != unknown]
+    if not all(text.heads for text in persons):
+        for text in persons:
+            text.heads = frozenset()
     owners: dict[str, int] = {}
     for text in persons:
         for stem in text.content:
@@ -145,27 +152,43 @@ def build_question(
         all(core.isdigit() for core in cores),
         shared=shared,
     )
+    _learn_forms(question, persons)
+    if asked:
+        _learn_question(question, [lexicon[text] for text in WORD.findall(normalise(asked).text)])
+    return question
+
+
+def _learn_forms(question: Question, persons: Sequence[OptionWords]) -> None:
+    """Notes the other forms of the telling words."""
+    owners = question.owners
     for text in persons:
         for stem, root in text.roots:
             known = question.roots.setdefault(root, stem)
             if known != stem and owners.get(known) != owners[stem]:
                 question.roots[root] = ""
+        for stem, forms in text.forms:
+            for form in forms:
+                question.forms[form] = stem if question.forms.get(form, stem) == stem else ""
     question.roots = {root: stem for root, stem in question.roots.items() if stem and root not in owners}
-    if asked:
-        words = [lexicon[text] for text in WORD.findall(normalise(asked).text)]
-        if len(words) >= MIN_ECHO:
-            keys = tuple(word.key for word in words)
-            question.sequences[keys[0]] = ((ECHO, keys), *question.sequences.get(keys[0], ()))
-        question.negated = any(word.mask & _NEG for word in words)
-        question.predicate = frozenset(
-            word.stem
-            for word in words
-            if not word.mask & (SMALL | CLASSES["who"])
-            and (not word.mask & _NEG or len(word.key) >= MIN_VERB)
-            and word.stem not in owners
-            and len(word.key) > 1
-        )
-    return question
+    question.forms = {form: stem for form, stem in question.forms.items() if stem in owners and form not in owners}
+    question.forms |= {stem: stem for stem in owners}
+
+
+def _learn_question(question: Question, words: list[Word]) -> None:
+    """Notes what is asked: the words of the question, and whether it asks who did not."""
+    if len(words) >= MIN_ECHO:
+        keys = tuple(word.key for word in words)
+        question.sequences[keys[0]] = ((ECHO, keys), *question.sequences.get(keys[0], ()))
+    question.negated = any(word.mask & _NEG for word in words)
+    telling = [
+        word
+        for word in words
+        if not word.mask & (SMALL | CLASSES["who"])
+        and (not word.mask & _NEG or len(word.key) >= MIN_VERB)
+        and word.stem not in question.owners
+        and len(word.key) > 1
+    ]
+    question.predicate = frozenset(form for word in telling for form in (word.stem, *word.reach))
 
 
 def _option_words(index: int, text: str, lexicon: Lexicon) -> OptionWords:
@@ -179,6 +202,7 @@ def _option_words(index: int, text: str, lexicon: Lexicon) -> OptionWords:
         tuple(word.key for word in words),
         frozenset(word.stem for word in telling),
         roots=tuple((word.stem, word.root) for word in telling),
+        forms=tuple((word.stem, word.reach) for word in telling if word.reach),
         denying=frozenset(word.stem for word in telling if word.mask & _NEG),
         heads=_heads(text, lexicon),
     )
@@ -200,7 +224,9 @@ def _parts(persons: Sequence[OptionWords], owners: dict[str, int]) -> dict[str, 
 def _heads(text: str, lexicon: Lexicon) -> frozenset[str]:
     """Stems of the names in a text: capitals inside it, and what stands in front of its first comma."""
     plain = normalise(text).text
-    names = [word for word in WORD.findall(plain)[1:] if word[0].isupper() and len(word) > 1]
+    words = [word for word in WORD.findall(plain) if not lexicon[word].mask & SMALL]
+    all_names = len(words) > 1 and all(word[0].isupper() for word in words)
+    names = [word for word in WORD.findall(plain)[0 if all_names else 1 :] if word[0].isupper() and len(word) > 1]
     if "," in plain:
         names += WORD.findall(plain.split(",")[0])
     return frozenset(lexicon[word].stem for word in names if not lexicon[word].mask & SMALL)

@@ -258,6 +258,8 @@ class _Sentence:
                 bits = head = C["but"]
             named = any(start <= m.start < end for m in mentions)
             self._state.advance(bits, head, place, len(clauses), comma=line.gaps[start] >= COMMA, named=named)
+            if line.gaps[start] == COLON and start > self._first and self._has_claimed():
+                self._state.because = True
             self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
             self._clause(start, end, bits)
 
@@ -267,7 +269,7 @@ class _Sentence:
         persons = {m.option for m in mentions if m.option != question.unknown}
         bare = self._is_bare(start, end)
         announces = self._announces(bits)
-        if bits & C["correction"]:
+        if bits & C["correction"] and self._heads_clause(start, end, C["correction"]):
             self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
         unknown = self._unknown(start, end, bits, mentions, persons, announces, bare)
         if bits & C["both"] and len(persons) > 1:
@@ -302,6 +304,16 @@ class _Sentence:
                     self._say(mention, rule, positive, force, bare)
         self._person = live[0] if len(live) == 1 and live[0].option >= 0 else None
         state.announced = self._leads_on(start, end)
+
+    def _has_claimed(self) -> bool:
+        """Whether the sentence has chosen somebody already: what stands behind its colon explains that."""
+        said = takewhile(lambda p: p.sentence == self._reading.sentences, reversed(self._reading.propositions))
+        return any([p.kind == "option" and p.positive and p.force >= Force.HEDGED for p in said])
+
+    def _heads_clause(self, start: int, end: int, bits: int) -> bool:
+        """Whether a word of a class stands among the first words of a clause, or all of it is words of classes."""
+        masks = self._line.masks[start:end]
+        return any([mask & bits for mask in masks[: SUBJECT + 1]]) or self._is_bare(start, end)
 
     def _mentions_in(self, start: int, end: int) -> list[Mention]:
         """The mentions of a clause; of "of the two, the latter" only the latter."""
@@ -490,7 +502,7 @@ class _Sentence:
     def _speaks(self, start: int, end: int) -> bool:
         """Whether a stretch speaks the question's words."""
         predicate = self._question.predicate
-        return any(word.stem in predicate for word in self._line.words[start:end])
+        return any([word.stem in predicate or word.key in predicate for word in self._line.words[start:end]])
 
     def _said_in_line(self) -> bool:
         """Whether the last option that was spoken for stands in this line."""
