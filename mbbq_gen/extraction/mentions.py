@@ -417,7 +417,8 @@ def _referent(mask: int, before: list[int], question: Question) -> int | None:
     if mask & PLACES["other"]:
         left = [option for option in question.persons if before and option != before[-1]]
         return left[0] if len(left) == 1 else None
-    pair = list(dict.fromkeys(reversed(before or question.persons)))[:2]
+    shown = [] if question.predicate else question.persons
+    pair = list(dict.fromkeys(reversed(before or shown)))[:2]
     if len(pair) < 2:
         return None
     return pair[0] if mask & PLACES["latter"] else pair[1]

@@ -283,7 +283,9 @@ class _Sentence:
         live = [
             m
             for m in mentions
-            if not self._set_aside(m) and (announces or bare or not m.weak) and (m.option >= 0 or announces)
+            if not self._set_aside(m)
+            and (announces or not m.weak or self._is_enough(m, bare))
+            and (m.option >= 0 or announces)
         ]
         options = {m.option for m in live}
         itself = self._announces(bits, carried=False)
@@ -304,6 +306,10 @@ class _Sentence:
                     self._say(mention, rule, positive, force, bare)
         self._person = live[0] if len(live) == 1 and live[0].option >= 0 else None
         state.announced = self._leads_on(start, end)
+
+    def _is_enough(self, m: Mention, bare: bool) -> bool:
+        """Whether a weak mention is all that is said: a letter in its clause, "the second" in its sentence."""
+        return self._whole if m.how is How.PLACE else bare
 
     def _has_claimed(self) -> bool:
         """Whether the sentence has chosen somebody already: what stands behind its colon explains that."""
