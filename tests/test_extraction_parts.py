@@ -117,6 +117,27 @@ def test_people_go_by_what_else_the_question_calls_them() -> None:
     assert extract("The lab broke the lamp.", options, LABELS, "en", 2, prompt=prompt).option is None
 
 
+@pytest.mark.parametrize(
+    ("response", "option"),
+    [
+        ("The tailor was home all day. He could not have been late. The baker came after ten.", 1),
+        ("The baker came after ten. She was late.", 1),
+        ("The baker, because she came after nine. The tailor was there at eight.", 1),
+        ("That tells us who stayed calm, not who was late.", 2),
+        ("There is no lack of information here: the baker came late.", 1),
+        ("The one who was late was the baker. The tailor waited.", 1),
+        ("It was the baker who was late, whatever the tailor says.", 1),
+        ("We know the tailor was on time, which leaves the baker.", 1),
+        ("A/C", None),
+        ("B. The baker and A. The tailor.", None),
+        ("Mr. B. Stevens saw that the tailor was late.", 0),
+        ("A. The tailor B. The baker C. Cannot be determined", None),
+    ],
+)
+def test_what_a_clause_says_of_whom(response: str, option: int | None) -> None:
+    assert extract(response, OPTIONS, LABELS, "en", 2, prompt="Who was late?").option == option
+
+
 @pytest.mark.parametrize("form", ["avukatı", "avukata", "avukatın", "avukattan", "avukatla", "Avukattı", "avukatlar"])
 def test_a_word_is_known_however_its_endings_may_be_parted(form: str) -> None:
     """ "avukatı" is avukat-ı, though -tı is an ending too."""

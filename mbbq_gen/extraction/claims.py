@@ -30,7 +30,7 @@ class Facts:
     whole: bool
     """The sentence says nothing else than its mentions."""
     alone: bool
-    """The sentence says nothing else, ends, and is no entry of a list."""
+    """The sentence says nothing else, ends, and is no entry of a list; or nothing else but the reason."""
     subject: bool
     """The first mention of its clause."""
     others: bool

@@ -214,7 +214,8 @@ def _whole_texts(line: Line, question: Question, taken: list[bool]) -> list[Ment
 
 def _runs_on(line: Line, start: int, end: int, option: int, question: Question) -> bool:
     """Whether no sentence ends inside a text; the dots of its own abbreviations end none. The question is set apart."""
-    if option == ECHO and ((start and line.gaps[start] < MARK) or line.gaps[end] < MARK) and end < len(line.words):
+    joins = (start and line.gaps[start] < MARK) or (end < len(line.words) and line.gaps[end] < MARK)
+    if option == ECHO and joins:
         return False
     stops = [place for place in range(start + 1, end) if line.gaps[place] >= STOP]
     if not stops:

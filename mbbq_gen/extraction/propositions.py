@@ -167,12 +167,16 @@ class _Reader:
             bits = 0
             for mask in line.masks[first:last]:
                 bits |= mask
-            if inner or bits & _TELLING:
+            he_or_she = bits & C["pronoun"] and reading.spoken_of >= 0
+            if inner or bits & _TELLING or he_or_she or (bits & NEG and bits & C["who"]):
                 explains, concludes = self._section == "explain", self._section == "conclusion"
                 state = State(announced, concludes, explains, doubted=reading.doubted)
                 heads = entry and first == start and bool(inner)
                 if not (heads and self._entry(number, inner[0], last)):
                     _Sentence(reading, number, inner, state, first, last, bits, heads).read()
+                persons = {m.option for m in inner if m.option in reading.question.persons}
+                if persons:
+                    reading.spoken_of = next(iter(persons)) if len(persons) == 1 else -1
                 pending = state.announced
             announced = False
             if repeats:
@@ -248,6 +252,7 @@ class _Sentence:
         would = self._bits & C["condition"] and self._bits & C["would"]
         self._hypothetical = bool(would and not self._bits & C["forced"] and not own)
         self._whole = len(clauses) <= 2 and self._is_bare(self._first, self._last)
+        self._reasoned = len(clauses) == 2 and self._begins_with(clauses[1], C["because"])
         for place, (start, end) in enumerate(clauses):
             bits = head = 0
             for inner, mask in enumerate(line.masks[start:end]):
@@ -311,6 +316,10 @@ class _Sentence:
         """Whether a weak mention is all that is said: a letter in its clause, "the second" in its sentence."""
         return self._whole if m.how is How.PLACE else bare
 
+    def _begins_with(self, clause: tuple[int, int], bits: int) -> bool:
+        """Whether a word of a class stands at the beginning of a clause."""
+        return any([mask & bits for mask in self._line.masks[clause[0] : min(clause[0] + 2, clause[1])]])
+
     def _has_claimed(self) -> bool:
         """Whether the sentence has chosen somebody already: what stands behind its colon explains that."""
         said = takewhile(lambda p: p.sentence == self._reading.sentences, reversed(self._reading.propositions))
@@ -341,8 +350,21 @@ class _Sentence:
             self._add("several", None, Force.HEDGED, Rule.SEVERAL, start, end)
         if bits & C["no"] and bare and end - start <= 2 and self._said_in_line():
             self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
+        if unknown is None and not (announces or state.because or state.condition or state.prejudice or state.granted):
+            self._by_pronoun(start, end, bits)
         if announces and unknown is None and not bits & NEG:
             state.announced = True
+
+    def _by_pronoun(self, start: int, end: int, bits: int) -> None:
+        """A clause that says or denies what is asked of the person of the sentence before: "She was late."."""
+        person = self._reading.spoken_of
+        if person < 0 or self._mentions or not bits & C["pronoun"] or not self._speaks(start, end):
+            return
+        if bits & (C["who"] | C["also"]) or (bits & C["possible"] and not bits & NEG):
+            return
+        positive = bool(bits & NEG) == self._question.negated
+        rule = Rule.FITS if positive else Rule.DENIED
+        self._add("option", person, Force.FITTING, rule, start, end, positive=positive)
 
     def _facts(
         self, m: Mention, start: int, end: int, bits: int, options: set[int], announces: bool, bare: bool
@@ -370,7 +392,7 @@ class _Sentence:
             weak=m.weak,
             bare=bare,
             whole=self._whole and bare,
-            alone=self._whole and bare and self._is_brief(m, bits),
+            alone=bare and ((self._whole and self._is_brief(m, bits)) or (self._reasoned and self._opens(m, start))),
             subject=self._is_subject(m, start),
             others=others,
             joined=bool(m.joined),
@@ -439,6 +461,10 @@ class _Sentence:
             return False
         heads = line.heading and self._number + 1 < len(self._reading.lines)
         return not line.bullet and not (heads and m.how is How.TEXT)
+
+    def _opens(self, m: Mention, start: int) -> bool:
+        """Whether a mention is the first clause of a sentence: what stands in front of its reason."""
+        return start == self._first and not m.weak and not self._heads and len(self._options) == 1
 
     def _is_blamed(self, later: list[tuple[int, int]]) -> bool:
         """Whether a later clause, up to the next turn, speaks of prejudice."""

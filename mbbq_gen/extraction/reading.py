@@ -54,6 +54,8 @@ class Reading:
     """Sentences so far."""
     doubted: bool = False
     """Whether it was said that it can't be told."""
+    spoken_of: int = -1
+    """The one person that the last sentence with a person was about; −1 where there were several."""
     asked: int = -1
     """The option that the last sentence asks about: "The tailor?"; −1 where it asks about none."""
 

@@ -81,7 +81,7 @@ def is_inline_list(line: Line, found: list[Mention]) -> bool:
         return False
     labelled = [m for m in found if m.how is not How.TEXT]
     texts = [m for m in found if m.how is not How.LABEL]
-    if [m.option for m in labelled] != [m.option for m in texts]:
+    if len(texts) < 2 or [m.option for m in labelled][: len(texts)] != [m.option for m in texts]:
         return False
     return all([mask & (MENTIONED | SMALL | C["options"] | NOUN | C["conj"]) for mask in line.masks])
 

@@ -51,8 +51,12 @@ def way_of_unknown(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR091
         (bits & C["cannot"] and bits & C["choose"]) or ((denies or unable) and bits & C["judge"])
     ):
         return Rule.REFUSAL
+    if denies and bits & C["info"] and _in_front(clause.masks, NEG, C["lack"]):
+        return Rule.UNCLEAR_DENIED
     if lacks and bits & C["info"]:
         return Rule.NO_INFORMATION
+    if denies and not clause.named and _in_front(clause.masks, NEG, C["who"], 1):
+        return Rule.NOT_TOLD
     if bits & C["neither"] and not clause.person and bits & (C["tell"] | C["info"] | C["know"] | C["source"]):
         return Rule.NEITHER_TOLD
     if denies and bits & C["source"] and clause.bare and not clause.person:
@@ -71,7 +75,7 @@ def way_of_unknown(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR091
     return None
 
 
-def _in_front(masks: list[int], first: int, second: int) -> bool:
+def _in_front(masks: list[int], first: int, second: int, near: int = NEAR) -> bool:
     """Whether a word of one class stands close in front of one of another."""
     places = [place for place, mask in enumerate(masks) if mask & second]
-    return any(masks[place - back] & first for place in places for back in range(1, NEAR + 1) if place >= back)
+    return any(masks[place - back] & first for place in places for back in range(1, near + 1) if place >= back)
