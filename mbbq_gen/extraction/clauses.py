@@ -17,6 +17,9 @@ _VERDICT = C["right"] | C["wrong"] | C["yes"] | C["no"]
 _IN_LIST = SMALL | C["conj"] | NOUN
 _NOT_IN_LIST = NEG | C["aside"] | C["but"] | C["affirm"] | C["conclude"]
 """What may stand between the entries of a list, and what may not: a verb makes a clause of its own."""
+_BEGINS = C["correction"] | C["because"] | C["although"] | C["condition"]
+_TURNS = C["but"] | C["conclude"]
+"""What begins a clause; what may stand inside one as well, without a comma: "she had, however, given it away"."""
 NEAR_AND = 3
 """Words behind "and" within which the person of a clause of its own stands."""
 
@@ -51,7 +54,7 @@ class State:
         if bits & C["but"]:
             self.turned = True
         if not first and comma and self.until_comma:
-            self.because = self.granted = self.condition = self.until_comma = False
+            self.because = self.granted = self.condition = self.prejudice = self.until_comma = False
         if head & C["because"]:
             self.because, self.until_comma = True, goes_on and (first or not named)
         if head & C["although"]:
@@ -87,6 +90,8 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
         mask = masks[place]
         if gaps[place] < COMMA and not mask & (_SPLIT | C["conj"]):
             continue
+        if gaps[place] < COMMA and mask & _TURNS and not mask & _BEGINS and _goes_on(mentions, start, place):
+            continue
         if mask == MENTIONED and any(m.start < place < m.end for m in mentions):
             continue
         if gaps[place] >= COMMA or mask & _SPLIT or _and_parts(line, mentions, start, place, last):
@@ -94,6 +99,11 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
             start = place
     parts.append((start, last))
     return _with_verdicts(line, mentions, parts) if len(parts) > 1 else parts
+
+
+def _goes_on(mentions: list[Mention], start: int, place: int) -> bool:
+    """Whether a clause with a mention goes on over a word that might begin another one: none is named behind it."""
+    return any(start <= m.start < place for m in mentions) and not any(m.start > place for m in mentions)
 
 
 def _and_parts(line: Line, mentions: list[Mention], start: int, place: int, last: int) -> bool:
@@ -136,6 +146,7 @@ def join_lists(line: Line, mentions: list[Mention]) -> None:
         joined = (
             not second.refers
             and second.option not in {m.option for m in run or [first]}
+            and not any([mask & C["aside"] for mask in masks[max(0, first.start - NEAR_AND) : first.start]])
             and strongest <= COMMA
             and len(between) <= 2
             and all([m & _IN_LIST and not m & _NOT_IN_LIST for m in between])

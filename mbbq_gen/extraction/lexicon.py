@@ -111,6 +111,8 @@ class Lexicon(dict[str, Word]):
         self.turkish = grammar.script.casefold == "turkish"
         self.language = grammar.meta.language
         self.compounds = grammar.text.compounds
+        self.elision = grammar.script.elision
+        self.capital_nouns = grammar.script.capital_nouns
         self._exact: dict[str, int] = {}
         self._strict: dict[str, int] = {}
         self._prefixes: dict[int, dict[str, int]] = {}

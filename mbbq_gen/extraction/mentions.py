@@ -35,6 +35,8 @@ _ANY_PLACE = sum(PLACES.values())
 _RELATIVE = PLACES["former"] | PLACES["latter"] | PLACES["other"]
 
 
+_ELISIONS = frozenset("'’")
+"""Signs that tie a letter to the word behind it: French c'est."""
 MAX_HISTORY = 8
 """Persons named before that "the latter" may mean."""
 
@@ -319,7 +321,8 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
             exact = question.long_labels
         else:
             exact = True
-        if line.signs[place].strip() == "." and line.gaps[place] == NONE:
+        elided = question.elision and line.signs[place + 1] in _ELISIONS
+        if elided or (line.signs[place].strip() == "." and line.gaps[place] == NONE):
             continue
         set_apart = _set_apart(line, place)
         named = place > 0 and line.masks[place - 1] & NOUN and line.gaps[place] in {NONE, MARK, COLON}

@@ -75,6 +75,8 @@ class Question:
     long_labels: bool
     """Whether labels are words of their own kind: ans0."""
     digits: bool
+    elision: bool = False
+    """Whether a letter in front of an apostrophe is a word of the language."""
     predicate: frozenset[str] = frozenset()
     """Stems of the telling words of the question."""
     negated: bool = False
@@ -116,10 +118,9 @@ def build_question(
     for text in persons:
         text.distinctive = frozenset(stem for stem in text.content if owners[stem] == 1 << text.index)
         if not text.distinctive:
-            others = {key for other in persons if other is not text for key in other.keys}
-            text.distinctive = text.denying = frozenset(
-                lexicon.stemmer.forms(key)[0] for key in text.keys if key not in others
-            )
+            stems = lexicon.stemmer.forms
+            others = {stems(key)[0] for other in persons if other is not text for key in other.keys}
+            text.distinctive = text.denying = frozenset(stems(key)[0] for key in text.keys) - others
             owners.update(dict.fromkeys(text.distinctive, 1 << text.index))
         text.nested = not text.distinctive
         many = 1 if UNSPACED.search(options[text.index]) else 3
@@ -150,6 +151,7 @@ def build_question(
         sum(1 << index for core, index in cores.items() if lexicon[core].mask & STRAY),
         all(len(core) > 1 and not core.isdigit() for core in cores),
         all(core.isdigit() for core in cores),
+        elision=lexicon.elision,
         shared=shared,
     )
     _learn_forms(question, persons)
@@ -226,6 +228,8 @@ def _heads(text: str, lexicon: Lexicon) -> frozenset[str]:
     plain = normalise(text).text
     words = [word for word in WORD.findall(plain) if not lexicon[word].mask & SMALL]
     all_names = len(words) > 1 and all(word[0].isupper() for word in words)
+    if lexicon.capital_nouns and (not all_names or lexicon[WORD.findall(plain)[0]].mask & SMALL):
+        return frozenset()
     names = [word for word in WORD.findall(plain)[0 if all_names else 1 :] if word[0].isupper() and len(word) > 1]
     if "," in plain:
         names += WORD.findall(plain.split(",")[0])

@@ -31,6 +31,10 @@ class Script(Pack):
     """Which lower-case i belongs to which capital."""
     unspaced: bool = False
     """Whether blanks don't part words (Chinese, Japanese)."""
+    elision: bool = False
+    """Whether a letter in front of an apostrophe is a word (French c'est): no label."""
+    capital_nouns: bool = False
+    """Whether every noun is written with a capital (German): a capital shows no name."""
     clitics: Words = ()
     """Particles written together with the next word (Arabic و, ب, ال): looked behind where a word is not known."""
 

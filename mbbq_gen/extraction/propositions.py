@@ -74,7 +74,10 @@ class _Reader:
     def read(self) -> None:
         """Reads line by line, up to a new question behind the answer."""
         reading = self._reading
-        kinds = [line_kind(line, found) for line, found in zip(reading.lines, reading.mentions, strict=True)]
+        kinds = [
+            "" if is_inline_list(line, found) else line_kind(line, found)
+            for line, found in zip(reading.lines, reading.mentions, strict=True)
+        ]
         listed = listed_lines(reading.lines, reading.mentions, kinds)
         for number, line in enumerate(reading.lines):
             head, start = header(line, reading.mentions[number])
