@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import MENTIONED, NOUN, SMALL
+from mbbq_gen.extraction.lexicon import INNER, MENTIONED, NOUN, SMALL
 from mbbq_gen.extraction.lines import ASK, COMMA, STOP, Line
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.unknowns import NEG
@@ -20,6 +20,8 @@ _NOT_IN_LIST = NEG | C["aside"] | C["but"] | C["affirm"] | C["conclude"]
 _BEGINS = C["correction"] | C["because"] | C["although"] | C["condition"]
 _TURNS = C["but"] | C["conclude"]
 """What begins a clause; what may stand inside one as well, without a comma: "she had, however, given it away"."""
+_SUBORDINATE = (("because", C["because"]), ("granted", C["although"]), ("condition", C["condition"]))
+"""What of `State` a clause is that begins, or ends, with a word of a class."""
 NEAR_AND = 3
 """Words behind "and" within which the person of a clause of its own stands."""
 
@@ -45,22 +47,34 @@ class State:
     denied: bool = False
     contrast: bool = False
 
-    def advance(self, bits: int, head: int, place: int, clauses: int, *, comma: bool, named: bool) -> None:
-        """Notes what a clause begins or ends; `head` are the classes of its first words, `place` its number among so
-        many clauses, `comma` whether a comma or more stands in front of it, `named` whether it names an option."""
+    def advance(self, bits: int, head: int, tail: int, place: int, clauses: int, *, comma: bool, named: bool) -> None:
+        """Notes what a clause begins or ends.
+
+        Args:
+            bits: The classes of its words.
+            head: Those of its first words.
+            tail: Those of its last word: in many languages that is where "because" stands.
+            place: Its number in its sentence.
+            clauses: Clauses of the sentence.
+            comma: Whether a comma or more stands in front of it.
+            named: Whether it names an option.
+        """
         first, goes_on = place == 0, place + 1 < clauses
         if bits & (C["but"] | C["conclude"]):
             self.because = self.granted = self.prejudice = False
         if bits & C["but"]:
-            self.turned = True
+            self.turned, self.possible = True, False
         if not first and comma and self.until_comma:
             self.because = self.granted = self.condition = self.prejudice = self.until_comma = False
-        if head & C["because"]:
-            self.because, self.until_comma = True, goes_on and (first or not named)
-        if head & C["although"]:
-            self.granted, self.until_comma = True, first
-        if head & C["condition"] and not bits & C["forced"]:
-            self.condition, self.until_comma = True, first
+        for name, bit in _SUBORDINATE:
+            if name == "condition" and bits & C["forced"]:
+                continue
+            if head & bit:
+                setattr(self, name, True)
+                self.until_comma = goes_on and (first or not named) if name == "because" else first
+            elif tail & bit:
+                setattr(self, name, True)
+                self.until_comma = True
         if bits & C["forced"]:
             self.forced, self.condition = True, False
         if bits & C["assume"]:
@@ -90,6 +104,8 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
         mask = masks[place]
         if gaps[place] < COMMA and not mask & (_SPLIT | C["conj"]):
             continue
+        if gaps[place] < COMMA and mask & _BEGINS and ends_clause(line, place, last):
+            continue
         if gaps[place] < COMMA and mask & _TURNS and not mask & _BEGINS and _goes_on(mentions, start, place):
             continue
         if mask == MENTIONED and any(m.start < place < m.end for m in mentions):
@@ -99,6 +115,14 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
             start = place
     parts.append((start, last))
     return _with_verdicts(line, mentions, parts) if len(parts) > 1 else parts
+
+
+def ends_clause(line: Line, place: int, last: int) -> bool:
+    """Whether a word, or the row that it begins, is the last of its clause: Japanese から, Basque -elako."""
+    end = place + 1
+    while end < last and line.masks[end] & INNER:
+        end += 1
+    return end == last or line.gaps[end] >= COMMA
 
 
 def _goes_on(mentions: list[Mention], start: int, place: int) -> bool:
@@ -156,7 +180,8 @@ def join_lists(line: Line, mentions: list[Mention]) -> None:
             run = []
             continue
         run = [*run, second] if run else [first, second]
-        labels = first.how is second.how is How.LABEL and not any([m & _NOT_IN_LIST for m in masks])
+        before = masks[max(0, first.start - NEAR_AND) : first.start]
+        labels = first.how is second.how is How.LABEL and not any([m & _NOT_IN_LIST for m in before])
         if len(run) > 2 or between or labels:
             joined_options = run[-2].joined | {run[0].option, run[-2].option, second.option}
             for mention in run[-3:]:

@@ -268,6 +268,8 @@ def _is_like(part: str, key: str) -> bool:
 
 def _split(part: str) -> list[str]:
     """The words of a part of an entry: what apostrophes, hyphens and Han characters part."""
+    if part.startswith("*") and not WORD.match(part, 1):
+        return [part]  # an ending that begins with a sign of a vowel is no word by itself
     words = WORD.findall(part)
     if not words:
         return []

@@ -18,6 +18,7 @@ from mbbq_gen.extraction.lexicon import (
     PLACES,
     SMALL,
     STARTS_ROW,
+    STRAY,
     Row,
     Word,
 )
@@ -312,7 +313,7 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
     found: list[Mention] = []
     known = question.label_texts
     for place in [place for place, text in enumerate(line.texts) if text in known]:
-        if taken[place]:
+        if taken[place] or _is_part(line, place, question):
             continue
         text = line.texts[place]
         option = question.label_of.get(text)
@@ -321,15 +322,14 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
             exact = question.long_labels
         else:
             exact = True
-        elided = question.elision and line.signs[place + 1] in _ELISIONS
-        if elided or (line.signs[place].strip() == "." and line.gaps[place] == NONE):
-            continue
         set_apart = _set_apart(line, place)
         named = place > 0 and line.masks[place - 1] & NOUN and line.gaps[place] in {NONE, MARK, COLON}
         named = named or (
             place + 1 < len(line.masks) and line.masks[place + 1] & NOUN_AFTER and line.gaps[place + 1] < COMMA
         )
         if option is None:
+            if not set_apart and line.words[place].mask & STRAY:
+                continue
             if (set_apart or named) and text.upper() in question.outside and not (question.digits and not named):
                 weak = not named and not line.signs[place + 1].startswith(")")
                 found.append(Mention(-1, place, place + 1, How.LABEL, full=True, weak=weak))
@@ -357,6 +357,13 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
         elif len(line.texts) == 1 or exact:
             found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=True))
     return found
+
+
+def _is_part(line: Line, place: int, question: Question) -> bool:
+    """Whether a letter is the initial of a name, or the elided word in front of an apostrophe."""
+    if question.elision and line.signs[place + 1] in _ELISIONS:
+        return True
+    return line.signs[place].strip() == "." and line.gaps[place] == NONE
 
 
 def _set_apart(line: Line, place: int) -> bool:
@@ -410,6 +417,8 @@ def _places(
                 option = 1
         elif place + 1 == len(line.masks) or line.gaps[place + 1] >= COMMA:
             option = next((index for bit, index in _ORDINALS if mask & bit and index < len(question.options)), None)
+            if mask & PLACES["middle"] and len(question.options) == 3:
+                option = 1
         if option is not None:
             start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
             found.append(Mention(option, start, end, How.PLACE, full=True, weak=noun is None))

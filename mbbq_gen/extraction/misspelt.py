@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mbbq_gen.extraction.lexicon import KNOWN, SMALL
+from mbbq_gen.extraction.lexicon import INNER, KNOWN, SMALL
 from mbbq_gen.extraction.lines import Line
 from mbbq_gen.extraction.options import Question
 
@@ -22,7 +22,7 @@ def mark_misspelt(lines: list[Line], question: Question) -> bool:
             count += 1
             if count > MAX_WORDS:
                 return found
-            if len(word.key) < MIN_LETTERS or line.masks[place] & (KNOWN | SMALL) or word.key.isdigit():
+            if len(word.key) < MIN_LETTERS or line.masks[place] & (KNOWN | SMALL | INNER) or word.key.isdigit():
                 continue
             near = {(stem, option) for stem, option in wanted if _is_near(word.stem, stem) or _is_near(word.key, stem)}
             if len({option for _, option in near}) == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from mbbq_gen.extraction.lexicon import CLASSES, SMALL, STRAY, Lexicon, Word
 from mbbq_gen.extraction.normalise import normalise
@@ -75,6 +76,8 @@ class Question:
     long_labels: bool
     """Whether labels are words of their own kind: ans0."""
     digits: bool
+    unspaced: bool = False
+    """Whether its words are characters, so that pairs of them say what is asked."""
     elision: bool = False
     """Whether a letter in front of an apostrophe is a word of the language."""
     predicate: frozenset[str] = frozenset()
@@ -151,6 +154,7 @@ def build_question(
         sum(1 << index for core, index in cores.items() if lexicon[core].mask & STRAY),
         all(len(core) > 1 and not core.isdigit() for core in cores),
         all(core.isdigit() for core in cores),
+        unspaced=any(UNSPACED.search(text) for text in options),
         elision=lexicon.elision,
         shared=shared,
     )
@@ -190,7 +194,19 @@ def _learn_question(question: Question, words: list[Word]) -> None:
         and word.stem not in question.owners
         and len(word.key) > 1
     ]
-    question.predicate = frozenset(form for word in telling for form in (word.stem, *word.reach))
+    pairs = (
+        one.key + two.key
+        for one, two in pairwise(words)
+        if UNSPACED.match(one.key) and UNSPACED.match(two.key) and not _says_little(one, two, question)
+    )
+    question.predicate = frozenset((*(form for word in telling for form in (word.stem, *word.reach)), *pairs))
+
+
+def _says_little(one: Word, two: Word, question: Question) -> bool:
+    """Whether a pair of characters is part of an option, or of what may stand in any sentence."""
+    if one.key in question.keys and two.key in question.keys:
+        return True
+    return bool(HIRAGANA.match(one.key) and HIRAGANA.match(two.key)) or bool((one.mask | two.mask) & SMALL)
 
 
 def _option_words(index: int, text: str, lexicon: Lexicon) -> OptionWords:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from mbbq_gen.extraction.claims import Facts, claim
 from mbbq_gen.extraction.clauses import State, join_lists, sentences, split_clauses
@@ -171,7 +171,7 @@ class _Reader:
             for mask in line.masks[first:last]:
                 bits |= mask
             he_or_she = bits & C["pronoun"] and reading.spoken_of >= 0
-            if inner or bits & _TELLING or he_or_she or (bits & NEG and bits & C["who"]):
+            if inner or bits & _TELLING or he_or_she or (bits & NEG and bits & (C["who"] | C["source"])):
                 explains, concludes = self._section == "explain", self._section == "conclusion"
                 state = State(announced, concludes, explains, doubted=reading.doubted)
                 heads = entry and first == start and bool(inner)
@@ -265,7 +265,9 @@ class _Sentence:
             if end - start == 1 and bits & C["although"]:
                 bits = head = C["but"]
             named = any(start <= m.start < end for m in mentions)
-            self._state.advance(bits, head, place, len(clauses), comma=line.gaps[start] >= COMMA, named=named)
+            self._state.advance(
+                bits, head, self._tail(start, end), place, len(clauses), comma=line.gaps[start] >= COMMA, named=named
+            )
             if line.gaps[start] == COLON and start > self._first and self._has_claimed():
                 self._state.because = True
             self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
@@ -319,6 +321,13 @@ class _Sentence:
         """Whether a weak mention is all that is said: a letter in its clause, "the second" in its sentence."""
         return self._whole if m.how is How.PLACE else bare
 
+    def _tail(self, start: int, end: int) -> int:
+        """The classes of the last word of a clause, or of the row that it ends."""
+        place = end - 1
+        while place > start and self._line.masks[place] & INNER:
+            place -= 1
+        return self._line.masks[place] if place > start else 0
+
     def _begins_with(self, clause: tuple[int, int], bits: int) -> bool:
         """Whether a word of a class stands at the beginning of a clause."""
         return any([mask & bits for mask in self._line.masks[clause[0] : min(clause[0] + 2, clause[1])]])
@@ -346,14 +355,15 @@ class _Sentence:
         state = self._state
         if unknown is None and bits & C["assume"] and state.prejudice and not state.condition:
             self._add("refusal", self._question.unknown, Force.POSSIBLE, Rule.SENSITIVE, start, end)
-        if unknown is None and bits & C["wrong"] and not bits & NEG and self._person is not None:
+        under = state.because or state.granted or state.condition
+        if unknown is None and bits & C["wrong"] and not (bits & NEG or under) and self._person is not None:
             self._say(self._person, Rule.DENIED, False, Force.FITTING, False)
             state.denied = True
         if unknown is None and bits & C["both"] and not bits & (NEG | C["possible"]) and self._speaks(start, end):
             self._add("several", None, Force.HEDGED, Rule.SEVERAL, start, end)
         if bits & C["no"] and bare and end - start <= 2 and self._said_in_line():
             self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
-        if unknown is None and not (announces or state.because or state.condition or state.prejudice or state.granted):
+        if unknown is None and not (announces or under or state.prejudice):
             self._by_pronoun(start, end, bits)
         if announces and unknown is None and not bits & NEG:
             state.announced = True
@@ -381,7 +391,7 @@ class _Sentence:
         label = m.how is not How.TEXT
         denied = bool(bits & DENY) and not (bits & NEG and bits & C["wrong"])
         if fits or ellipsis:
-            positive = bool(bits & NEG) == question.negated and (fits or not bits & C["wrong"])
+            positive = bool(bits & (NEG | C["cannot"])) == question.negated and (fits or not bits & C["wrong"])
         elif not question.predicate and not bare and not label and not self._denies_it(m, start, end):
             positive = not bits & (DENY & ~NEG)
         else:
@@ -537,7 +547,10 @@ class _Sentence:
     def _speaks(self, start: int, end: int) -> bool:
         """Whether a stretch speaks the question's words."""
         predicate = self._question.predicate
-        return any([word.stem in predicate or word.key in predicate for word in self._line.words[start:end]])
+        words = self._line.words[start:end]
+        if any([word.stem in predicate or word.key in predicate for word in words]):
+            return True
+        return self._question.unspaced and any([one.key + two.key in predicate for one, two in pairwise(words)])
 
     def _said_in_line(self) -> bool:
         """Whether the last option that was spoken for stands in this line."""

@@ -32,7 +32,7 @@ def line_kind(line: Line, found: list[Mention]) -> str:
     if (
         len(rest) <= 3
         and len({mention.option for mention in found}) == 1
-        and all([mask & (SMALL | NOUN | C["answer"] | C["also"]) and not mask & DENY for mask in rest])
+        and all([mask & (SMALL | INNER | NOUN | C["answer"] | C["also"]) and not mask & DENY for mask in rest])
     ):
         return "whole"
     if first.start == 0 and not first.weak and not first.joined and len(line.masks) > 2:
@@ -81,9 +81,10 @@ def is_inline_list(line: Line, found: list[Mention]) -> bool:
         return False
     labelled = [m for m in found if m.how is not How.TEXT]
     texts = [m for m in found if m.how is not How.LABEL]
-    if len(texts) < 2 or [m.option for m in labelled][: len(texts)] != [m.option for m in texts]:
+    shown = [m.option for m in labelled]
+    if len(texts) < 2 or len(set(shown)) < len(shown) or shown[: len(texts)] != [m.option for m in texts]:
         return False
-    return all([mask & (MENTIONED | SMALL | C["options"] | NOUN | C["conj"]) for mask in line.masks])
+    return all([mask & (MENTIONED | SMALL | INNER | C["options"] | NOUN | C["conj"]) for mask in line.masks])
 
 
 def header(line: Line, found: list[Mention]) -> tuple[str, int]:
@@ -100,7 +101,7 @@ def header(line: Line, found: list[Mention]) -> tuple[str, int]:
         return "", 0
     if bits & C["explain"]:
         return "explain", end
-    if bits & C["options"] and all([mask & (C["options"] | SMALL | NOUN | C["answer"]) for mask in masks]):
+    if bits & C["options"] and all([mask & (C["options"] | SMALL | INNER | NOUN | C["answer"]) for mask in masks]):
         return "options", end
     if bits & C["conclude"] or (bits & C["final"] and not bits & (C["answer"] | C["choose"] | NOUN)):
         return "conclusion", end

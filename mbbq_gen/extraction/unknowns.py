@@ -16,6 +16,9 @@ NEAR = 3
 """Words by which a negation may stand in front of what it denies."""
 
 
+_NOT_SO = C["cannot"] | C["possible"] | C["would"] | C["condition"] | C["assume"] | C["although"] | C["options"]
+
+
 class ClauseWords(NamedTuple):
     """What of a clause a way of saying that it can't be told depends on."""
 
@@ -41,7 +44,8 @@ def way_of_unknown(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR091
     if bits & C["refuse"]:
         return Rule.REFUSAL
     if bits & C["unclear"]:
-        return Rule.UNCLEAR_DENIED if denies and _in_front(clause.masks, NEG, C["unclear"]) else Rule.UNCLEAR
+        denied = denies and (_in_front(clause.masks, NEG, C["unclear"]) or _ends_in(clause.masks, NEG, C["unclear"]))
+        return Rule.UNCLEAR_DENIED if denied else Rule.UNCLEAR
     if bits & C["untold"]:
         return Rule.UNTOLD
     unable = bits & C["cannot"] or (lacks and bits & C["able"])
@@ -72,6 +76,8 @@ def way_of_unknown(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR091
         return Rule.NOT_KNOWN
     if bits & C["lack"] and bits & C["source"]:
         return Rule.NO_INFORMATION
+    if bits & C["able"] and bits & C["know"] and not (lacks or asks or clause.named or bits & _NOT_SO):
+        return Rule.UNCLEAR_DENIED
     return None
 
 
@@ -79,3 +85,10 @@ def _in_front(masks: list[int], first: int, second: int, near: int = NEAR) -> bo
     """Whether a word of one class stands close in front of one of another."""
     places = [place for place, mask in enumerate(masks) if mask & second]
     return any(masks[place - back] & first for place in places for back in range(1, near + 1) if place >= back)
+
+
+def _ends_in(masks: list[int], last: int, first: int) -> bool:
+    """Whether one of the last two words has a class, behind a word of another one, and no question between them."""
+    begin = next(place for place, mask in enumerate(masks) if mask & first)
+    end = next((place for place in range(len(masks) - 1, max(begin, len(masks) - 3), -1) if masks[place] & last), None)
+    return end is not None and not any(mask & C["who"] for mask in masks[begin:end])

@@ -11,7 +11,7 @@ CJK = "\ua66e\ua669\u3040-\u30ff\u3400-\u9fff"
 _MARKS = "\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u200c\u200d"
 _LATIN = "[^\\W_\u0370-\u1dff\u1f00-\U0010ffff]"
 _OTHER = f"[^\\W_\\x00-\u036f\u1e00-\u1eff{CJK}]"
-WORD = re.compile(rf"([{CJK}]|{_LATIN}+(?:[{_MARKS}]+{_LATIN}*)*|{_OTHER}+(?:[{_MARKS}]+{_OTHER}*)*)")
+WORD = re.compile(rf"([{CJK}]|{_LATIN}+(?:[\u0300-\u036f\u200c\u200d]+{_LATIN}*)*|{_OTHER}+(?:[{_MARKS}]+{_OTHER}*)*)")
 """A word: letters and digits of one script, Latin or another, with the marks that belong to it in Indic and Arabic
 scripts; a Han or Kana character. A label and the ending behind it are two words: Korean "B\uac00"."""
 UNSPACED = re.compile(rf"[{_SCRIPTS}]")
