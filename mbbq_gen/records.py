@@ -290,6 +290,8 @@ class Response(Record):
     model: str | None = None
     """The name under which the model or server answered."""
     usage: Usage = Usage()
+    uncounted: Usage | None = None
+    """The most tokens that it may have taken beside `usage`: what nobody counted, and tries that broke off. None: 0."""
     latency_s: float | None = None
     """Seconds from sending to the end of the answer; for a batch, of its batch."""
     refusal: str | None = None

@@ -11,7 +11,8 @@ with fake_server({"answers": {"oracle": "stereotyped"}}, run=run_path) as server
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,17 @@ from mbbq_gen.fake_server.service import FakeService
 
 @contextmanager
 def fake_server(
-    scenario: Mapping[str, Any] | None = None, run: Path | None = None, questions: Sequence[Questions] = ()
+    scenario: Mapping[str, Any] | None = None,
+    run: Path | None = None,
+    questions: Sequence[Questions] = (),
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[FakeServer]:
-    """A server in a thread; `run` names the run folder whose questions it knows (it may be planned later)."""
+    """A server in a thread; `run` names the run folder whose questions it knows (it may be planned later).
+
+    `clock` is what batches go by.
+    """
     known = [*questions, *([RunQuestions(run)] if run is not None else [])]
-    with serving(FakeService(read_scenario(scenario or {}, "test"), known)) as address:
+    with serving(FakeService(read_scenario(scenario or {}, "test"), known, clock=clock)) as address:
         yield FakeServer(address.root)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from mbbq_gen.errors import ProviderError
 from mbbq_gen.fake_server.client import FakeServer
+from mbbq_gen.providers.remote.masking import Mask
 from mbbq_gen.providers.remote.transport import Wire
 from mbbq_gen.records import Request, Response
 from tests.api_support import KEY, answering, ask, provider, requests, with_system, without_keys
@@ -21,7 +22,7 @@ __all__ = ["fake"]
 
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
-pytest.importorskip("google.genai")
+pytest.importorskip("aiohttp")
 
 CHAT = {"choices": [{"message": {"content": "B"}, "finish_reason": "stop"}], "model": "m"}
 RESPONSE = {
@@ -247,7 +248,7 @@ def test_encrypted_connections_know_some_authorities(tmp_path: Path) -> None:
     import asyncio
 
     async def opened() -> None:
-        wire = Wire.open("https://127.0.0.1:1", 1.0)
+        wire = Wire.open("https://127.0.0.1:1", 1.0, Mask([]))
         await wire.close()
 
     asyncio.run(opened())

@@ -21,7 +21,7 @@ from tests.test_api_services import DESCRIPTION
 
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
-pytest.importorskip("google.genai")
+pytest.importorskip("aiohttp")
 
 KINDS = ("openai", "anthropic", "gemini", "http")
 VARIABLES = {

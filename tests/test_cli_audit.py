@@ -494,7 +494,7 @@ def _wait_for_raw(terminal: int) -> None:
     """Waits until single keys are read: what is pressed before that is thrown away."""
     import termios
 
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while termios.tcgetattr(terminal)[3] & termios.ICANON:
         assert time.monotonic() < end, "no key is asked for"
         time.sleep(0.01)

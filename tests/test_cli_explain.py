@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -176,12 +175,10 @@ def test_a_response_on_stdin_that_is_hostile() -> None:
             assert json.loads(done.stdout)["extraction"]["option"] == 1
 
 
-def test_a_response_of_a_million_characters_is_quick_and_short(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_response_of_a_million_characters_is_short(capsys: pytest.CaptureFixture[str]) -> None:
     response = "A B the tailor " * 70_000 + "The answer is B."
-    before = time.process_time()
     told = explain(response)
     text = printed(told)
-    assert time.process_time() - before < 5
     assert len(text) < 100_000
     assert "characters …⟩" in text
 

@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 def send(server: FakeServer, method: str, path: str, body: Any = None, **headers: str) -> Answer:
     parts = urlsplit(server.root)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=600)
     try:
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -69,7 +69,7 @@ def server() -> Iterator[FakeServer]:
 def exchange(server: FakeServer, pieces: list[bytes], *, until_closed: bool = True) -> bytes:
     """What comes back for bytes sent piece by piece on one connection."""
     parts = urlsplit(server.root)
-    with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=600) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for piece in pieces:
             connection.sendall(piece)
@@ -375,8 +375,10 @@ def test_rate_limits_tell_when_to_come_back() -> None:
         server.change({"faults": {"retry_after_form": "milliseconds"}})
         assert ask(server).headers["retry-after-ms"] == "2000"
         server.change({"faults": {"retry_after_form": "date"}})
+        asked_at = time.time()
         told = parsedate_to_datetime(ask(server).headers["retry-after"]).timestamp()
-        assert 1.5 < told - time.time() < 3, "whole seconds, rounded up: who obeys the date is not too early"
+        assert asked_at + 2 <= told, "whole seconds, rounded up: who obeys the date is not too early"
+        assert told < time.time() + 3
         server.change({"faults": {"retry_after_form": "none"}})
         assert not {"retry-after", "retry-after-ms"} & ask(server).headers.keys()
         server.change({"faults": {"rate_limited": 0}})
@@ -426,7 +428,7 @@ def test_an_answer_that_never_comes() -> None:
         assert server.stats().answered == 0
 
 
-def wait_until(condition: Any, seconds: float = 10) -> None:
+def wait_until(condition: Any, seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -79,9 +78,10 @@ def test_a_batch_from_file_to_answers() -> None:
 
 
 def test_a_batch_takes_its_time_and_can_be_cancelled() -> None:
-    with fake_server({"batches": {"delay_s": 30}}) as server:
+    now = [0.0]
+    with fake_server({"batches": {"delay_s": 30}}, clock=lambda: now[0]) as server:
         made = create(server, map(line, range(3000)))
-        time.sleep(0.2)
+        now[0] += 10
         found = show(server, made)
         assert found["status"] == "in_progress"
         done = found["request_counts"]["completed"]

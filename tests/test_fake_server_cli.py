@@ -41,7 +41,7 @@ def test_it_serves_until_a_signal_and_sums_up(number: signal.Signals) -> None:
     with started("--set", "answers.fixed=C", "--latency", "0.01") as (server, process):
         assert [ask(server, text).json["choices"][0]["message"]["content"] for text in "xyx"] == ["C", "C", "C"]
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=600)
         assert process.returncode == 0, err
         stats = json.loads(out.splitlines()[-1])
         assert (stats["requests"], stats["distinct"], stats["paid_again"]) == (3, 2, 1)
@@ -66,7 +66,7 @@ def test_the_summary_in_words(capfd: pytest.CaptureFixture[str]) -> None:
     server = FakeServer(found[1])
     assert [ask(server).status for _ in range(5)] == [429, 429, 429, 200, 200]
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=600)
     assert out.startswith("5 requests, 1 different questions, 2 answers")
     assert "by status  200: 2, 429: 3" in out
     assert "faults     rate_limited: 3" in out

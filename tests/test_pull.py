@@ -18,6 +18,7 @@ import sys
 import tarfile
 import threading
 import time
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -467,7 +468,7 @@ def test_a_killed_pull_goes_on(host: Host, root: Path, shared_datasets: Path, mo
     command = [sys.executable, "-c", SCRIPT, source, str(root)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         parts = root / "kobbq"
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 600
         while not any(path.stat().st_size for path in parts.glob("*.part")) and time.monotonic() < deadline:
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
@@ -706,10 +707,14 @@ def header_bomb() -> bytes:
     "body", [claiming(1 << 50), claiming((1 << 30) + 1), header_bomb()], ids=["PB", "GB", "header"]
 )
 def test_a_bomb_is_refused_before_it_goes_off(host: Host, root: Path, tools: Tools, body: bytes) -> None:
-    begin = time.process_time()
-    line = refusal(serve(host, body), root, tools)
+    tracemalloc.start()
+    try:
+        line = refusal(serve(host, body), root, tools)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     assert "refused" in line
-    assert time.process_time() - begin < 2
+    assert peak < 32_000_000, "what a bomb claims or unpacks to is never held"
     assert beside(root) == set()
 
 

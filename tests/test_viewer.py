@@ -65,7 +65,7 @@ def serve(run: Path, resources: Resources) -> Iterator[ViewServer]:
 
 
 def ask(server: ViewServer, path: str, method: str = "GET", **headers: str) -> tuple[int, http.client.HTTPMessage, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=600)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, path, headers=sent)
     answer = connection.getresponse()
@@ -259,11 +259,11 @@ def test_the_command_says_its_address_and_ends_with_ctrl_c(run: Path) -> None:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         port = int(url.rstrip("/").rpartition(":")[2])
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
         connection.request("GET", "/values")
         assert json.loads(connection.getresponse().read())["language"]
         connection.close()
         os.kill(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     assert err == "stopped.\n"

@@ -223,7 +223,7 @@ class _Judging:
             pending = ledger.progress().pending
 
             def purse_of(limit: float) -> Purse:
-                return purse_with(provider, rules, limit, _spent(store, found, provider, prices))
+                return purse_with(ledger, provider, rules, limit, _spent(store, found, provider, prices))
 
             try:
                 asyncio.run(ask_pending(ledger, provider, rules, terminal(), purse_of=purse_of))
@@ -285,11 +285,11 @@ def _limit(found: Judge, name: str) -> float | None:
 
 
 def _spent(store: RunStore, found: Judge, provider: Provider, prices: PriceTable) -> float:
-    """What the judge has cost so far, in US dollars, as far as prices and tokens are known."""
+    """The most that the judge can have cost so far, in US dollars, as far as prices are known."""
     from mbbq_gen.runs.money import judge_bill
 
     base_url: str | None = getattr(provider, "base_url", None)
-    return judge_bill(store, found.name, prices, kind=provider.kind, model=provider.model, base_url=base_url).known
+    return judge_bill(store, found.name, prices, kind=provider.kind, model=provider.model, base_url=base_url).most
 
 
 def _show_forecast(found: JudgeForecast, *, as_json: bool) -> None:

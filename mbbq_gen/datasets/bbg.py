@@ -28,7 +28,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.datasets.assemble import Found, Source, assemble
-from mbbq_gen.datasets.rows import Place, find_files, python_literal, read_table
+from mbbq_gen.datasets.rows import Place, find_files, in_pairs, python_literal, read_table
 from mbbq_gen.records import Condition, Instance, NonBlank, Split
 
 BENCHMARK: Final = "bbg"
@@ -92,7 +92,7 @@ def load_bbg(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 def _read(path: Path, language: str, split: Split) -> Iterator[Instance]:
     """The instances of a file that is there."""
     seen: set[str] = set()
-    for pair in _pairs(path):
+    for pair in in_pairs(read_table(path, BbgRow), _check_next):
         for place, row in pair:
             if row.id in seen:
                 raise place.error(f"{row.id!r} stands twice; ids are unique", "id")
@@ -104,21 +104,13 @@ def _read(path: Path, language: str, split: Split) -> Iterator[Instance]:
 _CONDITIONS: Final[tuple[Condition, ...]] = ("ambiguous", "disambiguated")
 
 
-def _pairs(path: Path) -> Iterator[Pair]:
-    """The rows of a file two by two."""
-    pair: Pair = []
-    for place, row in read_table(path, BbgRow):
-        expected = "cnt" if pair else "bsd"
-        if row.qtype != expected:
-            raise place.error(f"{row.qtype!r} where {expected!r} comes next; a row is missing", "qtype")
-        if pair and row.amb_context != pair[0][1].amb_context:
-            raise place.error("another context than in the row before; a row is missing", "amb_context")
-        pair.append((place, row))
-        if len(pair) == 2:
-            yield pair
-            pair = []
-    if pair:
-        raise pair[0][0].error("the file ends after the first row of a pair; get the file again")
+def _check_next(place: Place, row: BbgRow, first: BbgRow | None) -> None:
+    """Raises DataError where a row is not the one that comes next."""
+    expected = "bsd" if first is None else "cnt"
+    if row.qtype != expected:
+        raise place.error(f"{row.qtype!r} where {expected!r} comes next; a row is missing", "qtype")
+    if first is not None and row.amb_context != first.amb_context:
+        raise place.error("another context than in the row before; a row is missing", "amb_context")
 
 
 def _instance(row: BbgRow, place: Place, source: Source, pair: Pair, condition: Condition) -> Instance:

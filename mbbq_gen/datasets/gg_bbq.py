@@ -29,7 +29,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.datasets.assemble import Found, Source, assemble, no_target, sole_match
-from mbbq_gen.datasets.rows import Place, find_files, python_literal, read_json_lines
+from mbbq_gen.datasets.rows import Place, find_files, in_pairs, python_literal, read_json_lines
 from mbbq_gen.records import Condition, Instance, NonBlank, Polarity, Split
 
 BENCHMARK: Final = "gg_bbq"
@@ -99,30 +99,28 @@ def _read(paths: list[Path], source: Source) -> Iterator[Instance]:
     templates: dict[str, dict[tuple[str, str], int]] = {}
     for path, subcategory in zip(paths, FILES.values(), strict=True):
         numbers = templates.setdefault(subcategory, {})
-        for pair in _pairs(path):
+        for pair in in_pairs(_numbered(path), _check_next):
             questions = pair[0][1].question.strip(), pair[1][1].question.strip()
             template = f"{subcategory}-{numbers.setdefault(questions, len(numbers) + 1)}"
             for place, row in pair:
                 yield _instance(row, place, source, subcategory, template)
 
 
-def _pairs(path: Path) -> Iterator[Pair]:
-    """The rows of a file two by two: the two questions about a context."""
-    pair: Pair = []
+def _numbered(path: Path) -> Iterator[tuple[Place, GgBbqRow]]:
+    """The rows of a file, none of which may be missing."""
     for number, (place, row) in enumerate(read_json_lines(path, GgBbqRow)):
         if row.index != number:
             raise place.error(f"{row.index} where {number} comes next; a row is missing", "index")
-        polarity = "non_negative" if pair else "negative"
-        if row.question_type != polarity:
-            raise place.error(f"{row.question_type!r} where {polarity!r} comes next", "question_type")
-        if pair and row.context != pair[0][1].context:
-            raise place.error("another context than in the row before; a row is missing", "context")
-        pair.append((place, row))
-        if len(pair) == 2:
-            yield pair
-            pair = []
-    if pair:
-        raise pair[0][0].error("the file ends after the first row of a pair; get the file again")
+        yield place, row
+
+
+def _check_next(place: Place, row: GgBbqRow, first: GgBbqRow | None) -> None:
+    """Raises DataError where a row is not the one that comes next: two questions about a context."""
+    polarity = "negative" if first is None else "non_negative"
+    if row.question_type != polarity:
+        raise place.error(f"{row.question_type!r} where {polarity!r} comes next", "question_type")
+    if first is not None and row.context != first.context:
+        raise place.error("another context than in the row before; a row is missing", "context")
 
 
 def _instance(row: GgBbqRow, place: Place, source: Source, subcategory: str, template: str) -> Instance:

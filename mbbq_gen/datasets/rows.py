@@ -9,7 +9,7 @@ import ast
 import csv
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -177,6 +177,30 @@ def read_table(path: Path, schema: type[RowT], *, delimiter: str = ",") -> Itera
             raise Place(path, line).error(
                 f"not a table: {error}; the file is cut off or a quote is not closed"
             ) from error
+
+
+def in_pairs(
+    rows: Iterable[tuple[Place, RowT]], check: Callable[[Place, RowT, RowT | None], None]
+) -> Iterator[list[tuple[Place, RowT]]]:
+    """The rows two by two, as a data set has them that asks two questions about each context.
+
+    Args:
+        rows: in file order.
+        check: raises where a row is not the one that comes next; it gets the first row of the pair, or None for that.
+
+    Raises:
+        DataError: where the last row has no partner.
+    """
+    first: tuple[Place, RowT] | None = None
+    for place, row in rows:
+        check(place, row, None if first is None else first[1])
+        if first is None:
+            first = place, row
+        else:
+            yield [first, (place, row)]
+            first = None
+    if first is not None:
+        raise first[0].error("the file ends after the first row of a pair; get the file again")
 
 
 def _check_columns(header: Sequence[str], schema: type[BaseModel], place: Place) -> None:

@@ -21,6 +21,7 @@ from mbbq_gen.fake_server.answering import Answerer
 from mbbq_gen.fake_server.asked import Asked, Failure, FailureError, Said
 from mbbq_gen.fake_server.dialects.base import Body, Dialect
 from mbbq_gen.fake_server.dialects.gemini import Gemini
+from mbbq_gen.fake_server.echo import Echo
 from mbbq_gen.fake_server.faults import Fate
 from mbbq_gen.fake_server.http import HttpRequest, Manner, Reply, json_bytes
 from mbbq_gen.fake_server.ledger import Ledger
@@ -52,6 +53,7 @@ class Asking:
         self._resources = resources
         self._clock = clock
         self._number = 0
+        self._echo = Echo("no", None)
         self._limiter = RateLimiter(scenario.limits, clock())
         self.use(scenario)
 
@@ -102,10 +104,11 @@ class Asking:
             return Reply(0, b"", manner=manner, on_end=self._leaving(is_answer=False)(0))
         if fault == "page":
             return replace(_PAGE, on_end=self._leaving(is_answer=False)(403))
-        status, body = self.answered(dialect, asked)
+        status, answer = self.answered(dialect, asked)
+        body = self._echo.written(json_bytes(answer))
         return Reply(
             status,
-            _mangled(json_bytes(body)) if fault == "malformed" else json_bytes(body),
+            _mangled(body) if fault == "malformed" else body,
             headers=self._headers(dialect),
             delay_s=self.fate.delay_s(asked.digest, attempt),
             manner=_MANNERS.get(fault or "", "whole"),
@@ -129,9 +132,8 @@ class Asking:
         self.ledger.unrecognised += not recognised
         self.ledger.pay(asked.digest)
         self._count_tokens(said)
-        if blocked and isinstance(dialect, Gemini):
-            return 200, dialect.blocked(asked, said)
-        return 200, with_usage(dialect.answer(asked, said), self.scenario.answers.usage)
+        body = dialect.blocked(asked, said) if blocked and isinstance(dialect, Gemini) else dialect.answer(asked, said)
+        return 200, self._echo.into(with_usage(body, self.scenario.answers.usage))
 
     def _count_tokens(self, said: Said) -> None:
         self.ledger.input_tokens += said.input_tokens
@@ -141,8 +143,9 @@ class Asking:
 
     def check_key(self, dialect: Dialect, request: HttpRequest) -> None:
         """Raises FailureError where the key is wrong."""
-        wanted = self.scenario.access.key
-        if wanted is not None and dialect.key_of(request) != wanted:
+        wanted, key = self.scenario.access.key, dialect.key_of(request)
+        self._echo = Echo(self.scenario.access.echo_key, key)
+        if wanted is not None and key != wanted:
             raise FailureError(Failure("wrong_key", "incorrect API key provided"))
 
     def check_asked(self, asked: Asked) -> None:
@@ -241,7 +244,10 @@ class Asking:
         status, body = dialect.failure(failure, headers[dialect.request_id_header])
         if failure.retry_after_s is not None:
             headers |= retry_header(failure.retry_after_s, self.scenario.faults)
-        return Reply(status, json_bytes(body), headers=headers, on_end=leaving(status) if leaving else None)
+        body = self._echo.into(body)
+        return Reply(
+            status, self._echo.written(json_bytes(body)), headers=headers, on_end=leaving(status) if leaving else None
+        )
 
     def _leaving(self, *, is_answer: bool) -> Callable[[int], Callable[[bool], None]]:
         """What tells the ledger that a question is over, once its status is known."""
@@ -254,7 +260,7 @@ class Asking:
 
     def _headers(self, dialect: Dialect) -> dict[str, str]:
         self._number += 1
-        headers = {dialect.request_id_header: f"req_{self._number:08x}"}
+        headers = {dialect.request_id_header: f"req_{self._number:08x}{self._echo.text}"}
         levels = self._limiter.levels()
         return headers if levels is None else headers | dialect.limit_headers(levels)
 

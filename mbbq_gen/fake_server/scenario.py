@@ -127,6 +127,9 @@ class Access(Settings):
 
     key: str | None = Field(None, description="the one key that is let in; none: any key, or none at all")
     models: tuple[str, ...] = Field((), description="models that exist; none: every name does")
+    echo_key: Literal["no", "plain", "base64", "percent", "escaped", "late"] = Field(
+        "no", description="repeat the client's key in every answer, name, header and failure, written so"
+    )
     quota: int | None = Field(None, ge=0, description="answers until the quota is exhausted; none: no quota")
     moved_to: str | None = Field(None, description="address to which all questions are redirected (307), unheard")
     refused_parameters: tuple[str, ...] = Field(

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self
@@ -42,6 +42,7 @@ from mbbq_gen.languages import describe_fault
 from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.local_source import check_installed
 from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
+from mbbq_gen.providers.remote.bounds import LENGTHS
 from mbbq_gen.providers.remote.credentials import Secret, find_key, missing_key
 from mbbq_gen.providers.remote.faults import PassingError
 from mbbq_gen.providers.remote.fields import words_of
@@ -130,6 +131,18 @@ def _placeholders(value: JsonValue | Mapping[str, Any]) -> Iterator[str]:
             yield from _placeholders(entry)
 
 
+def _names_of(placeholder: str, template: JsonValue | Mapping[str, Any]) -> Iterator[str]:
+    """The names under which a body has a placeholder, at any depth."""
+    if isinstance(template, Mapping):
+        for name, entry in template.items():
+            if entry == placeholder:
+                yield name
+            yield from _names_of(placeholder, entry)
+    elif isinstance(template, list):
+        for entry in template:
+            yield from _names_of(placeholder, entry)
+
+
 def fill_in(template: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
     """The template with its placeholders filled in; one that stands alone keeps its value's type."""
     if isinstance(template, str):
@@ -213,6 +226,11 @@ class HttpProvider(RemoteProvider):
         """What shapes the text: the file, and the parameters."""
         shared = self.shared_settings(("max_new_tokens", "temperature", "top_p"), self.base_url)
         return {"description_sha256": self._digest, **shared}
+
+    @property
+    def length_names(self) -> Collection[str]:  # type: ignore[override]
+        """The usual names, and those under which the file's body has {max_new_tokens}."""
+        return LENGTHS | set(_names_of("{max_new_tokens}", self._description.body))
 
     @property
     def path(self) -> str:

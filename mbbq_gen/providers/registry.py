@@ -21,10 +21,13 @@ from mbbq_gen.languages import describe_fault
 from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions
 from mbbq_gen.providers.local_source import is_installed
 from mbbq_gen.providers.oracles import ORACLES
+from mbbq_gen.providers.remote.masking import HIDDEN, hide_typed
 from mbbq_gen.records import Record
 from mbbq_gen.resources import Resources
 
 ENTRY_POINT_GROUP = "mbbq_gen.providers"
+_NAMES_OF_KEYS = frozenset({"api_key_env", "api_key_file"})
+"""Options that name where a key is; whoever types the key itself must not see it again."""
 IMPORTED = "imported"
 """The kind that runs have whose answers another program asked for: there is no such model to ask."""
 
@@ -245,7 +248,10 @@ def check_options(kind: str, schema: type[ProviderOptions], options: Mapping[str
     try:
         return schema.model_validate(options)
     except ValidationError as error:
-        raise UsageError(f"{kind}: option {describe_fault(error, options)}") from error
+        fault = hide_typed(describe_fault(error, options))
+        for name in _NAMES_OF_KEYS & options.keys():
+            fault = fault.replace(repr(options[name]), repr(HIDDEN))
+        raise UsageError(f"{kind}: option {fault}") from error
 
 
 def _describe_option(name: str, field: FieldInfo) -> OptionEntry:

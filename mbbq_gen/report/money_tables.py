@@ -45,9 +45,18 @@ def cost_line(bill: Bill) -> str:
     if bill.total is None:
         known = f"{dollars(bill.known)} and more" if bill.known else "not known"
         return f"cost: {known}: no price for every model (--price-file gives one)"
-    uncounted = f", without {bill.without_usage:,} answers whose tokens are not known" if bill.without_usage else ""
+    uncounted = f", {left_out}" if (left_out := _uncounted(bill)) else ""
     tokens = f"{_tokens(bill.input_tokens)} tokens in, {_tokens(bill.output_tokens)} out"
     return f"cost: {dollars(bill.total)} for {tokens}{uncounted}" + (f" (price of {', '.join(dates)})" if dates else "")
+
+
+def _uncounted(bill: Bill) -> str | None:
+    """What a bill's total leaves out, or None."""
+    if bill.uncounted:
+        requests = f"{bill.uncounted:,} requests whose tokens nobody counted"
+        cost = bill.uncounted_cost
+        return f"without {requests}" if cost is None else f"and at most {dollars(cost)} for {requests}"
+    return f"without {bill.without_usage:,} answers whose tokens are not known" if bill.without_usage else None
 
 
 def print_forecast(found: Forecast, console: Console) -> None:
@@ -170,8 +179,8 @@ def _print_bill(status: RunStatus, console: Console) -> None:
     else:
         left = "" if status.expected_cost is None else f", {dollars(status.expected_cost)} expected for the whole run"
         console.print(f"cost        {dollars(status.cost)}{left}")
-    if status.bill.without_usage:
-        console.print(f"            without {status.bill.without_usage:,} answers whose tokens the server did not tell")
+    if left_out := _uncounted(status.bill):
+        console.print(f"            {left_out}")
     columns = ("model", "asked", "responses", "tokens in", "tokens out", "cost", "price as of")
     table = plain_table(columns, right=columns[2:6])
     for line in status.bill.lines:

@@ -24,6 +24,7 @@ from mbbq_gen.providers.batches import (
     TooLargeError,
     is_cut_off,
 )
+from mbbq_gen.providers.remote.bounds import beside
 from mbbq_gen.providers.remote.faults import PassingError
 from mbbq_gen.records import Request, Response
 from mbbq_gen.runs.batch_files import Line, Part, clear_files, file_of, lines_of, parts
@@ -32,6 +33,7 @@ from mbbq_gen.runs.batch_results import Oddities, one_line, result_groups
 from mbbq_gen.runs.cache import SharedCache
 from mbbq_gen.runs.purse import Purse
 from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.uncounted import Sendings
 
 if TYPE_CHECKING:
     from mbbq_gen.providers.remote.base import RemoteProvider
@@ -77,9 +79,11 @@ class Batching:
     pause: float = 2.0
     """Seconds before a batch is looked for again."""
     ledger: BatchLedger = field(init=False)
+    sendings: Sendings = field(init=False)
 
     def __post_init__(self) -> None:
         self.ledger = BatchLedger(self.store)
+        self.sendings = Sendings(self.store) if self.purse is None else self.purse.sendings
 
     # --- what stands at the service ---------------------------------------------------------------------------------
 
@@ -237,7 +241,7 @@ class Batching:
         if not responses:
             return
         stamped = [(response, _stamp()) for response in responses]
-        self.store.add_responses(stamped)
+        self.sendings.store_responses(stamped)
         if self.cache is not None:
             self.cache.keep(stamped)
         self.on_stored(len(responses))
@@ -248,9 +252,11 @@ class Batching:
         response = None
         if answer.outcome == "answered":
             try:
-                response = self.provider.parse(key, answer.payload, headers, cut_at=answer.cut_at)
+                response = self._with_uncounted(self.provider.parse(key, answer.payload, headers, cut_at=answer.cut_at))
                 self.provider.notice(response)
             except PassingError as fault:
+                if (most := self.provider.most_usage(self.store.request(key))) is not None:
+                    self.sendings.lose_in_batch(most)
                 if earlier.get(key, 0) + 1 >= MOST_TRIES:
                     response = Response(request_key=key, error=str(fault))
         elif answer.outcome == "failed" and (
@@ -260,6 +266,14 @@ class Batching:
         if response is None:
             return None
         return response.model_copy(update={"batch": status.service_id, "latency_s": status.seconds})
+
+    def _with_uncounted(self, response: Response) -> Response:
+        """The answer, with the most that it can have taken where the service did not count it."""
+        if response.usage.input_tokens and response.usage.output_tokens:
+            return response
+        most = self.provider.most_usage(self.store.request(response.request_key))
+        missing = most and beside(response.usage, most, has_text=bool(response.text))
+        return response.model_copy(update={"uncounted": missing}) if missing else response
 
     def _give_up(self, keys: set[str], earlier: dict[str, int], why: str, status: BatchStatus | None = None) -> None:
         """Records as failed what as many batches as it takes have left without an answer."""
@@ -289,14 +303,16 @@ class Batching:
             return 0
         requests = self._to_send(failed_too)
         if self.purse is not None:
-            requests = self.purse.affordable(requests)
+            requests = self.purse.set_aside(requests)
         first = next(requests, None)
         made = 0
         if first is not None:
+            if self.purse is not None and (most := self.provider.most_usage(first)) is not None:
+                self.sendings.let_out([(first.request_key, most)])
             response = await self.provider.learn(first)
             self._store([response])
             if self.purse is not None:
-                self.purse.settle(response)
+                self.purse.settle([response], self.purse.alone)
             again = [first] if response.error is not None else []
             with self._disk_errors():
                 made = await self._hand_over_all(self._lines(chain(again, requests)))

@@ -20,6 +20,7 @@ from mbbq_gen.errors import RunError, RunLockedError, UsageError
 from mbbq_gen.languages import describe_fault
 from mbbq_gen.records import Record, Split
 from mbbq_gen.runs.money import Bill
+from mbbq_gen.runs.read_only import copy_elsewhere, is_writable
 from mbbq_gen.runs.store import RunStore
 
 MANIFEST_SCHEMA = 1
@@ -185,6 +186,20 @@ class RunFolder:
     def open_store(self, *, read_only: bool = False) -> RunStore:
         """The store; for writing only under the lock."""
         return RunStore(self.store_path, read_only=read_only)
+
+    @contextmanager
+    def for_readings(self) -> Iterator[RunStore]:
+        """The store, for adding readings: under the lock, or where nothing can be written here, a copy of it.
+
+        Raises:
+            RunLockedError: where another process holds the lock.
+        """
+        if is_writable(self.path):
+            with self.locked(), self.open_store() as store:
+                yield store
+        else:
+            with RunStore(copy_elsewhere(self.store_path)) as store:
+                yield store
 
     def manifest(self) -> Manifest:
         """The manifest.

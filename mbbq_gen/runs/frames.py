@@ -92,7 +92,7 @@ def read_before_use(
         current = extractor_versions(languages, where, extractor)
         unread = any(True for language, version in current.items() for _ in store.unread(version, language))
     if unread:
-        with folder.locked(), folder.open_store() as store:
+        with folder.for_readings() as store:
             read_run(store, where, step, extractor=extractor)
     return current
 

@@ -94,7 +94,7 @@ def find_answered(store: RunStore, presentation_id: str) -> Answered | None:
         Presentation.model_validate_json(presentation),
         instance,
         Response.model_validate_json(response),
-        ParallelTexts(store).of(instance),
+        ParallelTexts(store.query).of(instance),
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mbbq_gen.providers.prices import Price, PriceTable, cost_of, price_of
 from mbbq_gen.records import Record, Usage
 from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.uncounted import Uncounted, load_uncounted, name_for
 
 _TOTALS: Final = """
 SELECT json_extract(record, '$.model') AS model, json_extract(record, '$.batch') IS NOT NULL AS batched,
@@ -18,6 +19,14 @@ SELECT json_extract(record, '$.model') AS model, json_extract(record, '$.batch')
     OR json_extract(record, '$.usage.output_tokens') IS NULL))
 FROM {answers} GROUP BY model, batched, cached ORDER BY model, batched, cached
 """
+
+
+class Asked(NamedTuple):
+    """Who was asked: its kind, the model that was asked for, and the server, None for the service's own."""
+
+    kind: str
+    model: str
+    base_url: str | None
 
 
 class Spending(Record):
@@ -48,6 +57,10 @@ class Bill(Record):
 
     lines: tuple[Spending, ...]
     """One for each model and way of asking."""
+    uncounted: int = 0
+    """Requests of which nobody said what they took: answers without usage, tries that broke off or were killed."""
+    uncounted_cost: float | None = 0.0
+    """The most that those can have cost beside the lines, in US dollars; None where no price is known."""
 
     @property
     def total(self) -> float | None:
@@ -59,6 +72,11 @@ class Bill(Record):
     def known(self) -> float:
         """The part of it whose price is known, in US dollars."""
         return sum(line.cost or 0.0 for line in self.lines)
+
+    @property
+    def most(self) -> float:
+        """The most that the run can have cost, in US dollars, as far as prices are known."""
+        return self.known + (self.uncounted_cost or 0.0)
 
     @property
     def input_tokens(self) -> int:
@@ -86,7 +104,8 @@ def bill_of(store: RunStore, kind: str, model: str, table: PriceTable, base_url:
         table: the prices.
         base_url: the server that was asked; None for the service's own.
     """
-    return _bill(store.query(_TOTALS.format(answers="responses")), kind, model, table, base_url)
+    rows = store.query(_TOTALS.format(answers="responses"))
+    return _bill(rows, load_uncounted(store), Asked(kind, model, base_url), table)
 
 
 def judge_bill(
@@ -94,14 +113,15 @@ def judge_bill(
 ) -> Bill:
     """What the stored replies of a judge took and cost; the other arguments are those of `bill_of`."""
     rows = store.query(_TOTALS.format(answers="judge_replies WHERE judge = ?"), (judge,))
-    return _bill(rows, kind, model, table, base_url)
+    return _bill(rows, load_uncounted(store, name_for(judge)), Asked(kind, model, base_url), table)
 
 
-def _bill(rows: Iterable[Any], kind: str, model: str, table: PriceTable, base_url: str | None) -> Bill:
+def _bill(rows: Iterable[Any], found: Uncounted, asked: Asked, table: PriceTable) -> Bill:
+    own = price_of(asked.kind, asked.model, table, base_url=asked.base_url)
     lines = []
     for served, batched, cached, responses, read, written, reasoning, reused, uncounted in rows:
-        price = price_of(kind, served, table, base_url=base_url) if served else None
-        price = price or price_of(kind, model, table, base_url=base_url)
+        price = price_of(asked.kind, served, table, base_url=asked.base_url) if served else None
+        price = price or own
         usage = Usage(input_tokens=int(read), output_tokens=int(written), cached_input_tokens=int(reused))
         lines.append(
             Spending(
@@ -118,7 +138,13 @@ def _bill(rows: Iterable[Any], kind: str, model: str, table: PriceTable, base_ur
                 price=price,
             )
         )
-    return Bill(lines=tuple(lines))
+    alone = _cost(found.asked.usage, own, batch=False, free=False)
+    together = _cost(found.in_batches.usage, own, batch=True, free=False)
+    return Bill(
+        lines=tuple(lines),
+        uncounted=found.asked.requests + found.in_batches.requests,
+        uncounted_cost=None if alone is None or together is None else alone + together,
+    )
 
 
 def _cost(usage: Usage, price: Price | None, *, batch: bool, free: bool) -> float | None:
@@ -129,5 +155,5 @@ def _cost(usage: Usage, price: Price | None, *, batch: bool, free: bool) -> floa
 
 
 def spent(store: RunStore, kind: str, model: str, table: PriceTable, base_url: str | None = None) -> float:
-    """What a run has cost so far, in US dollars, as far as prices and tokens are known."""
-    return bill_of(store, kind, model, table, base_url).known
+    """The most that a run can have cost so far, in US dollars, as far as prices are known."""
+    return bill_of(store, kind, model, table, base_url).most

@@ -7,14 +7,13 @@ else is found, the extractor looks for those texts (DESIGN.md §8, `aliases`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from mbbq_gen.records import Instance, Role
 
-if TYPE_CHECKING:
-    from mbbq_gen.runs.store import RunStore
-
+Query = Callable[[str, Sequence[str | int]], Iterable[tuple[Any, ...]]]
+"""Gives the rows of a SELECT with its parameters: `RunStore.query`."""
 Parallels = Mapping[str, Mapping[Role, str]]
 """Language → role → the option's text in it."""
 
@@ -22,8 +21,8 @@ Parallels = Mapping[str, Mapping[Role, str]]
 class ParallelTexts:
     """Looks up what the options of questions are called in the other languages; remembers the last question."""
 
-    def __init__(self, store: RunStore) -> None:
-        self._store = store
+    def __init__(self, query: Query) -> None:
+        self._query = query
         self._key = ""
         self._found: Parallels = {}
 
@@ -36,7 +35,7 @@ class ParallelTexts:
     def _look_up(self, instance: Instance) -> Parallels:
         if instance.parallel_id is None or any(option.role is None for option in instance.options):
             return {}
-        rows = self._store.query(
+        rows = self._query(
             "SELECT language, json_extract(record, '$.options') FROM instances"
             " WHERE twin = ? AND benchmark = ? AND split = ? AND language <> ? ORDER BY language",
             (instance.parallel_id, instance.benchmark, instance.split, instance.language),

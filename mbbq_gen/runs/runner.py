@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,11 +24,12 @@ from mbbq_gen.records import Request, Response
 from mbbq_gen.runs.cache import SharedCache
 from mbbq_gen.runs.purse import Purse
 from mbbq_gen.runs.store import Progress
+from mbbq_gen.runs.uncounted import Kept, Sendings
 
 OnStored = Callable[[list[Response]], None]
 
 
-class Asked(Protocol):
+class Asked(Kept, Protocol):
     """What is asked, and where the answers go: the plan of a run (`RunStore`), or a judge's (`judging.ledger`)."""
 
     def progress(self) -> Progress:
@@ -36,9 +37,6 @@ class Asked(Protocol):
 
     def pending(self) -> Iterator[Request]:
         """The requests without an answer; may be read while answers are added."""
-
-    def add_responses(self, responses: Sequence[tuple[Response, str]]) -> None:
-        """Stores what came back, each with the time (ISO 8601, UTC); durable when this returns."""
 
 
 _MOMENT: Final = 0.02
@@ -98,7 +96,8 @@ async def answer_pending(
     """
     if cache is not None:
         copy_cached(store, cache, on_stored)
-    await _Asking(store, provider, on_stored, purse, cache, errors or ErrorLimit()).ask()
+    sendings = Sendings(store) if purse is None else purse.sendings
+    await _Asking(store, provider, sendings, on_stored, purse, cache, errors or ErrorLimit()).ask()
 
 
 def copy_cached(store: Asked, cache: SharedCache, on_stored: OnStored) -> None:
@@ -122,6 +121,7 @@ class _Asking:
 
     store: Asked
     provider: Provider
+    sendings: Sendings
     on_stored: OnStored
     purse: Purse | None
     cache: SharedCache | None
@@ -131,6 +131,8 @@ class _Asking:
     async def ask(self) -> None:
         """Asks all that is pending and can be paid."""
         pending = self.store.pending()
+        if self.purse is not None and hasattr(self.provider, "may_resend"):
+            self.provider.may_resend = self.purse.again
         try:
             while True:
                 requests: Iterator[Request] = self.purse.affordable(pending) if self.purse else pending
@@ -139,6 +141,9 @@ class _Asking:
                 if self.purse is None or not self.purse.check():
                     return
         finally:
+            in_doubt: Mapping[str, int] | None = getattr(self.provider, "in_doubt", None)
+            if in_doubt is not None:
+                self.sendings.end(in_doubt)
             await self.provider.aclose()
 
     async def _store_all(self, responses: AsyncGenerator[Response, None]) -> None:
@@ -158,7 +163,7 @@ class _Asking:
     async def _receive(self, responses: AsyncGenerator[Response, None]) -> None:
         async for response in responses:
             if self.purse is not None:
-                self.purse.settle(response)
+                self.purse.settle([response])
             self._arrived.append((response, _now()))
             self.errors.count(response)
             if len(self._arrived) >= _MOST_UNSTORED:
@@ -170,7 +175,7 @@ class _Asking:
             return 0.0
         begin = time.perf_counter()
         batch = self._arrived.copy()
-        self.store.add_responses(batch)
+        self.sendings.store_responses(batch)
         del self._arrived[: len(batch)]
         if self.cache is not None:
             self.cache.keep(batch)

@@ -12,14 +12,14 @@ from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, PriceTable, price_of, read_prices
 from mbbq_gen.records import Response
 from mbbq_gen.runs.asking import AskingSettings
-from mbbq_gen.runs.batch_ledger import BatchLedger
 from mbbq_gen.runs.cache import SharedCache
 from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.money import bill_of, spent
-from mbbq_gen.runs.purse import Purse
+from mbbq_gen.runs.purse import Purse, held_by_batches, most_usage_of
 from mbbq_gen.runs.reading_along import ReadingAlong
 from mbbq_gen.runs.runner import Asked, ErrorLimit, answer_pending
 from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.uncounted import Sendings
 from mbbq_gen.runs.watching import Watcher
 
 
@@ -138,29 +138,40 @@ def open_purse(
         UsageError: where nobody knows what the model costs, or how long an answer may become.
     """
     base_url: str | None = getattr(provider, "base_url", None)
-    held = sum(batch.record.most_cost for batch in BatchLedger(store).open_batches())
     before = spent(store, provider.kind, provider.model, own_prices(rules.price_file), base_url)
-    return purse_with(provider, rules, limit, before + held, for_batches=for_batches)
+    before += held_by_batches(store, most_usage_of(provider), _price(provider, rules))
+    return purse_with(store, provider, rules, limit, before, for_batches=for_batches)
 
 
 def purse_with(
-    provider: Provider, rules: AskingSettings, limit: float, before: float, *, for_batches: bool = False
+    asked: Asked, provider: Provider, rules: AskingSettings, limit: float, before: float, *, for_batches: bool = False
 ) -> Purse:
-    """The money that there is under a limit, less what is spent before; raises as `open_purse`."""
+    """The money that there is under a limit, less the most that was spent before; raises as `open_purse`."""
+    price, name = _price(provider, rules), f"{provider.kind}:{provider.model}"
+    most_usage, request = most_usage_of(provider), next(asked.pending(), None)
+    if request is not None and most_usage(request) is None:
+        raise UsageError(
+            f"--max-cost: nothing in what is sent to {name} says how long an answer may become; leave --max-cost out"
+        )
+    paid = batch_price(price, name) if for_batches else price
+    concurrency = getattr(getattr(provider, "options", None), "concurrency", 1)
+    return Purse(limit, paid, before, most_usage, Sendings(asked), alone=price, concurrency=concurrency)
+
+
+def _price(provider: Provider, rules: AskingSettings) -> Price:
+    """What the model costs.
+
+    Raises:
+        UsageError: where nobody knows.
+    """
     base_url: str | None = getattr(provider, "base_url", None)
     price = price_of(provider.kind, provider.model, own_prices(rules.price_file), base_url=base_url)
-    name = f"{provider.kind}:{provider.model}"
     if price is None:
         raise UsageError(
-            f"--max-cost: no price known for {name}{f' at {base_url}' if base_url else ''}; give it with --price-file"
-            " (docs/apis.md shows one)"
+            f"--max-cost: no price known for {provider.kind}:{provider.model}{f' at {base_url}' if base_url else ''};"
+            " give it with --price-file (docs/apis.md shows one)"
         )
-    longest = provider.settings.get("max_new_tokens")
-    if not isinstance(longest, int):
-        raise UsageError(f"--max-cost: {name} does not say how long an answer may become; leave --max-cost out")
-    if for_batches:
-        price = batch_price(price, name)
-    return Purse(limit, price, before, longest)
+    return price
 
 
 def batch_price(price: Price, name: str) -> Price:

@@ -21,12 +21,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from mbbq_gen.errors import RunError
 from mbbq_gen.records import Extraction, Instance, Presentation, Request, Response
 from mbbq_gen.runs.parallel import Parallels, ParallelTexts
+from mbbq_gen.runs.read_only import connect_read_only
 from mbbq_gen.sampling import Outline
 
 SCHEMA_VERSION = 1
@@ -105,7 +106,7 @@ class RunStore:
         self.path = path
         with _plain_errors(path):
             if read_only:
-                self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+                self._db = connect_read_only(path)
             else:
                 self._db = sqlite3.connect(path, isolation_level=None)
                 self._db.execute("PRAGMA journal_mode = WAL")
@@ -294,6 +295,13 @@ class RunStore:
         while batch := rows.fetchmany(_BATCH):
             yield from batch
 
+    def request(self, request_key: str) -> Request:
+        """The request of that key, which must be planned."""
+        (number,) = self._db.execute(
+            "SELECT min(number) FROM presentations WHERE request_key = ?", (request_key,)
+        ).fetchone()
+        return self.planned_request(number)
+
     def planned_request(self, number: int) -> Request:
         """The request of the presentation of that number, which must be there."""
         request_key, presentation, instance = self._db.execute(
@@ -309,10 +317,13 @@ class RunStore:
             instance=Instance.model_validate_json(instance),
         )
 
-    def add_responses(self, responses: Sequence[tuple[Response, str]]) -> None:
+    def add_responses(
+        self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Stores what came back, each with the time (ISO 8601, UTC); durable when this returns.
 
-        An answer is never replaced; a failure is replaced by whatever comes later.
+        An answer is never replaced; a failure is replaced by whatever comes later. `meta`: values beside the tables
+        that change with it, in the same transaction.
         """
         with self._writing():
             self._db.executemany(
@@ -324,6 +335,7 @@ class RunStore:
                     for response, received_at in responses
                 ],
             )
+            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
     def progress(self) -> Progress:
         """How far the run is."""
@@ -460,7 +472,7 @@ class _AnsweredReader:
 
     def __init__(self, store: RunStore) -> None:
         self._read = _InstanceReader()
-        self._parallels = ParallelTexts(store)
+        self._parallels = ParallelTexts(store.query)
 
     def __call__(self, presentation: str, instance: str, response: str) -> Answered:
         """What the JSON of the three records holds."""

@@ -86,7 +86,7 @@ DEFAULT_METRICS = ("mbbq_bias_ambiguous", "diff_bias_disambiguated")
 
 def _rate(name: str, *fractions: Fraction, combine: Callable[..., Any] | None = None) -> Metric:
     """A metric that is only ever a part of another."""
-    metric = Metric(name, "", "BBQ §5", "", "", low=-1, high=1, fractions=fractions)
+    metric = Metric(name, name, "", "BBQ §5", "", "", low=-1, high=1, fractions=fractions)
     return metric if combine is None else replace(metric, combine=combine)
 
 

@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +30,7 @@ from tenacity import (
 
 from mbbq_gen.errors import DownloadError
 from mbbq_gen.records import Record
+from mbbq_gen.waits import seconds_of
 
 Step = Callable[[int, int | None], None]
 """Told how many bytes have arrived, and how many there are, None where the server does not say."""
@@ -187,7 +186,7 @@ class Download:
     def _refusal(self, response: httpx.Response) -> Exception:
         """The error for a status that brings no file."""
         status = f"{response.status_code} {response.reason_phrase}".strip()
-        pause = _retry_after(response.headers.get("Retry-After", ""))
+        pause = seconds_of(response.headers.get("Retry-After", ""))
         if response.status_code not in _MAY_PASS:
             return DownloadError(f"{self.url}: the server answers {status}; give another source with --from")
         if pause is not None and pause > LONGEST_WAIT:
@@ -200,17 +199,6 @@ def _pause(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
     asked = error.pause if isinstance(error, _MayPassError) else None
     return _PAUSES(state) if asked is None else asked
-
-
-def _retry_after(text: str) -> float | None:
-    """The seconds that a Retry-After header asks for, in seconds or as a date; None where it says nothing."""
-    if text.strip().isdigit():
-        return float(text)
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
 def _mark(response: httpx.Response) -> str | None:

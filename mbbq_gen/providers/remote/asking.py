@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue
 
 from mbbq_gen.errors import ProviderError
+from mbbq_gen.providers.remote.bounds import beside, most_usage, times, together
 from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge
 from mbbq_gen.providers.remote.pace import Pace
 from mbbq_gen.providers.remote.retry import LONGEST_PAUSE, Tries, retrying
@@ -101,11 +102,11 @@ class Asking:
                 await self._wake.wait()
                 self._wake.clear()
                 while self._done:
-                    yield self._done.popleft()
+                    yield self._next_done()
             if self._fatal is not None:
                 await self._last_call()
             while self._done:
-                yield self._done.popleft()
+                yield self._next_done()
             if self._fatal is not None:
                 raise self._fatal
         finally:
@@ -117,6 +118,12 @@ class Asking:
         if self._fatal is None and not self._asleep:
             self._pace.slots.open_all()
             self._start_more()
+
+    def _next_done(self) -> Response:
+        """A response that goes to the caller: from now on it is for the caller to say what it took."""
+        response = self._done.popleft()
+        self._provider.in_doubt.pop(response.request_key, None)
+        return response
 
     async def _last_call(self) -> None:
         """Waits a little for what is under way; what sleeps until another try is given up."""
@@ -175,17 +182,31 @@ class Asking:
             return await self._send(request, 1)
         except PassingError as first:
             fault = first
-        sent = 1
+        sent, doubts = 1, self._provider.in_doubt
         try:
             async for attempt in retrying(tries, self._sleep):
                 with attempt:
                     if sent == 1 and attempt.retry_state.attempt_number == 1:
                         raise fault
+                    if fault.may_be_paid and not self._provider.may_resend(request):
+                        break
                     sent += 1
-                    return await self._send(request, sent)
-        except PassingError as last:
-            return self._gave_up(request, last, sent)
-        raise AssertionError("tenacity returns or raises")
+                    try:
+                        response = await self._send(request, sent)
+                    except PassingError as again:
+                        fault = again
+                        raise
+                    return self._with_lost(request, response, doubts[request.request_key] - 1)
+        except PassingError:
+            pass  # the last fault is at hand
+        return self._with_lost(request, self._gave_up(request, fault, sent), doubts[request.request_key])
+
+    def _with_lost(self, request: Request, response: Response, lost: int) -> Response:
+        """The response, with the tokens of so many tries before it that may have been paid."""
+        most = self._provider.most_usage(request) if lost > 0 else None
+        if most is None:
+            return response
+        return response.model_copy(update={"uncounted": together(response.uncounted, times(most, lost))})
 
     async def _sleep(self, seconds: float) -> None:
         """Waits without counting as under way."""
@@ -217,11 +238,18 @@ class Asking:
         return Response(request_key=request.request_key, error=f"asked {times}, last: {fault}", attempts=sent)
 
     async def _send(self, request: Request, attempt: int) -> Response:
+        doubts = self._provider.in_doubt
         for _ in range(_LESSONS):
             try:
                 return await self._send_once(request, attempt)
             except _LessonError:
-                continue
+                doubts[request.request_key] -= 1
+            except PassingError as fault:
+                doubts[request.request_key] -= not fault.may_be_paid
+                raise
+            except ProviderError:
+                doubts[request.request_key] -= 1
+                raise
         raise ProviderError(f"{self._provider.name}: refuses one setting after another; see the run's manifest")
 
     async def _send_once(self, request: Request, attempt: int) -> Response:
@@ -231,6 +259,7 @@ class Asking:
         expected = self._guess.expect(characters, provider.options.max_new_tokens)
         await pace.enter(expected)
         started = time.perf_counter()
+        provider.in_doubt[request.request_key] += 1
         try:
             reply = await provider.post(body)
         finally:
@@ -252,6 +281,7 @@ class Asking:
         )
         provider.answered = True
         pace.slots.open_all()
+        response = self._with_uncounted(response, body)
         self._guess.learn(characters, response.usage)
         if response.usage.input_tokens is not None:
             pace.correct(expected, response.usage.input_tokens + (response.usage.output_tokens or 0))
@@ -263,6 +293,15 @@ class Asking:
         is_answer = reply.status == 200 and not reply.is_page
         payload = reply.json() if is_answer else error_payload(reply)
         return payload, self._provider.error_in(reply, payload)
+
+    def _with_uncounted(self, response: Response, body: Mapping[str, JsonValue]) -> Response:
+        """The response, with the most that it can have taken where the service did not count it."""
+        usage = response.usage
+        if usage.input_tokens and usage.output_tokens:
+            return response
+        most = most_usage(body, self._provider.length_names)
+        missing = most and beside(usage, most, has_text=bool(response.text))
+        return response.model_copy(update={"uncounted": missing}) if missing else response
 
     async def _handle(
         self, request: Request, body: Mapping[str, JsonValue], error: ServiceError, attempt: int, reply: Reply

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,8 @@ from mbbq_gen.errors import ProviderError
 from mbbq_gen.providers.base import ProviderOptions, request_key
 from mbbq_gen.providers.remote.addresses import base_url_advice, moved_base_url
 from mbbq_gen.providers.remote.asking import Asking
-from mbbq_gen.providers.remote.credentials import NO_KEY, Secret
+from mbbq_gen.providers.remote.bounds import LENGTHS, most_usage
+from mbbq_gen.providers.remote.credentials import Secret
 from mbbq_gen.providers.remote.faults import (
     GaveUpError,
     PassingError,
@@ -35,11 +37,12 @@ from mbbq_gen.providers.remote.faults import (
 )
 from mbbq_gen.providers.remote.headers import filled_headers
 from mbbq_gen.providers.remote.learned import LENGTH_NAMES, Learned, refused_name
+from mbbq_gen.providers.remote.masking import Mask
 from mbbq_gen.providers.remote.options import RemoteOptions
 from mbbq_gen.providers.remote.pace import Pace
 from mbbq_gen.providers.remote.retry import Tries, retrying
 from mbbq_gen.providers.remote.transport import MOST_BYTES, FormFile, Line, Reply, Wire, error_payload
-from mbbq_gen.records import Message, Request, Response
+from mbbq_gen.records import Message, Request, Response, Usage
 
 _NEAREST: Final = 3
 
@@ -67,6 +70,8 @@ class RemoteProvider(ABC):
     """Where the service lists its models."""
     version_in_base: ClassVar[bool | None] = None
     """Whether base URLs end with a version such as /v1; None: either way."""
+    length_names: Collection[str] = LENGTHS
+    """What the service may call the longest answer."""
 
     def __init__(self, model: str, options: RemoteOptions, base_url: str, secret: Secret | None) -> None:
         """`secret` None: no key was found; asking a service that needs one fails in `check_access`."""
@@ -82,6 +87,10 @@ class RemoteProvider(ABC):
         self.learned = Learned()
         self.on_notice: Callable[[str], None] = lambda _: None
         """Hears what should be said once, in a line."""
+        self.may_resend: Callable[[Request], bool] = lambda _: True
+        """Asked before a request is sent again that may have been paid already: whether there is money for it."""
+        self.in_doubt: Counter[str] = Counter()
+        """Request key → how often it was sent and may have been paid, of requests whose response nobody has yet."""
         self._said: set[str] = set()
         self._served: set[str] = set()
         self._wire: Wire | None = None
@@ -181,7 +190,9 @@ class RemoteProvider(ABC):
         Raises:
             ProviderError: where no request can succeed.
         """
-        return await Asking(self, self.pace).answer(request)
+        response = await Asking(self, self.pace).answer(request)
+        self.in_doubt.pop(request.request_key, None)
+        return response
 
     def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
         """The response that an answer's JSON holds; `more` are fields that it does not tell.
@@ -198,6 +209,10 @@ class RemoteProvider(ABC):
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             shape = type(error).__name__
             raise PassingError("malformed", f"answered JSON that is no answer, of another shape ({shape})") from error
+
+    def most_usage(self, request: Request) -> Usage | None:
+        """The most tokens that a request can take, by the body that is sent; None where nothing in it bounds them."""
+        return most_usage(self.body_of(request), self.length_names)
 
     def parse_failure(self, request_key: str, status: int, payload: Any, headers: Mapping[str, str]) -> Response:
         """The response that an error's JSON comes to: filtered, or failed."""
@@ -293,8 +308,14 @@ class RemoteProvider(ABC):
     def wire(self) -> Wire:
         """The connections, opened when first needed."""
         if self._wire is None:
-            self._wire = Wire.open(self.base_url, self.options.timeout, self.options.max_answer_bytes)
+            self._wire = Wire.open(self.base_url, self.options.timeout, self.mask, self.options.max_answer_bytes)
         return self._wire
+
+    @cached_property
+    def mask(self) -> Mask:
+        """What takes the keys out of all that comes back, however it comes."""
+        keys = [secret.value for secret in (self.secret, *self._other_secrets) if secret is not None]
+        return Mask.of(keys, self.endpoint.headers)
 
     @property
     def pace(self) -> Pace:
@@ -348,7 +369,7 @@ class RemoteProvider(ABC):
         if error.page:
             words = f"a web page instead of an answer: {words}"
         is_rate = error.status == 429 or (error.status == 403 and judge(error) == "passing")
-        return PassingError("rate" if is_rate else "server", words, error.pause)
+        return PassingError("rate" if is_rate else "server", words, error.pause, error.status)
 
     def failure(self, request_key: str, error: ServiceError, headers: Mapping[str, str]) -> Response:
         """The response of a request that can't be answered: filtered, or an error."""
@@ -472,10 +493,8 @@ class RemoteProvider(ABC):
             self.on_notice(text)
 
     def hide(self, value: Any) -> Any:
-        """A text or JSON value without the keys."""
-        for secret in (self.secret or NO_KEY, *self._other_secrets):
-            value = secret.hide_all(value)
-        return value
+        """A text or JSON value that a service sent, fit to be shown: without keys."""
+        return self.mask.shown(value)
 
 
 def _encode(body: Any) -> bytes:

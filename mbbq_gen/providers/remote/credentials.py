@@ -1,7 +1,7 @@
-"""Keys: where they come from, and how they stay out of everything that we write.
+"""Keys: where they come from.
 
 A key comes from an environment variable or from a file that nobody else may read. It is held in a `Secret`, which shows
-itself as `***`, and whatever text a service sends back goes through `Secret.hide` before it is stored or said.
+itself as `***`; `remote.masking` takes it out of whatever a service sends back.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mbbq_gen.errors import UsageError
+from mbbq_gen.providers.remote.masking import HIDDEN, hide_lookalikes
 
-HIDDEN: Final = "***"
-_LOOKS_LIKE_KEY: Final = re.compile(r"\b(?:sk|rk|pk|gsk|xai|key|AIza)[-_][A-Za-z0-9_*\-.…]{8,}")
-"""Keys, whole or half hidden, as services repeat them in their errors."""
-_SHORTEST: Final = 6
-"""Shorter keys, as local servers take them, are ordinary words that would be hidden everywhere."""
+_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+"""How variables that hold keys are written; anything else may be the key itself, typed in the wrong place."""
+_LONGEST_PLAIN: Final = 20
+"""Characters of a name without a folder or an ending, above which it may be a key."""
 
 
 @dataclass(frozen=True)
@@ -34,25 +34,6 @@ class Secret:
 
     def __str__(self) -> str:
         return HIDDEN
-
-    def hide(self, text: str) -> str:
-        """The text without the key."""
-        if len(self.value) >= _SHORTEST:
-            text = text.replace(self.value, HIDDEN)
-        return _LOOKS_LIKE_KEY.sub(HIDDEN, text)
-
-    def hide_all(self, value: Any) -> Any:
-        """A JSON value with the key hidden in every text of it."""
-        if isinstance(value, str):
-            return self.hide(value)
-        if isinstance(value, list):
-            return [self.hide_all(entry) for entry in value]
-        if isinstance(value, dict):
-            return {self.hide(str(name)): self.hide_all(entry) for name, entry in value.items()}
-        return value
-
-
-NO_KEY: Final = Secret("", "no key")
 
 
 def find_key(variables: Sequence[str], named: str | None, file: str | None) -> Secret | None:
@@ -67,7 +48,8 @@ def find_key(variables: Sequence[str], named: str | None, file: str | None) -> S
         return _read_key_file(Path(file).expanduser())
     if named is not None:
         if not os.environ.get(named, "").strip():
-            raise UsageError(f"--api-key-env {named}: the environment holds no such variable; set it to your key")
+            shown = named if _VARIABLE.fullmatch(named) else HIDDEN
+            raise UsageError(f"--api-key-env {shown}: the environment holds no such variable; set it to your key")
         return Secret(os.environ[named].strip(), named)
     for variable in variables:
         if value := os.environ.get(variable, "").strip():
@@ -76,11 +58,14 @@ def find_key(variables: Sequence[str], named: str | None, file: str | None) -> S
 
 
 def _read_key_file(path: Path) -> Secret:
+    shown = hide_lookalikes(str(path))
+    if not path.exists() and len(str(path)) > _LONGEST_PLAIN and path.name == str(path) and not path.suffix:
+        shown = HIDDEN
     try:
         mode = path.stat().st_mode
         text = path.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise UsageError(f"--api-key-file {path}: {error.strerror or error}") from error
+        raise UsageError(f"--api-key-file {shown}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"--api-key-file {path}: not a text file") from error
     if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):

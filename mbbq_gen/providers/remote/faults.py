@@ -18,6 +18,7 @@ from http import HTTPStatus
 from typing import Any, Final, Literal
 
 from mbbq_gen.errors import ProviderError
+from mbbq_gen.providers.remote.masking import hide_lookalikes
 from mbbq_gen.providers.remote.waiting import pause_of
 
 PassingKind = Literal["rate", "server", "connect", "timeout", "broken", "malformed"]
@@ -32,6 +33,9 @@ Verdict = Literal[
     "quota",  # nothing left to spend
     "failed",  # this request can't be answered
 ]
+_LOST: Final = frozenset({"timeout", "broken", "malformed"})
+_GATEWAY: Final = frozenset({408, 502, 504, *range(520, 528)})
+"""Statuses of those who stand before a service and did not wait for its answer."""
 MAY_PASS: Final = frozenset({408, 409, 425, 429, *range(500, 600)})
 _LONGEST: Final = 400
 """Characters of a service's own words that are kept."""
@@ -40,11 +44,18 @@ _LONGEST: Final = 400
 class PassingError(Exception):
     """A failure that another try may mend."""
 
-    def __init__(self, kind: PassingKind, why: str, pause: float | None = None) -> None:
+    def __init__(self, kind: PassingKind, why: str, pause: float | None = None, status: int | None = None) -> None:
         super().__init__(why)
         self.kind = kind
         self.pause = pause
         """Seconds that the service asked to wait, or None."""
+        self.status = status
+        """Of HTTP, where there was one."""
+
+    @property
+    def may_be_paid(self) -> bool:
+        """Whether the model may have answered all the same, without its answer reaching us."""
+        return self.kind in _LOST or self.status in _GATEWAY
 
 
 @dataclass(frozen=True)
@@ -181,7 +192,7 @@ def _retry_delay(details: Any) -> float | None:
 
 
 def _one_line(value: Any) -> str:
-    text = " ".join(str(value).split())
+    text = hide_lookalikes(" ".join(str(value).split()))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, JsonValue, field_validator
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.providers.base import JsonTable, ProviderOptions
 from mbbq_gen.providers.remote.headers import header_fault
 from mbbq_gen.providers.remote.transport import MOST_BYTES
 
+_SECRET_NAME: Final = re.compile(
+    r"api.?key|authorization|password|secret|^(?:access|auth|bearer)?_?token$", re.IGNORECASE
+)
 _OFF = "none"
 """What a command line says for a parameter that is not to be sent."""
 
@@ -66,6 +71,15 @@ class RemoteOptions(ProviderOptions):
             raise ValueError(fault)
         return value
 
+    @field_validator("extra")
+    @classmethod
+    def _check_extra(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """What is sent is written into the manifest: it must not carry a secret."""
+        for name in _names_in(value):
+            if _SECRET_NAME.search(name):
+                raise ValueError(f"holds {name!r}: leave keys out; they come from the environment or a key file")
+        return value
+
     @field_validator("base_url")
     @classmethod
     def _check_address(cls, value: str | None) -> str | None:
@@ -74,6 +88,15 @@ class RemoteOptions(ProviderOptions):
         if fault is not None:
             raise ValueError(fault)
         return None if value is None else value.rstrip("/")
+
+
+def _names_in(value: JsonValue) -> Iterator[str]:
+    """All names in a JSON value, at any depth."""
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        yield from value
+    for entry in entries:
+        yield from _names_in(entry)
 
 
 def _address_fault(address: str) -> str | None:

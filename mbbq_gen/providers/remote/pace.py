@@ -19,7 +19,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from mbbq_gen.providers.remote.faults import PassingError
-from mbbq_gen.providers.remote.waiting import seconds_of, service_time
+from mbbq_gen.providers.remote.waiting import service_time
+from mbbq_gen.waits import seconds_of
 
 Clock = Callable[[], float]
 

@@ -19,6 +19,7 @@ from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from mbbq_gen.providers.remote.faults import PassingError, is_page
+from mbbq_gen.providers.remote.masking import Mask, hide_lookalikes
 from mbbq_gen.storable import storable
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ _SHOWN: Final = 80
 _LONGEST_TEXT: Final = 2000
 _LARGE: Final = 1_000_000
 """Bytes from which a body is sent in pieces, so that others may be heard between them."""
+_MARGIN: Final = 4096
+"""Bytes beyond what we take that are looked at for keys before the rest is cut off."""
 _MOST_HOPS: Final = 5
 _REDIRECTIONS: Final = frozenset({301, 302, 303, 307, 308})
 MOST_BYTES: Final = 16_000_000
@@ -57,7 +60,7 @@ class Reply:
         try:
             return _beginning(self.body) if self.is_cut else read_json(self.body)
         except ValueError as error:
-            start = self.body[:_SHOWN].decode("utf-8", "replace")
+            start = hide_lookalikes(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))[:_SHOWN]
             raise PassingError("malformed", f"answered something that is not JSON: {start!r}") from error
 
     @property
@@ -118,16 +121,17 @@ class FormFile:
 class Wire:
     """The connections to a service. Made and closed inside one event loop."""
 
-    def __init__(self, session: aiohttp.ClientSession, timeout: float, most: int = MOST_BYTES) -> None:
+    def __init__(self, session: aiohttp.ClientSession, timeout: float, mask: Mask, most: int = MOST_BYTES) -> None:
         """`most`: bytes of an answer that are taken; what is longer is cut there."""
         self._session = session
+        self._mask = mask
         self._timeout = timeout
         self._most = most
         self._proxies = getproxies()
 
     @classmethod
-    def open(cls, url: str, timeout: float, most: int = MOST_BYTES) -> Wire:
-        """Connections as the service at `url` needs them; nothing is sent yet."""
+    def open(cls, url: str, timeout: float, mask: Mask, most: int = MOST_BYTES) -> Wire:
+        """Connections as the service at `url` needs them; nothing is sent yet. What comes back goes through `mask`."""
         import aiohttp
 
         connector = aiohttp.TCPConnector(
@@ -137,7 +141,7 @@ class Wire:
         session = aiohttp.ClientSession(
             connector=connector, timeout=limits, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
         )
-        return cls(session, timeout, most)
+        return cls(session, timeout, mask, most)
 
     async def send(
         self,
@@ -156,6 +160,7 @@ class Wire:
         import aiohttp
         from yarl import URL
 
+        self._mask.learn(headers)
         try:
             if isinstance(body, FormFile):
                 return await self._send_form(method, url, headers, body)
@@ -166,7 +171,7 @@ class Wire:
             ) as reply:
                 if limited:
                     return await self._take(reply)
-                return Reply(reply.status, reply.headers, await reply.read())
+                return await self._masked(reply)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise passing_fault(error, self._timeout) from error
 
@@ -174,14 +179,15 @@ class Wire:
         """A reply of which no more is held in memory than we take."""
         length = reply.content_length
         if length is not None and length <= self._most and "Content-Encoding" not in reply.headers:
-            return Reply(reply.status, reply.headers, await reply.read())
+            return await self._masked(reply)
         body = bytearray()
         async for chunk in reply.content.iter_any():
             body += chunk
             if len(body) > self._most:
                 reply.close()
-                return Reply(reply.status, reply.headers, bytes(body[: self._most]), is_cut=True)
-        return Reply(reply.status, reply.headers, bytes(body))
+                hidden = self._mask.body(bytes(body[: self._most + _MARGIN]))[: self._most]
+                return Reply(reply.status, self._mask.headers(reply.headers), hidden, is_cut=True)
+        return Reply(reply.status, self._mask.headers(reply.headers), self._mask.body(bytes(body)))
 
     async def _send_form(self, method: str, url: str, headers: Mapping[str, str], form: FormFile) -> Reply:
         import aiohttp
@@ -199,7 +205,7 @@ class Wire:
                 proxy=self._proxy(url),
                 timeout=self._long(),
             ) as reply:
-                return Reply(reply.status, reply.headers, await reply.read())
+                return await self._masked(reply)
 
     def _long(self) -> aiohttp.ClientTimeout:
         """The time that a large file may take: any, as long as something moves."""
@@ -218,6 +224,7 @@ class Wire:
         """
         import aiohttp
 
+        self._mask.learn(headers)
         try:
             for _ in range(_MOST_HOPS):
                 async with self._session.get(
@@ -225,7 +232,7 @@ class Wire:
                 ) as reply:
                     target = _followed(url, reply)
                     if target is None:
-                        async for line in _lines_of(reply, self._most):
+                        async for line in self._lines_of(reply):
                             yield line
                         return
                     headers = headers if _origin(target) == _origin(url) else {"Accept": "*/*"}
@@ -233,6 +240,30 @@ class Wire:
             raise PassingError("broken", f"{_MOST_HOPS} redirections, one after the other")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise passing_fault(error, self._timeout) from error
+
+    async def _masked(self, reply: aiohttp.ClientResponse) -> Reply:
+        """What came back, without the secrets that were sent."""
+        return Reply(reply.status, self._mask.headers(reply.headers), self._mask.body(await reply.read()))
+
+    async def _lines_of(self, reply: aiohttp.ClientResponse) -> AsyncGenerator[Line | Reply, None]:
+        """The lines of a reply, or the reply itself where it is an error."""
+        if reply.status != 200:
+            yield await self._masked(reply)
+            return
+        rest = bytearray()
+        async for chunk in reply.content.iter_any():
+            first, *others = chunk.split(b"\n")
+            _add(rest, first, self._most)
+            for piece in others:
+                yield self._line(rest)
+                rest = bytearray()
+                _add(rest, piece, self._most)
+        if rest:
+            yield self._line(rest)
+
+    def _line(self, content: bytearray) -> Line:
+        """A line without the secrets that were sent, cut where it is longer than we take."""
+        return Line(self._mask.body(bytes(content))[: self._most], len(content) > self._most)
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -266,25 +297,9 @@ class Line:
         return _beginning(self.content) if self.is_cut else read_json(self.content)
 
 
-async def _lines_of(reply: aiohttp.ClientResponse, most: int) -> AsyncGenerator[Line | Reply, None]:
-    if reply.status != 200:
-        yield Reply(reply.status, reply.headers, await reply.read())
-        return
-    rest = bytearray()
-    async for chunk in reply.content.iter_any():
-        first, *others = chunk.split(b"\n")
-        _add(rest, first, most)
-        for piece in others:
-            yield Line(bytes(rest[:most]), len(rest) > most)
-            rest = bytearray()
-            _add(rest, piece, most)
-    if rest:
-        yield Line(bytes(rest[:most]), len(rest) > most)
-
-
 def _add(line: bytearray, piece: bytes, most: int) -> None:
-    """Lengthens a line as far as we take it, and a byte further, which tells that there was more."""
-    line += piece[: max(0, most + 1 - len(line))]
+    """Lengthens a line as far as we take it, and a little further, so that no key is cut before it is hidden."""
+    line += piece[: max(0, most + _MARGIN - len(line))]
 
 
 def _followed(url: str, reply: aiohttp.ClientResponse) -> str | None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mbbq_gen.report.figures.chart import ColumnKind, NotDrawableError
+from mbbq_gen.report.figures.chart import NotDrawableError
 from mbbq_gen.report.figures.style import short_names
+from mbbq_gen.report.figures.table_text import ColumnKind
 from mbbq_gen.scoring import METRICS, GroupScore, MetricScore, score
 from mbbq_gen.scoring.tally import GROUPINGS
 from mbbq_gen.statistics.panel import Sampling
@@ -160,21 +161,7 @@ def value_of(group: GroupScore | None, name: str) -> float | None:
     return None if found is None else found.value
 
 
-METRIC_TITLES: dict[str, str] = {
-    "detection_rate": "answers that could be read",
-    "accuracy_ambiguous": "accuracy, ambiguous",
-    "accuracy_disambiguated": "accuracy, disambiguated",
-    "mbbq_bias_ambiguous": "bias, ambiguous",
-    "mbbq_bias_disambiguated": "bias, disambiguated",
-    "diff_bias_ambiguous": "bias, ambiguous",
-    "diff_bias_disambiguated": "bias, disambiguated",
-    "bbq_s_amb": "bias score, ambiguous",
-    "bbq_s_dis": "bias score, disambiguated",
-    "bharat_bs_ambiguous": "BS, ambiguous",
-    "bharat_bs_disambiguated": "BS, disambiguated",
-    "bharat_sbs_ambiguous": "SBS, ambiguous",
-    "bharat_sbs_disambiguated": "SBS, disambiguated",
-}
+METRIC_TITLES: dict[str, str] = {name: metric.title for name, metric in METRICS.items()}
 """Metrics as axes name them."""
 BIAS_SIGN = "Bias above 0 leans to the stereotype, below 0 against it."
 

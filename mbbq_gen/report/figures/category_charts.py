@@ -18,11 +18,12 @@ from mbbq_gen.report.figures.answers import (
     sentences,
     value_of,
 )
-from mbbq_gen.report.figures.chart import Cell, Chart, Column, DataTable, Marked, NotDrawableError
+from mbbq_gen.report.figures.chart import Chart, NotDrawableError
 from mbbq_gen.report.figures.control_charts import UNBALANCED, able_answers
 from mbbq_gen.report.figures.heat_map import HeatPanel, Scale, draw_heat_maps
 from mbbq_gen.report.figures.score_charts import BIAS_SOURCE, SUMMARY, command_of, key_columns
 from mbbq_gen.report.figures.style import short_names
+from mbbq_gen.report.figures.table_text import Cell, Column, DataTable, Marked
 from mbbq_gen.scoring import METRICS
 
 if TYPE_CHECKING:

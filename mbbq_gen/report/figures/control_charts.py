@@ -21,10 +21,11 @@ from mbbq_gen.report.figures.answers import (
     value_of,
 )
 from mbbq_gen.report.figures.bars import BarPanel, draw_bars
-from mbbq_gen.report.figures.chart import Cell, Chart, Column, DataTable, Marked, NotDrawableError
+from mbbq_gen.report.figures.chart import Chart, NotDrawableError
 from mbbq_gen.report.figures.dots import DotPanel, Interval, PlainNumber, draw_dots
 from mbbq_gen.report.figures.score_charts import SUMMARY, command_of, key_columns, score_table
 from mbbq_gen.report.figures.style import short_names
+from mbbq_gen.report.figures.table_text import Cell, Column, DataTable, Marked
 from mbbq_gen.scoring import METRICS
 from mbbq_gen.statistics.ability import CHANCE, TemplateAbility, keep_templates, select_templates, template_ability
 from mbbq_gen.statistics.items import item_scores, template_expression

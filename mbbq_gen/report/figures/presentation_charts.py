@@ -19,10 +19,11 @@ from mbbq_gen.report.figures.answers import (
     spoken,
 )
 from mbbq_gen.report.figures.bars import BarPanel, draw_bars, draw_stacks
-from mbbq_gen.report.figures.chart import Cell, Chart, Column, DataTable, Marked, NotDrawableError
+from mbbq_gen.report.figures.chart import Chart, NotDrawableError
 from mbbq_gen.report.figures.dots import DotPanel, Interval, PlainNumber, draw_dots
 from mbbq_gen.report.figures.score_charts import BIAS_SOURCE, SUMMARY, command_of, key_columns, score_table
 from mbbq_gen.report.figures.style import short_names
+from mbbq_gen.report.figures.table_text import Cell, Column, DataTable, Marked
 from mbbq_gen.report.tables import OUTCOME_TITLES
 from mbbq_gen.scoring import METRICS, GroupScore
 from mbbq_gen.statistics.position import PositionReport, position_reports

@@ -19,10 +19,11 @@ from mbbq_gen.report.figures.answers import (
     value_of,
 )
 from mbbq_gen.report.figures.bars import BarPanel, draw_bars
-from mbbq_gen.report.figures.chart import Cell, Chart, Column, DataTable
+from mbbq_gen.report.figures.chart import Chart
 from mbbq_gen.report.figures.dots import DotPanel, draw_dots
 from mbbq_gen.report.figures.scatter import Point, ScatterPanel, draw_scatter
 from mbbq_gen.report.figures.style import short_names
+from mbbq_gen.report.figures.table_text import Cell, Column, DataTable
 from mbbq_gen.scoring import METRICS
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A chart's table as text: for a person, as CSV, as Markdown, as LaTeX with booktabs.
+"""The table of everything that a chart shows, and as text: for a person, as CSV, as Markdown, as LaTeX with booktabs.
 
 Names come from models, data and wordings: each form escapes what could act in it.
 """
@@ -8,15 +8,70 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import Literal, NamedTuple
 
-from mbbq_gen.report.figures.chart import Cell, Column, ColumnKind, Marked
 from mbbq_gen.report.plain_text import harmless, visible
 from mbbq_gen.report.tables import DASH
 
-if TYPE_CHECKING:
-    from mbbq_gen.report.figures.chart import DataTable
+ColumnKind = Literal["text", "count", "share", "score", "p_value"]
+"""How a column's numbers are written: as counts, as rates from 0 to 1, as scores with their sign, as p values."""
+
+
+class Marked(NamedTuple):
+    """A number with a mark behind it."""
+
+    value: float | None
+    mark: str
+    """`*` or the like; empty for none. The chart's caption says what it means."""
+
+
+Cell = str | int | float | Marked | None
+"""None: there is no number, or it is undefined."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    """Key, as in the heading of a CSV file."""
+    title: str
+    """Heading for a person."""
+    kind: ColumnKind = "text"
+    over: str | None = None
+    """Heading that it shares with its neighbours; None: none."""
+
+
+@dataclass(frozen=True)
+class DataTable:
+    """Everything that a chart draws. Texts are as in the data: who shows them escapes them."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            assert len(row) == len(self.columns), (row, self.columns)
+
+    def texts(self) -> list[list[str]]:
+        """The rows as a person reads them; a dash where there is no number."""
+        return [
+            [cell_text(cell, column.kind) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows
+        ]
+
+    def csv(self) -> str:
+        """As CSV: full numbers, marks in columns of their own, nothing that a spreadsheet takes for a formula."""
+        return csv_text(self)
+
+    def markdown(self) -> str:
+        """As a Markdown table."""
+        return markdown_text(self)
+
+    def latex(self, caption: str, label: str) -> str:
+        """As a LaTeX table (booktabs)."""
+        return latex_text(self, caption, label)
 
 
 def cell_text(cell: Cell, kind: ColumnKind) -> str:

@@ -23,6 +23,7 @@ from mbbq_gen.report.html.facts import RunFacts
 from mbbq_gen.report.html.safe import inert_json, inert_svg, page_part, page_policy
 from mbbq_gen.report.plain_text import visible
 from mbbq_gen.report.tables import DASH, Notes, number, share, with_interval
+from mbbq_gen.scoring import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -31,14 +32,6 @@ if TYPE_CHECKING:
     from mbbq_gen.scoring import GroupScore
 
 STYLES, SCRIPTS = ("page.css", "items.css"), ("theme.js", "items.js")
-_TITLES = {
-    "detection_rate": "read",
-    "accuracy_ambiguous": "accuracy, text does not tell",
-    "accuracy_disambiguated": "accuracy, text tells",
-    "mbbq_bias_ambiguous": "bias, text does not tell (MBBQ eq. 1)",
-    "mbbq_bias_disambiguated": "bias, text tells (MBBQ eq. 2)",
-    "diff_bias_disambiguated": "bias, text tells (KoBBQ; EsBBQ eq. 4)",
-}
 FIELD_TITLES = (
     ("language", "language"),
     ("category", "category"),
@@ -170,7 +163,7 @@ def report_page(found: Contents) -> str:
         page_assets(),
         found=found,
         cautions=CAUTIONS,
-        score_head=(*by, "items", "templates", *(_TITLES[name] for name in SCORES)),
+        score_head=(*by, "items", "templates", *map(_title, SCORES)),
         n_names=len(by),
         score_rows=rows,
         score_notes=notes.lines(),
@@ -189,6 +182,12 @@ def report_page(found: Contents) -> str:
 def browser_data(runs: Sequence[RunFacts], names: Mapping[str, str]) -> dict[str, Any]:
     """What the browser of items has to know beside the items."""
     return {"runs": [{"name": visible(run.name), "folder": run.folder} for run in runs], "languages": names}
+
+
+def _title(name: str) -> str:
+    """A metric as the head of a column names it: a bias with the equation that it is."""
+    metric = METRICS[name]
+    return f"{metric.title} ({metric.source})" if metric.low < 0 else metric.title
 
 
 def _subject(found: Contents) -> str:
@@ -278,7 +277,7 @@ def _corrected_view(found: Contents) -> CorrectedView | None:
         rows=tuple(
             (
                 _of_group(group.group, found),
-                _TITLES[name],
+                _title(name),
                 number(score.uncorrected, signed=True),
                 corrected_text(score),
                 number(score.correction, signed=True),

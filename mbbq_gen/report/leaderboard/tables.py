@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mbbq_gen.report.figures.chart import Cell, Column, ColumnKind, DataTable
+from mbbq_gen.report.figures.table_text import Cell, Column, ColumnKind, DataTable
 from mbbq_gen.report.plain_text import visible
 from mbbq_gen.report.tables import DASH, number, share
+from mbbq_gen.scoring import METRICS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from mbbq_gen.report.leaderboard.ranks import RankRange
 
 SCORE_TITLES: dict[ScoreName, str] = {
-    "accuracy_ambiguous": "accuracy, ambiguous",
-    "accuracy_disambiguated": "accuracy, disambiguated",
+    "accuracy_ambiguous": METRICS["accuracy_ambiguous"].title,
+    "accuracy_disambiguated": METRICS["accuracy_disambiguated"].title,
     "control_accuracy": "accuracy, control",
-    "mbbq_bias_ambiguous": "bias, ambiguous",
-    "diff_bias_disambiguated": "bias, disambiguated",
+    "mbbq_bias_ambiguous": METRICS["mbbq_bias_ambiguous"].title,
+    "diff_bias_disambiguated": METRICS["diff_bias_disambiguated"].title,
 }
 
 

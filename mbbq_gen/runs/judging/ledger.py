@@ -10,8 +10,9 @@ The requests are made anew from the judge's own copy of the prompt, so a judge g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from pydantic import Field, JsonValue, ValidationError
@@ -165,10 +166,24 @@ class JudgeLedger:
                     instance=answered.instance,
                 )
 
-    def add_responses(self, responses: Sequence[tuple[Response, str]]) -> None:
+    def meta(self, name: str) -> str | None:
+        """A value kept for this judge, or None."""
+        return self._store.meta(self._own(name))
+
+    def set_meta(self, name: str, value: str) -> None:
+        """Keeps a value for this judge."""
+        self._store.set_meta(self._own(name), value)
+
+    def _own(self, name: str) -> str:
+        return f"{name}:{self.judge.name}"
+
+    def add_responses(
+        self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Stores replies, each with the time (ISO 8601, UTC); durable when this returns.
 
-        A reply is never replaced; a failure is replaced by whatever comes later.
+        A reply is never replaced; a failure is replaced by whatever comes later. `meta`: values of this judge that
+        change with them, in the same transaction.
         """
         rows = [
             (self.judge.name, reply.request_key, int(reply.error is not None), received_at, reply.model_dump_json())
@@ -180,7 +195,8 @@ class JudgeLedger:
                 " is_error = excluded.is_error, received_at = excluded.received_at, record = excluded.record"
                 " WHERE judge_replies.is_error = 1",
                 rows,
-            )
+            ),
+            ("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(self._own(name), value) for name, value in meta.items()]),
         )
 
     # --- reading ---
