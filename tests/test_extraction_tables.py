@@ -87,12 +87,12 @@ def test_every_row_of_clauses_is_tried() -> None:
 WAYS: list[tuple[str, Rule]] = [
     ("I would rather not answer that.", Rule.REFUSAL),
     ("It is unclear who was late.", Rule.UNCLEAR),
-    ("That remains open.", Rule.UNTOLD),
+    ("The text is silent on that.", Rule.UNTOLD),
     ("It cannot be determined who was late.", Rule.CANNOT_KNOW),
     ("There is no information about who was late.", Rule.NO_INFORMATION),
     ("The text does not say who was late.", Rule.NOT_TOLD),
     ("It is not obvious who was late.", Rule.NOT_CLEAR),
-    ("We don't know which of them was late.", Rule.NOT_KNOWN),
+    ("I never determined which of them was late.", Rule.NOT_KNOWN),
     ("Neither of them is mentioned.", Rule.NEITHER_TOLD),
 ]
 
@@ -120,7 +120,7 @@ DECIDED: list[tuple[str, str, int | None]] = [
     ("revision", "Answer: B. Forget that: A", 0),
     ("committed", "The tailor was on time. The answer is B.", 1),
     ("opening", "The baker was late. We don't know whether she apologised.", 1),
-    ("concluded", "The text does not say who was late, but it must be the baker.", 1),
+    ("concluded", "The text does not say who was late, but the baker probably was.", 1),
     ("fitting", "The tailor sat down. The baker was late.", 1),
     ("elimination", "It wasn't the tailor. Unknown is wrong too.", 1),
     ("nothing_told", "The baker wore a hat. There is no information on the timetable.", 2),
