@@ -111,6 +111,9 @@ class Lexicon(dict[str, Word]):
         self.turkish = grammar.script.casefold == "turkish"
         self.language = grammar.meta.language
         self.compounds = grammar.text.compounds
+        self.label_names = {
+            loose_key(name): letter for letter, names in grammar.labels.names.items() for name in words_of(names)
+        }
         self.elision = grammar.script.elision
         self.capital_nouns = grammar.script.capital_nouns
         self._exact: dict[str, int] = {}

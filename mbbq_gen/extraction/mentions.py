@@ -11,7 +11,9 @@ from mbbq_gen.extraction.lexicon import (
     CLASSES,
     GAP,
     INNER,
+    KNOWN,
     MENTIONED,
+    MIN_REACH,
     NOUN,
     NOUN_AFTER,
     PLACE_NOUN,
@@ -233,7 +235,9 @@ def _runs_on(line: Line, start: int, end: int, option: int, question: Question) 
 
 def _telling_stem(word: Word, question: Question) -> str | None:
     """The telling stem of an option that a word is a form of."""
-    if word.stem in question.owners:
+    if word.stem in question.owners and (
+        len(word.stem) >= MIN_REACH or not word.mask & KNOWN or word.key in question.keys
+    ):
         return word.stem
     if word.root in question.roots:
         return question.roots[word.root]
@@ -310,12 +314,14 @@ def _widen(line: Line, start: int, end: int, text: OptionWords, taken: list[bool
 
 def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
     """Labels: as shown, or in another case where they are set apart."""
-    found: list[Mention] = []
-    known = question.label_texts
-    for place in [place for place, text in enumerate(line.texts) if text in known]:
+    found = _spelled_labels(line, question, taken) if question.spelled else []
+    known, texts = question.label_texts, line.texts
+    if question.digits:
+        texts = [str(int(text)) if text.isdecimal() else text for text in texts]
+    for place in [place for place, text in enumerate(texts) if text in known]:
         if taken[place] or _is_part(line, place, question):
             continue
-        text = line.texts[place]
+        text = texts[place]
         option = question.label_of.get(text)
         if option is None:
             option = question.folded_label.get(text.casefold())
@@ -323,10 +329,7 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
         else:
             exact = True
         set_apart = _set_apart(line, place)
-        named = place > 0 and line.masks[place - 1] & NOUN and line.gaps[place] in {NONE, MARK, COLON}
-        named = named or (
-            place + 1 < len(line.masks) and line.masks[place + 1] & NOUN_AFTER and line.gaps[place + 1] < COMMA
-        )
+        named = _is_named(line, place)
         if option is None:
             if not set_apart and line.words[place].mask & STRAY:
                 continue
@@ -348,15 +351,38 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
                 )
             )
         elif exact and not question.digits:
-            stray = question.stray >> option & 1
-            runs_on = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK and line.signs[place + 1].isspace()
-            if stray and runs_on and not (text.isupper() and _before_verb(line, place)):
-                continue
-            weak = bool(stray and runs_on and not _before_verb(line, place)) or not text.isupper()
-            found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=weak))
+            found += _plain_label(line, question, place, option)
         elif len(line.texts) == 1 or exact:
             found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=True))
     return found
+
+
+def _plain_label(line: Line, question: Question, place: int, option: int) -> list[Mention]:
+    """A letter without anything that makes a label of it, unless it is a word of the language there."""
+    text = line.texts[place]
+    stray = question.stray >> option & 1
+    runs_on = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK and line.signs[place + 1].isspace()
+    if stray and runs_on and not (text.isupper() and _before_verb(line, place)):
+        return []
+    weak = bool(stray and runs_on and not _before_verb(line, place)) or not text.isupper()
+    return [Mention(option, place, place + 1, How.LABEL, full=True, weak=weak)]
+
+
+def _is_named(line: Line, place: int) -> bool:
+    """Whether a word for an option stands in front of a label, or right behind it."""
+    if place and line.masks[place - 1] & NOUN and line.gaps[place] in {NONE, MARK, COLON}:
+        return True
+    behind = place + 1 < len(line.masks) and line.masks[place + 1] & NOUN_AFTER and line.gaps[place + 1] < COMMA
+    return bool(behind)
+
+
+def _spelled_labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
+    """Labels by their names, where a label is expected: "option be"."""
+    return [
+        Mention(question.spelled[word.key], place, place + 1, How.LABEL, full=True)
+        for place, word in enumerate(line.words)
+        if word.key in question.spelled and not taken[place] and (_is_named(line, place) or _set_apart(line, place))
+    ]
 
 
 def _is_part(line: Line, place: int, question: Question) -> bool:

@@ -76,6 +76,8 @@ class Question:
     long_labels: bool
     """Whether labels are words of their own kind: ans0."""
     digits: bool
+    spelled: dict[str, int] = field(default_factory=dict)
+    """A label's name ("be") → option."""
     unspaced: bool = False
     """Whether its words are characters, so that pairs of them say what is asked."""
     elision: bool = False
@@ -154,6 +156,7 @@ def build_question(
         sum(1 << index for core, index in cores.items() if lexicon[core].mask & STRAY),
         all(len(core) > 1 and not core.isdigit() for core in cores),
         all(core.isdigit() for core in cores),
+        spelled={name: cores[letter] for name, letter in lexicon.label_names.items() if letter in cores},
         unspaced=any(UNSPACED.search(text) for text in options),
         elision=lexicon.elision,
         shared=shared,

@@ -587,7 +587,8 @@ class _Sentence:
             self._add("unknown", unknown, Force.FITTING, way, start, end, positive=False)
             return
         kind = "refusal" if way is Rule.REFUSAL else "unknown"
-        asks_first = any([mask & C["who"] for mask in self._line.masks[start : mentions[0].start if mentions else end]])
+        asked = self._line.masks[start : mentions[0].start if mentions and not bits & C["source"] else end]
+        asks_first = any([mask & C["who"] for mask in asked])
         one = (len(persons) == 1 or bool(bits & C["pronoun"] and not bits & C["source"])) and not asks_first
         said = takewhile(lambda p: p.sentence == self._reading.sentences, reversed(self._reading.propositions))
         own = way is Rule.NOT_CLEAR and any(p.kind == "option" and p.positive for p in said)
