@@ -29,7 +29,7 @@ ROWS: list[tuple[set[str], set[str]]] = [
     ({"unknown", "conclude"}, set()),
     ({"unknown", "alone"}, set()),
     ({"unknown"}, set()),
-    ({"joined", "denied"}, set()),
+    ({"joined", "denied", "bare"}, set()),
     ({"announces", "denied"}, set()),
     ({"announces", "others"}, set()),
     ({"announces", "possible"}, set()),

@@ -97,6 +97,11 @@ class Facts:
         return self.because or self.granted
 
     @property
+    def about(self) -> bool:
+        """What is denied is being the answer, as far as is known."""
+        return self.bare or self.label or self.wrong or not self.known
+
+    @property
     def telling(self) -> bool:
         """The clause is about what is asked, as far as is known."""
         return self.fits or self.bare or self.ellipsis or not self.known
@@ -174,7 +179,7 @@ TABLE: tuple[Row, ...] = (
     # announced
     Row(
         Rule.DENIED,
-        lambda f: f.joined and f.denied and not f.fits,
+        lambda f: f.joined and f.denied and not f.fits and f.about,
         False,
         Force.FITTING,
         "denied together with another",

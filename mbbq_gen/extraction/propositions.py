@@ -303,7 +303,7 @@ class _Sentence:
             if mention.option < 0:
                 if not mention.weak:
                     self._add("outside", None, Force.ANNOUNCED, Rule.OUTSIDE, mention.start, mention.end)
-            elif bits & C["neither"] and len(options) > 1:
+            elif bits & C["neither"] and len(options) > 1 and self._is_ruled_out(mention, start, end, bare):
                 self._say(mention, Rule.NEITHER, False, Force.FITTING, bare)
             else:
                 called = announces and (itself or self._is_subject(mention, start))
@@ -353,7 +353,8 @@ class _Sentence:
     ) -> None:
         """A clause that names nobody: it may take back, rule out the one before, or announce what follows."""
         state = self._state
-        if unknown is None and bits & C["assume"] and state.prejudice and not state.condition:
+        judged = self._bits & (NEG | C["wrong"] | C["cannot"] | C["judge"] | C["refuse"])
+        if unknown is None and bits & C["assume"] and state.prejudice and judged and not state.condition:
             self._add("refusal", self._question.unknown, Force.POSSIBLE, Rule.SENSITIVE, start, end)
         under = state.because or state.granted or state.condition
         if unknown is None and bits & C["wrong"] and not (bits & NEG or under) and self._person is not None:
@@ -551,6 +552,10 @@ class _Sentence:
         if any([word.stem in predicate or word.key in predicate for word in words]):
             return True
         return self._question.unspaced and any([one.key + two.key in predicate for one, two in pairwise(words)])
+
+    def _is_ruled_out(self, m: Mention, start: int, end: int, bare: bool) -> bool:
+        """Whether what a clause denies of several is what is asked, as far as is known."""
+        return bare or m.how is not How.TEXT or not self._question.predicate or self._speaks(start, end)
 
     def _said_in_line(self) -> bool:
         """Whether the last option that was spoken for stands in this line."""
