@@ -56,8 +56,6 @@ class OptionText(Pack):
     """Letters that stripping leaves at least."""
     compounds: bool = False
     """Whether words are written together and the last part says what is meant: Dutch "kraanmachinist"."""
-    particles: Words = ()
-    """Endings of any word in a script whose particles are glued to it (Korean 은, 는): a mention may end in them."""
 
 
 class Labels(Pack):
@@ -71,8 +69,6 @@ class Labels(Pack):
     """Labels that are words of the language: they need brackets, an announcement or a line of their own."""
     names: dict[Text, Words] = Field(default_factory=dict)
     """Letters as they are spelled out: `B = ["be"]`; read only where a label is expected."""
-    suffixes: Words = ()
-    """Endings glued to a label: Bdir."""
 
 
 class Places(Pack):
