@@ -344,6 +344,7 @@ def test_a_full_disk_gives_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
         with fake_server({"latency": {"seconds": 0.2}, "answers": answers}) as server:
             process = start(run_path, *asked_of(server, "--concurrency", "8", "--max-new-tokens", "100000"))
             wait_until(process, lambda: len(responses(run_path)) >= 20)
+            server.change({"latency": {"seconds": 3}})  # no answer comes in while the disk is being filled
             fill_up(filler)
             server.change({"latency": {"seconds": 0}})
             _, err = process.communicate(timeout=PATIENCE)
@@ -367,9 +368,11 @@ def test_a_full_disk_gives_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
 
 def fill_up(filler: Path) -> None:
     """Takes all the room that is left on a disk."""
-    with filler.open("wb", buffering=0) as stream, suppress(OSError):
-        while True:
-            stream.write(bytes(4096))
+    with filler.open("wb", buffering=0) as stream:
+        for size in (1 << 20, 1 << 12):  # fast, then to the last page
+            with suppress(OSError):
+                while stream.write(bytes(size)):
+                    pass
 
 
 def test_output_into_a_closed_pipe_is_no_failure(tmp_path: Path) -> None:

@@ -236,7 +236,10 @@ def _runs_on(line: Line, start: int, end: int, option: int, question: Question) 
 def _telling_stem(word: Word, question: Question) -> str | None:
     """The telling stem of an option that a word is a form of."""
     if word.stem in question.owners and (
-        len(word.stem) >= MIN_REACH or not word.mask & KNOWN or word.key in question.keys
+        len(word.stem) >= MIN_REACH
+        or not word.mask & KNOWN & ~ANYBODY
+        or word.key in question.keys
+        or word.stem in question.keys
     ):
         return word.stem
     if word.root in question.roots:
