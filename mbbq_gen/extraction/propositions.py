@@ -26,7 +26,9 @@ from mbbq_gen.extraction.sections import (
 from mbbq_gen.extraction.unknowns import NEG, ClauseWords, way_of_unknown
 
 _UNKNOWN = C["untold"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"]
-_TELLING = _UNKNOWN | C["judge"] | C["correction"] | C["forced"] | C["assume"] | C["answer"] | C["choose"] | C["neither"]
+_TELLING = (
+    _UNKNOWN | C["judge"] | C["correction"] | C["forced"] | C["assume"] | C["answer"] | C["choose"] | C["neither"]
+)
 """What makes a sentence without a mention worth reading."""
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
