@@ -39,7 +39,7 @@ def line_kind(line: Line, found: list[Mention]) -> str:
         ruled_out = line.gaps[first.end] == COLON and line.masks[first.end] & (C["wrong"] | C["no"])
         if first.how is How.LABEL and line.gaps[first.end] in {COLON, SEMICOLON, STOP} and not ruled_out:
             return "lead"
-        if first.how is How.BOTH and line.signs[1][:1] in {".", ")", ":", "]"}:
+        if first.how is How.BOTH and line.signs[1].strip()[:1] in {".", ")", ":", "]", "-", "–", "—"}:
             return "lead"
     lead = line.masks[: first.start]
     heads = len(lead) <= 2 and all([mask & (SMALL | NOUN) or line.texts[p].isdigit() for p, mask in enumerate(lead)])
