@@ -373,8 +373,12 @@ def _plain_label(line: Line, question: Question, place: int, option: int) -> lis
 
 def _is_named(line: Line, place: int) -> bool:
     """Whether a word for an option stands in front of a label, or right behind it."""
-    if place and line.masks[place - 1] & NOUN and line.gaps[place] in {NONE, MARK, COLON}:
-        return True
+    if place and line.gaps[place] in {NONE, MARK, COLON}:
+        head = place - 1
+        while head and line.masks[head] & (INNER | NOUN) == INNER:
+            head -= 1
+        if line.masks[head] & NOUN:
+            return True
     behind = place + 1 < len(line.masks) and line.masks[place + 1] & NOUN_AFTER and line.gaps[place + 1] < COMMA
     return bool(behind)
 
@@ -421,7 +425,7 @@ def _places(
     line: Line, question: Question, taken: list[bool], found_before: list[Mention], history: list[tuple[int, int]]
 ) -> list[Mention]:
     """The second option, the latter, the other one."""
-    found = []
+    found = [] if question.digits else _numbers(line, question, taken)
     for place, mask in enumerate(line.masks):
         if not mask & _ANY_PLACE or taken[place]:
             continue
@@ -452,6 +456,16 @@ def _places(
             start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
             found.append(Mention(option, start, end, How.PLACE, full=True, weak=noun is None))
     return found
+
+
+def _numbers(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
+    """Options by number where their labels are letters: "option 2"."""
+    return [
+        Mention(int(text) - 1, place, place + 1, How.PLACE, full=True)
+        for place, text in enumerate(line.texts)
+        if text.isdecimal() and len(text) == 1 and 0 < int(text) <= len(question.options)
+        if not taken[place] and _is_named(line, place)
+    ]
 
 
 def _referent(mask: int, before: list[int], question: Question) -> int | None:
