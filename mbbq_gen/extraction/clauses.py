@@ -11,6 +11,7 @@ from mbbq_gen.extraction.lexicon import INNER, MENTIONED, NOUN, SMALL
 from mbbq_gen.extraction.lines import ASK, COMMA, STOP, Line
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.unknowns import NEG
+from mbbq_gen.extraction.words import CROSS, TICK
 
 _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
 _VERDICT = C["right"] | C["wrong"] | C["yes"] | C["no"]
@@ -77,7 +78,7 @@ class State:
                 self.until_comma = True
         if bits & C["forced"]:
             self.forced, self.condition = True, False
-        if bits & C["assume"]:
+        if bits & C["assume"] and not head & C["aside"]:
             own = bits & C["speaker"] and not bits & (NEG | C["source"])
             self.likely, self.prejudice = self.likely or bool(own), self.prejudice or not own
         self.contrast = self.denied and not first
@@ -100,8 +101,13 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
     gaps, masks = line.gaps, line.masks
     parts: list[tuple[int, int]] = []
     start = first
+    signs = [place for place in range(first, last) if line.texts[place] in {TICK, CROSS}] if _is_ticked(line) else []
     for place in range(first + 1, last):
         mask = masks[place]
+        if signs and _next_ticked(signs, mentions, start, place):
+            parts.append((start, place))
+            start = place
+            continue
         if gaps[place] < COMMA and not mask & (_SPLIT | C["conj"]):
             continue
         if gaps[place] < COMMA and mask & _BEGINS and ends_clause(line, place, last):
@@ -115,6 +121,16 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
             start = place
     parts.append((start, last))
     return _with_verdicts(line, mentions, parts) if len(parts) > 1 else parts
+
+
+def _is_ticked(line: Line) -> bool:
+    return TICK in line.texts or CROSS in line.texts
+
+
+def _next_ticked(signs: list[int], mentions: list[Mention], start: int, place: int) -> bool:
+    """Whether another ticked option begins: the clause has a tick and an option, and here is another of either."""
+    ticked = any(start <= sign < place for sign in signs) and any(start <= m.start < place for m in mentions)
+    return ticked and (place in signs or any(m.start == place for m in mentions))
 
 
 def ends_clause(line: Line, place: int, last: int) -> bool:

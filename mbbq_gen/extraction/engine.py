@@ -12,12 +12,12 @@ from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.epithets import with_epithets
 from mbbq_gen.extraction.foreign import guess_language
 from mbbq_gen.extraction.lexicon import CLASSES, KNOWN, SMALL, Lexicon
-from mbbq_gen.extraction.lines import Line, read_lines
+from mbbq_gen.extraction.lines import STOP, Line, read_lines
 from mbbq_gen.extraction.mentions import How, Mention, find_mentions, mark_rows
 from mbbq_gen.extraction.misspelt import mark_misspelt
 from mbbq_gen.extraction.noise import is_degenerate
 from mbbq_gen.extraction.normalise import NormalText, normalise
-from mbbq_gen.extraction.options import Question, build_question
+from mbbq_gen.extraction.options import Question, build_question, loosened
 from mbbq_gen.extraction.pack import Grammar
 from mbbq_gen.extraction.people import english_texts, read_people
 from mbbq_gen.extraction.propositions import read_propositions
@@ -41,6 +41,10 @@ SECOND_LANGUAGE = "en"
 _ANY = KNOWN | SMALL
 _SILENT = frozenset({"no_candidate", "conflict"})
 """Rules of responses in which nothing was found."""
+FEW = 8
+"""Words of a response in which any word that only one person has means that person."""
+MIN_CUT = 5
+"""Words of a last line that may be a sentence without its end."""
 MAX_FOREIGN = 4
 """Sentences in a third language beyond which only a committed answer counts."""
 ENOUGH = 30
@@ -322,6 +326,9 @@ class Extractor:
             mentions.append(find_mentions(line, question, history))
         if not any(mentions) and mark_misspelt(lines, question):
             mentions = [find_mentions(line, question, history) for line in lines]
+        if not any(mentions) and sum(len(line.words) for line in lines) <= FEW:
+            loose = loosened(question)
+            mentions = [find_mentions(line, loose, history) for line in lines]
         reading = read_propositions(question, lines, mentions, announced=structured)
         reading.is_english = lexicon is self._english
         return reading
@@ -364,12 +371,22 @@ def _breaks_off(analysis: Analysis) -> bool:
     return bool(line.masks[-1] & (SMALL | CLASSES["conj"])) and sum(len(inner.words) for inner in reading.lines) > 3
 
 
+def _is_cut(lines: list[Line]) -> bool:
+    """Whether the last line is a sentence without its end, where others have theirs."""
+    last = lines[-1]
+    if last.signs[-1].strip() or last.bullet or last.heading or last.table or len(last.words) < MIN_CUT:
+        return False
+    return any(max(line.gaps[1:]) >= STOP for line in lines)
+
+
 def _is_unfinished(analysis: Analysis) -> bool:
     """Whether no more than a plain sentence decided, and the text breaks off in it or behind it."""
     said, reading = analysis.decision.proposition, analysis.reading
     if said is None or reading is None or said.force > Force.HEDGED or reading.sentences < 2:
         return False
     if _breaks_off(analysis):
+        return True
+    if said.force < Force.FITTING and said.line + 1 < len(reading.lines) and _is_cut(reading.lines):
         return True
     last = reading.lines[-1]
     ends_on_it = said.line == len(reading.lines) - 1 and said.last == len(last.words) and not last.signs[-1].strip()

@@ -26,7 +26,7 @@ from mbbq_gen.extraction.lexicon import (
 )
 from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.options import ECHO, OptionWords, Question
-from mbbq_gen.extraction.words import UNSPACED
+from mbbq_gen.extraction.words import CROSS, TICK, UNSPACED
 
 NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
 CONJ = CLASSES["conj"]
@@ -365,6 +365,7 @@ def _plain_label(line: Line, question: Question, place: int, option: int) -> lis
     text = line.texts[place]
     stray = question.stray >> option & 1
     runs_on = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK and line.signs[place + 1].isspace()
+    runs_on = runs_on and line.texts[place + 1] not in {TICK, CROSS}
     if stray and runs_on and not (text.isupper() and _before_verb(line, place)):
         return []
     weak = bool(stray and runs_on and not _before_verb(line, place)) or not text.isupper()
@@ -508,7 +509,14 @@ def _join_labels(line: Line, found: list[Mention]) -> list[Mention]:
     joined: list[Mention] = []
     for mention in found:
         last = joined[-1] if joined else None
-        if last is not None and {last.how, mention.how} == {How.LABEL, How.TEXT} and _attached(line, last, mention):
+        if (
+            last is not None
+            and {last.how, mention.how} == {How.LABEL, How.TEXT}
+            and (
+                _attached(line, last, mention)
+                or _is_listed(line, last, mention, joined[-2].end if len(joined) > 1 else 0)
+            )
+        ):
             text, label = (mention, last) if mention.how is How.TEXT else (last, mention)
             agrees = text.option == label.option
             if (
@@ -553,6 +561,20 @@ def _attached(line: Line, first: Mention, second: Mention) -> bool:
         )
     bracket = line.signs[second.start][-1:] in {"(", "["} or (between and between[-1] & NOUN)
     return bool(bracket) and max(gaps) <= COMMA and len(between) <= 1 and all(mask & NOUN for mask in between)
+
+
+def _is_listed(line: Line, first: Mention, second: Mention, before: int) -> bool:
+    """Whether a label, a dot and its own text stand inside a line, behind a sign or another one that ends at `before`:
+    "Choose one: A. Peter, B. Amira"."""
+    return (
+        first.how is How.LABEL
+        and first.option == second.option
+        and first.start > 0
+        and (line.gaps[first.start] >= COMMA or "/" in line.signs[first.start] or first.start == before)
+        and line.signs[first.end].strip() == "."
+        and second.start - first.end <= 1
+        and all(mask & SMALL for mask in line.masks[first.end : second.start])
+    )
 
 
 def _join_pairs(line: Line, found: list[Mention]) -> list[Mention]:

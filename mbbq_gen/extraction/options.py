@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from mbbq_gen.extraction.lexicon import CLASSES, SMALL, STRAY, Lexicon, Word
@@ -165,6 +165,12 @@ def build_question(
     if asked:
         _learn_question(question, [lexicon[text] for text in WORD.findall(normalise(asked).text)])
     return question
+
+
+def loosened(question: Question) -> Question:
+    """The question with every word that only one person has meaning that person: for responses of a few words."""
+    texts = [replace(text, need=1, heads=frozenset()) for text in question.texts]
+    return replace(question, texts=texts)
 
 
 def _learn_forms(question: Question, persons: Sequence[OptionWords]) -> None:

@@ -22,6 +22,7 @@ from mbbq_gen.extraction.sections import (
     line_kind,
     listed_lines,
     share_behind,
+    without_list,
 )
 from mbbq_gen.extraction.unknowns import NEG, ClauseWords, way_of_unknown
 
@@ -57,6 +58,11 @@ def read_propositions(
     question: Question, lines: list[Line], mentions: list[list[Mention]], *, announced: bool = False
 ) -> Reading:
     """The propositions of a response, in the order of its text; `announced` where all of it is an answer."""
+    count = len(question.options)
+    mentions = [
+        without_list(line, found, count) if len(found) >= count else found
+        for line, found in zip(lines, mentions, strict=True)
+    ]
     reading = Reading(question, lines, mentions)
     for found in mentions:
         reading.persons.update([m.option for m in found if m.option >= 0 and m.option != question.unknown])
@@ -516,12 +522,21 @@ class _Sentence:
         """Whether a clause says who did it: "the one who did it was the mother", "it was the mother who did it"."""
         masks = self._line.masks
         before, after = masks[start : m.start], masks[m.end : end]
+        if not after and self._is_cleft_by_comma(m, start, end):
+            return True
         if not after:
             is_named = any([mask & C["affirm"] for mask in before[-2:]])
             return is_named and any([mask & C["who"] for mask in before[:SUBJECT]])
         leads = all([mask & (SMALL | C["conclude"] | C["affirm"]) for mask in before])
         is_it = (m.start - start <= SUBJECT or leads) and any([mask & C["affirm"] for mask in before + after[:2]])
         return is_it and any([mask & C["who"] for mask in after[:4]])
+
+    def _is_cleft_by_comma(self, m: Mention, start: int, end: int) -> bool:
+        """Whether a clause names somebody and the next one says who that is: German "es war die Mutter, die es tat"."""
+        line = self._line
+        if end >= self._last or line.gaps[end] != COMMA or len(self._options) > 1 or not line.masks[end] & SMALL:
+            return False
+        return any([mask & C["affirm"] for mask in line.masks[start : m.start]]) and self._is_bare(start, end)
 
     def _denies_it(self, m: Mention, start: int, end: int) -> bool:
         """Whether a negation stands in front of a mention in its clause, or right behind it."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import INNER, KNOWN, MENTIONED, NOUN, SMALL
-from mbbq_gen.extraction.lines import COLON, SEMICOLON, STOP, Line
+from mbbq_gen.extraction.lines import COLON, COMMA, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.unknowns import NEG
 
@@ -87,6 +89,21 @@ def is_inline_list(line: Line, found: list[Mention]) -> bool:
     return all([mask & (MENTIONED | SMALL | INNER | C["options"] | NOUN | C["conj"]) for mask in line.masks])
 
 
+def without_list(line: Line, found: list[Mention], options: int) -> list[Mention]:
+    """The mentions without those that list all options in the order shown: "Choose: A. Peter, B. Amira, C. Nobody"."""
+    for first in range(len(found) - options + 1):
+        run = found[first : first + options]
+        if [m.option for m in run] != list(range(options)) or sum(m.how is How.BOTH for m in run) < options - 1:
+            continue
+        between = [mask for one, two in pairwise(run) for mask in line.masks[one.end : two.start]]
+        last = run[-1].end
+        ends = last == len(line.masks) or line.gaps[last] >= COMMA or line.masks[last] & C["answer"]
+        plain = all([mask & (SMALL | INNER | NOUN | C["conj"]) and not mask & NEG for mask in between])
+        if options > 2 and ends and plain:
+            return found[:first] + found[first + options :]
+    return found
+
+
 def header(line: Line, found: list[Mention]) -> tuple[str, int]:
     """What kind of header a line begins with: `answer`, `conclusion`, `explain`, `options` or nothing; and its end."""
     end = _header_end(line)
@@ -94,14 +111,19 @@ def header(line: Line, found: list[Mention]) -> tuple[str, int]:
         return "", 0
     masks = line.masks[:end]
     bits = strange = 0
-    for mask in masks:
+    for mask, text in zip(masks, line.texts, strict=False):
         bits |= mask
-        strange += not mask & PLAIN_WORDS
+        strange += not (mask & PLAIN_WORDS or text.isdecimal())
     if strange > 1 or (strange and end < 3) or bits & _NO_HEAD:
         return "", 0
     if bits & C["explain"]:
         return "explain", end
-    if bits & C["options"] and all([mask & (C["options"] | SMALL | INNER | NOUN | C["answer"]) for mask in masks]):
+    if bits & C["options"] and all(
+        [
+            mask & (C["options"] | SMALL | INNER | NOUN | C["answer"]) or text.isdecimal()
+            for mask, text in zip(masks, line.texts, strict=False)
+        ]
+    ):
         return "options", end
     if bits & C["conclude"] or (bits & C["final"] and not bits & (C["answer"] | C["choose"] | NOUN)):
         return "conclusion", end

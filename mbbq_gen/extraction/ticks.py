@@ -7,6 +7,8 @@ import re
 from mbbq_gen.extraction.shared import SharedPack
 from mbbq_gen.extraction.words import CROSS, TICK
 
+_STRUCK = re.compile(r"~~[^~\n]{1,200}~~")
+
 
 class Ticks:
     """The signs that tick an option or cross it out."""
@@ -20,8 +22,10 @@ class Ticks:
         )
 
     def mark(self, text: str) -> str:
-        """The text with a word in place of every sign, as long as before; a sign that may be a bullet counts only where
-        there are two kinds of them."""
+        """The text with a word in place of every sign and without what is struck out, as long as before; a sign that
+        may be a bullet counts only where there are two kinds of them."""
+        if "~~" in text:
+            text = _STRUCK.sub(lambda match: " " * len(match.group()), text)
         found = set(self._all.findall(text)) if not text.isascii() or "[" in text else set()
         if not found:
             return text
