@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from mbbq_gen.extraction import load_extractor
@@ -9,11 +12,11 @@ from mbbq_gen.extraction.lint import check_pack
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.records import DETECTED, Extraction
 from mbbq_gen.resources import Resources
-from tests.extraction_cases import CORE, LANGUAGES, Case, load_cases
+from tests.extraction_cases import CORE, FOLDER, LANGUAGES, Case, load_cases
 
 MIN_RIGHT, MIN_RIGHT_CORE = 0.78, 0.92
 """Right readings of the development set, of any language and of the first four. It was written against an engine that
-remembered phrases, so it is harder than real answers: what judges is `benches/extraction_gate.py`."""
+remembered phrases, so it is harder than real answers: what judges is `benches/fresh_answers.py`."""
 MAX_WRONG = {"high": 0.015, "medium": 0.06, "low": 0.5}
 """Wrong readings that a level of confidence may have at most."""
 
@@ -26,6 +29,17 @@ def read(case: Case) -> Extraction:
 @pytest.fixture(scope="module")
 def readings() -> list[tuple[Case, Extraction]]:
     return [(case, read(case)) for case in load_cases()]
+
+
+STRUCTURES = [json.loads(line) for line in (FOLDER / "structures.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("row", STRUCTURES, ids=[f"{row['language']}-{row['response'][:40]}" for row in STRUCTURES])
+def test_lists_ticks_numbers_and_echoes(row: dict[str, Any]) -> None:
+    """How a response is set decides: lists of options are none, ticks and strokes are verdicts."""
+    extractor = load_extractor(row["language"])
+    found = extractor.extract(row["response"], row["options"], row["labels"], row["unknown_index"])
+    assert found.option == row["gold"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
