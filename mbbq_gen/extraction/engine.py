@@ -43,6 +43,8 @@ _SILENT = frozenset({"no_candidate", "conflict"})
 """Rules of responses in which nothing was found."""
 FEW = 8
 """Words of a response in which any word that only one person has means that person."""
+_WEAK = frozenset({"vague", "single", "nothing_told"})
+"""Rows of the decision that a firmer reading by what else the question says of its people overrides."""
 MIN_CUT = 5
 """Words of a last line that may be a sentence without its end."""
 MAX_FOREIGN = 4
@@ -195,7 +197,7 @@ class Extractor:
                 analysis = again
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
             analysis = self._by_people(analysis, texts, shown, unknown_index, asked)
-        if prompt and (analysis.decision.row == "vague" or analysis.decision.rule in _SILENT):
+        if prompt and (analysis.decision.row in _WEAK or analysis.decision.rule in _SILENT):
             analysis = self._by_epithets(analysis, texts, shown, unknown_index, prompt)
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
             analysis = self._in_other_language(analysis, texts, shown, unknown_index)
@@ -256,7 +258,9 @@ class Extractor:
         self, first: Analysis, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None, prompt: str
     ) -> Analysis:
         """An answer that calls a person by what else the question says of them."""
-        if first.reading is None or first.reading.is_english or len(first.reading.persons) > 1:
+        if first.reading is None or first.reading.is_english:
+            return first
+        if len(first.reading.persons) > 1 and first.decision.row != "single":
             return first
         asked = self._question(options, labels, unknown, _asked(prompt), self.lexicon)
         question = with_epithets(asked, prompt, self.lexicon)
@@ -267,6 +271,8 @@ class Extractor:
         decision = decide(reading)
         said = decision.proposition
         if decision.outcome != "option" or said is None or said.force < Force.FITTING:
+            return first
+        if decision.option == first.decision.option:
             return first
         return Analysis(first.normal, first.zoned, reading, _by_detour(decision, "context"))
 

@@ -18,11 +18,14 @@ _ENDS = CLASSES["conj"] | CLASSES["but"] | MENTIONED
 
 
 def with_epithets(question: Question, prompt: str, lexicon: Lexicon) -> Question | None:
-    """The question with the words that its own text ties to one of the people; None where there are none."""
+    """The question with the words that its own text ties to one of the people, and the order in which it names them; None
+    where there is neither."""
     owners: dict[str, int] = {}
+    order: dict[int, None] = {}
     for line in read_lines(normalise(prompt).text, lexicon):
         mark_rows(line, lexicon.rows)
         found = [m for m in find_mentions(line, question, []) if m.how is How.TEXT and m.option in question.persons]
+        order.update(dict.fromkeys(m.option for m in found))
         for first, last, _ in sentences(line, 0):
             here = [m for m in found if first <= m.start < last]
             if len({m.option for m in here}) < 2:
@@ -34,14 +37,14 @@ def with_epithets(question: Question, prompt: str, lexicon: Lexicon) -> Question
     taken = question.owners.keys() | question.predicate | question.keys
     single = {stem: bits for stem, bits in owners.items() if not bits & (bits - 1) and stem not in taken}
     alone = {stem: bits.bit_length() - 1 for stem, bits in single.items()}
-    if not alone:
+    if not alone and len(order) < len(question.persons):
         return None
     texts = []
     for text in question.texts:
         more = frozenset(stem for stem, option in alone.items() if option == text.index)
         texts.append(replace(text, distinctive=text.distinctive | more, heads=text.heads | more))
     known = question.owners | single
-    return replace(question, texts=texts, owners=known, alone=question.alone | alone)
+    return replace(question, texts=texts, owners=known, alone=question.alone | alone, order=tuple(order))
 
 
 def _beside(line: Line, mention: Mention, first: int, last: int) -> list[int]:

@@ -474,9 +474,11 @@ def _referent(mask: int, before: list[int], question: Question) -> int | None:
     if mask & PLACES["other"]:
         left = [option for option in question.persons if before and option != before[-1]]
         return left[0] if len(left) == 1 else None
-    shown = [] if question.predicate else question.persons
-    pair = list(dict.fromkeys(reversed(before or shown)))[:2]
+    shown = question.order or ([] if question.predicate else question.persons)
+    pair = list(dict.fromkeys(reversed(before)))[:2]
     if len(pair) < 2:
+        pair = list(reversed(shown)) if not before or question.order else []
+    if len(pair) != 2:
         return None
     return pair[0] if mask & PLACES["latter"] else pair[1]
 

@@ -86,6 +86,8 @@ class Question:
     """Stems of the telling words of the question."""
     negated: bool = False
     """Whether the question asks who did not."""
+    order: tuple[int, ...] = ()
+    """The persons in the order in which the question's text names them, where that is known."""
     shared: frozenset[str] = frozenset()
     """Stems that all persons have in common."""
     roots: dict[str, str] = field(default_factory=dict)

@@ -409,7 +409,7 @@ class _Sentence:
         return Facts(
             label=label,
             sure=label and not m.weak and m.how is not How.PLACE,
-            bold=m.how is How.BOTH and "**" in signs[m.start] and "**" in signs[m.end],
+            bold=m.how is How.BOTH and not self._heads and "**" in signs[m.start] and "**" in signs[m.end],
             unknown=m.option == question.unknown,
             weak=m.weak,
             bare=bare,
