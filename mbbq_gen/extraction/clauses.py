@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import INNER, MENTIONED, NOUN, SMALL
+from mbbq_gen.extraction.lexicon import CLOSES, INNER, KNOWN, MENTIONED, NOUN, SMALL
 from mbbq_gen.extraction.lines import ASK, COMMA, STOP, Line
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.unknowns import NEG
@@ -23,6 +23,8 @@ _TURNS = C["but"] | C["conclude"]
 """What begins a clause; what may stand inside one as well, without a comma: "she had, however, given it away"."""
 _SUBORDINATE = (("because", C["because"]), ("granted", C["although"]), ("condition", C["condition"]))
 """What of `State` a clause is that begins, or ends, with a word of a class."""
+_HEADS = KNOWN & ~C["speaker"]
+"""What the first word of a row has, and its later words don't."""
 NEAR_AND = 3
 """Words behind "and" within which the person of a clause of its own stands."""
 
@@ -44,6 +46,8 @@ class State:
     likely: bool = False
     possible: bool = False
     turned: bool = False
+    turning: bool = False
+    """Whether the clause before closed with a word from which the next one turns away."""
     doubted: bool = False
     denied: bool = False
     contrast: bool = False
@@ -61,10 +65,12 @@ class State:
             named: Whether it names an option.
         """
         first, goes_on = place == 0, place + 1 < clauses
-        if bits & (C["but"] | C["conclude"]):
+        turns = bits & C["but"] and not (tail & CLOSES and tail & C["but"])
+        if turns or self.turning or bits & C["conclude"]:
             self.because = self.granted = self.prejudice = False
-        if bits & C["but"]:
+        if turns or self.turning:
             self.turned, self.possible = True, False
+        self.turning = bool(tail & CLOSES and tail & (C["but"] | C["although"]))
         if not first and comma and self.until_comma:
             self.because = self.granted = self.condition = self.prejudice = self.until_comma = False
         for name, bit in _SUBORDINATE:
@@ -100,10 +106,17 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
     """First word and end of each clause of a sentence; a verdict goes with the option in front of it."""
     gaps, masks = line.gaps, line.masks
     parts: list[tuple[int, int]] = []
-    start = first
+    start, closed = first, False
     signs = [place for place in range(first, last) if line.texts[place] in {TICK, CROSS}] if _is_ticked(line) else []
     for place in range(first + 1, last):
         mask = masks[place]
+        if closed and not (mask & INNER and not mask & _HEADS):
+            parts.append((start, place))
+            start, closed = place, False
+            continue
+        if mask & CLOSES and gaps[place] < COMMA:
+            closed = True
+            continue
         if signs and _next_ticked(signs, mentions, start, place):
             parts.append((start, place))
             start = place

@@ -27,14 +27,15 @@ _PLACE_NAMES = tuple(name for name in Places.model_fields if name != "nouns")
 PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
 """Every place and its bit."""
 _NEXT = len(CLASSES) + len(PLACES)
-SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBODY = (
-    1 << (_NEXT + place) for place in range(9)
+SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBODY, CLOSES = (
+    1 << (_NEXT + place) for place in range(10)
 )
 """Small words; words for an option before and behind its label; words that a place belongs to; words that begin a row;
 letters that are words; later words of a row; words of a mention;
-nouns for anybody."""
+nouns for anybody; verbs that close a clause which the next one turns away from, rests on or depends on."""
 KNOWN = (1 << _NEXT) - 1 | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
 """Any class at all, small words aside."""
+_JOINS = CLASSES["but"] | CLASSES["because"] | CLASSES["although"] | CLASSES["condition"]
 
 
 class Word(NamedTuple):
@@ -166,7 +167,7 @@ class Lexicon(dict[str, Word]):
         for length, table in self._prefixes.items():
             mask |= table.get(key[:length], 0)
         for length, table in self._suffixes.items():
-            if len(key) > length:
+            if len(key) >= length:
                 mask |= table.get(key[-length:], 0)
         if mask & (KNOWN | SMALL) == 0:
             mask |= self._borrowed.get(key, 0)
@@ -176,7 +177,7 @@ class Lexicon(dict[str, Word]):
 
     def _add(self, grammar: Grammar) -> None:
         for bits, entry in _entries(grammar):
-            self._add_entry(entry, bits)
+            self._add_entry(entry, bits | CLOSES if entry.startswith("*") and bits & _JOINS else bits)
 
     def _add_entry(self, entry: str, bits: int) -> None:
         parts: list[str] = []

@@ -6,7 +6,7 @@ from itertools import pairwise, takewhile
 
 from mbbq_gen.extraction.claims import Facts, claim
 from mbbq_gen.extraction.clauses import State, join_lists, sentences, split_clauses
-from mbbq_gen.extraction.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
+from mbbq_gen.extraction.lexicon import ANYBODY, CLOSES, INNER, MENTIONED, NOUN, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import ASK, COLON, COMMA, Line
 from mbbq_gen.extraction.mentions import How, Mention
@@ -264,6 +264,7 @@ class _Sentence:
         self._hypothetical = bool(would and not self._bits & C["forced"] and not own)
         self._whole = len(clauses) <= 2 and self._is_bare(self._first, self._last)
         self._reasoned = len(clauses) == 2 and self._begins_with(clauses[1], C["because"])
+        closed = 0
         for place, (start, end) in enumerate(clauses):
             bits = head = 0
             for inner, mask in enumerate(line.masks[start:end]):
@@ -273,9 +274,10 @@ class _Sentence:
             if end - start == 1 and bits & C["although"]:
                 bits = head = C["but"]
             named = any(start <= m.start < end for m in mentions)
-            self._state.advance(
-                bits, head, self._tail(start, end), place, len(clauses), comma=line.gaps[start] >= COMMA, named=named
-            )
+            parted = line.gaps[start] >= COMMA or bool(closed)
+            tail = self._tail(start, end)
+            self._state.advance(bits, head, tail, place, len(clauses), comma=parted, named=named)
+            closed = tail & CLOSES
             if line.gaps[start] == COLON and start > self._first and self._has_claimed():
                 self._state.because = True
             self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
