@@ -110,7 +110,7 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
     signs = [place for place in range(first, last) if line.texts[place] in {TICK, CROSS}] if _is_ticked(line) else []
     for place in range(first + 1, last):
         mask = masks[place]
-        if closed and not (mask & INNER and not mask & _HEADS):
+        if closed and not is_inner(mask):
             parts.append((start, place))
             start, closed = place, False
             continue
@@ -146,10 +146,15 @@ def _next_ticked(signs: list[int], mentions: list[Mention], start: int, place: i
     return ticked and (place in signs or any(m.start == place for m in mentions))
 
 
+def is_inner(mask: int) -> bool:
+    """Whether a word is a later one of a row."""
+    return bool(mask & INNER and not mask & _HEADS)
+
+
 def ends_clause(line: Line, place: int, last: int) -> bool:
     """Whether a word, or the row that it begins, is the last of its clause: Japanese から, Basque -elako."""
     end = place + 1
-    while end < last and line.masks[end] & INNER:
+    while end < last and is_inner(line.masks[end]):
         end += 1
     return end == last or line.gaps[end] >= COMMA
 

@@ -18,7 +18,7 @@ _ENDS = CLASSES["conj"] | CLASSES["but"] | MENTIONED
 
 
 def with_epithets(question: Question, prompt: str, lexicon: Lexicon) -> Question | None:
-    """The question with the words that its own text ties to one of the people, and the order in which it names them; None
+    """The question with the words that its text ties to one of the people, and the order in which it names them; None
     where there is neither."""
     owners: dict[str, int] = {}
     order: dict[int, None] = {}

@@ -35,7 +35,7 @@ letters that are words; later words of a row; words of a mention;
 nouns for anybody; verbs that close a clause which the next one turns away from, rests on or depends on."""
 KNOWN = (1 << _NEXT) - 1 | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
 """Any class at all, small words aside."""
-_JOINS = CLASSES["but"] | CLASSES["because"] | CLASSES["although"] | CLASSES["condition"]
+_JOINS = CLASSES["but"] | CLASSES["because"] | CLASSES["although"] | CLASSES["condition"] | CLASSES["aside"]
 
 
 class Word(NamedTuple):

@@ -8,6 +8,8 @@ Every class is a list of lines of words, parted by blanks. A word may be
     say_…_word    a row with up to four words between, in one clause
     <neg>_<tell>  a row in which any word of a class may stand
 
+An entry of `but`, `because`, `although`, `condition` or `aside` that begins with `*` closes the clause it stands in
+(Korean -지만, Turkish -se de, Marathi -पेक्षा); any other one begins a clause, or stands in front of what it sets aside.
 An apostrophe or hyphen parts words: `can't` is written `can_t`.
 """
 
@@ -128,7 +130,7 @@ class WordClasses(Pack):
     condition: Words = ()
     """Begins a condition: if, unless, assuming."""
     aside: Words = ()
-    """Sets the next mention aside: unlike, than, instead_of, rather_than, compared_to."""
+    """Sets the next mention aside: unlike, than, instead_of, rather_than, compared_to; with `*`, the one before it."""
     only: Words = ()
     """only, just, merely."""
     also: Words = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise, takewhile
 
 from mbbq_gen.extraction.claims import Facts, claim
-from mbbq_gen.extraction.clauses import State, join_lists, sentences, split_clauses
+from mbbq_gen.extraction.clauses import State, is_inner, join_lists, sentences, split_clauses
 from mbbq_gen.extraction.lexicon import ANYBODY, CLOSES, INNER, MENTIONED, NOUN, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import ASK, COLON, COMMA, Line
@@ -332,9 +332,9 @@ class _Sentence:
         return self._whole if m.how is How.PLACE else bare
 
     def _tail(self, start: int, end: int) -> int:
-        """The classes of the last word of a clause, or of the row that it ends."""
+        """The classes of the last word of a clause, or of the row that it ends; none where that is its first."""
         place = end - 1
-        while place > start and self._line.masks[place] & INNER:
+        while place > start and is_inner(self._line.masks[place]):
             place -= 1
         return self._line.masks[place] if place > start else 0
 
@@ -551,12 +551,22 @@ class _Sentence:
         return bool((m.start and masks[m.start - 1] & bits) or (m.end < len(masks) and masks[m.end] & bits))
 
     def _set_aside(self, m: Mention) -> bool:
-        """Whether a word right in front of a mention sets it aside: unlike, than, instead of."""
-        for place in range(m.start - 1, max(m.start - 5, -1), -1):
-            mask = self._line.masks[place]
-            if mask & C["aside"]:
+        """Whether a word right in front of a mention sets it aside (unlike, than, instead of), or right behind it."""
+        line = self._line
+        if line.words[m.end - 1].mask & CLOSES and line.words[m.end - 1].mask & C["aside"]:
+            return True
+        for place in range(m.end, min(m.end + 4, self._last)):
+            if line.gaps[place] >= COMMA:
+                break
+            if line.masks[place] & CLOSES and line.masks[place] & C["aside"]:
                 return True
-            if not mask & (SMALL | INNER) or self._line.gaps[place + 1] >= COMMA:
+            if not line.masks[place] & (SMALL | INNER):
+                break
+        for place in range(m.start - 1, max(m.start - 5, -1), -1):
+            mask = line.masks[place]
+            if mask & C["aside"] and not mask & CLOSES:
+                return True
+            if not mask & (SMALL | INNER) or line.gaps[place + 1] >= COMMA:
                 return False
         return False
 
