@@ -44,7 +44,10 @@ def with_epithets(question: Question, prompt: str, lexicon: Lexicon) -> Question
         more = frozenset(stem for stem, option in alone.items() if option == text.index)
         texts.append(replace(text, distinctive=text.distinctive | more, heads=text.heads | more))
     known = question.owners | single
-    return replace(question, texts=texts, owners=known, alone=question.alone | alone, order=tuple(order))
+    telling = question.telling | alone.keys()
+    return replace(
+        question, texts=texts, owners=known, alone=question.alone | alone, telling=telling, order=tuple(order)
+    )
 
 
 def _beside(line: Line, mention: Mention, first: int, last: int) -> list[int]:

@@ -53,6 +53,8 @@ class Word(NamedTuple):
     """Its other stems: itself, and what other ways of stripping endings leave."""
     begins: tuple[Row, ...] = ()
     """What may follow it in rows of words that begin with it."""
+    follows: frozenset[str] | None = frozenset()
+    """The words that may follow it in them; None where more than certain words may."""
 
 
 @dataclass(slots=True)
@@ -152,7 +154,9 @@ class Lexicon(dict[str, Word]):
                         break
         stem, root = self.stemmer.forms(key)
         begins = self.rows.after(key) if mask & STARTS_ROW else ()
-        word = self[text] = Word(key, mask, stem, root, self.stemmer.reach(key) - {stem}, begins)
+        is_open = bool(self.rows.classes) or any(node.is_open for node in begins)
+        follows = None if is_open else frozenset(key for node in begins for key in node.keys)
+        word = self[text] = Word(key, mask, stem, root, self.stemmer.reach(key) - {stem}, begins, follows)
         return word
 
     def key(self, text: str) -> str:

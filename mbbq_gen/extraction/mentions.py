@@ -87,7 +87,7 @@ def mark_rows(line: Line, rows: Row) -> None:
         if not masks[place] & STARTS_ROW:
             place += 1
             continue
-        end, bits = _longest_row(line, rows, place) if _may_start(line, rows, place) else (0, 0)
+        end, bits = _longest_row(line, rows, place) if _may_start(line, place) else (0, 0)
         if end:
             rest = SMALL if bits == SMALL else INNER
             for inner in range(place, end):
@@ -99,12 +99,10 @@ def mark_rows(line: Line, rows: Row) -> None:
             place += 1
 
 
-def _may_start(line: Line, rows: Row, place: int) -> bool:
+def _may_start(line: Line, place: int) -> bool:
     """Whether the next word can follow a place in a row: most words that begin rows begin none here."""
-    if rows.classes:
-        return True
-    following = line.words[place + 1].key if place + 1 < len(line.words) else ""
-    return any([following in node.keys or node.is_open for node in line.words[place].begins])
+    follows = line.words[place].follows
+    return follows is None or (place + 1 < len(line.words) and line.words[place + 1].key in follows)
 
 
 def _longest_row(line: Line, rows: Row, start: int) -> tuple[int, int]:
@@ -142,13 +140,14 @@ def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]
         question: What is asked.
         history: Persons named in the lines before, the last two at least; extended by this line's.
     """
-    words = line.words
+    words, telling = line.words, question.telling
     taken = [False] * len(words)
     found = _whole_texts(line, question, taken)
     hits = [
         (place, stem)
         for place, word in enumerate(words)
-        if not taken[place]
+        if (word.stem in telling or word.root in telling or not telling.isdisjoint(word.reach))
+        and not taken[place]
         and (stem := _telling_stem(word, question))
         and not (word.mask & SMALL and word.key not in question.keys)
     ]

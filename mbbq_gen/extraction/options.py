@@ -95,6 +95,9 @@ class Question:
     forms: dict[str, str] = field(default_factory=dict)
     """Any form that a telling word has, if no other one has it → its telling stem."""
 
+    telling: frozenset[str] = frozenset()
+    """Every stem and form that may mean an option."""
+
     @property
     def persons(self) -> list[int]:
         """Indices of the options that are people."""
@@ -189,6 +192,7 @@ def _learn_forms(question: Question, persons: Sequence[OptionWords]) -> None:
     question.roots = {root: stem for root, stem in question.roots.items() if stem and root not in owners}
     question.forms = {form: stem for form, stem in question.forms.items() if stem in owners and form not in owners}
     question.forms |= {stem: stem for stem in owners}
+    question.telling = frozenset((*owners, *question.roots, *question.forms))
 
 
 def _learn_question(question: Question, words: list[Word]) -> None:
