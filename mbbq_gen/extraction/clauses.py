@@ -16,7 +16,7 @@ from mbbq_gen.extraction.words import CROSS, TICK
 _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
 _VERDICT = C["right"] | C["wrong"] | C["yes"] | C["no"]
 _IN_LIST = SMALL | C["conj"] | NOUN
-_NOT_IN_LIST = NEG | C["aside"] | C["but"] | C["affirm"] | C["conclude"]
+_NOT_IN_LIST = NEG | C["aside"] | C["affirm"] | C["conclude"] | _SPLIT
 """What may stand between the entries of a list, and what may not: a verb makes a clause of its own."""
 _BEGINS = C["correction"] | C["because"] | C["although"] | C["condition"]
 _TURNS = C["but"] | C["conclude"]

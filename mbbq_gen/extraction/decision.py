@@ -11,6 +11,8 @@ from mbbq_gen.records import Confidence, Outcome
 
 MAX_REVISION = 25
 """Words of a response whose last words may be a revision that nothing else marks."""
+MAX_TALE = 3
+"""Sentences of a response beyond which a plain statement in its midst is no answer."""
 _UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE, Rule.FORCED})
 _SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE})
 """Rules of propositions that describe a person in a clause of its own, or weigh what may be."""
@@ -175,6 +177,8 @@ def _single(said: Said) -> Decision | None:
         if p.rule is not Rule.POSSIBLE or p.sentence != said.plain[-1].sentence
     }
     if not spoken - {said.reading.question.unknown} <= only:
+        return None
+    if said.reading.sentences > MAX_TALE and not said.denied and 1 < said.plain[-1].sentence < said.reading.sentences:
         return None
     return _as(said.plain[-1], "medium" if said.reading.persons <= only else "low")
 

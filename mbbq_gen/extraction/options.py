@@ -29,6 +29,8 @@ class OptionWords:
     index: int
     keys: tuple[str, ...]
     """Its words in order, without leading articles."""
+    whole: tuple[str, ...]
+    """All its words in order."""
     content: frozenset[str]
     """Stems of its telling words."""
     distinctive: frozenset[str] = frozenset()
@@ -149,7 +151,7 @@ def build_question(
         frozenset(key for text in texts for key in text.keys),
         owners,
         alone,
-        _sequences(texts),
+        _sequences(texts, unknown),
         cores,
         {core.casefold(): index for core, index in cores.items()},
         frozenset(
@@ -226,6 +228,7 @@ def _says_little(one: Word, two: Word, question: Question) -> bool:
 
 def _option_words(index: int, text: str, lexicon: Lexicon) -> OptionWords:
     words: list[Word] = [lexicon[word] for word in WORD.findall(normalise(text).text)]
+    whole = tuple(word.key for word in words)
     while len(words) > 1 and words[0].mask & SMALL and not words[0].mask & _NEG:
         words = words[1:]
     telling = [w for w in words if len(w.key) > 1 and (not w.mask & (SMALL | _JOINS) or w.mask & _NEG)]
@@ -233,6 +236,7 @@ def _option_words(index: int, text: str, lexicon: Lexicon) -> OptionWords:
     return OptionWords(
         index,
         tuple(word.key for word in words),
+        whole,
         frozenset(word.stem for word in telling),
         roots=tuple((word.stem, word.root) for word in telling),
         forms=tuple((word.stem, word.reach) for word in telling if word.reach),
@@ -267,11 +271,11 @@ def _heads(text: str, lexicon: Lexicon) -> frozenset[str]:
     return frozenset(lexicon[word].stem for word in names if not lexicon[word].mask & SMALL)
 
 
-def _sequences(texts: Sequence[OptionWords]) -> dict[str, tuple[tuple[int, tuple[str, ...]], ...]]:
+def _sequences(texts: Sequence[OptionWords], unknown: int | None) -> dict[str, tuple[tuple[int, tuple[str, ...]], ...]]:
     found: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
     for text in texts:
-        if text.keys:
-            found.setdefault(text.keys[0], []).append((text.index, text.keys))
+        for keys in {text.keys, text.keys if text.index == unknown else text.whole} - {()}:
+            found.setdefault(keys[0], []).append((text.index, keys))
     return {key: tuple(sorted(rows, key=lambda row: -len(row[1]))) for key, rows in found.items()}
 
 

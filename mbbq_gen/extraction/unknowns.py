@@ -17,6 +17,8 @@ NEAR = 3
 
 
 _NOT_SO = C["cannot"] | C["possible"] | C["would"] | C["condition"] | C["assume"] | C["although"] | C["options"]
+_DENIABLE = frozenset({Rule.CANNOT_KNOW, Rule.UNTOLD, Rule.UNCLEAR, Rule.NOT_TOLD, Rule.NO_INFORMATION, Rule.NOT_KNOWN})
+_WEIGHED = C["assume"] | C["choose"] | C["judge"] | C["answer"] | C["who"] | C["options"]
 
 
 class ClauseWords(NamedTuple):
@@ -36,8 +38,23 @@ class ClauseWords(NamedTuple):
     """Whether all its words have a class or are small."""
 
 
-def way_of_unknown(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR0912 - a table, row by row
+def way_of_unknown(clause: ClauseWords) -> Rule | None:
     """Which way of saying that it can't be told a clause has; None where it has none."""
+    way = _way(clause)
+    return Rule.UNCLEAR_DENIED if way in _DENIABLE and _is_denied(clause) else way
+
+
+def _is_denied(clause: ClauseWords) -> bool:
+    """Whether a clause calls it wrong, or not right, that it can't be told: "it is not true that nothing is known"."""
+    if clause.person or clause.bits & _WEIGHED:
+        return False
+    if clause.bits & C["wrong"]:
+        return True
+    not_right = _in_front(clause.masks, NEG, C["right"], 2) or _in_front(clause.masks, C["right"], NEG, 2)
+    return not_right and sum([1 for mask in clause.masks if mask & (NEG | C["cannot"] | C["untold"])]) > 1
+
+
+def _way(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR0912 - a table, row by row
     bits, around = clause.bits, clause.around
     denies = bits & NEG
     lacks = denies or bits & C["lack"]
