@@ -67,6 +67,8 @@ class Facts:
     """Talk of prejudice or of what somebody might think."""
     forced: bool
     likely: bool
+    opines: bool
+    """The writer says what they think."""
     conclude: bool
     contrast: bool
     turned: bool
@@ -316,7 +318,13 @@ TABLE: tuple[Row, ...] = (
         Force.HEDGED,
         "said behind a doubt and “but”",
     ),
-    Row(Rule.HEDGED, lambda f: (f.likely or f.infers) and f.telling, True, Force.HEDGED, "a guess"),
+    Row(
+        Rule.HEDGED,
+        lambda f: ((f.likely or f.infers) and f.telling) or (f.opines and f.last_line and not f.others),
+        True,
+        Force.HEDGED,
+        "a guess, or what the writer thinks in the last line",
+    ),
     Row(Rule.FITS, lambda f: f.fits or f.ellipsis, True, Force.FITTING, "what is asked is said of it"),
     Row(Rule.DESCRIBED, lambda f: f.others, True, Force.DESCRIBED, "described beside another"),
     Row(Rule.SINGLE, lambda _: True, True, Force.PLAIN, "something is said of it alone"),

@@ -216,7 +216,7 @@ def join_lists(line: Line, mentions: list[Mention]) -> None:
         run = [*run, second] if run else [first, second]
         before = masks[max(0, first.start - NEAR_AND) : first.start]
         labels = first.how is second.how is How.LABEL and not any([m & _NOT_IN_LIST for m in before])
-        if len(run) > 2 or between or labels:
+        if len(run) > 2 or between or line.words[second.start].mask & SMALL or labels:
             joined_options = run[-2].joined | {run[0].option, run[-2].option, second.option}
             for mention in run[-3:]:
                 mention.joined |= joined_options

@@ -64,7 +64,7 @@ def _sort(reading: Reading) -> Said:
     if any(p.positive and p.force >= Force.PLAIN and p.kind != "correction" for p in said[corrected + 1 :]):
         said = said[corrected + 1 :]
     said = [p for p in said if p.kind != "correction"]
-    denied = frozenset(p.option for p in said if not p.positive and p.force >= Force.FITTING and p.kind == "option")
+    denied = frozenset(p.option for p in said if not p.positive and p.force >= Force.FITTING)
     positive = [p for p in said if p.positive]
     return Said(
         reading,

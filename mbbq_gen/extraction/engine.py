@@ -197,7 +197,7 @@ class Extractor:
                 analysis = again
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
             analysis = self._by_people(analysis, texts, shown, unknown_index, asked)
-        if prompt and (analysis.decision.row in _WEAK or analysis.decision.rule in _SILENT):
+        if prompt and (analysis.decision.row in _WEAK or analysis.decision.rule in _SILENT or _only_doubts(analysis)):
             analysis = self._by_epithets(analysis, texts, shown, unknown_index, prompt)
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
             analysis = self._in_other_language(analysis, texts, shown, unknown_index)
@@ -273,6 +273,9 @@ class Extractor:
         if decision.outcome != "option" or said is None or said.force < Force.FITTING:
             return first
         if decision.option == first.decision.option:
+            return first
+        doubt = first.decision.proposition
+        if doubt is not None and doubt.force >= Force.FITTING and said.sentence <= doubt.sentence:
             return first
         return Analysis(first.normal, first.zoned, reading, _by_detour(decision, "context"))
 
@@ -375,6 +378,19 @@ def _breaks_off(analysis: Analysis) -> bool:
     if ending and ending != ":":
         return False
     return bool(line.masks[-1] & (SMALL | CLASSES["conj"])) and sum(len(inner.words) for inner in reading.lines) > 3
+
+
+def _only_doubts(analysis: Analysis) -> bool:
+    """Whether all that was found is a mild doubt, and nobody is named: perhaps somebody is called by something else."""
+    said, reading = analysis.decision.proposition, analysis.reading
+    return (
+        said is not None
+        and reading is not None
+        and said.kind == "unknown"
+        and said.force in {Force.FITTING, Force.HEDGED}
+        and not reading.persons
+        and said.sentence < reading.sentences
+    )
 
 
 def _is_cut(lines: list[Line]) -> bool:

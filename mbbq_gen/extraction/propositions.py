@@ -28,7 +28,15 @@ from mbbq_gen.extraction.unknowns import NEG, ClauseWords, way_of_unknown
 
 _UNKNOWN = C["untold"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"]
 _TELLING = (
-    _UNKNOWN | C["judge"] | C["correction"] | C["forced"] | C["assume"] | C["answer"] | C["choose"] | C["neither"]
+    _UNKNOWN
+    | C["judge"]
+    | C["correction"]
+    | C["no"]
+    | C["forced"]
+    | C["assume"]
+    | C["answer"]
+    | C["choose"]
+    | C["neither"]
 )
 """What makes a sentence without a mention worth reading."""
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
@@ -48,6 +56,8 @@ _BRIEF = (
     | ANYBODY
 )
 """What a sentence may hold that answers by being nothing but a mention."""
+_OWN = C["speaker"] | C["forced"] | C["answer"] | C["conclude"] | C["right"] | C["likely"]
+"""What makes a choice that would be made the writer's own."""
 MAX_MENTIONS = 64
 """Mentions beyond which a sentence is no sentence."""
 SUBJECT = 3
@@ -387,6 +397,8 @@ class _Sentence:
         if bits & (C["who"] | C["also"]) or (bits & C["possible"] and not bits & NEG):
             return
         positive = bool(bits & NEG) == self._question.negated
+        if not positive and bits & (C["likely"] | C["possible"]):
+            return
         rule = Rule.FITS if positive else Rule.DENIED
         self._add("option", person, Force.FITTING, rule, start, end, positive=positive)
 
@@ -416,7 +428,12 @@ class _Sentence:
             weak=m.weak,
             bare=bare,
             whole=self._whole and bare,
-            alone=bare and ((self._whole and self._is_brief(m, bits)) or (self._reasoned and self._opens(m, start))),
+            alone=bare
+            and (
+                (self._whole and self._is_brief(m, bits))
+                or (self._reasoned and self._opens(m, start))
+                or self._is_put(m, start, end)
+            ),
             subject=self._is_subject(m, start),
             others=others,
             joined=bool(m.joined),
@@ -435,10 +452,11 @@ class _Sentence:
             because=state.because,
             granted=state.granted,
             condition=state.condition,
-            hypothetical=self._hypothetical,
+            hypothetical=self._hypothetical or bool(bits & C["would"] and bits & C["choose"] and not bits & _OWN),
             prejudice=state.prejudice or (self._blamed and not announces),
             forced=state.forced,
             likely=state.likely,
+            opines=bool(bits & C["likely"] and bits & C["speaker"]),
             conclude=state.conclude,
             contrast=state.contrast,
             turned=state.turned,
@@ -485,6 +503,13 @@ class _Sentence:
             return False
         heads = line.heading and self._number + 1 < len(self._reading.lines)
         return not line.bullet and not (heads and m.how is How.TEXT)
+
+    def _is_put(self, m: Mention, start: int, end: int) -> bool:
+        """Whether a mention ends its sentence behind a colon: "Take it for what it is: the baker."."""
+        line, state = self._line, self._state
+        if start - self._first < SUBJECT or end < self._last or line.gaps[start] != COLON or line.bullet or not m.full:
+            return False
+        return len(self._options) == 1 and not (state.because or state.granted or state.possible or m.weak)
 
     def _opens(self, m: Mention, start: int) -> bool:
         """Whether a mention is the first clause of a sentence: what stands in front of its reason."""
