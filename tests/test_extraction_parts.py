@@ -245,7 +245,7 @@ def test_explanation_tells_line_span_and_fate() -> None:
     assert source is not None
     assert source.key == "words.answer"
     assert source.line is not None
-    lost = next(candidate for candidate in story.candidates if candidate.text == "tailor")
+    lost = next(candidate for candidate in story.candidates if candidate.text == "the tailor")
     assert (lost.standing, lost.fate) == ("negated", "lost")
     assert Explanation.model_validate_json(story.model_dump_json()) == story
 
