@@ -106,7 +106,7 @@ def test_every_candidate_has_its_pack_line(repository: Path) -> None:
         lines = (repository / candidate.source.file).read_text(encoding="utf-8").splitlines()
         assert candidate.source.phrase in re.split(r'[\s"\[\],]+', lines[candidate.source.line - 1])
     text = printed(told)
-    assert "The answer is not the ⟦1 tailor⟧, the answer is ⟦2✔ B⟧." in text
+    assert "The answer is not ⟦1 the tailor⟧, the answer is ⟦2✔ B⟧." in text
     assert f"{won.source.file}:{won.source.line}  {won.source.key}" in text if won.source else False
     assert "read as   B: The baker" in text
     assert text.index("✔ 2") < text.index("✗ 1")
