@@ -203,6 +203,7 @@ def _whole_texts(line: Line, question: Question, taken: list[bool]) -> list[Ment
             end = place + len(wanted)
             if (
                 end <= len(words)
+                and words[end - 1].key == wanted[-1]
                 and all(words[place + step].key == key for step, key in enumerate(wanted))
                 and _runs_on(line, place, end, option, question)
             ):
