@@ -11,7 +11,7 @@ from mbbq_gen.errors import UsageError
 from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.epithets import with_epithets
 from mbbq_gen.extraction.foreign import guess_language
-from mbbq_gen.extraction.lexicon import CLASSES, KNOWN, SMALL, Lexicon
+from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon
 from mbbq_gen.extraction.lines import STOP, Line, read_lines
 from mbbq_gen.extraction.mentions import How, Mention, find_mentions, mark_rows
 from mbbq_gen.extraction.misspelt import mark_misspelt
@@ -192,7 +192,7 @@ class Extractor:
             if analysis.decision.outcome != "no_answer":
                 break
             again = self._read_all(normal, zoned, tuple(other), shown, unknown_index, asked)
-            if again.decision.outcome != "no_answer":
+            if again.decision.outcome != "no_answer" and _names_text(again):
                 again.decision = _by_detour(again.decision, "alias")
                 analysis = again
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
@@ -348,7 +348,7 @@ def _is_english(lines: list[Line], english: Lexicon) -> bool:
     home = foreign = total = 0
     for line in lines:
         total += len(line.words)
-        home += sum([1 for word in line.words if word[1] & _ANY])
+        home += sum([1 for word in line.words if word[1] & _ANY and not word[1] & BORROWED])
         if total >= ENOUGH:
             break
     if 3 * home > total:
@@ -357,7 +357,7 @@ def _is_english(lines: list[Line], english: Lexicon) -> bool:
     for line in lines:
         for text, word in zip(line.texts, line.words, strict=True):
             if len(text) > 1 and text.isascii():
-                home += bool(word.mask & (KNOWN | SMALL))
+                home += bool(word.mask & (KNOWN | SMALL) and not word.mask & BORROWED)
                 foreign += bool(english[text].mask & (KNOWN | SMALL))
     return foreign >= home + MIN_FOREIGN and foreign > 1.5 * home
 
@@ -378,6 +378,14 @@ def _breaks_off(analysis: Analysis) -> bool:
     if ending and ending != ":":
         return False
     return bool(line.masks[-1] & (SMALL | CLASSES["conj"])) and sum(len(inner.words) for inner in reading.lines) > 3
+
+
+def _names_text(analysis: Analysis) -> bool:
+    """Whether what decided is an option by its text: labels and doubts were read before."""
+    said, reading = analysis.decision.proposition, analysis.reading
+    if said is None or reading is None or said.kind not in {"option", "several"}:
+        return False
+    return any(said.first <= m.start < said.last and m.how is not How.LABEL for m in reading.mentions[said.line])
 
 
 def _only_doubts(analysis: Analysis) -> bool:

@@ -27,12 +27,13 @@ _PLACE_NAMES = tuple(name for name in Places.model_fields if name != "nouns")
 PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
 """Every place and its bit."""
 _NEXT = len(CLASSES) + len(PLACES)
-SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBODY, CLOSES = (
-    1 << (_NEXT + place) for place in range(10)
+SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBODY, CLOSES, BORROWED = (
+    1 << (_NEXT + place) for place in range(11)
 )
 """Small words; words for an option before and behind its label; words that a place belongs to; words that begin a row;
 letters that are words; later words of a row; words of a mention;
-nouns for anybody; verbs that close a clause which the next one turns away from, rests on or depends on."""
+nouns for anybody; verbs that close a clause which the next one turns away from, rests on or depends on;
+words of English that the language does not know itself."""
 KNOWN = (1 << _NEXT) - 1 | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
 """Any class at all, small words aside."""
 _JOINS = CLASSES["but"] | CLASSES["because"] | CLASSES["although"] | CLASSES["condition"] | CLASSES["aside"]
@@ -174,7 +175,8 @@ class Lexicon(dict[str, Word]):
             if len(key) >= length:
                 mask |= table.get(key[-length:], 0)
         if mask & (KNOWN | SMALL) == 0:
-            mask |= self._borrowed.get(key, 0)
+            borrowed = self._borrowed.get(key, 0)
+            mask |= borrowed | BORROWED if borrowed else 0
         return mask
 
     # --- building ---------------------------------------------------------------------------------------------------

@@ -73,6 +73,8 @@ class Line:
     """Whether a paragraph begins with it."""
     table: bool = False
     """Whether it is a row of a table."""
+    is_ascii: bool = True
+    """Whether it has no letters but those of English."""
     offsets: list[int] = field(default_factory=list)
     """Where each word begins in the line; filled when asked for."""
 
@@ -112,6 +114,7 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
                 ("*" in raw[:4] + raw[-4:] and _HEADING.match(raw) is not None) or raw.lstrip().startswith("#"),
                 blank,
                 raw.count("|") >= 2,
+                raw.isascii(),
             )
         )
         _mend_stops(lines[-1])

@@ -25,6 +25,7 @@ from mbbq_gen.extraction.lexicon import (
     Word,
 )
 from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
+from mbbq_gen.extraction.normalise import LOOK_ALIKES
 from mbbq_gen.extraction.options import ECHO, OptionWords, Question
 from mbbq_gen.extraction.words import CROSS, TICK, UNSPACED
 
@@ -321,6 +322,8 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
     known, texts = question.label_texts, line.texts
     if question.digits:
         texts = [str(int(text)) if text.isdecimal() else text for text in texts]
+    elif not line.is_ascii:
+        texts = [_looks_like(line, place, known) if len(text) == 1 else text for place, text in enumerate(texts)]
     for place in [place for place, text in enumerate(texts) if text in known]:
         if taken[place] or _is_part(line, place, question):
             continue
@@ -360,9 +363,19 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
     return found
 
 
+def _looks_like(line: Line, place: int, known: frozenset[str]) -> str:
+    """A letter, or the Latin one that it looks like where no word of its own language can stand."""
+    text = line.texts[place]
+    like = text.translate(LOOK_ALIKES)
+    if text in known or like == text or like not in known:
+        return text
+    ends = place + 1 == len(line.texts) or line.gaps[place + 1] >= COMMA
+    return like if _set_apart(line, place) or _is_named(line, place) or (ends and text.isupper()) else text
+
+
 def _plain_label(line: Line, question: Question, place: int, option: int) -> list[Mention]:
     """A letter without anything that makes a label of it, unless it is a word of the language there."""
-    text = line.texts[place]
+    text = line.texts[place].translate(LOOK_ALIKES)
     stray = question.stray >> option & 1
     runs_on = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK and line.signs[place + 1].isspace()
     runs_on = runs_on and line.texts[place + 1] not in {TICK, CROSS}

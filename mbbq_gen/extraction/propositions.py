@@ -18,6 +18,7 @@ from mbbq_gen.extraction.sections import (
     MAX_HEAD,
     PLAIN_WORDS,
     header,
+    is_cut_entry,
     is_inline_list,
     line_kind,
     listed_lines,
@@ -80,6 +81,14 @@ def read_propositions(
     return reading
 
 
+def bits_of(line: Line, first: int, last: int) -> int:
+    """The classes of a stretch of words together."""
+    bits = 0
+    for mask in line.masks[first:last]:
+        bits |= mask
+    return bits
+
+
 class _Reader:
     """Goes through the lines; a header holds for what stands behind it."""
 
@@ -96,7 +105,11 @@ class _Reader:
             "" if is_inline_list(line, found) else line_kind(line, found)
             for line, found in zip(reading.lines, reading.mentions, strict=True)
         ]
+        cut = len(kinds) > 1 and is_cut_entry(reading.lines[-1], reading.mentions[-1], reading.question.options)
+        kinds[-1:] = ["whole"] if cut else kinds[-1:]
         listed = listed_lines(reading.lines, reading.mentions, kinds)
+        if cut and (listed or reading.lines[-1].texts[1:]):
+            listed.add(len(kinds) - 1)
         for number, line in enumerate(reading.lines):
             head, start = header(line, reading.mentions[number])
             if head == "options" and any(
@@ -108,7 +121,7 @@ class _Reader:
             elif line.heading and not reading.mentions[number] and len(line.words) <= MAX_HEAD:
                 self._section, self._fresh = "", True
             if start < len(line.words):
-                self._line(number, start, kinds[number], number in listed)
+                self._line(number, start, kinds[number], number in listed, after_list=any(n < number for n in listed))
         self._shares()
 
     def _shares(self) -> None:
@@ -125,14 +138,14 @@ class _Reader:
             number, mention = winners[0]
             reading.add("option", mention.option, True, Force.ANNOUNCED, Rule.SHARE, number, mention.start, mention.end)
 
-    def _line(self, number: int, start: int, kind: str, listed: bool) -> None:
+    def _line(self, number: int, start: int, kind: str, listed: bool, *, after_list: bool) -> None:
         reading, line = self._reading, self._reading.lines[number]
         found = reading.mentions[number]
         announced = self._section == "answer" and self._fresh and not listed
         self._fresh = False
         if kind == "whole":
             heads_list = line.heading and self._section != "answer" and self._is_bullet(number + 1)
-            if not listed and not heads_list:
+            if not listed and not heads_list and not (after_list and self._is_begun(number)):
                 self._whole_line(number, found, announced)
                 self._section = "" if announced else self._section
             return
@@ -145,13 +158,21 @@ class _Reader:
             reading.add("option", first.option, True, Force.DECLARED, Rule.LEAD, number, first.start, first.end)
         self._sentences(number, start, announced, listed and kind in {"entry", "lead"})
 
+    def _is_begun(self, number: int) -> bool:
+        """Whether a line is the last one and breaks off behind its option: "The baker is"."""
+        line, last = self._reading.lines[number], self._reading.mentions[number][-1]
+        ends = line.signs[-1].strip() or number + 1 < len(self._reading.lines)
+        return not ends and last.end < len(line.words) and bool(line.masks[-1] & SMALL)
+
     def _is_bullet(self, number: int) -> bool:
         return number < len(self._reading.lines) and self._reading.lines[number].bullet
 
     def _whole_line(self, number: int, found: list[Mention], announced: bool) -> None:
         """A line that is nothing but one option."""
         reading, line = self._reading, self._reading.lines[number]
-        if line.gaps[-1] == ASK:
+        if line.gaps[-1] == ASK or (
+            line.gaps[-1] == COLON and found[-1].end == len(line.words) and not announced and len(reading.lines) > 1
+        ):
             return
         mention = found[-1] if found[-1].how is not How.LABEL else found[0]
         alone = announced or len(reading.lines) == 1
@@ -184,10 +205,12 @@ class _Reader:
             if reading.asked >= 0 and not inner:
                 self._reply(number, first, last)
             reading.asked = -1
+            if len(inner) > 2 and not bits_of(line, first, last) & DENY and self._enumerates(inner):
+                inner = inner[len(reading.question.options) :]
+                if len(inner) != 1:
+                    continue
             before = len(reading.propositions)
-            bits = 0
-            for mask in line.masks[first:last]:
-                bits |= mask
+            bits = bits_of(line, first, last)
             he_or_she = bits & C["pronoun"] and reading.spoken_of >= 0
             if inner or bits & _TELLING or he_or_she or (bits & NEG and bits & (C["who"] | C["source"])):
                 explains, concludes = self._section == "explain", self._section == "conclusion"
@@ -202,11 +225,24 @@ class _Reader:
             announced = False
             if repeats:
                 said = reading.propositions[before:]
-                reading.propositions[before:] = [p for p in said if p.force >= Force.ANNOUNCED]
+                reading.propositions[before:] = [
+                    p for p in said if p.force >= Force.ANNOUNCED and (first > start or p.rule is Rule.ANNOUNCED)
+                ]
         if self._section == "answer":
             self._section = ""
         if pending and line.gaps[-1] == COLON:
             self._section, self._fresh = "answer", True
+
+    def _enumerates(self, inner: list[Mention]) -> bool:
+        """Whether a sentence names all labels, one right after another: "which is right: A, B or C"."""
+        labels = [m for m in inner if m.how is How.LABEL]
+        count = len(self._reading.question.options)
+        shown = [m.option for m in labels[:count]]
+        return (
+            count > 2
+            and shown == list(range(count))
+            and all(two.start - one.end <= 1 for one, two in pairwise(labels[:count]))
+        )
 
     def _entry(self, number: int, mention: Mention, last: int) -> bool:
         """An entry of a list that speaks of one option after another; whether a verdict stands behind the option."""
@@ -452,7 +488,8 @@ class _Sentence:
             because=state.because,
             granted=state.granted,
             condition=state.condition,
-            hypothetical=self._hypothetical or bool(bits & C["would"] and bits & C["choose"] and not bits & _OWN),
+            hypothetical=self._hypothetical
+            or bool(bits & C["would"] and bits & C["choose"] and not bits & _OWN and not state.turned),
             prejudice=state.prejudice or (self._blamed and not announces),
             forced=state.forced,
             likely=state.likely,

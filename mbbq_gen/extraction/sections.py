@@ -9,6 +9,7 @@ from mbbq_gen.extraction.lexicon import INNER, KNOWN, MENTIONED, NOUN, SMALL
 from mbbq_gen.extraction.lines import COLON, COMMA, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.unknowns import NEG
+from mbbq_gen.extraction.words import WORD
 
 PLAIN_WORDS = KNOWN | SMALL | INNER | MENTIONED
 """Words that say nothing by themselves: known to the language, small, or part of a mention."""
@@ -50,6 +51,17 @@ def line_kind(line: Line, found: list[Mention]) -> str:
     return ""
 
 
+def is_cut_entry(line: Line, found: list[Mention], options: tuple[str, ...]) -> bool:
+    """Whether a line is a label with a sign and no more than the beginning of an option's text: "B: Cannot be d"."""
+    if not found or found[0].how is not How.LABEL or found[0].start or line.signs[-1].strip(" :.)"):
+        return False
+    sign = line.signs[1].strip()[:1]
+    if sign not in {":", ".", ")", "："}:
+        return False
+    text = " ".join(line.texts[1:]).casefold()
+    return any(" ".join(WORD.findall(option)).casefold().startswith(text) for option in options)
+
+
 def listed_lines(lines: list[Line], mentions: list[list[Mention]], kinds: list[str]) -> set[int]:
     """Lines of lists that give one option after another: no single one of them is chosen by its line."""
     listed: set[int] = set()
@@ -58,8 +70,8 @@ def listed_lines(lines: list[Line], mentions: list[list[Mention]], kinds: list[s
         for number, found in enumerate(kinds):
             if found not in {kind, "lead"} or header(lines[number], mentions[number])[0]:
                 continue
-            named = {mentions[place][0].option for place in run}
-            again = kind == "whole" and len(named) > 1 and mentions[number][0].option in named
+            named = {_shown(mentions[place][0]) for place in run}
+            again = kind == "whole" and len(named) > 1 and _shown(mentions[number][0]) in named
             if (
                 kind == "whole"
                 and run
@@ -70,11 +82,15 @@ def listed_lines(lines: list[Line], mentions: list[list[Mention]], kinds: list[s
             if run and (number - run[-1] > reach or again):
                 listed.update(run if len(named) > 1 else ())
                 run = []
-            if not again:
-                run.append(number)
-        if len({mentions[place][0].option for place in run}) > 1:
+            run.append(number)
+        if len({_shown(mentions[place][0]) for place in run}) > 1:
             listed.update(run)
     return listed
+
+
+def _shown(mention: Mention) -> int:
+    """The option whose label is shown, whatever text stands behind it."""
+    return mention.option if mention.conflict is None else mention.conflict
 
 
 def is_inline_list(line: Line, found: list[Mention]) -> bool:

@@ -18,6 +18,7 @@ NEAR = 3
 
 _NOT_SO = C["cannot"] | C["possible"] | C["would"] | C["condition"] | C["assume"] | C["although"] | C["options"]
 _DENIABLE = frozenset({Rule.CANNOT_KNOW, Rule.UNTOLD, Rule.UNCLEAR, Rule.NOT_TOLD, Rule.NO_INFORMATION, Rule.NOT_KNOWN})
+_DENYING = NEG | C["cannot"] | C["lack"] | C["untold"] | C["unclear"]
 _WEIGHED = C["assume"] | C["choose"] | C["judge"] | C["answer"] | C["who"] | C["options"]
 
 
@@ -48,10 +49,10 @@ def _is_denied(clause: ClauseWords) -> bool:
     """Whether a clause calls it wrong, or not right, that it can't be told: "it is not true that nothing is known"."""
     if clause.person or clause.bits & _WEIGHED:
         return False
-    if clause.bits & C["wrong"]:
+    if any([mask & C["wrong"] and not mask & _DENYING for mask in clause.masks]):
         return True
     not_right = _in_front(clause.masks, NEG, C["right"], 2) or _in_front(clause.masks, C["right"], NEG, 2)
-    return not_right and sum([1 for mask in clause.masks if mask & (NEG | C["cannot"] | C["untold"])]) > 1
+    return not_right and sum([1 for mask in clause.masks if mask & _DENYING]) > 1
 
 
 def _way(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR0912 - a table, row by row
