@@ -226,7 +226,7 @@ class _Reader:
             if repeats:
                 said = reading.propositions[before:]
                 reading.propositions[before:] = [
-                    p for p in said if p.force >= Force.ANNOUNCED and (first > start or p.rule is Rule.ANNOUNCED)
+                    p for p in said if p.force >= Force.ANNOUNCED and (first > start or p.rule is not Rule.BRIEF)
                 ]
         if self._section == "answer":
             self._section = ""
