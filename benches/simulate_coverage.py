@@ -1,6 +1,6 @@
 """Do 95 % intervals hold the truth in 95 % of samples, and tests their level? Simulated models with template effects.
 
-    python benches/simulate_coverage.py [RUNS]
+    python benches/simulate_coverage.py [RUNS] [coverage|tests|read]
 
 Every line draws RUNS samples (default 400) of templates and answers, and counts. A coverage between 93 % and 97 % and
 a rate of false positives between 3 % and 7 % are as they should be; the standard error of a rate of 5 % in 400 runs
@@ -21,13 +21,12 @@ from mbbq_gen.scoring.bootstrap import resample_weights
 from mbbq_gen.scoring.cells import CELLS, Cell
 from mbbq_gen.scoring.tally import Tally
 from mbbq_gen.statistics.comparison import contributions
-from mbbq_gen.statistics.panel import Estimate, Panel, Sampling
+from mbbq_gen.statistics.panel import Estimate, Panel, Sampling, shares
 from mbbq_gen.statistics.significance import (
-    MetricValue,
     friedman,
     kruskal_wallis,
-    paired_permutation,
     sign_flip,
+    sign_flip_groups,
     wilcoxon,
 )
 
@@ -49,7 +48,8 @@ class World:
     template_sd: float = 0.3
     interaction_sd: float = 0.0
     sizes: str = "equal"
-    undetected: float = 0.05
+    undetected: float | tuple[float, ...] = 0.05
+    """Of all languages, or of each."""
     questions: int = 24
 
     def draw(self, templates: int, generator: np.random.Generator) -> Array:
@@ -61,18 +61,23 @@ class World:
         found = np.zeros((len(self.leans), templates, len(CELLS)))
         for row, (lean, ability) in enumerate(zip(self.leans, self.abilities, strict=True)):
             own = shared + generator.normal(0, self.interaction_sd, templates)
-            self._answer(found[row], np.clip(lean + own, -0.95, 0.95), ability, sizes, generator)
+            lost = self.undetected[row] if isinstance(self.undetected, tuple) else self.undetected
+            chosen = (np.clip(lean + own, -0.95, 0.95), ability, lost)
+            self._answer(found[row], chosen, sizes, generator)
         return found
 
-    def _answer(self, cells: Array, lean: Array, ability: float, sizes: Array, generator: np.random.Generator) -> None:
+    def _answer(
+        self, cells: Array, habits: tuple[Array, float, float], sizes: Array, generator: np.random.Generator
+    ) -> None:
         """Adds answers: half to ambiguous questions, a quarter to each kind of disambiguated ones."""
+        lean, ability, lost = habits
         person = (1 - ability) * 0.7
         for context, share, right in CONTEXTS:
             chances = np.stack(
                 [person * (1 + lean) / 2, person * (1 - lean) / 2, 0 * lean + (1 - ability) * 0.3], axis=1
             )
             chances[:, CHOICES.index(right)] += ability
-            read = chances * (1 - self.undetected)
+            read = chances * (1 - lost)
             counts = generator.multinomial(sizes * share // 2, np.column_stack([read, 1 - read.sum(axis=1)]))
             for place, choice in enumerate(CHOICES):
                 cells[:, _code(context, choice, right)] += counts[:, place]
@@ -156,7 +161,6 @@ def coverages(runs: int) -> None:
 def rejections(world: World, templates: int, runs: int) -> dict[str, float]:
     """How often each test speaks at the level of 5 %: whether the score is 0, and whether languages differ."""
     metric = METRICS["mbbq_bias_ambiguous"]
-    value = MetricValue(metric, "discard")
     generator = np.random.default_rng([templates, runs, 7])
     found: dict[str, int] = {}
     for run in range(runs):
@@ -165,7 +169,7 @@ def rejections(world: World, templates: int, runs: int) -> dict[str, float]:
         tests = {
             "sign flip (score is 0)": sign_flip(contributions(panel.estimates(metric)[0]), "h", seed=run),
             "Wilcoxon (score is 0)": wilcoxon(scores[0], "h"),
-            "paired permutation, templates": paired_permutation(panel.by_template.values, value, "h", seed=run),
+            "sign flip, templates": sign_flip_groups(shares(panel.estimates(metric)), "h", seed=run),
             "Friedman, templates": friedman(scores.T, "h"),
             "Kruskal–Wallis, templates": kruskal_wallis(list(scores), "h", "template"),
             "Kruskal–Wallis, items": kruskal_wallis(list(_items(panel.cells)), "h", "item"),
@@ -208,12 +212,38 @@ def powers(runs: int) -> None:
             )
 
 
+READ = (0.95, 0.5, 0.12, 0.05)
+SIZES = (8, 15, 40, 98)
+
+
+def read_rates(runs: int) -> None:
+    """Two languages that lean alike, of which more can be read in one: whether the tests find a difference."""
+    names = ("sign flip, templates", "Friedman, templates")
+    heads = " | ".join(f"{name}: {templates}" for name in names for templates in SIZES)
+    print(f"| read in | and in | questions a template | {heads} |")
+    print("|---|---|---|" + "---|" * (len(names) * len(SIZES)))
+    for place, first in enumerate(READ):
+        for second in READ[place:]:
+            for sizes in ("equal", "uneven"):
+                world = World((0.2, 0.2), (0.3, 0.3), 0.3, 0.15, sizes, (1 - first, 1 - second))
+                found = [rejections(world, templates, runs) for templates in SIZES]
+                rates = " | ".join(f"{100 * rate[name]:.1f}" for name in names for rate in found)
+                print(f"| {first:.0%} | {second:.0%} | {sizes} | {rates} |", flush=True)
+
+
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    print(f"Coverage of 95 % intervals, {runs:,} samples a line, in per cent\n")
-    coverages(runs)
-    print(f"\nHow often tests speak at the level of 5 %, {runs:,} samples a line, in per cent\n")
-    powers(runs)
+    for name in sys.argv[2:] or TABLES:
+        title, table = TABLES[name]
+        print(f"\n{title}, {runs:,} samples a line, in per cent\n")
+        table(runs)
+
+
+TABLES: dict[str, tuple[str, Callable[[int], None]]] = {
+    "coverage": ("Coverage of 95 % intervals", coverages),
+    "tests": ("How often tests speak at the level of 5 %", powers),
+    "read": ("The same where more is read in one language than in the other", read_rates),
+}
 
 
 if __name__ == "__main__":

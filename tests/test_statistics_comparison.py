@@ -146,7 +146,7 @@ def test_three_languages_are_compared_in_pairs_with_holm_and_overall() -> None:
             min(1.0, 3 * smallest)
         )
     assert [(test.test, test.unit) for test in found.overall] == [
-        ("paired_permutation", "template"),
+        ("sign_flip", "template"),
         ("friedman", "template"),
         ("kruskal_wallis", "template"),
         ("kruskal_wallis", "item"),

@@ -170,8 +170,8 @@ def test_nothing_to_take_apart_is_said() -> None:
 
 
 def test_a_report_holds_spread_flips_and_components() -> None:
-    model = SimulatedModel({"en": SimulatedLanguage(lean=0.5)}, wording_sd=0.4)
-    frame = simulate(model, replace(DESIGN, languages=("en",)), seed=3)
+    model = SimulatedModel({"en": SimulatedLanguage(lean=0.5)}, wording_sd=0.6)
+    frame = simulate(model, replace(DESIGN, languages=("en",)), seed=4)
     (report,) = robustness_reports(frame, ["model"], [AMBIGUOUS, METRICS["diff_bias_disambiguated"]], SAMPLING)
     by_wording = next(spread for spread in report.spreads if spread.factor == "variant")
     values = [level.score.value or 0.0 for level in by_wording.levels]

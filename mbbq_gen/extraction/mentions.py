@@ -319,11 +319,7 @@ def _widen(line: Line, start: int, end: int, text: OptionWords, taken: list[bool
 def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
     """Labels: as shown, or in another case where they are set apart."""
     found = _spelled_labels(line, question, taken) if question.spelled else []
-    known, texts = question.label_texts, line.texts
-    if question.digits:
-        texts = [str(int(text)) if text.isdecimal() else text for text in texts]
-    elif not line.is_ascii:
-        texts = [_looks_like(line, place, known) if len(text) == 1 else text for place, text in enumerate(texts)]
+    known, texts = question.label_texts, _as_labels(line, question)
     for place in [place for place, text in enumerate(texts) if text in known]:
         if taken[place] or _is_part(line, place, question):
             continue
@@ -361,6 +357,16 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
         elif len(line.texts) == 1 or exact:
             found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=True))
     return found
+
+
+def _as_labels(line: Line, question: Question) -> list[str]:
+    """The words of a line as labels would be written: digits of any script, letters that look like Latin ones."""
+    texts, known = line.texts, question.label_texts
+    if question.digits:
+        return [str(int(text)) if text.isdecimal() else text for text in texts]
+    if line.is_ascii:
+        return texts
+    return [_looks_like(line, place, known) if len(text) == 1 else text for place, text in enumerate(texts)]
 
 
 def _looks_like(line: Line, place: int, known: frozenset[str]) -> str:

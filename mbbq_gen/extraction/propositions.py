@@ -195,8 +195,7 @@ class _Reader:
             reading.sentences += 1
             while here < len(found) and found[here].start < first:
                 here += 1
-            inner = found[here : here + MAX_MENTIONS + 1]
-            inner = [m for m in inner if m.start < last]
+            inner = [m for m in found[here : here + MAX_MENTIONS + 1] if m.start < last]
             if len(inner) > MAX_MENTIONS:
                 continue
             if asked:
@@ -205,23 +204,9 @@ class _Reader:
             if reading.asked >= 0 and not inner:
                 self._reply(number, first, last)
             reading.asked = -1
-            if len(inner) > 2 and not bits_of(line, first, last) & DENY and self._enumerates(inner):
-                inner = inner[len(reading.question.options) :]
-                if len(inner) != 1:
-                    continue
             before = len(reading.propositions)
-            bits = bits_of(line, first, last)
-            he_or_she = bits & C["pronoun"] and reading.spoken_of >= 0
-            if inner or bits & _TELLING or he_or_she or (bits & NEG and bits & (C["who"] | C["source"])):
-                explains, concludes = self._section == "explain", self._section == "conclusion"
-                state = State(announced, concludes, explains, doubted=reading.doubted)
-                heads = entry and first == start and bool(inner)
-                if not (heads and self._entry(number, inner[0], last)):
-                    _Sentence(reading, number, inner, state, first, last, bits, heads).read()
-                persons = {m.option for m in inner if m.option in reading.question.persons}
-                if persons:
-                    reading.spoken_of = next(iter(persons)) if len(persons) == 1 else -1
-                pending = state.announced
+            heads = entry and first == start
+            pending = self._sentence(number, inner, (first, last), announced, heads, pending)
             announced = False
             if repeats:
                 said = reading.propositions[before:]
@@ -232,6 +217,29 @@ class _Reader:
             self._section = ""
         if pending and line.gaps[-1] == COLON:
             self._section, self._fresh = "answer", True
+
+    def _sentence(
+        self, number: int, inner: list[Mention], span: tuple[int, int], announced: bool, entry: bool, pending: bool
+    ) -> bool:
+        """Reads one sentence, if it says anything; whether an answer is announced at its end."""
+        reading, line = self._reading, self._reading.lines[number]
+        bits = bits_of(line, *span)
+        if len(inner) > 2 and not bits & DENY and self._enumerates(inner):
+            inner = inner[len(reading.question.options) :]
+            if len(inner) != 1:
+                return pending
+        he_or_she = bits & C["pronoun"] and reading.spoken_of >= 0
+        if not (inner or bits & _TELLING or he_or_she or (bits & NEG and bits & (C["who"] | C["source"]))):
+            return pending
+        explains, concludes = self._section == "explain", self._section == "conclusion"
+        state = State(announced, concludes, explains, doubted=reading.doubted)
+        heads = entry and bool(inner)
+        if not (heads and self._entry(number, inner[0], span[1])):
+            _Sentence(reading, number, inner, state, *span, bits, heads).read()
+        persons = {m.option for m in inner if m.option in reading.question.persons}
+        if persons:
+            reading.spoken_of = next(iter(persons)) if len(persons) == 1 else -1
+        return state.announced
 
     def _enumerates(self, inner: list[Mention]) -> bool:
         """Whether a sentence names all labels, one right after another: "which is right: A, B or C"."""

@@ -134,18 +134,23 @@ def header(line: Line, found: list[Mention]) -> tuple[str, int]:
         return "", 0
     if bits & C["explain"]:
         return "explain", end
-    if bits & C["options"] and all(
-        [
-            mask & (C["options"] | SMALL | INNER | NOUN | C["answer"]) or text.isdecimal()
-            for mask, text in zip(masks, line.texts, strict=False)
-        ]
-    ):
+    if _heads_options(masks, line.texts, bits):
         return "options", end
     if bits & C["conclude"] or (bits & C["final"] and not bits & (C["answer"] | C["choose"] | NOUN)):
         return "conclusion", end
     if bits & (C["answer"] | C["choose"] | C["right"] | NOUN) and not strange:
         return "answer", end
     return "", 0
+
+
+def _heads_options(masks: list[int], texts: list[str], bits: int) -> bool:
+    """Whether a header heads the options or repeats the question; "based on the context, the answer is" does not."""
+    if not bits & C["options"] or bits & (C["right"] | C["final"]):
+        return False
+    if bits & C["answer"] and not any([mask & C["options"] and not mask & C["source"] for mask in masks]):
+        return False
+    plain = C["options"] | SMALL | INNER | NOUN | C["answer"]
+    return all([mask & plain or text.isdecimal() for mask, text in zip(masks, texts, strict=False)])
 
 
 def _header_end(line: Line) -> int:

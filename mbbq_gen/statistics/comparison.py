@@ -55,17 +55,16 @@ from mbbq_gen.statistics.corrected_scores import (
 )
 from mbbq_gen.statistics.correction_table import ConfusionMatrix, CorrectedDifference, CorrectedScore
 from mbbq_gen.statistics.items import TEMPLATE, item_scores, template_expression
-from mbbq_gen.statistics.panel import Estimate, EstimateScore, Panel, Sampling, no_score, number, smooth
+from mbbq_gen.statistics.panel import Estimate, EstimateScore, Panel, Sampling, no_score, number, shares, smooth
 from mbbq_gen.statistics.position import balanced_score, place_test, read_answers
 from mbbq_gen.statistics.reading_flags import flags_of, gap
 from mbbq_gen.statistics.significance import (
-    MetricValue,
     TestResult,
     friedman,
     holm,
     kruskal_wallis,
-    paired_permutation,
     sign_flip,
+    sign_flip_groups,
     untestable,
     wilcoxon,
 )
@@ -332,7 +331,7 @@ class _Workbench:
             sign=metric.sign,
             n_templates=len(self._bias.templates),
             levels=tuple(self._level(metric, place, scores, controls) for place in range(len(self._levels))),
-            overall=tuple(self._overall(metric)),
+            overall=tuple(self._overall(metric, scores)),
             pairs=tuple(pairs),
         )
 
@@ -376,11 +375,10 @@ class _Workbench:
 
     # --- all levels ---
 
-    def _overall(self, metric: Metric) -> Iterable[TestResult]:
+    def _overall(self, metric: Metric, scores: Sequence[Estimate]) -> Iterable[TestResult]:
         hypothesis = f"{metric.name} does not differ across {self._across}"
         by_template = self._bias.template_scores(metric)
-        value = MetricValue(metric, self._sampling.undetected)
-        yield paired_permutation(self._bias.by_template.values, value, hypothesis, seed=self._sampling.seed)
+        yield sign_flip_groups(shares(scores), hypothesis, seed=self._sampling.seed)
         yield friedman(by_template.T, hypothesis)
         yield kruskal_wallis(list(by_template), hypothesis, "template")
         if metric.is_mean:
@@ -436,7 +434,7 @@ class _Workbench:
             first=names[0],
             second=names[1],
             difference=found,
-            tests=tuple(self._pair_tests(metric, pair, difference)),
+            tests=tuple(self._pair_tests(metric, pair, scores, difference)),
             adjusted=adjusted.score(self._sampling),
             adjusted_test=self._adjusted_test(metric, names, adjusted),
             matched=self._matched_difference(metric, pair),
@@ -445,16 +443,15 @@ class _Workbench:
             corrected=self._corrector.difference(metric, pair) if self._corrector else None,
         )
 
-    def _pair_tests(self, metric: Metric, pair: tuple[int, int], difference: Estimate) -> Iterable[TestResult]:
+    def _pair_tests(
+        self, metric: Metric, pair: tuple[int, int], scores: Sequence[Estimate], difference: Estimate
+    ) -> Iterable[TestResult]:
         one, other = pair
         hypothesis = f"{metric.name} is equal in {self._levels[one]} and {self._levels[other]}"
-        value = MetricValue(metric, self._sampling.undetected)
-        swapped = paired_permutation(
-            self._bias.by_template.values[[one, other]], value, hypothesis, seed=self._sampling.seed
-        )
+        flipped = sign_flip_groups(shares([scores[one], scores[other]]), hypothesis, seed=self._sampling.seed)
         spread = difference.error * difference.effective**0.5
         effect = number(difference.value / spread) if spread > 0 else None
-        yield swapped.model_copy(update={"effect": effect, "effect_name": "d_z"})
+        yield flipped.model_copy(update={"effect": effect, "effect_name": "d_z"})
         by_template = self._bias.template_scores(metric)
         yield wilcoxon(by_template[one] - by_template[other], f"{hypothesis} in the middle of the templates")
 
@@ -577,8 +574,7 @@ def kitagawa(naming: Sequence[Estimate], lean: Sequence[Estimate]) -> tuple[Esti
 
 def contributions(estimate: Estimate) -> Array:
     """What each template adds to a number: its influence and its share of the value. They add up to the value."""
-    found: Array = estimate.pulls + estimate.value * estimate.sizes
-    return found[estimate.sizes > 0]
+    return estimate.added[estimate.sizes > 0]
 
 
 def excludes_zero(score: EstimateScore) -> bool:

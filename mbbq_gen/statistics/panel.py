@@ -72,6 +72,12 @@ class Estimate:
     """The value in every resample; NaN where undefined."""
 
     @property
+    def added(self) -> Array:
+        """What each template adds to it: its influence and its share of the value; they add up to the value."""
+        found: Array = self.pulls + self.value * self.sizes
+        return found
+
+    @property
     def n_templates(self) -> int:
         """Templates that bear on it."""
         return int((self.sizes > 0).sum())
@@ -260,6 +266,13 @@ def _share_of(sizes: Array) -> Array:
 def _widening(effective: float) -> float:
     """√(n / (n − 1)); NaN for fewer than two."""
     return (effective / (effective - 1)) ** 0.5 if effective > 1 else float("nan")
+
+
+def shares(estimates: Sequence[Estimate]) -> Array:
+    """What each template adds to each of several numbers: numbers × templates."""
+    import numpy as np
+
+    return np.stack([estimate.added for estimate in estimates])
 
 
 def make_panel(frame: polars.DataFrame, by: Sequence[str], sampling: Sampling, *, is_stratified: bool = False) -> Panel:

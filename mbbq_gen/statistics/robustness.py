@@ -11,8 +11,8 @@ from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import grouping_columns
 from mbbq_gen.statistics.agreement import Flips, choices, flips
 from mbbq_gen.statistics.components import VarianceTable, variance_components
-from mbbq_gen.statistics.panel import Estimate, EstimateScore, Sampling, make_panel, mean, no_score
-from mbbq_gen.statistics.significance import MetricValue, TestResult, friedman, kendall_w, paired_permutation
+from mbbq_gen.statistics.panel import Estimate, EstimateScore, Sampling, make_panel, mean, no_score, shares
+from mbbq_gen.statistics.significance import TestResult, friedman, kendall_w, sign_flip_groups
 
 if TYPE_CHECKING:
     import polars
@@ -140,7 +140,6 @@ def spread(frame: polars.DataFrame, metric: Metric, factor: Factor, sampling: Sa
     worst = _worst(metric, defined)
     hypothesis = f"{metric.name} does not differ between values of {factor}"
     shared = panel.restricted(_templates_of_all(panel.by_template.values.sum(axis=2), panel.templates))
-    value = MetricValue(metric, sampling.undetected)
     return Spread(
         metric=metric.name,
         factor=factor,
@@ -159,7 +158,7 @@ def spread(frame: polars.DataFrame, metric: Metric, factor: Factor, sampling: Sa
         worst=worst[1].value if worst else None,
         worst_level=worst[0] if worst else None,
         tests=(
-            paired_permutation(shared.by_template.values, value, hypothesis, seed=sampling.seed),
+            sign_flip_groups(shares(shared.estimates(metric)), hypothesis, seed=sampling.seed),
             friedman(shared.template_scores(metric).T, hypothesis),
         ),
     )
