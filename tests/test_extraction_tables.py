@@ -28,6 +28,7 @@ ROWS: list[tuple[set[str], set[str]]] = [
     ({"unknown", "sure", "announces"}, set()),
     ({"unknown", "conclude"}, set()),
     ({"unknown", "alone"}, set()),
+    ({"unknown", "last_line"}, set()),
     ({"unknown"}, set()),
     ({"joined", "denied", "bare"}, set()),
     ({"announces", "denied"}, set()),

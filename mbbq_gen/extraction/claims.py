@@ -152,7 +152,7 @@ TABLE: tuple[Row, ...] = (
         Force.FITTING,
         "“C too” behind a denial",
     ),
-    Row(Rule.TICKED, lambda f: f.ticked and f.bare and f.free, True, Force.ANNOUNCED, "ticked"),
+    Row(Rule.TICKED, lambda f: f.ticked and f.bare and f.free and not f.also, True, Force.ANNOUNCED, "ticked"),
     # the unknown option by its label or text
     Row(Rule.SEVERAL, lambda f: f.unknown and f.joined and not f.denied, True, None, "one of a list of options"),
     Row(Rule.DENIED, lambda f: f.unknown and f.denied, False, Force.FITTING, "the unknown option is denied"),
@@ -176,6 +176,13 @@ TABLE: tuple[Row, ...] = (
         True,
         Force.ANNOUNCED,
         "the unknown option is all that a sentence says",
+    ),
+    Row(
+        Rule.HEDGED,
+        lambda f: f.unknown and f.last_line and not (f.label or f.under),
+        True,
+        Force.HEDGED,
+        "the unknown option's text stands in the last line",
     ),
     Row(Rule.SINGLE, lambda f: f.unknown, True, Force.PLAIN, "the unknown option is named"),
     # announced

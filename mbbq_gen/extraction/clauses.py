@@ -168,7 +168,8 @@ def _and_parts(line: Line, mentions: list[Mention], start: int, place: int, last
     """Whether "and" joins two clauses: each has a person of its own, or the second denies."""
     before = [m for m in mentions if start <= m.start and m.end <= place]
     if not before:
-        return False
+        denied = any([mask & NEG for mask in line.masks[start:place]])
+        return denied and place + 1 < last and bool(line.masks[place + 1] & C["choose"])
     if place + 1 < last and line.masks[place + 1] & NEG:
         return True
     after = [m for m in mentions if place < m.start < last and m.start - place <= NEAR_AND]

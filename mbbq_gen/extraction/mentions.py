@@ -385,10 +385,16 @@ def _plain_label(line: Line, question: Question, place: int, option: int) -> lis
     stray = question.stray >> option & 1
     runs_on = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK and line.signs[place + 1].isspace()
     runs_on = runs_on and line.texts[place + 1] not in {TICK, CROSS}
-    if stray and runs_on and not (text.isupper() and _before_verb(line, place)):
+    if stray and runs_on and not (text.isupper() and (_before_verb(line, place) or _in_midst(line, place))):
         return []
     weak = bool(stray and runs_on and not _before_verb(line, place)) or not text.isupper()
     return [Mention(option, place, place + 1, How.LABEL, full=True, weak=weak)]
+
+
+def _in_midst(line: Line, place: int) -> bool:
+    """Whether a capital stands where only a name or a label has one: inside a sentence that is not all in capitals."""
+    before = line.texts[place - 1] if place else ""
+    return bool(before) and line.gaps[place] < MARK and not (before.isupper() and len(before) > 1)
 
 
 def _is_named(line: Line, place: int) -> bool:

@@ -26,6 +26,7 @@ from mbbq_gen.extraction.sections import (
     without_list,
 )
 from mbbq_gen.extraction.unknowns import NEG, ClauseWords, way_of_unknown
+from mbbq_gen.extraction.words import CROSS, TICK
 
 _UNKNOWN = C["untold"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"]
 _TELLING = (
@@ -179,7 +180,7 @@ class _Reader:
         reading.sentences += 1
         if alone or mention.how is How.BOTH:
             force = Force.DECLARED
-        elif not mention.full or mention.weak:
+        elif mention.weak or not (mention.full or (line.signs[-1].strip(" *_") and not line.bullet)):
             force = Force.PLAIN
         else:
             force = Force.ANNOUNCED if mention.how is How.LABEL or not line.bullet else Force.FITTING
@@ -205,7 +206,7 @@ class _Reader:
                 self._reply(number, first, last)
             reading.asked = -1
             before = len(reading.propositions)
-            heads = entry and first == start
+            heads = entry and first == start + (line.texts[start].isdecimal() and first > start)
             pending = self._sentence(number, inner, (first, last), announced, heads, pending)
             announced = False
             if repeats:
@@ -261,6 +262,8 @@ class _Reader:
                 break
             bits |= mask
         place = number, mention.start, mention.end
+        if reading.lines[number].texts[-1] in {TICK, CROSS}:
+            bits |= masks[-1]
         if (bits & (C["wrong"] | C["no"]) and not bits & NEG) or (bits & (C["right"] | C["yes"]) and bits & NEG):
             reading.add("option", mention.option, False, Force.FITTING, Rule.VERDICT, *place)
         elif bits & (C["right"] | C["yes"]):
@@ -316,7 +319,11 @@ class _Sentence:
         own = self._bits & C["choose"] and self._bits & C["speaker"]
         would = self._bits & C["condition"] and self._bits & C["would"]
         self._hypothetical = bool(would and not self._bits & C["forced"] and not own)
-        self._whole = len(clauses) <= 2 and self._is_bare(self._first, self._last)
+        said = [clause for clause in clauses if clause[1] - clause[0] > 1 or not self._is_adverb(clause)]
+        self._whole = len(clauses) <= 2 and all([self._is_bare(*clause) for clause in said])
+        if len(said) < len(clauses):
+            named = sum([m.end - m.start for m in mentions])
+            self._whole = self._whole and self._last - self._first - named <= SUBJECT
         self._reasoned = len(clauses) == 2 and self._begins_with(clauses[1], C["because"])
         closed = 0
         for place, (start, end) in enumerate(clauses):
@@ -336,6 +343,10 @@ class _Sentence:
                 self._state.because = True
             self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
             self._clause(start, end, bits)
+
+    def _is_adverb(self, clause: tuple[int, int]) -> bool:
+        """Whether a clause is one word that no class has: "Surprisingly, the baker."."""
+        return clause[0] == self._first and not self._line.masks[clause[0]]
 
     def _clause(self, start: int, end: int, bits: int) -> None:
         state, question = self._state, self._question
@@ -399,7 +410,10 @@ class _Sentence:
     def _has_claimed(self) -> bool:
         """Whether the sentence has chosen somebody already: what stands behind its colon explains that."""
         said = takewhile(lambda p: p.sentence == self._reading.sentences, reversed(self._reading.propositions))
-        return any([p.kind == "option" and p.positive and p.force >= Force.HEDGED for p in said])
+        unknown = self._question.unknown
+        return any(
+            [p.kind == "option" and p.positive and p.force >= Force.HEDGED and p.option != unknown for p in said]
+        )
 
     def _heads_clause(self, start: int, end: int, bits: int) -> bool:
         """Whether a word of a class stands among the first words of a clause, or all of it is words of classes."""
@@ -552,7 +566,8 @@ class _Sentence:
     def _is_put(self, m: Mention, start: int, end: int) -> bool:
         """Whether a mention ends its sentence behind a colon: "Take it for what it is: the baker."."""
         line, state = self._line, self._state
-        if start - self._first < SUBJECT or end < self._last or line.gaps[start] != COLON or line.bullet or not m.full:
+        leads = start - self._first >= SUBJECT or bits_of(line, self._first, start) & _CHOOSER
+        if not leads or end < self._last or line.gaps[start] != COLON or line.bullet or not m.full:
             return False
         return len(self._options) == 1 and not (state.because or state.granted or state.possible or m.weak)
 

@@ -130,7 +130,7 @@ def header(line: Line, found: list[Mention]) -> tuple[str, int]:
     for mask, text in zip(masks, line.texts, strict=False):
         bits |= mask
         strange += not (mask & PLAIN_WORDS or text.isdecimal())
-    if strange > 1 or (strange and end < 3) or bits & _NO_HEAD:
+    if strange > 1 or (strange and end < 3 and not (line.heading and bits & C["answer"])) or bits & _NO_HEAD:
         return "", 0
     if bits & C["explain"]:
         return "explain", end
@@ -138,7 +138,7 @@ def header(line: Line, found: list[Mention]) -> tuple[str, int]:
         return "options", end
     if bits & C["conclude"] or (bits & C["final"] and not bits & (C["answer"] | C["choose"] | NOUN)):
         return "conclusion", end
-    if bits & (C["answer"] | C["choose"] | C["right"] | NOUN) and not strange:
+    if bits & (C["answer"] | C["choose"] | C["right"] | NOUN) and (not strange or line.heading):
         return "answer", end
     return "", 0
 
