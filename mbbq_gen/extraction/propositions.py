@@ -199,7 +199,7 @@ class _Reader:
             inner = [m for m in found[here : here + MAX_MENTIONS + 1] if m.start < last]
             if len(inner) > MAX_MENTIONS:
                 continue
-            if asked:
+            if asked and not self._guesses(line, inner, first, last):
                 reading.asked = inner[0].option if len({m.option for m in inner}) == 1 else -1
                 continue
             if reading.asked >= 0 and not inner:
@@ -241,6 +241,11 @@ class _Reader:
         if persons:
             reading.spoken_of = next(iter(persons)) if len(persons) == 1 else -1
         return state.announced
+
+    def _guesses(self, line: Line, inner: list[Mention], first: int, last: int) -> bool:
+        """Whether a sentence with a question mark is a guess about one option: "Probably the baker, right?"."""
+        bits = bits_of(line, first, last)
+        return bool(len({m.option for m in inner}) == 1 and bits & C["likely"] and not bits & (C["who"] | NEG))
 
     def _enumerates(self, inner: list[Mention]) -> bool:
         """Whether a sentence names all labels, one right after another: "which is right: A, B or C"."""
@@ -346,7 +351,7 @@ class _Sentence:
 
     def _is_adverb(self, clause: tuple[int, int]) -> bool:
         """Whether a clause is one word that no class has: "Surprisingly, the baker."."""
-        return clause[0] == self._first and not self._line.masks[clause[0]]
+        return not self._line.masks[clause[0]]
 
     def _clause(self, start: int, end: int, bits: int) -> None:
         state, question = self._state, self._question
