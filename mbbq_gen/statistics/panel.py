@@ -56,6 +56,10 @@ class EstimateScore(Record):
     """Why `value`, or the interval, is None."""
 
 
+MIN_TEMPLATES = 3
+"""Templates below which an interval says nothing: two that agree would make one of no width."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A number with what templates make of it. `pulls`, `mended` and `sizes` are by the panel's templates."""
@@ -103,7 +107,7 @@ class Estimate:
 
         value, error = number(self.value), number(self.error)
         low = high = analytic_low = analytic_high = None
-        if value is not None and error is not None:
+        if value is not None and error is not None and self.n_templates >= MIN_TEMPLATES:
             plain = float((self.pulls**2).sum() ** 0.5)
             widening = np.array(error / plain if plain else 1.0)
             tail = expanded_tail(sampling.confidence, np.array(self.effective), widening)
@@ -127,7 +131,7 @@ class Estimate:
     def _reason(self) -> str | None:
         if number(self.value) is None:
             return "a denominator is 0"
-        return "fewer than two templates: no interval" if self.n_templates < 2 else None
+        return "fewer than three templates: no interval" if self.n_templates < MIN_TEMPLATES else None
 
 
 def number(value: float) -> float | None:
