@@ -133,7 +133,7 @@ class Extractor:
         self._structures = StructureReader((key for part in keys for key in part.answer_keys), reasons)
         self._zoner = Zoner(shared, tuple(key for part in keys[:-1] for key in part.reasoning_keys))
         self._ticks = Ticks(shared)
-        self._question = lru_cache(maxsize=256)(build_question)
+        self._question = lru_cache(maxsize=1024)(build_question)
 
     def extract(
         self,
@@ -364,7 +364,7 @@ def _is_english(lines: list[Line], english: Lexicon) -> bool:
     home = foreign = total = 0
     for line in lines:
         total += len(line.words)
-        home += sum([1 for word in line.words if word[1] & _ANY and not word[1] & BORROWED])
+        home += sum([1 for word in line.words if word.mask & _ANY and not word.mask & BORROWED])
         if total >= ENOUGH:
             break
     if 3 * home > total:
