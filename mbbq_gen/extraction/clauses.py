@@ -172,7 +172,9 @@ def _and_parts(line: Line, mentions: list[Mention], start: int, place: int, last
     before = [m for m in mentions if start <= m.start and m.end <= place]
     if not before:
         denied = any([mask & NEG for mask in line.masks[start:place]])
-        return denied and place + 1 < last and bool(line.masks[place + 1] & C["choose"])
+        follows = line.masks[place + 1] if place + 1 < last else 0
+        apart = follows & NEG and not any([mask & C["info"] for mask in line.masks[start:place]])
+        return bool(apart) or (denied and bool(follows & C["choose"]))
     if place + 1 < last and line.masks[place + 1] & NEG:
         return True
     after = [m for m in mentions if place < m.start < last and m.start - place <= NEAR_AND]

@@ -436,12 +436,21 @@ def _is_cut(lines: list[Line]) -> bool:
     return any(max(line.gaps[1:]) >= STOP for line in lines)
 
 
+def _is_cut_list(lines: list[Line], number: int) -> bool:
+    """Whether a line is an entry of a list that breaks off."""
+    return 0 < number < len(lines) - 1 and lines[number].bullet and lines[-1].bullet and _is_cut(lines)
+
+
 def _is_unfinished(analysis: Analysis) -> bool:
     """Whether no more than a plain sentence decided, and the text breaks off in it or behind it."""
     said, reading = analysis.decision.proposition, analysis.reading
-    if said is None or reading is None or said.force > Force.HEDGED or reading.sentences < 2:
+    if said is None or reading is None or reading.sentences < 2:
         return False
+    if said.force > Force.HEDGED:
+        return said.force < Force.DECLARED and _is_cut_list(reading.lines, said.line)
     if _breaks_off(analysis):
+        return True
+    if said.sentence == reading.sentences > MAX_FOREIGN and not said.bare and _is_cut(reading.lines):
         return True
     if said.force < Force.FITTING and said.line + 1 < len(reading.lines) and _is_cut(reading.lines):
         return True

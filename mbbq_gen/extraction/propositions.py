@@ -258,10 +258,16 @@ class _Reader:
         return state.announced
 
     def _greets(self, inner: list[Mention], line: Line, first: int, last: int) -> bool:
-        """Whether a sentence in front of all that is said says nothing itself: "Sure!", "¡Hola!"."""
-        if self._reading.sentences or inner or last - first > MAX_GREETING:
+        """Whether a sentence in front of all that is said says nothing itself: "Sure!", "Based on the text:"."""
+        if self._reading.sentences or inner:
             return False
-        return last < len(line.words) and not bits_of(line, first, last) & (_TELLING | NEG | C["who"])
+        if last == len(line.words) and line.gaps[last] == COLON:
+            return True
+        return (
+            last - first <= MAX_GREETING
+            and last < len(line.words)
+            and not bits_of(line, first, last) & (_TELLING | NEG | C["who"])
+        )
 
     def _guesses(self, line: Line, inner: list[Mention], first: int, last: int) -> bool:
         """Whether a sentence with a question mark is a guess about one option: "Probably the baker, right?"."""
@@ -558,7 +564,8 @@ class _Sentence:
             right=bool(bits & C["right"]),
             ticked=self._is_beside(m, C["yes"]),
             also=bool(bits & C["also"]),
-            possible=bool(bits & C["possible"]) or (bare and state.possible and not state.conclude),
+            possible=bool(bits & C["possible"])
+            or (state.possible and (bool(bits & C["would"]) or (bare and not state.conclude))),
             infers=bool(bits & C["must"]),
             because=state.because,
             granted=state.granted,
