@@ -54,7 +54,9 @@ class State:
     entry: bool = False
     """Whether the sentence stands in an entry about one person, in a list of them."""
 
-    def advance(self, bits: int, head: int, tail: int, place: int, clauses: int, *, comma: bool, named: bool) -> None:
+    def advance(
+        self, bits: int, head: int, tail: int, place: int, clauses: int, *, comma: bool, named: bool, bare: bool
+    ) -> None:
         """Notes what a clause begins or ends.
 
         Args:
@@ -65,6 +67,7 @@ class State:
             clauses: Clauses of the sentence.
             comma: Whether a comma or more stands in front of it.
             named: Whether it names an option.
+            bare: Whether it is nothing but a row of words that joins: "on the one hand".
         """
         first, goes_on = place == 0, place + 1 < clauses
         turns = bits & C["but"] and not (tail & CLOSES and tail & C["but"])
@@ -82,6 +85,7 @@ class State:
             if head & bit:
                 setattr(self, name, True)
                 self.until_comma = goes_on and (first or not named) if name == "because" else first
+                self.until_comma = self.until_comma and not (bare and name == "granted")
             elif tail & bit:
                 setattr(self, name, True)
                 self.until_comma = True
