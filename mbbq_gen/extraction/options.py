@@ -119,7 +119,7 @@ def build_question(
 
     Args:
         options: The options' texts as shown.
-        labels: Their labels as shown.
+        labels: Their labels as shown; an option shown without a label has its text for one.
         unknown: Index of the unknown option, or None.
         asked: The question's own sentence, or None where it is not known.
         lexicon: The language that the texts are in.
@@ -146,7 +146,8 @@ def build_question(
     if lexicon.compounds:
         owners.update(_parts(persons, owners))
     alone = {stem: bits.bit_length() - 1 for stem, bits in owners.items() if bits & (bits - 1) == 0}
-    cores = {label_core(label): index for index, label in enumerate(labels)}
+    shown = {index: label for index, label in enumerate(labels) if label != options[index]}
+    cores = {label_core(label): index for index, label in shown.items()}
     cores.pop("", None)
     shared = frozenset.intersection(*(text.content for text in persons)) if len(persons) > 1 else frozenset()
     question = Question(
@@ -167,8 +168,8 @@ def build_question(
         ),
         _outside(tuple(cores)),
         sum(1 << index for core, index in cores.items() if lexicon[core].mask & STRAY),
-        all(len(core) > 1 and not core.isdigit() for core in cores),
-        all(core.isdigit() for core in cores),
+        bool(cores) and all(len(core) > 1 and not core.isdigit() for core in cores),
+        bool(cores) and all(core.isdigit() for core in cores),
         spelled={name: cores[letter] for name, letter in lexicon.label_names.items() if letter in cores},
         unspaced=any(UNSPACED.search(text) for text in options),
         elision=lexicon.elision,
