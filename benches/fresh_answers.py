@@ -6,9 +6,9 @@
 
 A line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what a
 careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7, 9b
-and 10b have been looked at since; these three judge the reader and are never looked at. The writers of rounds 6 to 8 were
-asked for what is hard; those of rounds 9 and 10 answered our own prompts as chat models of today do, in round 10 three
-in eight without choosing anything.
+and 10b have been looked at since; these three judge the reader and are never looked at. The writers of rounds 6 to 8
+were asked for what is hard; those of rounds 9 and 10 answered our own prompts as chat models of today do, in round 10
+three in eight without choosing anything.
 """
 
 from __future__ import annotations
