@@ -543,12 +543,12 @@ class _Finder:
             return False
         place -= self._is_determined(place)
         owners = {*self.rules.small_words} - {*self.rules.clause_relatives}
-        return not place or bool(self.words[place].gap) or self.words[place - 1].low not in owners
+        return not place or not self.words[place].follows or self.words[place - 1].low not in owners
 
     def _stand_in_of(self, verb: int) -> int | None:
         """Where the stand-in before a verb is; None where there is none, or a clause begins between."""
         for far in range(verb - 1, max(verb - 1 - STAND_IN_REACH, -1), -1):
-            if self.words[far + 1].gap or self.words[far].low in self.rules.clause_relatives:
+            if not self.words[far + 1].follows or self.words[far].low in self.rules.clause_relatives:
                 return None
             if self.words[far].low in self.rules.stand_ins:
                 return far

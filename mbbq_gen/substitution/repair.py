@@ -257,7 +257,7 @@ def _standing_in(words: Sequence[Word], mention: Mention, agreement: Agreement) 
     while place >= 0 and (words[place].low in forms or words[place].low in agreement.owners):
         if words[place].low in forms:
             yield from _by_gender(words[place], place, forms)
-        if words[place].gap:
+        if not words[place].follows:
             return
         place -= 1
 
