@@ -4,7 +4,8 @@
 
 Makes a virtual environment in a temporary folder, installs this checkout into it, and types the commands below in a
 pseudo-terminal of 100 columns, with an empty home and no key set. What a terminal would show at the end is kept:
-bars that were drawn over are not. The made-up model is asked, so that neither a network nor a key is needed after the install.
+bars that were drawn over are not. The made-up models are asked, so that neither a network nor a key is needed after
+the install.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ _HEAD = """# The first minutes
 
 The terminal of somebody who installs the package on a machine that has only Python, as it came: made by
 `python benches/first_minutes.py`, which says how. Before each command stands the time since the start, in minutes and
-seconds, on two cores that others worked on too. The models are made up by this project, so that no key and no download is
-needed; for a real one put its name in the third command.
+seconds, on two cores that others worked on too. The models are made up by this project, so that no key and no download
+is needed; for a real one put its name in the third command.
 """
 
 
