@@ -335,13 +335,15 @@ def _is_of(word: str, gender: NameGender) -> bool:
 
 
 def _neuter(word: str) -> str:
-    word = {"el": "lo", "un": "uno", "primer": "primero"}.get(word, word)
+    word = {"el": "lo", "un": "uno", "primer": "primero", "tercer": "tercero"}.get(word, word)
+    word = re.sub(r"(?<=[dstn])or(?:a|e(?=s))?(?=s?$)", "oro", word)  # profesor, profesora, profesores
     return re.sub(r"[oa](s?)$", r"_\1", word)
 
 
 @lru_cache(maxsize=4096)
 def _plain(text: str) -> str:
     text = re.sub(r"[^\w\s]", " ", text.casefold())
+    text = re.sub(r"\b(a|de)l\b", r"\1 el", text)  # so that del and de la differ in the article
     return " ".join(text.split())
 
 
