@@ -105,7 +105,8 @@ def main() -> None:
             consistent = whose["exact"] / max(counts.total() - whose["theirs"], 1)
             shares = "  ".join(f"{who} {whose[who] / max(counts.total(), 1):6.1%}" for who in OWNERS)
             mean = f"mean over templates {means[part]:6.1%}  " if part in means else ""
-            print(f"{language}  {part:<9} {counts.total():>6}  {shares}  of what is not theirs {consistent:6.1%}  {mean} {told}")
+            whole = f"{language}  {part:<9} {counts.total():>6}  {shares}  of what is not theirs {consistent:6.1%}"
+            print(f"{whole}  {mean} {told}")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
