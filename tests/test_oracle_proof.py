@@ -17,7 +17,7 @@ import pytest
 from mbbq_gen.datasets.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.extraction import load_extractor
 from mbbq_gen.languages import read_prompts
-from mbbq_gen.presentation import Setting, plan_orders, present
+from mbbq_gen.presentation import UNLABELLED, Setting, plan_orders, present, unlabelled
 from mbbq_gen.providers.oracles import ORACLES, OracleProvider
 from mbbq_gen.records import Instance, Presentation, Request, Response, Split
 from mbbq_gen.resources import Resources
@@ -81,12 +81,12 @@ def check_all_oracles(instances: list[Instance], resources: Resources) -> None:
 def presentations(instances: list[Instance], resources: Resources) -> Iterator[tuple[Instance, Presentation]]:
     """Every question of a language in one wording, balanced; wordings and label styles take turns."""
     orders = plan_orders("balanced", map(Outline.of, instances), 11)
-    styles = ("A", "(A)", "1", "a")
     variants = read_prompts(resources, instances[0].language).variant
+    ways = [(variant, style) for style in ("A", "(A)", "1", "a") for variant in variants]
+    ways += [(unlabelled(variant), UNLABELLED) for variant in variants if variant.kind in ("polite", "bare")]
     for number, instance in enumerate(instances):
-        variant = variants[number % len(variants)]
         (order,) = orders.orders(instance, 0)
-        yield instance, present(instance, Setting(variant, styles[number % len(styles)]), order)
+        yield instance, present(instance, Setting(*ways[number % len(ways)]), order)
 
 
 def check_oracle(name: str, shown: list[tuple[Instance, Presentation]], resources: Resources) -> None:

@@ -20,7 +20,7 @@ from mbbq_gen.datasets.unknown_wording import WordingPool, parse_unknown_wording
 from mbbq_gen.errors import UsageError
 from mbbq_gen.extraction.likelihood import NORMALISATIONS
 from mbbq_gen.languages import OPEN_VARIANT, read_prompts
-from mbbq_gen.presentation import LABEL_STYLES, NATIVE, ORDER_POLICIES
+from mbbq_gen.presentation import LABEL_STYLES, NATIVE, ORDER_POLICIES, UNLABELLED
 from mbbq_gen.reasoning import parse_reasoning
 from mbbq_gen.records import Instance, Method, Split
 from mbbq_gen.resources import Resources
@@ -199,7 +199,10 @@ def _reasoning(names: Names | None, methods: Sequence[Method]) -> tuple[str, ...
 
 
 def _check_first_tokens(methods: Sequence[Method], styles: Sequence[str]) -> None:
-    """Refuses labels that all begin alike where only first tokens are told."""
+    """Refuses labels that all begin alike where only first tokens are told, and none where labels are scored."""
+    scored = [method for method in methods if method in ("labels", "first-token")]
+    if scored and UNLABELLED in styles:
+        raise UsageError(f"--label-style {UNLABELLED}: --method {scored[0]} scores labels; use --method likelihood")
     for style in styles if "first-token" in methods else ():
         labels = LABEL_STYLES.get(style, ())
         if labels and len({label[0] for label in labels}) == 1:
@@ -328,7 +331,7 @@ def _label_styles(source: PromptSource, names: Names | None) -> tuple[str, ...]:
     """The label styles of a comma-separated list; published wordings have their own."""
     if source == "published":
         return (PUBLISHED_LABELS,)
-    return tuple(all_of("label style", "A" if names is None else names, [*LABEL_STYLES, NATIVE]))
+    return tuple(all_of("label style", "A" if names is None else names, [*LABEL_STYLES, NATIVE, UNLABELLED]))
 
 
 def _check_unknown_wording(text: str | None, languages: Iterable[str]) -> None:
