@@ -11,9 +11,9 @@ all answers are drawn anew for every run; templates count alike. A run looks aft
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import product, takewhile
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,9 @@ from mbbq_gen.statistics.sequential import (
     FOR_DECISION,
     FOR_WIDTH,
     Interval,
+    Looks,
     Measure,
     interval_at,
-    intervals,
     is_undecidable,
     measures,
     reach_of,
@@ -82,6 +82,8 @@ class World:
     share: float = 0.0
     other: float = 0.0
     lost: float = 0.0
+    alike: float = 0.0
+    """How far answers to one question in two languages go together, beside what their templates share."""
 
     def templates(self, number: int, generator: Generator) -> tuple[Array, Array]:
         """Lean and share of answers that can't be read: languages × templates."""
@@ -101,48 +103,71 @@ class World:
         return NAMED * ((1 - lost) * lean).sum(axis=1) / (1 - lost).sum(axis=1)
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Everything that a model would answer: CHOICES by language, template and place in the order of asking."""
+def draw(world: World, generator: Generator, part: float = 1.0) -> Array:
+    """Counts after each look, in languages × looks × templates × CHOICES.
 
-    answers: Array
-    """Languages × templates × places."""
-
-    def cells(self, size: int) -> Array:
-        """Counts after so many answers of each template: languages × templates × CELLS."""
-        part = self.answers[:, :, :size]
-        cells = np.zeros((*part.shape[:2], len(CELLS)))
-        for code, place in enumerate(PLACES):
-            cells[:, :, place] = (part == code).sum(axis=2)
-        return cells
-
-
-def draw(world: World, generator: Generator) -> Drawn:
-    """All answers. Places beyond a template's stock hold no answer (−1)."""
+    `part`: of all requests, a plain random part of which is counted in place of the first ones.
+    """
     lean, lost = world.templates(len(SIZES), generator)
-    most = int(STOCK.max())
-    place = np.arange(most)
-    question = place[None, :] % SIZES[:, None]
-    wording = (place[None, :] // SIZES[:, None] + place[None, :]) % WORDINGS
-    rows = np.arange(len(SIZES))[:, None]
-    by_question = generator.normal(0, QUESTION, (len(world.leans), len(SIZES), int(SIZES.max())))
-    by_wording = generator.normal(0, WORDED, (len(world.leans), len(SIZES), WORDINGS))
-    leans = lean[:, :, None] + by_question[:, rows, question] + by_wording[:, rows, wording]
-    biased = (1 + np.clip(leans, -1, 1)) / 2
-    drawn, read = generator.random(leans.shape), generator.random(leans.shape)
-    answers = np.where(drawn < NAMED * biased, 0, np.where(drawn < NAMED, 1, 2)).astype(np.int8)
-    answers[read < lost[:, :, None]] = 3
-    answers[:, place[None, :] >= STOCK[:, None]] = -1
-    return Drawn(answers)
+    found = np.zeros((len(world.leans), len(LOOKS), len(SIZES), len(CHOICES)))
+    shared = generator.random(REQUESTS)
+    for language in range(len(world.leans)):
+        by_question = generator.normal(0, QUESTION, int(SIZES.sum()))
+        by_wording = generator.normal(0, WORDED, (len(SIZES), WORDINGS))
+        leans = lean[language][ASKED.template] + by_question[ASKED.question]
+        leans += by_wording[ASKED.template, ASKED.wording]
+        biased = NAMED * (1 + np.clip(leans, -1, 1)) / 2
+        drawn = generator.random(REQUESTS)
+        if world.alike:
+            drawn = np.where(generator.random(REQUESTS) < world.alike**0.5, shared, drawn)
+        answers = np.where(drawn < biased, 0, np.where(drawn < NAMED, 1, 2))
+        if lost.any():
+            answers[generator.random(REQUESTS) < lost[language][ASKED.template]] = 3
+        place = (ASKED.look * len(SIZES) + ASKED.template) * len(CHOICES) + answers
+        if part < 1:
+            place = place[generator.random(REQUESTS) < part]
+        found[language] = np.bincount(place, minlength=found[language].size).reshape(found[language].shape)
+    return found.cumsum(axis=1)
 
 
-def measured(cells: Array, *, weighted: bool = True) -> list[Measure]:
-    """The languages' scores; every template counts alike, unless not."""
+@dataclass(frozen=True)
+class Asked:
+    """All requests of a language in the order of asking, template by template."""
+
+    template: Array
+    question: Array
+    """Of all templates' questions."""
+    wording: Array
+    look: Array
+    """The first that counts it."""
+
+    @classmethod
+    def of(cls, sizes: Array) -> Asked:
+        """Every question in turn, in a wording that changes from one to the next."""
+        stock = sizes * WORDINGS
+        template = np.repeat(np.arange(len(sizes)), stock)
+        place = np.arange(stock.sum()) - np.repeat(stock.cumsum() - stock, stock)
+        within = place % sizes[template]
+        return cls(
+            template=template,
+            question=within + (sizes.cumsum() - sizes)[template],
+            wording=(place // sizes[template] + place) % WORDINGS,
+            look=np.searchsorted(LOOKS, place, side="right"),
+        )
+
+
+ASKED = Asked.of(SIZES)
+
+
+def measured(counts: Array, offered: Array = STOCK, *, weighted: bool = True) -> list[Measure]:
+    """The scores of many runs' counts (runs × templates × CHOICES); every template counts alike, unless not."""
+    cells = np.zeros((*counts.shape[:2], len(CELLS)))
+    cells[:, :, PLACES] = counts
     number = cells.sum(axis=-1, keepdims=True)
-    weights = np.divide(number.mean(), number, out=np.zeros_like(number), where=number > 0) if weighted else 1.0
+    alike = np.divide(number.mean(axis=1, keepdims=True), number, out=np.zeros_like(number), where=number > 0)
     names = tuple(f"t{place:02d}" for place in range(cells.shape[1]))
-    panel = Panel(tuple({} for _ in cells), (), names, cells * weights, Sampling(resamples=1))
-    return measures(BIAS, panel, cells, np.broadcast_to(STOCK.astype(float), cells.shape[:2]))
+    panel = Panel(tuple({} for _ in cells), (), names, cells * alike if weighted else cells, Sampling(resamples=1))
+    return measures(BIAS, panel, cells, np.broadcast_to(offered.astype(float), cells.shape[:2]))
 
 
 def goal(found: list[Measure]) -> Measure:
@@ -155,55 +180,54 @@ class Stop:
     """Where a rule stopped a run."""
 
     interval: Interval
-    part: float
-    """Of all requests."""
+    look: int
+    """Its number, from 1."""
+
+    @property
+    def part(self) -> float:
+        """Of all requests."""
+        return asked(self.look)
 
 
-@dataclass(frozen=True)
-class Looks:
-    """What a run sees after each round, made when it is looked at."""
-
-    drawn: Drawn
-    seen: list[Measure]
-
-    @classmethod
-    def of(cls, drawn: Drawn) -> Looks:
-        """Nothing seen yet."""
-        return cls(drawn, [])
-
-    def __iter__(self) -> Iterator[Measure]:
-        for number, size in enumerate(LOOKS):
-            if number == len(self.seen):
-                self.seen.append(goal(measured(self.drawn.cells(size))))
-            yield self.seen[number]
+def simulated(world: World, runs: int, seed: int) -> Iterator[list[Measure]]:
+    """The scores, or differences, that each run sees at its looks."""
+    generator = np.random.default_rng(seed)
+    left = runs
+    while left > 0:
+        counts = np.stack([draw(world, generator) for _ in range(min(left, 100))])
+        left -= len(counts)
+        found = [[measured(counts[:, code, look]) for look in range(len(LOOKS))] for code in range(counts.shape[1])]
+        for run in range(len(counts)):
+            yield [goal([each[look][run] for each in found]) for look in range(len(LOOKS))]
 
 
-def until_width(looks: Looks, width: float) -> Stop:
+def until_width(looks: Sequence[Measure], width: float) -> Stop:
     """As `--until-width`."""
-    for number, last in enumerate(looks, 1):
-        interval = intervals(looks.seen[:number], 0.05, FOR_WIDTH, variance_of_width(width, last, 0.05))[-1]
+    so_far = Looks(0.05, FOR_WIDTH)
+    for number, last in enumerate(looks, 1):  # noqa: B007
+        interval = so_far.next(last, variance_of_width(width, last, 0.05))
         if interval.width <= width:
             break
-    return Stop(interval, asked(number))
+    return Stop(interval, number)
 
 
-def until_decided(looks: Looks, small: float = SMALL) -> Stop:
+def until_decided(looks: Sequence[Measure], small: float = SMALL) -> Stop:
     """As `--until-decided`."""
-    for number, last in enumerate(looks, 1):
-        aim = variance_of_width(small, last, 0.05)
-        interval = intervals(looks.seen[:number], 0.05, FOR_DECISION, aim)[-1]
+    so_far = Looks(0.05, FOR_DECISION)
+    for number, last in enumerate(looks, 1):  # noqa: B007
+        interval = so_far.next(last, variance_of_width(small, last, 0.05))
         if answer_of(interval, small) or is_undecidable(last, interval, small, 0.05):
             break
-    return Stop(interval, asked(number))
+    return Stop(interval, number)
 
 
-def naive(looks: Looks) -> Stop:
+def naive(looks: Sequence[Measure]) -> Stop:
     """Stops when the usual interval excludes 0."""
     for number, last in enumerate(looks, 1):  # noqa: B007
         interval = interval_at(last, reach_of(0.05))
         if interval.low > 0 or interval.high < 0:
             break
-    return Stop(interval, asked(number))
+    return Stop(interval, number)
 
 
 def asked(looks: int) -> float:
@@ -238,12 +262,7 @@ def coverage(runs: int) -> Iterator[str]:
     for world in WORLDS:
         truth = world.truth()
         true = float(truth[0] - (truth[1] if len(truth) > 1 else 0))
-        generator = np.random.default_rng(7)
-        rows = []
-        for _ in range(runs):
-            drawn = draw(world, generator)
-            looks = Looks.of(drawn)
-            rows.append([until_width(looks, 0.15), until_decided(looks), naive(looks)])
+        rows = [[until_width(looks, 0.15), until_decided(looks), naive(looks)] for looks in simulated(world, runs, 7)]
         held = [np.mean([holds(row[rule].interval, true) for row in rows]) for rule in range(3)]
         part = [float(np.median([row[rule].part for row in rows])) for rule in range(3)]
         said = [answer_of(row[1].interval, SMALL) or "" for row in rows]
@@ -263,85 +282,73 @@ def saving(runs: int) -> Iterator[str]:
     yield f"<!-- saving: {runs:,} runs a line -->"
     yield (
         "| model | full factorial: width | asked for 1.25 times that, until width | as many requests, balanced: width"
-        " | plain random sample | the same, weighted |"
+        " | plain random sample of questions that count | the same, weighted | of all questions |"
     )
-    yield "|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|"
     for world in WORLDS[:3]:
-        generator = np.random.default_rng(8)
+        generator = np.random.default_rng(80)
         rows = []
-        for _ in range(runs):
-            drawn = draw(world, generator)
-            (whole,) = measured(drawn.cells(int(STOCK.max())))
-            full = interval_at(whole, reach_of(0.05)).width
-            looks = Looks.of(drawn)
+        for looks in simulated(world, runs, 8):
+            full = interval_at(looks[-1], reach_of(0.05)).width
             stop = until_width(looks, 1.25 * full)
-            balanced = interval_at(looks.seen[-1], reach_of(0.05)).width
-            plain = [interval_at(found, reach_of(0.05)).width for found in random_sample(drawn, stop.part, generator)]
-            rows.append((full, stop.part, balanced, *plain))
-        full, part, balanced, unweighted, weighted = np.median(np.array(rows), axis=0)
-        yield (
-            f"| {world.name} | {full:.3f} | {part:.1%} of the requests | {balanced:.3f}"
-            f" | {unweighted:.3f} ({1 - balanced / unweighted:.0%} narrower) | {weighted:.3f}"
-            f" ({1 - balanced / weighted:.0%} narrower) |"
-        )
+            plain, half = (draw(world, generator, stop.part * share)[0, -1] for share in (1.0, 0.5))
+            found = looks[stop.look - 1], by_chance(plain), by_chance(plain, weighted=True), by_chance(half)
+            rows.append((full, stop.part, *(interval_at(each, reach_of(0.05)).width for each in found)))
+        full, part, balanced, *plain = np.median(np.array(rows), axis=0)
+        widths = " | ".join(f"{width:.3f} ({1 - balanced / width:.0%} narrower)" for width in plain)
+        yield f"| {world.name} | {full:.3f} | {part:.1%} of the requests | {balanced:.3f} | {widths} |"
 
 
-def random_sample(drawn: Drawn, part: float, generator: Generator) -> list[Measure]:
-    """A plain random part of all requests: questions count alike, and weighted so that templates do."""
-    taken = np.where(generator.random(drawn.answers.shape) < part, drawn.answers, -1)
-    cells = Drawn(taken).cells(taken.shape[2])
-    met = cells.sum(axis=(0, 2)) > 0
-    return [measured(cells, weighted=False)[0], weighted_measure(cells[:, met])]
-
-
-def weighted_measure(cells: Array) -> Measure:
-    """The score with templates alike, of those that were met."""
-    names = tuple(f"t{place:02d}" for place in range(cells.shape[1]))
-    number = cells.sum(axis=-1, keepdims=True)
-    panel = Panel(({},), (), names, cells * number.mean() / number, Sampling(resamples=1))
-    return measures(BIAS, panel, cells, cells.sum(axis=-1))[0]
+def by_chance(counts: Array, *, weighted: bool = False) -> Measure:
+    """The score of a plain random part; weighted so that the templates it met count alike, or as it is."""
+    met = counts[counts.sum(axis=1) > 0]
+    (found,) = measured(met[None], met.sum(axis=1), weighted=weighted)
+    return found
 
 
 PLANNED = 0.08
 """The difference that the fixed design is made for."""
+ALIKE = 0.29
+"""How far answers to one question in two languages go together within a template: DeepSeek-R1 in English and Dutch."""
 
 
 def decided(runs: int) -> Iterator[str]:
     """Requests until "en != tr" is decided, beside a fixed design of 90 % power."""
     yield f"<!-- decided: {runs:,} runs a line -->"
     yield (
-        "| true difference | answered yes | smaller than 0.03 | open | requests, median | of the fixed design's"
-        " | of one planned for it |"
+        "| answers to a question in both languages | true difference | answered yes | open | requests, median"
+        " | of the fixed design's | of one that asks both languages the same | the least that any test can have |"
     )
-    yield "|---|---|---|---|---|---|---|"
-    for gap in (0.0, 0.15, 0.2, 0.25, 0.3, 0.45):
-        world = World("", (gap / 2, -gap / 2))
+    yield "|---|---|---|---|---|---|---|---|"
+    fixed = fixed_design(PLANNED)
+    for alike, gap in product((0.0, ALIKE), (0.0, 0.15, 0.2, 0.25, 0.3, 0.45)):
+        world = World("", (gap / 2, -gap / 2), alike=alike)
         truth = world.truth()
         true = float(truth[0] - truth[1])
-        generator = np.random.default_rng(9)
-        stops = []
-        for _ in range(runs):
-            drawn = draw(world, generator)
-            stops.append(until_decided(Looks.of(drawn)))
-        said = [answer_of(stop.interval, SMALL) or "open" for stop in stops]
-        yes, small = (np.mean([text.startswith(start) for text in said]) for start in ("yes", "smaller"))
+        stops = [until_decided(looks) for looks in simulated(world, runs, 9)]
+        yes = np.mean([(answer_of(stop.interval, SMALL) or "").startswith("yes") for stop in stops])
+        left = np.mean([answer_of(stop.interval, SMALL) is None for stop in stops])
         requests = 2 * REQUESTS * float(np.median([stop.part for stop in stops]))
-        own = "–" if gap == 0 else f"{requests / fixed_design(true):.0%}"
+        least = "–" if gap == 0 else f"{fixed_design(true, alike, 0.5) / fixed:.0%}"
         yield (
-            f"| {true:.3f} | {yes:.1%} | {small:.1%} | {1 - yes - small:.1%} | {requests:,.0f}"
-            f" | {requests / fixed_design(PLANNED):.0%} | {own} |"
+            f"| {f'{alike:.2f} correlated' if alike else 'independent'} | {true:.3f} | {yes:.1%} | {left:.1%}"
+            f" | {requests:,.0f} | {requests / fixed:.0%} | {requests / fixed_design(PLANNED, alike):.0%} | {least} |"
         )
     yield ""
-    yield f"The fixed design finds a difference of {PLANNED} in 90 %: {fixed_design(PLANNED):,.0f} requests."
+    yield f"The fixed design finds a difference of {PLANNED} in 90 %: {fixed:,.0f} requests."
 
 
-def fixed_design(difference: float) -> float:
-    """Requests of the smallest balanced sample that finds a difference in 90 % at 5 %, by the true variances."""
-    reach = stats.t.ppf(0.975, len(SIZES) - 1) + stats.t.ppf(0.9, len(SIZES) - 1)
+def fixed_design(difference: float, alike: float = 0.0, power: float = 0.9) -> float:
+    """Requests of the smallest balanced sample that finds a difference in 90 % at 5 %, by the true variances.
+
+    With a power of 0.5 it is the least median that a test of 5 % can have, whenever it looks: by then it has found the
+    difference in half of all runs, and no test of all that was asked by then finds it more often.
+    """
+    reach = stats.t.ppf(0.975, len(SIZES) - 1) + stats.t.ppf(power, len(SIZES) - 1)
     for size in range(1, int(STOCK.max()) + 1):
         taken = np.minimum(size, STOCK)
-        variance = 2 * ((NAMED * INTERACTION) ** 2 / len(SIZES) + answer_sd() ** 2 * (1 / taken).mean() / len(SIZES))
-        if reach * variance**0.5 <= difference:
+        noise = (1 - alike) * answer_sd() ** 2 * (1 / taken).mean()
+        if reach * (2 * ((NAMED * INTERACTION) ** 2 + noise) / len(SIZES)) ** 0.5 <= difference:
             return float(2 * taken.sum())
     return 2.0 * REQUESTS
 
@@ -377,12 +384,19 @@ def designs(runs: int) -> Iterator[str]:
 
 def simulated_width(questions: int, each: int, generator: Generator) -> float:
     """The width of one run that asks so many questions of each template in so many wordings, or all there are."""
-    answers = draw(World(""), generator).answers
-    place = np.arange(answers.shape[2])[None, :]
-    asked_now = place < questions if each == 1 else place % SIZES[:, None] < questions
-    asked_now = asked_now & (place // SIZES[:, None] < (WORDINGS if each == 1 else each))
-    cells = Drawn(np.where(asked_now, answers, -1)).cells(answers.shape[2])
-    return interval_at(measured(cells)[0], reach_of(0.05)).width
+    lean, _ = World("").templates(len(SIZES), generator)
+    asks = np.minimum(questions * each, STOCK)
+    template = np.repeat(np.arange(len(SIZES)), asks)
+    place = np.arange(asks.sum()) - np.repeat(asks.cumsum() - asks, asks)
+    own = np.minimum(questions, SIZES)[template]
+    question, turn = place % own, place // own
+    wording = (turn + question) % WORDINGS
+    leans = lean[0][template] + generator.normal(0, QUESTION, (len(SIZES), SIZES.max()))[template, question]
+    leans += generator.normal(0, WORDED, (len(SIZES), WORDINGS))[template, wording]
+    drawn = generator.random(len(template))
+    answers = np.where(drawn < NAMED * (1 + np.clip(leans, -1, 1)) / 2, 0, np.where(drawn < NAMED, 1, 2))
+    counts = np.bincount(template * len(CHOICES) + answers, minlength=len(SIZES) * len(CHOICES))
+    return interval_at(measured(counts.reshape(1, len(SIZES), -1))[0], reach_of(0.05)).width
 
 
 TABLES = {"coverage": coverage, "saving": saving, "decided": decided, "designs": designs}

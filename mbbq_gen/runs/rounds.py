@@ -24,8 +24,10 @@ from mbbq_gen.seeding import stable_number
 
 FIRST: Final = 2
 """Answers of each kind that every template gives in the first round."""
-GROWTH: Final = 2**0.5
-"""From round to round, of the answers in all."""
+GROWTH: Final = 1.2
+"""From round to round, of the answers in all: small steps, so that a run stops soon after it has enough."""
+BATCH_GROWTH: Final = 2**0.5
+"""The same where a round is a batch, for which a service may take a day."""
 
 Stratum = tuple[str, str, str, str]
 """Benchmark, split, language, category."""
@@ -126,18 +128,19 @@ class _Deck:
         return own.conditions[kind[0]], own.kinds[kind], overall.conditions[kind[0]], overall.kinds[kind], rank
 
 
-def round_sizes(kinds: int) -> Iterator[int]:
+def round_sizes(kinds: int, growth: float = GROWTH) -> Iterator[int]:
     """Answers that a template has given after each round, where questions are of so many kinds; without end."""
     each = FIRST
     while True:
         yield each * kinds
-        each = max(each + 1, round(each * GROWTH))
+        each = max(each + 1, round(each * growth))
 
 
 class Rounds:
     """The rounds of a run: what they have taken, and what they take next."""
 
-    def __init__(self, asks: Iterable[Ask], seed: int) -> None:
+    def __init__(self, asks: Iterable[Ask], seed: int, growth: float = GROWTH) -> None:
+        self._growth = growth
         self._decks: dict[Stratum, dict[str, _Deck]] = defaultdict(lambda: defaultdict(_Deck))
         self._overall: dict[Stratum, _Given] = defaultdict(_Given)
         self._kinds: set[Kind] = set()
@@ -203,7 +206,7 @@ class Rounds:
         if answers is not None:
             return answers
         now = self.reached(stratum)
-        return next(size for size in round_sizes(len(self._kinds)) if size > now)
+        return next(size for size in round_sizes(len(self._kinds), self._growth) if size > now)
 
     def _language(self, stratum: Stratum) -> _Given:
         return self._overall[*stratum[:3], ""]
