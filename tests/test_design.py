@@ -15,13 +15,13 @@ from scipy import stats
 
 from mbbq_gen.scoring import METRICS
 from mbbq_gen.statistics.design import (
-    ASSUMED,
     ORDERS,
     Components,
     Goal,
     Offer,
     Price,
     Study,
+    assumed_components,
     pooled_share,
     question_counts,
 )
@@ -31,6 +31,7 @@ from mbbq_gen.statistics.simulation import Design as Simulated
 from mbbq_gen.statistics.simulation import SimulatedLanguage, SimulatedModel, simulate
 from tests.test_cli import call
 
+ASSUMED = assumed_components(METRICS["mbbq_bias_ambiguous"])
 STOCK = (4, 4, 8, 12, 30, 60)
 SELECTION = ["--model", "oracle:random", "--benchmark", "starter", "--languages", "en,tr", "--splits", "bias"]
 PRICES = """
@@ -143,6 +144,13 @@ def test_the_command_counts_what_there_is(capsys: pytest.CaptureFixture[str], tm
     same = designed(capsys, "--budget", best["cost"] * 1.0001, "--variants", "bare,letters", "--price-file", prices)
     assert same["best"]["width"] <= best["width"] + 1e-9
     assert found["everything"]["width"] < best["width"]
+
+
+def test_a_share_is_assumed_to_vary_less_than_a_bias(capsys: pytest.CaptureFixture[str]) -> None:
+    """An answer is right or wrong: its standard deviation is a half at most, of a bias up to 1."""
+    found = designed(capsys, "--width", "0.3", "--metric", "accuracy_disambiguated")
+    assert found["components"]["assumptions"]["answer"] == 0.5
+    assert found["everything"]["width"] < designed(capsys, "--width", "0.3")["everything"]["width"]
 
 
 def test_the_command_says_what_no_money_buys(capsys: pytest.CaptureFixture[str]) -> None:

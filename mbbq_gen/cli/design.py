@@ -137,10 +137,10 @@ def _report(
 
 def _components(pilot: Path | None, metric: Metric, where: Resources) -> Components:
     """Those of a run, or the assumed ones."""
-    from mbbq_gen.statistics.design import ASSUMED
+    from mbbq_gen.statistics.design import assumed_components
 
     if pilot is None:
-        return ASSUMED
+        return assumed_components(metric)
     from mbbq_gen.cli.loading import runs_frame
     from mbbq_gen.statistics.design_pilot import measured_components
 
