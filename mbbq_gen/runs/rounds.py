@@ -36,7 +36,8 @@ Kind = tuple[Condition, Polarity, Alignment | None]
 _ROLE = "json_extract(i.record, '$.options[' || json_extract(p.record, '$.order[{place}]') || '].role')"
 _ROWS = (
     "SELECT p.request_key, i.benchmark, i.split, i.language, i.category, i.template_id, i.condition, i.polarity,"
-    " i.alignment, i.twin, json_extract(p.record, '$.variant') || ' ' || json_extract(p.record, '$.label_style'),"
+    " i.alignment, i.twin, json_extract(p.record, '$.variant') || ' ' || json_extract(p.record, '$.label_style')"
+    " || coalesce(' ' || json_extract(p.record, '$.reasoning'), ''),"
     f" {' || '.join(f'coalesce({_ROLE.format(place=place)}, 1)' for place in range(3))},"
     " json_extract(i.record, '$.bias_scorable'), coalesce(r.round, 0)"
     " FROM presentations p JOIN instances i ON i.key = p.instance_key"
@@ -54,6 +55,7 @@ class Ask:
     kind: Kind
     question: str
     wording: str
+    """With its labels, and how much the model is to think."""
     order: str
     taken: int
     """The round that took it; 0: none."""
