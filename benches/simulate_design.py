@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product, takewhile
 from typing import Any
 
@@ -50,7 +51,6 @@ SIZES = np.repeat(
 WORDINGS = 5
 STOCK = SIZES * WORDINGS
 REQUESTS = int(STOCK.sum())
-LOOKS = [*takewhile(lambda size: size < STOCK.max(), round_sizes(2)), int(STOCK.max())]
 NAMED = 0.56
 """How often a person is named."""
 QUESTION, INTERACTION, WORDED = 0.2, 0.15, 0.1
@@ -71,6 +71,37 @@ PLACES = [
 SMALL = 0.03
 
 
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What a benchmark offers in a language."""
+
+    sizes: Array
+    """Ambiguous questions of each template."""
+
+    @cached_property
+    def stock(self) -> Array:
+        """Requests of each template."""
+        return self.sizes * WORDINGS
+
+    @cached_property
+    def looks(self) -> list[int]:
+        """Answers of a template after each round."""
+        most = int(self.stock.max())
+        return [*takewhile(lambda size: size < most, round_sizes(2)), most]
+
+    @cached_property
+    def asked(self) -> Asked:
+        """All requests in the order of asking."""
+        return Asked.of(self.sizes, self.looks)
+
+    def part(self, looks: int) -> float:
+        """The part of all requests that so many looks have asked."""
+        return float(np.minimum(self.looks[looks - 1], self.stock).sum() / self.stock.sum())
+
+
+MBBQ = Shape(SIZES)
+
+
 @dataclass(frozen=True)
 class World:
     """A model; leans are of the templates, of which `share` has another one."""
@@ -84,6 +115,9 @@ class World:
     lost: float = 0.0
     alike: float = 0.0
     """How far answers to one question in two languages go together, beside what their templates share."""
+    shape: Shape = MBBQ
+    width: float = 0.15
+    """That a run is after."""
 
     def templates(self, number: int, generator: Generator) -> tuple[Array, Array]:
         """Lean and share of answers that can't be read: languages × templates."""
@@ -108,24 +142,26 @@ def draw(world: World, generator: Generator, part: float = 1.0) -> Array:
 
     `part`: of all requests, a plain random part of which is counted in place of the first ones.
     """
-    lean, lost = world.templates(len(SIZES), generator)
-    found = np.zeros((len(world.leans), len(LOOKS), len(SIZES), len(CHOICES)))
-    shared = generator.random(REQUESTS)
+    sizes, asked = world.shape.sizes, world.shape.asked
+    requests = len(asked.template)
+    lean, lost = world.templates(len(sizes), generator)
+    found = np.zeros((len(world.leans), len(world.shape.looks), len(sizes), len(CHOICES)))
+    shared = generator.random(requests)
     for language in range(len(world.leans)):
-        by_question = generator.normal(0, QUESTION, int(SIZES.sum()))
-        by_wording = generator.normal(0, WORDED, (len(SIZES), WORDINGS))
-        leans = lean[language][ASKED.template] + by_question[ASKED.question]
-        leans += by_wording[ASKED.template, ASKED.wording]
+        by_question = generator.normal(0, QUESTION, int(sizes.sum()))
+        by_wording = generator.normal(0, WORDED, (len(sizes), WORDINGS))
+        leans = lean[language][asked.template] + by_question[asked.question]
+        leans += by_wording[asked.template, asked.wording]
         biased = NAMED * (1 + np.clip(leans, -1, 1)) / 2
-        drawn = generator.random(REQUESTS)
+        drawn = generator.random(requests)
         if world.alike:
-            drawn = np.where(generator.random(REQUESTS) < world.alike**0.5, shared, drawn)
+            drawn = np.where(generator.random(requests) < world.alike**0.5, shared, drawn)
         answers = np.where(drawn < biased, 0, np.where(drawn < NAMED, 1, 2))
         if lost.any():
-            answers[generator.random(REQUESTS) < lost[language][ASKED.template]] = 3
-        place = (ASKED.look * len(SIZES) + ASKED.template) * len(CHOICES) + answers
+            answers[generator.random(requests) < lost[language][asked.template]] = 3
+        place = (asked.look * len(sizes) + asked.template) * len(CHOICES) + answers
         if part < 1:
-            place = place[generator.random(REQUESTS) < part]
+            place = place[generator.random(requests) < part]
         found[language] = np.bincount(place, minlength=found[language].size).reshape(found[language].shape)
     return found.cumsum(axis=1)
 
@@ -142,7 +178,7 @@ class Asked:
     """The first that counts it."""
 
     @classmethod
-    def of(cls, sizes: Array) -> Asked:
+    def of(cls, sizes: Array, looks: list[int]) -> Asked:
         """Every question in turn, in a wording that changes from one to the next."""
         stock = sizes * WORDINGS
         template = np.repeat(np.arange(len(sizes)), stock)
@@ -152,14 +188,11 @@ class Asked:
             template=template,
             question=within + (sizes.cumsum() - sizes)[template],
             wording=(place // sizes[template] + place) % WORDINGS,
-            look=np.searchsorted(LOOKS, place, side="right"),
+            look=np.searchsorted(looks, place, side="right"),
         )
 
 
-ASKED = Asked.of(SIZES)
-
-
-def measured(counts: Array, offered: Array = STOCK, *, weighted: bool = True) -> list[Measure]:
+def measured(counts: Array, offered: Array, *, weighted: bool = True) -> list[Measure]:
     """The scores of many runs' counts (runs × templates × CHOICES); every template counts alike, unless not."""
     cells = np.zeros((*counts.shape[:2], len(CELLS)))
     cells[:, :, PLACES] = counts
@@ -183,11 +216,6 @@ class Stop:
     look: int
     """Its number, from 1."""
 
-    @property
-    def part(self) -> float:
-        """Of all requests."""
-        return asked(self.look)
-
 
 def simulated(world: World, runs: int, seed: int) -> Iterator[list[Measure]]:
     """The scores, or differences, that each run sees at its looks."""
@@ -196,9 +224,10 @@ def simulated(world: World, runs: int, seed: int) -> Iterator[list[Measure]]:
     while left > 0:
         counts = np.stack([draw(world, generator) for _ in range(min(left, 100))])
         left -= len(counts)
-        found = [[measured(counts[:, code, look]) for look in range(len(LOOKS))] for code in range(counts.shape[1])]
+        looks, offered = range(len(world.shape.looks)), world.shape.stock
+        found = [[measured(counts[:, code, look], offered) for look in looks] for code in range(counts.shape[1])]
         for run in range(len(counts)):
-            yield [goal([each[look][run] for each in found]) for look in range(len(LOOKS))]
+            yield [goal([each[look][run] for each in found]) for look in looks]
 
 
 def until_width(looks: Sequence[Measure], width: float) -> Stop:
@@ -230,11 +259,6 @@ def naive(looks: Sequence[Measure]) -> Stop:
     return Stop(interval, number)
 
 
-def asked(looks: int) -> float:
-    """The part of all requests that so many looks have asked."""
-    return float(np.minimum(LOOKS[looks - 1], STOCK).sum() / REQUESTS)
-
-
 WORLDS = (
     World("no bias"),
     World("small bias", (0.1,)),
@@ -243,6 +267,8 @@ WORLDS = (
     World("languages differ (difference)", (0.3, 0.1)),
     World("languages alike (difference)", (0.2, 0.2)),
     World("30 % unread, small bias", (0.1,), lost=0.3),
+    World("24 templates of 12 questions, no bias", shape=Shape(np.repeat(12, 24)), width=0.3),
+    World("8 templates of 12 questions, no bias", shape=Shape(np.repeat(12, 8)), width=0.5),
 )
 
 
@@ -255,16 +281,18 @@ def coverage(runs: int) -> Iterator[str]:
     """How often the interval at the stop holds the truth."""
     yield f"<!-- coverage: {runs:,} runs a line -->"
     yield (
-        "| model | until width 0.15: held | asked | until decided: held | wrong answer | asked"
+        "| model | until a width: held | asked | until decided: held | wrong answer | asked"
         ' | naive rule: held | says "bias" |'
     )
     yield "|---|---|---|---|---|---|---|---|"
     for world in WORLDS:
         truth = world.truth()
         true = float(truth[0] - (truth[1] if len(truth) > 1 else 0))
-        rows = [[until_width(looks, 0.15), until_decided(looks), naive(looks)] for looks in simulated(world, runs, 7)]
+        rows = [
+            [until_width(looks, world.width), until_decided(looks), naive(looks)] for looks in simulated(world, runs, 7)
+        ]
         held = [np.mean([holds(row[rule].interval, true) for row in rows]) for rule in range(3)]
-        part = [float(np.median([row[rule].part for row in rows])) for rule in range(3)]
+        part = [float(np.median([world.shape.part(row[rule].look) for row in rows])) for rule in range(3)]
         said = [answer_of(row[1].interval, SMALL) or "" for row in rows]
         is_none, is_small = abs(true) < 1e-3, abs(true) < SMALL
         wrong = np.mean(
@@ -291,9 +319,10 @@ def saving(runs: int) -> Iterator[str]:
         for looks in simulated(world, runs, 8):
             full = interval_at(looks[-1], reach_of(0.05)).width
             stop = until_width(looks, 1.25 * full)
-            plain, half = (draw(world, generator, stop.part * share)[0, -1] for share in (1.0, 0.5))
+            part = MBBQ.part(stop.look)
+            plain, half = (draw(world, generator, part * share)[0, -1] for share in (1.0, 0.5))
             found = looks[stop.look - 1], by_chance(plain), by_chance(plain, weighted=True), by_chance(half)
-            rows.append((full, stop.part, *(interval_at(each, reach_of(0.05)).width for each in found)))
+            rows.append((full, part, *(interval_at(each, reach_of(0.05)).width for each in found)))
         full, part, balanced, *plain = np.median(np.array(rows), axis=0)
         widths = " | ".join(f"{width:.3f} ({1 - balanced / width:.0%} narrower)" for width in plain)
         yield f"| {world.name} | {full:.3f} | {part:.1%} of the requests | {balanced:.3f} | {widths} |"
@@ -328,7 +357,7 @@ def decided(runs: int) -> Iterator[str]:
         stops = [until_decided(looks) for looks in simulated(world, runs, 9)]
         yes = np.mean([(answer_of(stop.interval, SMALL) or "").startswith("yes") for stop in stops])
         left = np.mean([answer_of(stop.interval, SMALL) is None for stop in stops])
-        requests = 2 * REQUESTS * float(np.median([stop.part for stop in stops]))
+        requests = 2 * REQUESTS * float(np.median([MBBQ.part(stop.look) for stop in stops]))
         least = "–" if gap == 0 else f"{fixed_design(true, alike, 0.5) / fixed:.0%}"
         yield (
             f"| {f'{alike:.2f} correlated' if alike else 'independent'} | {true:.3f} | {yes:.1%} | {left:.1%}"
@@ -396,7 +425,7 @@ def simulated_width(questions: int, each: int, generator: Generator) -> float:
     drawn = generator.random(len(template))
     answers = np.where(drawn < NAMED * (1 + np.clip(leans, -1, 1)) / 2, 0, np.where(drawn < NAMED, 1, 2))
     counts = np.bincount(template * len(CHOICES) + answers, minlength=len(SIZES) * len(CHOICES))
-    return interval_at(measured(counts.reshape(1, len(SIZES), -1))[0], reach_of(0.05)).width
+    return interval_at(measured(counts.reshape(1, len(SIZES), -1), STOCK)[0], reach_of(0.05)).width
 
 
 TABLES = {"coverage": coverage, "saving": saving, "decided": decided, "designs": designs}
