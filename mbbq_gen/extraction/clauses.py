@@ -61,7 +61,9 @@ class State:
     entry: bool = False
     """Whether the sentence stands in an entry about one person, in a list of them."""
 
-    def advance(self, bits: int, head: int, tail: int, place: int, clauses: int, *, comma: bool, named: bool) -> None:
+    def advance(
+        self, bits: int, head: int, tail: int, place: int, clauses: int, *, comma: bool, named: bool, bare: bool
+    ) -> None:
         """Notes what a clause begins or ends.
 
         Args:
@@ -72,6 +74,7 @@ class State:
             clauses: Clauses of the sentence.
             comma: Whether a comma or more stands in front of it.
             named: Whether it names an option.
+            bare: Whether it is nothing but a row of words that joins: "on the one hand".
         """
         if not bits & _HOLDS and not self.turning and not (comma and self.until_comma):
             self.contrast = self.denied and place > 0
@@ -93,6 +96,7 @@ class State:
             if head & bit:
                 setattr(self, name, True)
                 self.until_comma = goes_on and (first or not named) if name == "because" else first
+                self.until_comma = self.until_comma and not (bare and name == "granted")
             elif tail & bit:
                 setattr(self, name, True)
                 self.until_comma = True
@@ -189,7 +193,9 @@ def _and_parts(line: Line, mentions: list[Mention], start: int, place: int, last
     before = [m for m in mentions if start <= m.start and m.end <= place]
     if not before:
         denied = any([mask & NEG for mask in line.masks[start:place]])
-        return denied and place + 1 < last and bool(line.masks[place + 1] & C["choose"])
+        follows = line.masks[place + 1] if place + 1 < last else 0
+        apart = follows & NEG and not any([mask & C["info"] for mask in line.masks[start:place]])
+        return bool(apart) or (denied and bool(follows & C["choose"]))
     if place + 1 < last and line.masks[place + 1] & NEG:
         return True
     after = [m for m in mentions if place < m.start < last and m.start - place <= NEAR_AND]

@@ -130,12 +130,13 @@ def build_question(
 
     Args:
         options: The options' texts as shown.
-        labels: Their labels as shown.
+        labels: Their labels as shown; an option shown without a label has its text for one.
         unknown: Index of the unknown option, or None.
         asked: The question's own sentence, or None where it is not known.
         lexicon: The language that the texts are in.
     """
-    shown = _read_labels(tuple(labels), lexicon)
+    own = ("" if label == text else label for label, text in zip(labels, options, strict=True))
+    shown = _read_labels(tuple(own), lexicon)
     texts = [replace(_option_words(text, lexicon), index=index) for index, text in enumerate(options)]
     persons = [text for text in texts if text.index != unknown]
     if not all(text.heads for text in persons):
@@ -231,7 +232,9 @@ def _says_little(one: Word, two: Word, question: Question) -> bool:
     """Whether a pair of characters is part of an option, or of what may stand in any sentence."""
     if one.key in question.keys and two.key in question.keys:
         return True
-    return bool(HIRAGANA.match(one.key) and HIRAGANA.match(two.key)) or bool((one.mask | two.mask) & SMALL)
+    return bool(HIRAGANA.match(one.key) and HIRAGANA.match(two.key)) or bool(
+        (one.mask | two.mask) & (SMALL | CLASSES["who"])
+    )
 
 
 @lru_cache(maxsize=MAX_KEPT)
@@ -308,8 +311,8 @@ def _read_labels(labels: tuple[str, ...], lexicon: Lexicon) -> ShownLabels:
         frozenset(form for core in known for form in (core, core.lower(), core.upper(), core.capitalize())),
         outside,
         sum(1 << index for core, index in cores.items() if lexicon[core].mask & STRAY),
-        all(len(core) > 1 and not core.isdigit() for core in cores),
-        all(core.isdigit() for core in cores),
+        bool(cores) and all(len(core) > 1 and not core.isdigit() for core in cores),
+        bool(cores) and all(core.isdigit() for core in cores),
         {name: cores[letter] for name, letter in lexicon.label_names.items() if letter in cores},
     )
 

@@ -85,6 +85,8 @@ SUBJECT = 3
 """Words that may stand in front of the subject of a clause."""
 MAX_ELLIPSIS = 3
 """Words behind the person of a clause that stands for what was said before."""
+NEAR_BOTH = 4
+"""Words behind which people are named who were called both."""
 MAX_GREETING = 4
 """Words of a sentence that greets or agrees before anything is said: "Happy to help!"."""
 
@@ -276,10 +278,16 @@ class _Reader:
         return state.announced
 
     def _greets(self, inner: list[Mention], line: Line, first: int, last: int) -> bool:
-        """Whether a sentence in front of all that is said says nothing itself: "Sure!", "¡Hola!"."""
-        if self._reading.sentences or inner or last - first > MAX_GREETING:
+        """Whether a sentence in front of all that is said says nothing itself: "Sure!", "Based on the text:"."""
+        if self._reading.sentences or inner:
             return False
-        return last < len(line.words) and not line.bits(first, last) & (_TELLING | NEG | C["who"])
+        if last == len(line.words) and line.gaps[last] == COLON:
+            return True
+        return (
+            last - first <= MAX_GREETING
+            and last < len(line.words)
+            and not line.bits(first, last) & (_TELLING | NEG | C["who"])
+        )
 
     def _guesses(self, line: Line, inner: list[Mention], first: int, last: int) -> bool:
         """Whether a sentence with a question mark is a guess about one option: "Probably the baker, right?"."""
@@ -364,7 +372,9 @@ class _Sentence:
             inside = [m for m in mentions if start <= m.start < end] if mentions else mentions
             parted = line.gaps[start] >= COMMA or bool(closed)
             tail = self._tail(start, end) if bits & TAILING else 0
-            self._state.advance(bits, head, tail, place, len(clauses), comma=parted, named=bool(inside))
+            bare = bool(bits & C["although"] and not inside and self._is_row(start, end))
+            named = bool(inside)
+            self._state.advance(bits, head, tail, place, len(clauses), comma=parted, named=named, bare=bare)
             closed = tail & CLOSES
             if line.gaps[start] == COLON and start > self._first and self._has_claimed():
                 self._state.because = True
@@ -396,6 +406,10 @@ class _Sentence:
             self._whole = self._whole and self._last - self._first - named <= SUBJECT
         self._reasoned = len(clauses) == 2 and self._begins_with(clauses[1], C["because"])
 
+    def _is_row(self, start: int, end: int) -> bool:
+        """Whether a clause is one row of words."""
+        return end - start > 1 and all([is_inner(mask) for mask in self._line.masks[start + 1 : end]])
+
     def _first_condition(self) -> int:
         """Where what would be begins: behind the last colon or semicolon in front of the condition."""
         line, start = self._line, self._first
@@ -420,7 +434,7 @@ class _Sentence:
         if bits & C["correction"] and self._heads_clause(start, end, C["correction"]):
             self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
         unknown = self._unknown(start, end, bits, mentions, persons, announces, bare)
-        if bits & C["both"] and len(persons) > 1:
+        if len(persons) > 1 and (bits & C["both"] or self._are_alike(mentions, start)):
             for mention in mentions:
                 mention.joined |= persons
         if not mentions:
@@ -455,6 +469,15 @@ class _Sentence:
                     self._say(mention, rule, positive, force, bare)
         self._person = live[0] if len(live) == 1 and live[0].option >= 0 else None
         state.announced = self._leads_on(start, end)
+
+    def _are_alike(self, mentions: list[Mention], start: int) -> bool:
+        """Whether people stand beside each other as the same: "both of them, A like B, …", "A too, B too"."""
+        masks = self._line.masks
+        if all([m.end < self._last and masks[m.end] & C["also"] for m in mentions]):
+            return True
+        near = mentions[0].start - start <= 1 and mentions[1].start - mentions[0].end <= 1
+        before = start > self._first and self._line.bits(max(self._first, start - NEAR_BOTH), start)
+        return bool(near and before & C["both"])
 
     def _without_source(self, rule: Rule, force: Force | None, unknown: Rule | None, m: Mention) -> Force | None:
         """The force of a claim; what a source doesn't tell of a person is not denied of them."""
@@ -501,8 +524,15 @@ class _Sentence:
             self._say(self._person, Rule.DENIED, False, Force.FITTING, False)
             state.denied = True
         both = bits & C["both"] and not bits & (NEG | C["possible"] | C["who"])
-        if unknown is None and both and (self._speaks(start, end) or (self._whole and bare)):
-            self._add("several", None, Force.HEDGED, Rule.SEVERAL, start, end)
+        if unknown is None and both and (self._speaks(start, end) or ((self._whole or state.conclude) and bare)):
+            self._add(
+                "several",
+                None,
+                Force.ANNOUNCED if announces or state.conclude else Force.HEDGED,
+                Rule.SEVERAL,
+                start,
+                end,
+            )
         if bits & C["no"] and bare and end - start <= 2 and self._said_in_line():
             self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
         if unknown is None and not (announces or under or state.prejudice):
@@ -536,7 +566,7 @@ class _Sentence:
         fits = self._fits(start, end, m) or bool(bits & C["affirm"] and self._is_cleft(m, start, end))
         ellipsis = self._is_ellipsis(m, end)
         subject = self._is_subject(m, start)
-        direct = state.announced and not m.joined and subject
+        direct = state.announced and not m.joined and subject and not self._is_adjacent(m)
         others = len(options) > 1 and not direct
         label = m.how is not How.TEXT
         said = bits if fits or ellipsis else self._deniable(m, start, end, bits)
@@ -577,7 +607,8 @@ class _Sentence:
             right=bool(bits & C["right"]),
             ticked=self._is_beside(m, C["yes"]),
             also=bool(bits & C["also"]),
-            possible=bool(bits & C["possible"]) or (bare and state.possible and not state.conclude),
+            possible=bool(bits & C["possible"])
+            or (state.possible and (bool(bits & C["would"]) or (bare and not state.conclude))),
             infers=bool(bits & C["must"]),
             because=state.because,
             granted=state.granted,
@@ -597,6 +628,11 @@ class _Sentence:
             known=bool(question.predicate),
             negated=question.negated,
         )
+
+    def _is_adjacent(self, m: Mention) -> bool:
+        """Whether another option follows without a sign or word between: Arabic writes "and" as one word with it."""
+        follows = any([other.start == m.end and other.option != m.option for other in self._mentions])
+        return follows and self._line.gaps[m.end] < COMMA
 
     # --- questions to a clause -----------------------------------------------------------------------------------
 
