@@ -196,22 +196,22 @@ def _apart(found: list[Mention]) -> list[Mention]:
 def _whole_texts(line: Line, question: Question, triggers: list[int], taken: list[bool]) -> list[Mention]:
     """Options' texts word for word."""
     found = []
-    sequences, words = question.sequences, line.words
+    sequences, keys = question.sequences, tuple([word.key for word in line.words])
     for place in triggers:
         if taken[place]:
             continue
-        for option, wanted in sequences.get(words[place].key, ()):
+        for option, wanted in sequences.get(keys[place], ()):
             end = place + len(wanted)
             if (
-                end <= len(words)
-                and words[end - 1].key == wanted[-1]
-                and all(words[place + step].key == key for step, key in enumerate(wanted))
+                end <= len(keys)
+                and keys[end - 1] == wanted[-1]
+                and keys[place:end] == wanted
                 and _runs_on(line, place, end, option, question)
             ):
                 taken[place:end] = [True] * len(wanted)
                 if option == ECHO:
                     line.masks[place:end] = [MENTIONED] * len(wanted)
-                    line.gaps[end] = min(line.gaps[end], COMMA) if end < len(words) else line.gaps[end]
+                    line.gaps[end] = min(line.gaps[end], COMMA) if end < len(keys) else line.gaps[end]
                 else:
                     found.append(Mention(option, place, end, How.TEXT, full=True))
                 break

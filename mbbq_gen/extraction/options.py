@@ -82,6 +82,8 @@ class Question:
     options: tuple[str, ...]
     labels: tuple[str, ...]
     unknown: int | None
+    persons: list[int]
+    """Indices of the options that are people."""
     texts: list[OptionWords]
     keys: frozenset[str]
     """All words of the options."""
@@ -121,11 +123,6 @@ class Question:
     """Every stem and form that may mean an option."""
     triggers: frozenset[str] = frozenset()
     """These and the first words of `sequences`: a word of none of whose forms is here names no option by its text."""
-
-    @property
-    def persons(self) -> list[int]:
-        """Indices of the options that are people."""
-        return [index for index in range(len(self.options)) if index != self.unknown]
 
 
 def build_question(
@@ -169,6 +166,7 @@ def build_question(
         tuple(options),
         tuple(labels),
         unknown,
+        [text.index for text in persons],
         texts,
         frozenset(key for text in texts for key in text.keys),
         owners,
