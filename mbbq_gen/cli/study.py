@@ -34,7 +34,8 @@ def run_study(
         UsageError, PackError: where the file or an option is wrong.
         RunError: where some of the runs failed; the others are done and shown.
     """
-    from mbbq_gen.runs.study import read_study, runs_in, study_folder, study_runs
+    from mbbq_gen.runs.meant import runs_in
+    from mbbq_gen.runs.study import read_study, study_folder, study_runs
 
     study = read_study(path)
     runs = study_runs(path, study, _added(selection, remote, asking, batching))
