@@ -49,7 +49,8 @@ def power(
     from mbbq_gen.datasets.registry import find_benchmark
     from mbbq_gen.report.statistics_tables import print_power
     from mbbq_gen.scoring import METRICS
-    from mbbq_gen.statistics.power import DEFAULTS, SHAPES, Wordings, power_table
+    from mbbq_gen.scoring.wordings import Wordings
+    from mbbq_gen.statistics.power import DEFAULTS, SHAPES, power_table
 
     name = one_of("metric", metric, METRICS)
     if benchmark not in SHAPES and questions is None:
