@@ -8,7 +8,7 @@ A line of `tests/data/fresh/round_*.jsonl` holds context, question, options, lab
 careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7, 9b
 and 10b have been looked at since; these three judge the reader and are never looked at. The writers of rounds 6 to 8
 were asked for what is hard; those of rounds 9 and 10 answered our own prompts as chat models of today do, in round 10
-three in eight without choosing anything. A refusal counts as the unknown option, as in a run; round 10 gives it none.
+three in eight without choosing anything.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ def read(row: dict[str, Any]) -> Extraction:
 
 
 def verdict(row: dict[str, Any], option: int | None) -> str:
-    """How a reading compares with what a careful reader says; a refusal counts as the unknown option."""
-    gold = row["unknown_index"] if row["gold_outcome"] == "refusal" else row["gold_option"]
-    if option == gold:
+    """How a reading compares with what a careful reader says."""
+    if option == row["gold_option"]:
         return "right"
-    if gold is None:
+    if row["gold_option"] is None:
         return "invented"
     return "missed" if option is None else "wrong"
 

@@ -27,7 +27,7 @@ from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import OWN_DATA, BenchmarkChoice, RunSettings
 from mbbq_gen.runs.names import Names, all_of, one_of, splits_of, words
 from mbbq_gen.runs.wordings import PUBLISHED_LABELS, read_published
-from mbbq_gen.substitution import with_control
+from mbbq_gen.substitution import Coverage, with_control
 
 PromptSource = Literal["own", "published"]
 BOTH: Final = "both"
@@ -374,6 +374,8 @@ class QuestionSource:
 
     settings: RunSettings
     where: Resources
+    control: dict[str, Coverage] = field(default_factory=dict)
+    """Benchmark → what became of its questions where control questions were made, counted as they are read."""
 
     def __call__(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
         """The questions of one benchmark, with the unknown option worded as the settings say."""
@@ -392,7 +394,8 @@ class QuestionSource:
         """The questions of one benchmark in those of the languages and splits that it has."""
 
         if self.settings.make_control and "control" in chosen and not _has_control(choice):
-            return with_control(self._published(choice, languages, ["bias"]), chosen, self.where)
+            counts = self.control[choice.name] = Coverage()
+            return with_control(self._published(choice, languages, ["bias"]), chosen, self.where, counts.add)
         return self._published(choice, languages, chosen)
 
     def _published(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:
