@@ -234,9 +234,9 @@ def _says_little(one: Word, two: Word, question: Question) -> bool:
     """Whether a pair of characters is part of an option, or of what may stand in any sentence."""
     if one.key in question.keys and two.key in question.keys:
         return True
-    return bool(HIRAGANA.match(one.key) and HIRAGANA.match(two.key)) or bool(
-        (one.mask | two.mask) & (SMALL | CLASSES["who"])
-    )
+    if HIRAGANA.match(one.key) and HIRAGANA.match(two.key):
+        return True
+    return bool((one.mask | two.mask) & CLASSES["who"] or one.mask & two.mask & SMALL)
 
 
 @lru_cache(maxsize=MAX_KEPT)
