@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 Unit = Literal["template", "item", "question", "answer", "level"]
 """What is taken to be independent: a template; a question over all its wordings; a question in one order with all the
 answers to it; one answer; a wording or language."""
-TestName = Literal["sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "randomisation", "binomial", "tost"]
+TestName = Literal[
+    "sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "randomisation", "binomial", "tost", "crossed"
+]
 
 EXACT_UP_TO = 12
 """Templates for which all sign flips are tried: 2¹² of them."""
@@ -54,6 +56,8 @@ class TestResult(Record):
     effect_name: str | None = None
     n: int
     """Units that it stands on."""
+    n_wordings: int | None = None
+    """Wordings that it generalises over; None where they are held fixed."""
     is_exact: bool = False
     """Whether the p value is exact, and not drawn or an approximation for many units."""
     margin: float | None = None
