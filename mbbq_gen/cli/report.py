@@ -144,7 +144,8 @@ def _write_report(
                 sources, frame, charts, names=names, sampling=sampling, tick=tick, sampled=items, labelled=labelled
             )
             write_lines(output, [report_page(found)])
-            say(f"written: {output}")
+    if output is not None:
+        say(f"written: {output}")
     if figures is not None:
         written = write_figures(charts, figures)
         say(f"written: {len(written)} files in {figures}")

@@ -214,7 +214,7 @@ def _with_verdicts(line: Line, mentions: list[Mention], parts: list[tuple[int, i
             and any([mask & _VERDICT for mask in masks])
             and all([mask & (_VERDICT | SMALL | NEG | NOUN | C["answer"]) for mask in masks])
         )
-        if alone and merged and any(m.end == start for m in mentions):
+        if alone and merged and line.signs[start].strip() not in {";", "；"} and any(m.end == start for m in mentions):
             merged[-1] = (merged[-1][0], end)
         else:
             merged.append((start, end))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.errors import UsageError
-from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide
+from mbbq_gen.extraction.decision import MAX_TALE, OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.epithets import with_derived, with_epithets
 from mbbq_gen.extraction.foreign import guess_language
 from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
@@ -41,6 +41,7 @@ ENGINE_VERSION = "5"
 SECOND_LANGUAGE = "en"
 """Answers in this language are read whatever the question's language is."""
 _ANY = KNOWN | SMALL
+_NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
 _SILENT = frozenset({"no_candidate", "conflict"})
 """Rules of responses in which nothing was found."""
 FEW = 8
@@ -138,7 +139,7 @@ class Extractor:
         self._ticks = Ticks(shared)
         endings = (rf"|{re.escape(ending)}(?=[。.\n]|$)" for ending in words_of(grammar.script.asks))
         self._question_end = re.compile("[?？؟]" + "".join(endings))
-        self._question = lru_cache(maxsize=1024)(build_question)
+        self._question = lru_cache(maxsize=1024)(_read_question)
 
     def extract(
         self,
@@ -288,7 +289,7 @@ class Extractor:
         if decision.outcome != "option" or said is None:
             return first
         nobody = silent and not first.reading.persons
-        if said.force < Force.FITTING and not nobody:
+        if said.force < Force.FITTING and not (nobody and reading.sentences <= MAX_TALE):
             return first
         concludes = said.rule is Rule.CONCLUDED and said.line == len(reading.lines) - 1
         if first.reading.persons and first.decision.row != "single" and not concludes and said.force < Force.HEDGED:
@@ -362,6 +363,18 @@ class Extractor:
         reading = read_propositions(question, lines, mentions, announced=structured)
         reading.is_english = lexicon is self._english
         return reading
+
+
+def _read_question(
+    options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None, asked: str | None, lexicon: Lexicon
+) -> Question:
+    """The question prepared; where words are characters, only rows of them show that it asks who did not."""
+    question = build_question(options, labels, unknown, asked, lexicon)
+    if asked and question.unspaced and not question.negated:
+        for line in read_lines(asked, lexicon):
+            mark_rows(line, lexicon.rows)
+            question.negated = question.negated or any([mask & _NEG for mask in line.masks])
+    return question
 
 
 def _is_english(lines: list[Line], english: Lexicon) -> bool:
@@ -536,12 +549,18 @@ def has_pack(language: str, resources: Resources | None = None) -> bool:
 @lru_cache(maxsize=64)
 def _load(language: str, resources: Resources) -> Extractor:
     grammar = read_grammar(language, resources) if has_pack(language, resources) else _generic(language)
-    names, second = [language], None
-    if language != SECOND_LANGUAGE and resources.find("extractors", SECOND_LANGUAGE) is not None:
-        names.append(SECOND_LANGUAGE)
-        second = read_grammar(SECOND_LANGUAGE, resources)
-    version = extractor_version([*names, "_shared", f"people/{language}"], resources)
-    return Extractor(grammar, second, version, resources)
+    second = read_grammar(SECOND_LANGUAGE, resources) if _has_second(language, resources) else None
+    return Extractor(grammar, second, current_version(language, resources), resources)
+
+
+def _has_second(language: str, resources: Resources) -> bool:
+    return language != SECOND_LANGUAGE and resources.find("extractors", SECOND_LANGUAGE) is not None
+
+
+def current_version(language: str, resources: Resources) -> str:
+    """The version of a language's extractor, from the files alone: nothing is compiled, nor are packs checked."""
+    names = [language, SECOND_LANGUAGE] if _has_second(language, resources) else [language]
+    return extractor_version([*names, "_shared", f"people/{language}"], resources)
 
 
 def _generic(language: str) -> Grammar:

@@ -154,6 +154,8 @@ def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]
             taken[mention.start : mention.end] = [True] * (mention.end - mention.start)
     if question.deeds:
         found += _deeds(line, question, found)
+    if question.sexes:
+        found += _pronouns(line, question, taken)
     found += _labels(line, question, taken)
     found += _places(line, question, taken, found, history)
     if not found:
@@ -290,6 +292,16 @@ def _deeds(line: Line, question: Question, found: list[Mention]) -> list[Mention
         if option is not None:
             hits.setdefault(option, []).append(place)
     return more
+
+
+def _pronouns(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
+    """People by "he" and "she", where that tells one from the other."""
+    return [
+        Mention(person, place, place + 1, How.TEXT, full=False)
+        for sex, person in question.sexes.items()
+        for place, mask in enumerate(line.masks)
+        if mask & sex and not taken[place]
+    ]
 
 
 def _near(line: Line, before: int, place: int) -> bool:

@@ -110,6 +110,8 @@ class Question:
     """Stems of one person only that other words of a response may be made from."""
     order: tuple[int, ...] = ()
     """The persons in the order in which the question's text names them, where that is known."""
+    sexes: dict[int, int] = field(default_factory=dict)
+    """Class of words ("he", "she") → the only one of the people whom it fits, where that is known."""
     shared: frozenset[str] = frozenset()
     """Stems that all persons have in common."""
     roots: dict[str, str] = field(default_factory=dict)
@@ -232,9 +234,9 @@ def _says_little(one: Word, two: Word, question: Question) -> bool:
     """Whether a pair of characters is part of an option, or of what may stand in any sentence."""
     if one.key in question.keys and two.key in question.keys:
         return True
-    return bool(HIRAGANA.match(one.key) and HIRAGANA.match(two.key)) or bool(
-        (one.mask | two.mask) & (SMALL | CLASSES["who"])
-    )
+    if HIRAGANA.match(one.key) and HIRAGANA.match(two.key):
+        return True
+    return bool((one.mask | two.mask) & CLASSES["who"] or one.mask & two.mask & SMALL)
 
 
 @lru_cache(maxsize=MAX_KEPT)
@@ -284,7 +286,10 @@ def _heads(text: str, lexicon: Lexicon) -> frozenset[str]:
     all_names = len(words) > 1 and all(word[0].isupper() for word in words)
     if lexicon.capital_nouns and (not all_names or lexicon[WORD.findall(plain)[0]].mask & SMALL):
         return frozenset()
-    names = [word for word in WORD.findall(plain)[0 if all_names else 1 :] if word[0].isupper() and len(word) > 1]
+    texts = WORD.findall(plain)
+    names = [word for word in texts[0 if all_names else 1 :] if word[0].isupper() and len(word) > 1]
+    if names and lexicon[texts[0]].mask & SMALL and not lexicon[texts[-1]].mask & SMALL and texts[-1].islower():
+        names = []  # "the Polish gardener": a capital that a noun follows is no name
     if "," in plain:
         names += WORD.findall(plain.split(",")[0])
     return frozenset(lexicon[word].stem for word in names if not lexicon[word].mask & SMALL)

@@ -533,7 +533,7 @@ class _Sentence:
                 start,
                 end,
             )
-        if bits & C["no"] and bare and end - start <= 2 and self._said_in_line():
+        if bits & C["no"] and not bits & C["condition"] and bare and end - start <= 2 and self._said_in_line():
             self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
         if unknown is None and not (announces or under or state.prejudice):
             self._by_pronoun(start, end, bits)
@@ -564,6 +564,9 @@ class _Sentence:
         """What is known of a mention where it stands."""
         state, question = self._state, self._question
         fits = self._fits(start, end, m) or bool(bits & C["affirm"] and self._is_cleft(m, start, end))
+        topic = self._topic(start)
+        if topic < start and self._speaks(topic, start):
+            fits, bits = True, bits | self._line.bits(topic, start)
         ellipsis = self._is_ellipsis(m, end)
         subject = self._is_subject(m, start)
         direct = state.announced and not m.joined and subject and not self._is_adjacent(m)
@@ -629,6 +632,15 @@ class _Sentence:
             negated=question.negated,
         )
 
+    def _topic(self, start: int) -> int:
+        """Where the topic of a clause begins that the one before it is: "who asked for help | was the mother"."""
+        line = self._line
+        if not self._question.unspaced or start == self._first or line.gaps[start] >= COMMA:
+            return start
+        if not (line.masks[start] & C["conclude"] and line.masks[start] & SMALL):
+            return start
+        return next((place for place in range(start - 1, self._first, -1) if line.gaps[place] >= COMMA), self._first)
+
     def _is_adjacent(self, m: Mention) -> bool:
         """Whether another option follows without a sign or word between: Arabic writes "and" as one word with it."""
         follows = any([other.start == m.end and other.option != m.option for other in self._mentions])
@@ -668,11 +680,17 @@ class _Sentence:
         state, line = self._state, self._line
         if bits & ~_BRIEF or state.because or state.granted or state.possible or len(self._main) > 1 or self._heads:
             return False
+        if bits & C["but"] and not self._reading.doubted and self._weighs(m):
+            return False
         first = self._reading.sentences == 1 or self._number + 1 < len(self._reading.lines)
         if not (first or self._last < len(line.words) or line.signs[-1].strip()):
             return False
         heads = line.heading and self._number + 1 < len(self._reading.lines)
         return not line.bullet and not (heads and m.how is How.TEXT)
+
+    def _weighs(self, m: Mention) -> bool:
+        """Whether somebody else was granted something before: "on the other hand, there is the baker"."""
+        return any([p.rule is Rule.GRANTED and p.option != m.option for p in self._reading.propositions])
 
     def _is_put(self, m: Mention, start: int, end: int) -> bool:
         """Whether a mention ends its sentence behind a colon: "Take it for what it is: the baker."."""
@@ -710,6 +728,8 @@ class _Sentence:
         if not 0 < end - m.end <= MAX_ELLIPSIS:
             return False
         after = self._line.masks[m.end : end]
+        if self._question.unspaced and self._question.negated and not any([mask & NEG for mask in after]):
+            return False  # Japanese です and Chinese 是 say who it is, not what they did
         return any(
             [
                 mask & (C["affirm"] | NEG)
