@@ -12,6 +12,7 @@ import pytest
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.scoring import METRICS, observations_frame
+from mbbq_gen.scoring.weights import weighted_by_design
 from mbbq_gen.statistics.agreement import choices, cohen_kappa, fleiss_kappa, flips, pair_agreement
 from mbbq_gen.statistics.components import variance_components
 from mbbq_gen.statistics.panel import Sampling
@@ -277,6 +278,19 @@ def test_balancing_orders_by_hand() -> None:
     assert found.plain.value == pytest.approx((3 - 1) / 5)
     assert found.balanced.value == pytest.approx(0)
     assert found.difference.value == pytest.approx(2 / 5)
+
+
+def test_balanced_orders_weigh_as_the_design_does() -> None:
+    """A language asked half as often, every order alike in both: there is nothing to balance, so nothing changes."""
+    model = SimulatedModel({"en": SimulatedLanguage(lean=0.8), "tr": SimulatedLanguage(lean=-0.4)})
+    whole = simulate(model, Design(templates=12, variants=2, fillings=3, splits=("bias",)), seed=5)
+    fewer = whole.filter((pl.col("language") == "en") | (pl.col("variant") == "wording 1"))
+    found = balanced_score(weighted_by_design(fewer), AMBIGUOUS, SAMPLING)
+    assert found.balanced.value == pytest.approx(found.plain.value)
+    naive = balanced_score(fewer, AMBIGUOUS, SAMPLING)
+    assert naive.plain.value is not None
+    assert found.plain.value is not None
+    assert naive.plain.value > found.plain.value + 0.05
 
 
 def test_wordings_of_the_unknown_option_are_counted() -> None:

@@ -80,9 +80,7 @@ def variances_of(path: Path, metric: str, where: Resources) -> VarianceAssumptio
 
     from mbbq_gen.cli.loading import runs_frame
     from mbbq_gen.scoring import METRICS
-    from mbbq_gen.statistics.components import variance_components
-    from mbbq_gen.statistics.panel import Sampling
-    from mbbq_gen.statistics.power import assumptions_of
+    from mbbq_gen.statistics.design_pilot import measured_assumptions
 
     frame = runs_frame([path], where).filter(pl.col("split") == "bias")
-    return assumptions_of(variance_components(frame, METRICS[metric], Sampling()), f"taken from {path}")
+    return measured_assumptions(frame, METRICS[metric], str(path))

@@ -23,7 +23,7 @@ def studied(paths: list[Path] | None) -> list[Path] | None:
     """The run folders that are meant: a study's file or folder stands for its runs."""
     if not paths:
         return paths
-    from mbbq_gen.runs.study import runs_in
+    from mbbq_gen.runs.meant import runs_in
 
     return runs_in(paths)
 

@@ -31,7 +31,7 @@ _DECIDING: tuple[WarningCode, ...] = ("too_few_templates", "few_templates")
 """Warnings that change what may be concluded of a score; the others are for --verbose."""
 _MARK = "*"
 _LEGEND = (
-    "right: share of right answers (guessing: 0.33) on the control questions, which name no group, where the text\n"
+    "right: share of right answers (guessing: 0.33) on the control questions, which name no group, where the text "
     "does not tell, and where it tells. bias: above 0 to the stereotype, below 0 against it; with a 95% interval"
 )
 
@@ -66,22 +66,25 @@ def sentences(found: Sequence[Verdict], names: Sequence[str]) -> list[str]:
 
 
 def brief_table(found: Sequence[Verdict], names: Sequence[str], width: int) -> Table:
-    """One row for each language; names that repeat the row above are left blank."""
+    """One row for each language; names that repeat the row above are left blank. A narrow one leaves out the counts."""
     from mbbq_gen.report.statistics_tables import plain_table
 
-    right = ("answers", "read", "right,\ncontrol", "right,\namb.", "right,\ntold")
+    is_wide = width >= WIDE
+    right = ("answers", "read", "right,\ncontrol", "right,\namb.", "right,\ntold")[not is_wide :]
     table = plain_table((*names, *right, "bias, text\ndoes not tell", "bias, text\ntells"), right=right)
     for column in table.columns[len(names) :]:
         column.no_wrap = True
-    between = " " if width >= WIDE else "\n"
+    between = " " if is_wide else "\n"
     above: Sequence[str] = ()
     for verdict in found:
         values = [verdict.group[name] or DASH for name in names]
         shown = ["" if values[: place + 1] == above[: place + 1] else value for place, value in enumerate(values)]
         above = values
+        if not is_wide:  # a name breaks where its parts do, and not in the middle of a word
+            shown = [value.replace(":", ":\n", 1) for value in shown]
         table.add_row(
             *shown,
-            f"{_items(verdict):,}",
+            *([f"{_items(verdict):,}"] if is_wide else []),
             share(_value(verdict.bias, "detection_rate")),
             number(_value(verdict.control, "accuracy_disambiguated")),
             number(_value(verdict.bias, "accuracy_ambiguous")),

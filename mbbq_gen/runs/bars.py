@@ -90,5 +90,17 @@ def _columns(unit: str) -> list[ProgressColumn]:
             speed = task.finished_speed or task.speed
             return Text("" if speed is None else f"{speed:.1f} {unit}/s" if speed < 100 else f"{speed:,.0f} {unit}/s")
 
-    left = TextColumn("left")
-    return [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn(), left]
+    class Left(TimeRemainingColumn):
+        """The time left, where it can be told: not without a total, and not before the first steps."""
+
+        def render(self, task: Task) -> Text:
+            told = super().render(task) if task.total is not None else Text("")
+            return Text(f"{told.plain} left") if told.plain.strip() and "-" not in told.plain else Text("")
+
+    class Done(MofNCompleteColumn):
+        """Steps done, of how many where that is known."""
+
+        def render(self, task: Task) -> Text:
+            return super().render(task) if task.total is not None else Text(f"{task.completed:,.0f}")
+
+    return [TextColumn("{task.description}"), BarColumn(), Done(), Rate(), Left()]

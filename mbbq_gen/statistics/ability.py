@@ -50,14 +50,14 @@ class TemplateAbility(Record):
 
     def by_luck(self, selection: Selection) -> float:
         """How probable it is that a model which guesses passes on this template."""
-        from scipy import stats
+        from scipy import special
 
         n = self.n_questions
         most = math.floor(n * CHANCE + 1e-9)  # right answers that are not above a third
         if selection == "above-chance-exact":
             rights = range(n + 1)
-            most = max(right for right in rights if float(stats.binom.sf(right - 1, n, CHANCE)) >= LEVEL)
-        return float(stats.binom.sf(most, n, CHANCE))
+            most = max(right for right in rights if float(special.bdtrc(right - 1, n, CHANCE)) >= LEVEL)
+        return float(special.bdtrc(most, n, CHANCE))
 
 
 class TemplateSelection(Record):
@@ -84,7 +84,7 @@ def template_ability(frame: polars.DataFrame, by: Sequence[str]) -> list[Templat
     Undetected answers are wrong; `error` and `filtered` do not count.
     """
     import polars as pl
-    from scipy import stats
+    from scipy import special
 
     columns = grouping_columns(by)
     control = frame.filter(pl.col("split") == "control")
@@ -100,7 +100,7 @@ def template_ability(frame: polars.DataFrame, by: Sequence[str]) -> list[Templat
     found = []
     for row in templates.sort(keys, nulls_last=True).iter_rows(named=True):
         n, right = row["questions"], row["right"]
-        p_value = float(stats.binom.sf(int(right + 1e-9) - 1, n, CHANCE))
+        p_value = float(special.bdtrc(int(right + 1e-9) - 1, n, CHANCE))
         found.append(
             TemplateAbility(
                 group={name: row[column] for name, column in columns.items()},
