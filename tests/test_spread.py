@@ -34,6 +34,7 @@ from mbbq_gen.runs.job import Job
 from mbbq_gen.runs.runner import answer_pending
 from mbbq_gen.runs.spread.blocks import MOST_REQUESTS, pack
 from mbbq_gen.runs.spread.cluster import connected
+from mbbq_gen.runs.spread.helpers import Helpers
 from mbbq_gen.runs.spread.pool import Pool, Spread, SpreadStatus
 from mbbq_gen.runs.spread.session import spread_over
 from mbbq_gen.runs.spread.shards import ShardFolder, fold_shards
@@ -336,6 +337,93 @@ async def ask_with(run: RunFolder, store: RunStore, script: Path, on_status: Any
     heard = Pool(inner, pool.plan, Spread("ray", 2), on_status)
     await answer_pending(store, heard, stored.extend)
     return len(stored)
+
+
+@pytest.mark.slow
+def test_reading_and_scores_by_workers_are_those_of_one_process(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
+) -> None:
+    """Byte for byte: the readings, what `extract` says of them, the scores and what stands beside them."""
+    run, unread = tmp_path / "run", tmp_path / "unread" / "run"
+    given = ["--model", f"scripted:{script}", *SELECTION, "--languages", "en,tr"]
+    assert call(capsys, "run", run, *given)[0] == 0
+    shutil.copytree(run, unread)
+    with sqlite3.connect(unread / "run.sqlite") as store:
+        store.execute("DELETE FROM extractions")
+    here = ["--on", "ray", "--workers", 2]
+    code, out, err = call(capsys, "extract", unread, *here, "--json")
+    assert (code, json.loads(out)["read"]) == (0, len(texts(run))), err
+    readings = "SELECT presentation_id, extractor, outcome, record FROM extractions ORDER BY 1, 2"
+    assert rows(unread, readings) == rows(run, readings) != []
+
+    with sqlite3.connect(unread / "run.sqlite") as store:
+        store.execute("DELETE FROM extractions")
+    for beside in ([], ["--by", "variant,language", "--macro", "category", "--tests", "--baselines"]):
+        wanted = call(capsys, "score", run, *beside, "--json")
+        assert call(capsys, "score", unread, *beside, *here, "--json") == wanted
+        assert wanted[0] == 0
+    assert rows(unread, readings) == rows(run, readings), "what was not read was read first"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--workers", "2"], "--workers: goes with --on ray"),
+        (["--on", "ray", "--adjusted"], "--adjusted looks at single answers"),
+        (["--on", "ray", "--subset", "bharat_pairs"], "--subset looks at single answers"),
+        (["--on", "ray", "--corrected-by", "audit"], "--corrected-by looks at single answers"),
+        (["--on", "ray", "other-run"], "one run at a time"),
+    ],
+)
+@needs_ray
+def test_what_sums_do_not_tell_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, given: list[str], said: str
+) -> None:
+    run = planned(tmp_path, script)
+    code, _, err = call(capsys, "score", run.path, *given)
+    assert code == 2
+    assert said in err
+
+
+def test_parts_hold_every_question_once(tmp_path: Path, script: Path) -> None:
+    """Whatever their size, parts follow one another and cut no question in two."""
+    run = planned(tmp_path, script)
+    with run.open_store(read_only=True) as store:
+        (last,) = store.query("SELECT max(number) FROM presentations").fetchone()
+        for size in (1, 7, 500, 10**6):
+            parts = list(store.parts(size))
+            numbers = [number for part in parts for number in range(part.first, part.last + 1)]
+            assert numbers == list(range(1, last + 1))
+            keys = [{instance.key for instance in store.instances(part)} for part in parts]
+            assert sum(map(len, keys)) == len(set().union(*keys)) == store.count_instances()
+            assert (len(parts) == 1) == (size >= last)
+
+
+class Fragile:
+    """Doubles numbers; dies over the first one that is marked."""
+
+    def __init__(self, marks: Path) -> None:
+        self.marks = marks
+
+    def __call__(self) -> Any:
+        def work(number: int) -> int:
+            if number == 3 and not self.marks.exists():
+                self.marks.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            if number < 0:
+                raise UsageError("below 0")
+            return 2 * number
+
+        return work
+
+
+@pytest.mark.slow
+def test_a_helper_that_dies_is_replaced(tmp_path: Path, ray: Any) -> None:
+    helpers = Helpers("ray", 2)
+    assert list(helpers.each(Fragile(tmp_path / "died"), range(9))) == [2 * number for number in range(9)]
+    assert (tmp_path / "died").exists()
+    with pytest.raises(UsageError, match="below 0"):
+        list(helpers.each(Fragile(tmp_path / "died"), [1, -1]))
 
 
 @pytest.mark.slow
