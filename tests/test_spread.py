@@ -39,6 +39,7 @@ from mbbq_gen.runs.spread.pool import Pool, Spread, SpreadStatus
 from mbbq_gen.runs.spread.session import spread_over
 from mbbq_gen.runs.spread.shards import ShardFolder, fold_shards
 from mbbq_gen.runs.store import RunStore
+from tests.conftest import FULL
 from tests.fake_servers import fake_server
 from tests.providers_support import make_instance, make_request
 from tests.test_cli import call
@@ -474,6 +475,62 @@ def test_all_workers_share_one_pace(capsys: pytest.CaptureFixture[str], tmp_path
     assert (found.by_fault, found.paid_again) == ({}, 0)
 
 
+NODES = """
+import asyncio, json, sys, time
+from pathlib import Path
+import ray
+from ray.cluster_utils import Cluster
+from mbbq_gen.providers.registry import open_provider
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.runs.runner import answer_pending
+from mbbq_gen.runs.spread.pool import Pool, Spread
+from mbbq_gen.runs.spread.session import spread_over
+
+number, run, model = int(sys.argv[1]), RunFolder(Path(sys.argv[2])), sys.argv[3]
+small = {"object_store_memory": 80_000_000, "include_dashboard": False}
+looks = {"health_check_period_ms": 500, "health_check_failure_threshold": 10}
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": looks, **small})
+nodes = [cluster.add_node(num_cpus=1, wait=False, **small) for _ in range(number)]
+cluster.wait_for_nodes()
+ray.init(address=cluster.address, log_to_driver=False)
+lines = []
+
+def alive():
+    return sum(node["Alive"] for node in ray.nodes())
+
+def kill_one(status):
+    lines.append(status)
+    if len(lines) == 3:
+        cluster.remove_node(nodes[-1], allow_graceful=False)
+        while alive() > number:
+            time.sleep(0.1)
+
+with run.locked(), run.open_store() as store:
+    inner, spread = open_provider(model), Spread("ray", number)
+    pool = Pool(inner, spread_over(spread, run, store, inner, Resources(), limited=False).plan, spread, kill_one)
+    asyncio.run(answer_pending(store, pool, lambda _: None))
+    print("told", json.dumps({"alive": alive(), "lost": lines[-1].lost, "pending": store.progress().pending}))
+ray.shutdown()
+cluster.shutdown()
+"""
+
+
+@pytest.mark.slow
+@needs_ray
+@pytest.mark.parametrize("nodes", [2, pytest.param(8, marks=pytest.mark.skipif(not FULL, reason="`make proof`"))])
+def test_a_node_that_dies_loses_nothing(tmp_path: Path, script: Path, nodes: int) -> None:
+    """Each node has room for one worker, so the worker of the dead one has no place: the others do its work."""
+    run = planned(tmp_path, script)
+    given = [sys.executable, "-c", NODES, str(nodes), str(run.path), f"scripted:{script}"]
+    done = subprocess.run(given, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line.removeprefix("told ")) for line in done.stdout.splitlines() if line.startswith("told ")]
+    assert told == [{"alive": nodes, "lost": 1, "pending": 0}], "the head is a node too"
+    assert set(in_shards(run.path / "shards").values()) == {1}
+    assert in_shards(run.path / "shards").keys() == texts(run.path).keys()
+
+
 # --- the driver ------------------------------------------------------------------------------------------------------
 
 
@@ -539,5 +596,12 @@ def test_a_driver_that_ends_leaves_its_answers_and_nothing_else(
     assert after.keys() == texts(run).keys()
     left = list(Path(tempfile.gettempdir()).glob(f"mbbq-ray-{process.pid}-*"))
     assert len(left) == (number == signal.SIGKILL)
-    for folder in left:
-        shutil.rmtree(folder, ignore_errors=True)
+    if number == signal.SIGKILL:
+        variables = {**os.environ, "MBBQ_GEN_RAY_FOLDER": str(left[0])}
+        alike = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables)
+        command = [sys.executable, "-m", "mbbq_gen", "score", str(run), "--on", "ray", "--json"]
+        subprocess.run(command, check=True, capture_output=True)  # it starts a Ray of its own
+        assert wait_for(lambda: not processes_of(process.pid)), "the next command ends what was left"
+        assert list(Path(tempfile.gettempdir()).glob(f"mbbq-ray-{process.pid}-*")) == []
+        assert alike.poll() is None, "and nothing else"
+        alike.communicate(b"\n")
