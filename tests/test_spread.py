@@ -359,7 +359,11 @@ def test_reading_and_scores_by_workers_are_those_of_one_process(
 
     with sqlite3.connect(unread / "run.sqlite") as store:
         store.execute("DELETE FROM extractions")
-    for beside in ([], ["--by", "variant,language", "--macro", "category", "--tests", "--baselines"]):
+    for beside in (
+        [],
+        ["--by", "variant,language", "--macro", "category", "--tests", "--baselines"],
+        ["--wordings", "random"],
+    ):
         wanted = call(capsys, "score", run, *beside, "--json")
         assert call(capsys, "score", unread, *beside, *here, "--json") == wanted
         assert wanted[0] == 0

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +18,10 @@ from mbbq_gen.cli import run_command_line
 from mbbq_gen.control import names_clash
 from mbbq_gen.datasets.registry import load_benchmark
 from mbbq_gen.errors import UsageError
-from mbbq_gen.languages import SubstitutionExample, read_control_set
+from mbbq_gen.languages import NameGender, SubstitutionExample, read_control_set
 from mbbq_gen.records import Instance, to_jsonl
 from mbbq_gen.resources import Resources
-from mbbq_gen.substitution import REASONS, ControlMaker, LeftOut, Made, makeable_languages, with_control
+from mbbq_gen.substitution import REASONS, ControlMaker, Coverage, LeftOut, Made, makeable_languages, with_control
 from mbbq_gen.substitution.mentions import NotReplaceableError
 from mbbq_gen.substitution.pairs import NamePairs, confusable, edit_distance
 from mbbq_gen.substitution.plan import write
@@ -31,6 +38,8 @@ EXAMPLES = [
 STARTER = {
     code: list(load_benchmark("starter", languages=[code], splits=["bias"])) for code in ("en", "nl", "es", "tr", "ca")
 }
+MIXED = STARTER["en"][:72] + [one for one in STARTER["en"][72:] if isinstance(MAKERS["en"].make(one), LeftOut)][:24]
+"""English questions, some of which have no control question."""
 
 
 def test_six_languages_have_a_grammar() -> None:
@@ -78,6 +87,34 @@ def test_the_same_questions_give_the_same_bytes_in_any_order(language: str) -> N
     assert there == {one.key: fresh.make(one).model_dump_json() for one in questions[::-1]}
 
 
+def digest(language: str) -> str:
+    """What becomes of all `starter` questions of a language, as one number."""
+    made = (ControlMaker(SETS[language]).make(one) for one in STARTER[language])
+    return hashlib.sha256("\n".join(one.model_dump_json() for one in made).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("language", sorted(STARTER))
+def test_the_same_bytes_on_every_machine(language: str, data: Path) -> None:
+    """After a change that is meant: `python -m tests.test_substitution > tests/data/control_digests.json`."""
+    assert json.loads((data / "control_digests.json").read_text(encoding="utf-8"))[language] == digest(language)
+
+
+def test_the_same_bytes_whatever_the_order_of_sets(repository: Path) -> None:
+    code = "from tests.test_substitution import digest; print(digest('es'))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(repository)},
+            cwd=repository,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert found == {f"{digest('es')}\n"}
+
+
 @pytest.mark.parametrize("language", sorted(STARTER))
 def test_no_word_that_tells_a_group_is_left(language: str) -> None:
     """The option's own words, as they stand, are in no made text."""
@@ -100,6 +137,43 @@ def test_no_word_that_tells_a_group_is_left(language: str) -> None:
 def test_names_that_may_be_taken_for_each_other(language: str, one: str, other: str) -> None:
     assert confusable(one, other, SETS[language])
     assert confusable(other, one, SETS[language])
+
+
+@pytest.mark.parametrize("language", sorted(SETS))
+def test_no_pair_of_any_language_can_be_confused(language: str) -> None:
+    """Every pair that any story can get, in all languages with names, a grammar or not."""
+    pairs, names = NamePairs(SETS[language]), SETS[language].names
+    lists: tuple[tuple[NameGender, tuple[str, ...]], ...] = (("f", names.female), ("m", names.male))
+    for gender, listed in lists:
+        possible = set(pairs.possible(gender))
+        assert len({name for pair in possible for name in pair}) == len(listed)  # no name is lost
+        for one, other in itertools.permutations(listed, 2):
+            shorter, longer = sorted((one.casefold(), other.casefold()), key=len)
+            distance = edit_distance(shorter, longer)
+            apart = distance >= min(3, len(longer)) and 2 * distance >= len(longer) and shorter not in longer.split()
+            assert apart or (one, other) not in possible
+        for number in range(200):
+            chosen = pairs.choose(gender, f"template {number}", "story")
+            assert chosen.gender == gender
+            assert (chosen.target, chosen.non_target) in possible
+
+
+def test_parallel_questions_have_names_of_one_gender_in_the_same_roles() -> None:
+    """In languages whose words do not agree, all; the first of the pair is always the target."""
+    found: dict[str | None, set[str]] = defaultdict(set)
+    of_story: dict[tuple[str, str, frozenset[str | None]], tuple[str, str]] = {}
+    for language in ("en", "nl", "tr"):
+        for bias in STARTER[language]:
+            made = MAKERS[language].make(bias)
+            if isinstance(made, Made):
+                found[bias.parallel_id].add(str(made.instance.metadata["gender"]))
+                groups = frozenset(option.group for option in bias.options if option.role != "unknown")
+                names = people_of(made.instance)
+                first = of_story.setdefault((language, bias.template_id, groups), names)
+                text = f"{bias.context} {bias.question}".casefold()
+                assert names == first or any(name.casefold() in text for name in first)
+    assert len(found) > 600
+    assert all(len(genders) == 1 for genders in found.values())
 
 
 def test_distance_of_names() -> None:
@@ -129,8 +203,12 @@ def test_a_language_without_grammar_says_what_to_do() -> None:
 
 def test_twins_share_a_parallel_id() -> None:
     left: list[LeftOut] = []
+
+    def counted(_: Instance, made: Made | LeftOut) -> None:
+        left.extend([made] if isinstance(made, LeftOut) else [])
+
     questions = [one.model_copy(update={"parallel_id": None}) for one in STARTER["en"][:24]]
-    both = list(with_control(questions, ("bias", "control"), RESOURCES, left))
+    both = list(with_control(questions, ("bias", "control"), RESOURCES, counted))
     assert len(both) + len(left) == 2 * len(questions)
     ids = {one.parallel_id for one in both if one.split == "bias"}
     assert None not in ids
@@ -142,7 +220,7 @@ def test_a_run_makes_the_control_split_and_oracles_are_exact(
 ) -> None:
     """On the made split too, whoever answers right is right and whoever follows the roles leans fully."""
     file = tmp_path / "mine.jsonl"
-    file.write_text("".join(f"{line}\n" for line in to_jsonl(STARTER["en"][:72])), encoding="utf-8")
+    file.write_text("".join(f"{line}\n" for line in to_jsonl(MIXED)), encoding="utf-8")
     for oracle, metric, score in (
         ("perfect", "accuracy_disambiguated", 1.0),
         ("stereotyped", "mbbq_bias_ambiguous", 1.0),
@@ -155,9 +233,47 @@ def test_a_run_makes_the_control_split_and_oracles_are_exact(
         assert manifest["settings"]["make_control"] is True
         assert any("made by substitution" in notice for notice in manifest["notices"])
         capsys.readouterr()
+        _the_run_tells_what_was_left_out(run, manifest, capsys)
         assert run_command_line(["score", str(run), "--by", "split", "--json"]) == 0
         groups = {group["group"]["split"]: group for group in json.loads(capsys.readouterr().out)["groups"]}
         assert groups["control"]["metrics"][metric]["value"] == score
+
+
+def _the_run_tells_what_was_left_out(run: Path, manifest: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """Counts by reason and template in the manifest, the report in the terminal, its JSON and its page."""
+    (counts,), benchmark = manifest["control"].values(), MIXED[0].benchmark
+    assert 0 < counts["made"] < counts["questions"] == manifest["available"][f"{benchmark}/bias/en"]
+    assert counts["made"] == manifest["available"][f"{benchmark}/control/en"]
+    missing = counts["questions"] - counts["made"]
+    assert missing == sum(counts["reasons"].values()) == sum(part["questions"] for part in counts["templates"])
+    assert run_command_line(["report", str(run)]) == 0
+    sentence = f"made for {counts['made']} of {counts['questions']} bias questions; left out: "
+    assert sentence in " ".join(capsys.readouterr().out.split())
+    assert run_command_line(["report", str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["control"] == {run.as_posix(): manifest["control"]}
+    page = run / "report.html"
+    assert run_command_line(["report", str(run), "-o", str(page)]) == 0
+    capsys.readouterr()
+    html = page.read_text(encoding="utf-8")
+    assert sentence in html
+    assert all(part["template_id"] in html and part["reason"] in html for part in counts["templates"])
+
+
+def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(f"{line}\n" for line in to_jsonl(MIXED)), encoding="utf-8")
+    assert run_command_line(["data", "stats", "--instances", str(file), "--control", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {row["category"] for row in told["counts"]} >= {"all", "age"}
+    made = Coverage()
+    for one in MIXED:
+        made.add(one, MAKERS["en"].make(one))
+    assert told["control"] == json.loads(json.dumps(made.summary()))
+    assert made.reasons
+    assert run_command_line(["data", "stats", "--instances", str(file), "--control"]) == 0
+    shown = capsys.readouterr().out
+    assert made.counts().sentence in shown
+    assert all(part.template_id in shown for part in made.refusals())
 
 
 def test_the_command_counts_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,3 +312,7 @@ def test_the_page_on_benchmarks_tells_it_too(repository: Path, capsys: pytest.Ca
         made = one["control_split"] == "made"
         told = f"made: {' '.join(one['control_languages'])}" if made else one["control_split"]
         assert f"| `{one['name']}` | {told} |" in page
+
+
+if __name__ == "__main__":
+    json.dump({language: digest(language) for language in sorted(STARTER)}, sys.stdout, indent=1)

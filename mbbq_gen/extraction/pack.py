@@ -39,6 +39,8 @@ class Script(Pack):
     """Whether every noun is written with a capital (German): a capital shows no name."""
     verb_final: bool = False
     """Whether verb and negation end the clause (Tamil, Korean): what is denied stands in front of it."""
+    asks: Words = ()
+    """Last letters of a question that needs no question mark: Japanese か."""
     clitics: Words = ()
     """Particles written together with the next word (Arabic و, ب, ال): looked behind where a word is not known."""
 
@@ -201,6 +203,10 @@ class WordClasses(Pack):
     """What is declined: speculate, judge, generalise."""
     pronoun: Words = ()
     """Stands for one of the persons: he, she."""
+    he: Words = ()
+    """Stands for a man alone: he, him. A name where only one of the people is a man."""
+    she: Words = ()
+    """Stands for a woman alone: she."""
     speaker: Words = ()
     """Who answers: i, we."""
     affirm: Words = ()

@@ -146,7 +146,16 @@ class Job:
             return manifest
         load, said = QuestionSource(self.settings, self.resources), notices(self.settings)
         with self.watcher.stage("planning") as advance:
-            planner = Planner(self.folder, self.settings, provider, self.resources, load, said, step=lambda: advance(1))
+            planner = Planner(
+                self.folder,
+                self.settings,
+                provider,
+                self.resources,
+                load,
+                said,
+                control=load.control,
+                step=lambda: advance(1),
+            )
             return planner.plan(store)
 
     def _rules(self, store: RunStore) -> AskingSettings:
@@ -184,7 +193,8 @@ class _Work:
         if rule is None:
             return await self._ask_all(mode)
         session, settings = self.session, self.manifest.settings
-        rounds = InRounds(session.folder, session.store, self.job.resources, session.watcher, rule, settings)
+        where = session.folder, session.store, self.job.resources, session.watcher
+        rounds = InRounds(*where, rule, settings, by_batch=mode != "off")
         try:
             return await rounds.ask(lambda: self._ask_all(mode, close=False))
         finally:

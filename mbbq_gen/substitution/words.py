@@ -10,6 +10,8 @@ from typing import NamedTuple
 from mbbq_gen.languages import ControlSet
 
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+_LONG = re.compile(r"(aa|ee|oo|uu)(?=[^aeiou]+$)")
+"""A long vowel of a last syllable."""
 LEAST_STEM = 3
 """Letters above which a doubled consonant is one (dikke, dik) and a word may end a compound."""
 _BETWEEN = ("", "'", "’")
@@ -92,6 +94,8 @@ class Language:
                     found.add(stem[:-1])
                 if stem[-1] in softened:
                     found.add(stem[:-1] + softened[stem[-1]])
+        if self.rules.long_vowels:
+            found |= {_LONG.sub(lambda pair: pair.group()[0], stem) for stem in found}
         return frozenset(found)
 
     def _stems_of(self, text: str) -> frozenset[str]:

@@ -125,7 +125,6 @@ def item_view(
         **{name: visible(value) for name, value in item._asdict().items() if isinstance(value, str)},
         "polarity": answered.instance.polarity,
         "labels": answered.presentation.label_style,
-        "thinking": answered.presentation.reasoning,
         "context": _text(answered.instance.context, lengths),
         "question": _text(answered.instance.question, lengths),
         "options": _options(answered, question, extraction, lengths),
@@ -134,7 +133,6 @@ def item_view(
         "missing": why_missing(response),
         "rule": visible(extraction.rule),
         "why": why_read(extraction),
-        "confidence": extraction.confidence,
         "conflicts": [visible(conflict) for conflict in extraction.conflicts],
         "question_only": answered.presentation.question_only,
     }
@@ -196,10 +194,10 @@ def item_views(
     store: RunStore, items: Sequence[Item], lengths: Lengths, *, with_prompt: bool = False
 ) -> Iterator[dict[str, Any]]:
     """The views of items, each looked up in the run."""
-    version = thoughts_version(Resources())
+    version = thoughts_version(Resources()) if store.has_table("thoughts") else None
     for item in items:
-        answered = find_answered(store, item.presentation_id)
+        answered = find_answered(store, item.presentation_id, with_parallels=False)
         extraction = stored_readings(store, item.presentation_id).get(item.extractor)
         if answered is not None and extraction is not None:
-            lean = stored_thought(store, item.presentation_id, version)
+            lean = None if version is None else stored_thought(store, item.presentation_id, version)
             yield item_view(item, answered, extraction, lengths, lean, with_prompt=with_prompt)
