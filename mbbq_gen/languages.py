@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
@@ -485,6 +486,28 @@ class Substitution(Pack):
     """Whether the first word of a person's description is the noun (Spanish), not the last (English)."""
     bare_adjectives: bool = False
     """Whether an article and an adjective mean a person: Spanish "el gordo", not English "the fat"."""
+    articles_behind: dict[str, Slug] = {}
+    """Articles behind a person, and the form of `grammar.forms` that each asks for: Basque `bati = "dat"`, of "gizon
+    *bati*"."""
+    article_endings: tuple[Text, ...] = ()
+    """How a person's last word ends where no article stands behind, unless one of `before_bare` follows: Basque "a"."""
+    plural_questions: tuple[Text, ...] = ()
+    """Words that ask for several people: Basque "zeintzuk"."""
+    noun_anywhere: bool = False
+    """Whether the noun of a description is its last word that is one of `heads`, wherever it stands (Basque "gizon
+    gaztea", "autismoa duen gizona"), and its last word where there is none."""
+    unspaced: bool = False
+    """Whether words stand without blanks (Chinese, Japanese): the words of this table and of the options part a text,
+    and what is between them is one word."""
+    verbs_agree: bool = False
+    """Whether verbs tell the gender of the person, so that names have that of the two people's nouns (Hindi)."""
+    male_nouns: tuple[Text, ...] = ()
+    female_nouns: tuple[Text, ...] = ()
+    """Words of a description that tell its grammatical gender, with any of `endings`; the female ones count first."""
+    female_endings: tuple[Text, ...] = ()
+    """How other nouns end that may be a woman's, so that their gender is not settled: Hindi "ी"."""
+    unmarked: NameGender | None = None
+    """Gender of all other nouns; None: verbs behind them tell none, and the names may be of either."""
     shortest_stem: int = Field(default=3, ge=1)
     """Letters that must be left of a word without its ending: 2 where a letter is a syllable."""
     joined: bool = False
@@ -509,7 +532,19 @@ class Substitution(Pack):
     agreement: Agreement | None = None
     before_names: dict[str, Slug] = {}
     """Words whose form hangs on the name behind them, and the form of `grammar.forms` that writes both."""
+    option_forms: bool = False
+    """Whether an option may be in a case, which the name then has too: Basque "Aitonari", to whom."""
     example: tuple[SubstitutionExample, ...] = ()
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """All words of the lists about people: those that part a text without blanks."""
+        lists = (
+            *(self.determiners, self.heads, self.plurals, self.collectives, self.modifiers, self.modifiers_behind),
+            *(self.numbers, self.stand_ins, self.copulas, self.links, self.small_words, self.relations),
+            *(self.relations_behind, self.male_words, self.female_words, self.group_words, self.clause_words),
+        )
+        return frozenset(word for words in lists for word in words)
 
 
 class ControlSet(Pack):
@@ -525,6 +560,7 @@ class ControlSet(Pack):
     def _check_forms(self) -> Self:
         if self.substitution is not None:
             asked = {*self.substitution.cases, *self.substitution.before_names.values()}
+            asked |= {*self.substitution.articles_behind.values()}
             asked |= {self.substitution.name_form} if self.substitution.name_form else set()
             missing = sorted(asked - self.grammar.forms.keys())
             if missing:

@@ -159,6 +159,8 @@ class _Finder:
                 return False
             if self.words[far - 1].low in self.rules.numbers:
                 return True
+            if self.rules.noun_anywhere and not self._is_weak(self.words[far - 1].low):
+                return False
         return False
 
     def _tells(self, person: Person, word: str) -> bool:
@@ -171,8 +173,25 @@ class _Finder:
         """Whether a word's ending closes the mention, as a particle does where words are joined."""
         return (
             self.rules.joined
-            and self.language.case_of(self.words[place].low, (*person.words, *self.rules.heads)) is not None
+            and self.language.case_of(self.words[place].low, self.language.bases(person.words)) is not None
         )
+
+    def _is_bare_adjective(self, person: Person, low: int, right: int) -> bool:
+        """Whether an adjective stands for a person without a noun: Spanish "el gordo", Basque "bizardunak"."""
+        if not self.rules.bare_adjectives or person.attachment != "adjective":
+            return False
+        declined = self._may_stand_bare(low) and self._is_declined(person, right)
+        return declined or self._is_determined(low) or self._after_stand_in(low)
+
+    def _is_declined(self, person: Person, place: int) -> bool:
+        """Whether a word has an article of its own, or is one, so that it is a person: Basque "bizardunak"."""
+        return self.words[place].low in self.rules.articles_behind or (
+            self.rules.noun_anywhere and self._is_closed(person, place)
+        )
+
+    def _may_stand_bare(self, low: int) -> bool:
+        """Whether no noun of another thing can stand before: at the start of a clause."""
+        return low == 0 or bool(self.words[low].gap) or self.words[low - 1].low in self.rules.before_bare
 
     def _tells_other(self, person: Person, word: str) -> bool:
         """Whether a word tells of the other person alone."""
@@ -212,9 +231,7 @@ class _Finder:
         if person.attachment == "behind" and self._is_had_by_stand_in(person, told):
             kept = self.rules.told[self.words[told - 1].low]
             return Mention(number, told - 1, right, kept, self._case(person, right), told=True)
-        if not headed and self.rules.bare_adjectives and person.attachment == "adjective":
-            headed = self._is_determined(low) or self._after_stand_in(low)
-        if not headed:
+        if not headed and not self._is_bare_adjective(person, low, right):
             raise NotReplaceableError("attribute_told", _shown(self.words, max(low - 2, 0), right))
         self._refuse_several(person, low, right)
         start, kept, gender = self._with_determiner(person, low)
@@ -228,6 +245,8 @@ class _Finder:
             raise NotReplaceableError("attribute_told", _shown(self.words, start - 1, right))
         if (with_stand_in := self._with_stand_in(start)) < start:
             start, inner = with_stand_in, start
+        if self.rules.verbs_agree:
+            gender = self._gender_there(start, right)
         gender = (person.gender if self.rules.genitives else gender) or self._gender_of_noun(person)
         kept = self._of_genitive(person, start) or kept
         return Mention(number, start, self._opened(right), kept, self._case(person, right), gender, inner=inner)
@@ -302,6 +321,20 @@ class _Finder:
         if person.noun.endswith(agreement.male):
             return "m"
         return "f" if person.noun.endswith(agreement.female) else None
+
+    def _gender_there(self, first: int, last: int) -> NameGender | None:
+        """The gender that the verbs of a mention have by its words; None: either.
+
+        Raises:
+            NotReplaceableError: for a noun that may be of either while the verbs tell one.
+        """
+        there = self.words[first : last + 1]
+        for gender, nouns in (("f", self.rules.female_nouns), ("m", self.rules.male_nouns)):
+            if any(self.language.same(word.low, noun) for word in there for noun in nouns):
+                return "f" if gender == "f" else "m"
+        if self.rules.female_endings and there[-1].low.endswith(self.rules.female_endings):
+            raise NotReplaceableError("gender_unsettled", there[-1].text)
+        return self.rules.unmarked
 
     def _left(self, person: Person, low: int) -> tuple[int, int | None, bool]:
         """The first word of the mention before its determiner, what stands behind a stand-in in it, and whether a head
@@ -388,16 +421,27 @@ class _Finder:
             return None
         if self.rules.head_last and self.language.is_head(before):
             return None
-        if self._is_head(person, before) and (
-            self.rules.head_first or before in self.rules.stand_ins or before in person.words
+        if (
+            self._is_head(person, before)
+            and (
+                self.rules.head_first
+                or before in self.rules.stand_ins
+                or before in person.words
+                or (self.rules.noun_anywhere and not self._is_closed(person, place - 1))
+            )
+            and not (self.rules.noun_anywhere and before in self.rules.small_words)
         ):
             return place - 1, True
+        spelled = self._spells_own(person, place)
         inside = (
             before in self.language.determiners and place > 1 and self.words[place - 2].low in self.rules.small_words
         )
         if before in self.rules.modifiers or (
             before in person.words
-            and (before not in self.language.determiners or (inside and self._spells_own(person, place)))
+            and (before not in self.language.determiners or (inside and spelled))
+            and (
+                before not in self.rules.small_words or not self.rules.noun_anywhere or self._spells_own(person, place)
+            )
         ):
             return place - 1, False
         return None
@@ -414,7 +458,10 @@ class _Finder:
             after = self.words[place + 1].low
             if self._tells_other(person, after) or self._is_closed(person, place):
                 break
-            if self._is_head(person, after) and not (self.rules.head_first and after in self.rules.small_words):
+            if after in self.rules.articles_behind and after not in person.words:
+                break
+            may_be_small = self.rules.head_first or self.rules.noun_anywhere
+            if self._is_head(person, after) and not (may_be_small and after in self.rules.small_words):
                 place, headed = place + 1, True
                 continue
             if after in self.rules.modifiers_behind or self._describes(person, after):
@@ -432,10 +479,23 @@ class _Finder:
                 break
             place, has = step
             headed |= has
+        if self.rules.articles_behind and not self._is_closed(person, place):
+            place = self._article_behind(place)
         for tail in self.language.tails:
             if self._spells(place + 1, tail) and self.words[place + 1].gap == "":
                 place += len(tail)
         return place, headed
+
+    def _article_behind(self, place: int) -> int:
+        """Where the article behind stands, over modifiers: "gizon *bat*", "gizon *zahar bat*"; `place` without one."""
+        end = place + 1
+        while end < len(self.words) and self.words[end].gap == "":
+            if self.words[end].low in self.rules.articles_behind:
+                return end
+            if self.words[end].low not in self.rules.modifiers:
+                break
+            end += 1
+        return place
 
     def _rest_of_description(self, person: Person, place: int) -> int:
         """Where the description ends, if all that follows in it stands behind too: "the man *of few words*"."""
@@ -455,6 +515,8 @@ class _Finder:
         """The end of a link behind, with what it leads to: another word of the description, or a head."""
         for link in self.language.links:
             end = place + len(link)
+            if link[0] in self.rules.articles_behind and link[0] not in person.words:
+                continue
             if not self._spells(place + 1, link) or end + 1 > len(self.words):
                 continue
             following = self.words[end + 1] if end + 1 < len(self.words) else None
@@ -489,7 +551,7 @@ class _Finder:
             or word in self.rules.small_words
             or word in self.rules.closing_verbs
         )
-        return self.language.is_head(word) or (shared and not small)
+        return self.language.is_head(word) or (shared and not small and not self.rules.noun_anywhere)
 
     def _is_copula_of_stand_in(self, place: int) -> bool:
         """Whether the words before are such as "one was", "one of whom is", "the other candidate was a"."""
@@ -518,9 +580,13 @@ class _Finder:
         """Raises where a mention is of several people."""
         if self._is_of_several(person):
             raise NotReplaceableError("plural_group", " ".join(person.words))
-        bases = (*person.words, *self.rules.heads)
-        for word in self.words[first : last + 1]:
-            several = self.language.is_plural(word.low, bases) or self.language.is_collective(word.low)
+        bases = self.language.bases(person.words)
+        nouns_last = self.rules.noun_anywhere or self.rules.unspaced
+        for place, word in enumerate(self.words[first : last + 1], first):
+            collective = self.language.is_collective(word.low) and not (
+                nouns_last and any(self.language.is_head(behind.low) for behind in self.words[place + 1 : last + 1])
+            )
+            several = collective or self.language.is_plural(word.low, bases)
             if several and word.low not in self.language.determiners:
                 raise NotReplaceableError("plural_group", word.text)
 
@@ -542,8 +608,20 @@ class _Finder:
         """
         if last + 1 < len(self.words) and self.words[last + 1].low in self.rules.relations_behind:
             raise NotReplaceableError("relation_told", _shown(self.words, last, last + 1))
-        bases = (*person.words, *self.rules.heads)
+        article = self.rules.articles_behind.get(self.words[last].low)
+        if article is not None:
+            return article
+        bases = self.language.bases(person.words)
         found = self.language.case_of(self.words[last].low, bases)
-        if self.rules.cases and found is None and self.words[last].low not in bases:
+        low = self.words[last].low
+        if self.rules.cases and found is None and (low not in bases or self._lacks_article(person, last)):
             raise NotReplaceableError("ending_unsettled", self.words[last].text)
         return found
+
+    def _lacks_article(self, person: Person, last: int) -> bool:
+        """Whether a person's last word has no article, where one must be: Basque "eta *40 urteko* bi lagun"."""
+        if len(person.words) == 1 and self.words[last].text[0].isupper():
+            return False  # a first name, which has none
+        if not self.rules.article_endings or self.words[last].low.endswith(self.rules.article_endings):
+            return False
+        return last + 1 == len(self.words) or self.words[last + 1].low not in self.rules.before_bare

@@ -30,6 +30,9 @@ def possible_genders(words: Sequence[Word], mentions: Sequence[Mention], languag
     """The genders that the names may have so that all pronouns can be right; empty where there is none."""
     if neutral_pronouns(words, mentions, language) is not None:
         return frozenset(("f", "m"))
+    told_by_nouns = {mention.gender for mention in mentions if mention.gender} if language.rules.verbs_agree else set()
+    if len(told_by_nouns) > 1:
+        return frozenset()
     rules, outside = language.rules, _outside(words, mentions, language)
     said_male, said_female = outside & set(rules.male_words), outside & set(rules.female_words)
     told = _told_by_relatives(words, mentions, language)
@@ -40,7 +43,7 @@ def possible_genders(words: Sequence[Word], mentions: Sequence[Mention], languag
         found.add("f")
     if said_female <= rules.to_male.keys():
         found.add("m")
-    return frozenset(found)
+    return frozenset(found & told_by_nouns if told_by_nouns else found)
 
 
 def _told_by_relatives(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> set[str]:
