@@ -499,6 +499,18 @@ class Substitution(Pack):
     unspaced: bool = False
     """Whether words stand without blanks (Chinese, Japanese): the words of this table and of the options part a text,
     and what is between them is one word."""
+    noun_suffixes: tuple[Text, ...] = ()
+    """Nouns that close a longer word of an option, and may be another noun in the text: 人, of 日本人, 日本朋友."""
+    other_words: tuple[Text, ...] = ()
+    """Other words by which such a text is parted, so that no shorter word is seen in them: 老师 for 老."""
+    nominalizers: tuple[Text, ...] = ()
+    """Words that make a person of an adjective before them, at the end of a clause: 的, of "一个是高个子*的*"."""
+    never_behind: tuple[Text, ...] = ()
+    """How a word before a person ends that goes with the person, so that a name would get it too: Chinese 的."""
+    only_before: tuple[Text, ...] = ()
+    """How what follows a person in the same clause begins; else the person is part of a longer word (Japanese)."""
+    name_signs: tuple[Text, ...] = ()
+    """How a name begins that may stand beside a person, where no other can stand: Chinese 小, of "北京人*小*刘"."""
     verbs_agree: bool = False
     """Whether verbs tell the gender of the person, so that names have that of the two people's nouns (Hindi)."""
     male_nouns: tuple[Text, ...] = ()
@@ -538,13 +550,15 @@ class Substitution(Pack):
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
-        """All words of the lists about people: those that part a text without blanks."""
+        """Words of the lists about people that part a text without blanks: those of several letters, and pronouns."""
         lists = (
             *(self.determiners, self.heads, self.plurals, self.collectives, self.modifiers, self.modifiers_behind),
             *(self.numbers, self.stand_ins, self.copulas, self.links, self.small_words, self.relations),
             *(self.relations_behind, self.male_words, self.female_words, self.group_words, self.clause_words),
+            *(self.nominalizers, self.other_words),
         )
-        return frozenset(word for words in lists for word in words)
+        short = {*self.nominalizers, *self.small_words, *self.male_words, *self.female_words, *self.plurals}
+        return frozenset(word for words in lists for word in words if len(word) > 1 or word in short)
 
 
 class ControlSet(Pack):

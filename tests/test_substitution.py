@@ -30,12 +30,12 @@ EXAMPLES = [
 ]
 STARTER = {
     code: list(load_benchmark("starter", languages=[code], splits=["bias"]))
-    for code in ("en", "nl", "es", "tr", "ca", "eu")
+    for code in ("en", "nl", "es", "tr", "ca", "eu", "zh", "ja")
 }
 
 
 def test_these_languages_have_a_grammar() -> None:
-    assert {"en", "nl", "es", "tr", "ca", "ko", "de", "eu"} <= MAKERS.keys()
+    assert {"en", "nl", "es", "tr", "ca", "ko", "de", "eu", "zh", "ja"} <= MAKERS.keys()
     assert all(any(param.values[0] == code for param in EXAMPLES) for code in MAKERS)
 
 
@@ -183,7 +183,7 @@ def test_the_list_tells_where_control_questions_come_from(capsys: pytest.Capture
     listed = {one["name"]: (one["control_split"], one["control_languages"]) for one in rows}
     assert listed["mbbq"] == ("published", ["en", "nl", "es", "tr"])
     assert listed["kobbq"] == ("made", ["ko"])
-    assert listed["jbbq"] == ("none", [])
+    assert listed["jbbq"] == ("made", ["ja"])
     made = {code for kind, codes in listed.values() if kind == "made" for code in codes}
     assert made <= set(makeable_languages(RESOURCES))
     assert run_command_line(["data", "list"]) == 0

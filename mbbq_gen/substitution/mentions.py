@@ -73,6 +73,7 @@ def find_mentions(words: Sequence[Word], people: tuple[Person, Person], language
             raise NotReplaceableError("mention_left_over", _shown(words, one.first, other.last))
     told = [_beside_told(mention, before, words) for before, mention in zip([None, *found], found, strict=False)]
     _refuse_collisions(told, words, language)
+    _refuse_neighbours(told, words, language)
     _refuse_openers(told, words, language)
     return told
 
@@ -84,6 +85,26 @@ def _refuse_openers(mentions: Sequence[Mention], words: Sequence[Word], language
         pair = f"{words[one].low} {words[one + 1].low}"
         if one not in inside and pair in language.rules.openers:
             raise NotReplaceableError("attribute_told", pair)
+
+
+def _refuse_neighbours(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
+    """Raises where what stands right beside a person goes with it, or is a name (languages without blanks)."""
+    rules = language.rules
+    for mention in mentions:
+        before = words[mention.first - 1] if mention.first and not words[mention.first].gap else None
+        if before is not None and before.low.endswith(rules.never_behind) and not mention.told:
+            raise NotReplaceableError("mention_left_over", before.text + words[mention.first].text)
+        behind = words[mention.last + 1] if mention.last + 1 < len(words) else None
+        if behind is None or behind.gap:
+            continue
+        if mention.told and behind.low in rules.nominalizers:
+            raise NotReplaceableError("attribute_told", words[mention.last].text + behind.text)
+        if behind.low.startswith(rules.name_signs):
+            raise NotReplaceableError("names_collide", words[mention.last].text + behind.text)
+        if rules.unspaced and behind.low in {*rules.heads, *rules.collectives}:
+            raise NotReplaceableError("mention_left_over", words[mention.last].text + behind.text)
+        if rules.only_before and not behind.low.startswith(rules.only_before):
+            raise NotReplaceableError("mention_left_over", words[mention.last].text + behind.text)
 
 
 def _refuse_collisions(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
@@ -176,6 +197,13 @@ class _Finder:
             and self.language.case_of(self.words[place].low, self.language.bases(person.words)) is not None
         )
 
+    def _is_nominalized(self, person: Person, place: int) -> bool:
+        """Whether a word behind makes a person of an adjective, at the end of its clause."""
+        behind, beyond = self.words[place + 1 : place + 2], self.words[place + 2 : place + 3]
+        ends = not beyond or bool(beyond[0].gap)
+        makes = bool(behind) and behind[0].gap == "" and behind[0].low in self.rules.nominalizers
+        return makes and ends and person.attachment == "adjective"
+
     def _is_bare_adjective(self, person: Person, low: int, right: int) -> bool:
         """Whether an adjective stands for a person without a noun: Spanish "el gordo", Basque "bizardunak"."""
         if not self.rules.bare_adjectives or person.attachment != "adjective":
@@ -226,7 +254,8 @@ class _Finder:
         if self._is_copula_of_stand_in(low):
             self._refuse_several(person, low, right)
             low -= self._is_determined(low)
-            return Mention(number, low, self._opened(right), case=self._case(person, right), told=True)
+            gender, case = self._gender_there(low, right), self._case(person, right)
+            return Mention(number, low, self._opened(right), case=case, gender=gender, told=True)
         told = low - self._is_determined(low)
         if person.attachment == "behind" and self._is_had_by_stand_in(person, told):
             kept = self.rules.told[self.words[told - 1].low]
@@ -235,21 +264,30 @@ class _Finder:
             raise NotReplaceableError("attribute_told", _shown(self.words, max(low - 2, 0), right))
         self._refuse_several(person, low, right)
         start, kept, gender = self._with_determiner(person, low)
-        while self.rules.head_last and start and self.words[start].gap == "" and self._is_modifier(start - 1):
-            start -= 1
-        if start and self.words[start].gap == "" and self.words[start - 1].low in self.rules.relations:
-            raise NotReplaceableError("relation_told", _shown(self.words, start - 1, right))
-        if start and self.words[start].gap == "" and self.words[start - 1].low in self.rules.lead_ins:
-            start -= 1
+        start = self._led_in(start, right)
         if self._is_predicate(start, right) or self._is_clause(person, start, right):
             raise NotReplaceableError("attribute_told", _shown(self.words, start - 1, right))
         if (with_stand_in := self._with_stand_in(start)) < start:
             start, inner = with_stand_in, start
-        if self.rules.verbs_agree:
-            gender = self._gender_there(start, right)
+        gender = self._gender_there(start, right) or gender
         gender = (person.gender if self.rules.genitives else gender) or self._gender_of_noun(person)
         kept = self._of_genitive(person, start) or kept
         return Mention(number, start, self._opened(right), kept, self._case(person, right), gender, inner=inner)
+
+    def _led_in(self, start: int, right: int) -> int:
+        """The first word of a mention with modifiers and what leads it in before its determiner.
+
+        Raises:
+            NotReplaceableError: where somebody is told to have the person.
+        """
+        while self.rules.head_last and start and self.words[start].gap == "" and self._is_modifier(start - 1):
+            start -= 1
+        before = self.words[start - 1] if start and self.words[start].gap == "" else None
+        if before is not None and before.low in self.rules.relations:
+            raise NotReplaceableError("relation_told", _shown(self.words, start - 1, right))
+        if before is not None and before.low in self.rules.lead_ins:
+            return start - (not self.rules.unspaced or start == 1 or bool(before.gap))
+        return start
 
     def _told_last(self, number: int, first: int, last: int) -> Mention | None:
         """A person told by adjective and verb right behind a stand-in, as in a Dutch clause: "de ene *lang* was"."""
@@ -328,6 +366,8 @@ class _Finder:
         Raises:
             NotReplaceableError: for a noun that may be of either while the verbs tell one.
         """
+        if not self.rules.verbs_agree:
+            return None
         there = self.words[first : last + 1]
         for gender, nouns in (("f", self.rules.female_nouns), ("m", self.rules.male_nouns)):
             if any(self.language.same(word.low, noun) for word in there for noun in nouns):
@@ -453,7 +493,7 @@ class _Finder:
 
     def _right(self, person: Person, place: int) -> tuple[int, bool]:
         """Where the last word behind stands that belongs to the mention, and whether a head came with it."""
-        headed = False
+        headed, first = False, place
         while place + 1 < len(self.words) and self.words[place + 1].gap == "":
             after = self.words[place + 1].low
             if self._tells_other(person, after) or self._is_closed(person, place):
@@ -479,8 +519,16 @@ class _Finder:
                 break
             place, has = step
             headed |= has
+        return self._closed_right(person, first, place, headed)
+
+    def _closed_right(self, person: Person, first: int, place: int, headed: bool) -> tuple[int, bool]:
+        """The same, with the article, nominalizer or tail that closes the mention."""
         if self.rules.articles_behind and not self._is_closed(person, place):
             place = self._article_behind(place)
+        if self.rules.unspaced:
+            headed |= any(word.low == person.noun for word in self.words[first : place + 1])
+            if not headed and self._is_nominalized(person, place):
+                return place + 1, True
         for tail in self.language.tails:
             if self._spells(place + 1, tail) and self.words[place + 1].gap == "":
                 place += len(tail)
@@ -517,6 +565,8 @@ class _Finder:
             end = place + len(link)
             if link[0] in self.rules.articles_behind and link[0] not in person.words:
                 continue
+            if self.rules.unspaced and (person.attachment == "noun" or self.words[place].low == person.noun):
+                continue  # what a person has: "残疾人的朋友"
             if not self._spells(place + 1, link) or end + 1 > len(self.words):
                 continue
             following = self.words[end + 1] if end + 1 < len(self.words) else None

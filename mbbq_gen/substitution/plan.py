@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from mbbq_gen.substitution.people import Person
 from mbbq_gen.substitution.repair import Change, changes, covered, possible_genders, preferred_gender
 from mbbq_gen.substitution.words import Language, Word
 
+_KANA = re.compile("[ぁ-ゟ]")
+"""Letters of Japanese endings."""
 _APOSTROPHES = "'’"
 PART_LENGTH = 2
 """Letters of a word in Chinese or Japanese."""
@@ -116,7 +119,8 @@ def _parts_apart(people: tuple[Person, Person]) -> list[str]:
     be made that tells it too."""
     both = ["".join(person.words) for person in people]
     parts = [part for person in people for word in person.telling for part in (word[:PART_LENGTH], word[-PART_LENGTH:])]
-    return [part for part in parts if len(part) == PART_LENGTH and not all(part in own for own in both)]
+    telling = (part for part in parts if len(part) == PART_LENGTH and not _KANA.search(part))
+    return [part for part in telling if not all(part in own for own in both)]
 
 
 def _either_form(text: str, language: Language) -> Plan | None:

@@ -125,7 +125,7 @@ def neutral_pronouns(words: Sequence[Word], mentions: Sequence[Mention], languag
     if rules is None:
         return None
     found: dict[int, str] = {}
-    opening = min(inside, default=0)
+    opening = -1 if language.rules.unspaced else min(inside, default=0)
     for place, word in enumerate(words):
         if place in inside or place < opening:
             continue  # a pronoun before the first mention is about someone else
@@ -190,7 +190,7 @@ def _is_owner(words: Sequence[Word], place: int) -> bool:
 def _outside(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> set[str]:
     """The words outside mentions that may tell a gender."""
     inside = covered(mentions)
-    opening = min(inside, default=0)
+    opening = -1 if language.rules.unspaced else min(inside, default=0)
     outside = {word.low for place, word in enumerate(words) if place not in inside and place > opening}
     return {stem for word in outside for stem in language.stems(word)} if language.rules.cases else outside
 
