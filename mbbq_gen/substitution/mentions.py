@@ -498,8 +498,6 @@ class _Finder:
             after = self.words[place + 1].low
             if self._tells_other(person, after) or self._is_closed(person, place):
                 break
-            if after in self.rules.articles_behind and after not in person.words:
-                break
             may_be_small = self.rules.head_first or self.rules.noun_anywhere
             if self._is_head(person, after) and not (may_be_small and after in self.rules.small_words):
                 place, headed = place + 1, True
@@ -512,6 +510,7 @@ class _Finder:
                 continue
             rest = self._rest_of_description(person, place)
             if rest > place:
+                headed |= self.rules.joined and self._is_head(person, self.words[rest].low)
                 place = rest
                 break
             step = self._link_right(person, place)
@@ -540,7 +539,7 @@ class _Finder:
         while end < len(self.words) and self.words[end].gap == "":
             if self.words[end].low in self.rules.articles_behind:
                 return end
-            if self.words[end].low not in self.rules.modifiers:
+            if self.words[end].low not in self.rules.modifiers and self.words[end].low not in self.language.determiners:
                 break
             end += 1
         return place
@@ -551,7 +550,10 @@ class _Finder:
             return place
         rest = person.words[person.words.index(self.words[place].low) + 1 :]
         there = self.words[place + 1 : place + 1 + len(rest)]
-        alike = tuple(word.low for word in there) == rest and all(word.follows for word in there)
+        alike = tuple(word.low for word in there) == rest
+        if not alike and self.rules.joined and len(there) == len(rest) > 1:  # the noun may be in another case
+            alike = tuple(word.low for word in there[:-1]) == rest[:-1] and self.language.same(there[-1].low, rest[-1])
+        alike = alike and all(word.follows for word in there)
         return place + len(rest) if alike else place
 
     def _describes(self, person: Person, word: str) -> bool:
