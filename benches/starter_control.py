@@ -27,6 +27,10 @@ from mbbq_gen.substitution.plan import write
 from mbbq_gen.substitution.questions import people_of
 
 
+class OtherGenderError(Exception):
+    """The template's own names have another gender than the bias question's words demand: nothing to compare."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--languages", default=",".join(makeable_languages(Resources())))
@@ -34,15 +38,17 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     found = []
-    print("| language | questions | the same | other words | refused | most frequent reasons |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| language | questions | the same | other words | refused | most frequent reasons | names of another gender |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for language in arguments.languages.split(","):
         row = _row(language, arguments.show)
         found.append(row)
         questions = row["questions"]
         shares = " | ".join(f"{row[kind] / questions:.1%}" for kind in ("same", "differs", "refused"))
         reasons = ", ".join(f"{reason} {count}" for reason, count in row["reasons"].items())
-        print(f"| {language} | {questions} | {shares} | {reasons} |", flush=True)
+        print(f"| {language} | {questions} | {shares} | {reasons} | {row['other_gender']} |", flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
@@ -53,9 +59,13 @@ def _row(language: str, show: bool) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     shown: set[str] = set()
+    other_gender = 0
     for bias, control in _twins(language):
         try:
+            lines = ""
             made, wanted = _rebuilt(maker, bias, control), (control.context, control.question)
+        except OtherGenderError:
+            other_gender += 1
         except NotReplaceableError as left:
             counts["refused"] += 1
             reasons[left.reason] += 1
@@ -68,7 +78,13 @@ def _row(language: str, show: bool) -> dict[str, Any]:
             shown.add(what)
             print(f"{bias.instance_id}: {lines}")
     kinds = {kind: counts[kind] for kind in ("same", "differs", "refused")}
-    return {"language": language, "questions": counts.total(), **kinds, "reasons": dict(reasons.most_common(4))}
+    return {
+        "language": language,
+        "questions": counts.total(),
+        **kinds,
+        "other_gender": other_gender,
+        "reasons": dict(reasons.most_common(4)),
+    }
 
 
 def _twins(language: str) -> Iterator[tuple[Instance, Instance]]:
@@ -84,7 +100,7 @@ def _rebuilt(maker: ControlMaker, bias: Instance, control: Instance) -> tuple[st
     plans = maker.plan(bias.context, options), maker.question_plan(bias.question, options)
     gender: NameGender = "f" if names[0] in maker.control_set.names.female else "m"
     if any(gender not in plan.genders for plan in plans):
-        raise NotReplaceableError("gender_unsettled", gender)
+        raise OtherGenderError
     context, question = (write(plan, names, gender, maker.control_set) for plan in plans)
     return context, question
 

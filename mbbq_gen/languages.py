@@ -496,6 +496,8 @@ class Substitution(Pack):
     noun_anywhere: bool = False
     """Whether the noun of a description is its last word that is one of `heads`, wherever it stands (Basque "gizon
     gaztea", "autismoa duen gizona"), and its last word where there is none."""
+    noun_last: bool = False
+    """Whether the noun is the last word of a description, whatever stands before it (Hindi)."""
     unspaced: bool = False
     """Whether words stand without blanks (Chinese, Japanese): the words of this table and of the options part a text,
     and what is between them is one word."""
@@ -547,6 +549,11 @@ class Substitution(Pack):
     option_forms: bool = False
     """Whether an option may be in a case, which the name then has too: Basque "Aitonari", to whom."""
     example: tuple[SubstitutionExample, ...] = ()
+
+    @property
+    def nouns_placed(self) -> bool:
+        """Whether the grammar tells which word of a description is the noun."""
+        return self.noun_anywhere or self.noun_last or self.unspaced
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:

@@ -118,7 +118,8 @@ def _refuse_collisions(mentions: Sequence[Mention], words: Sequence[Word], langu
         article = (
             language.rules.needs_determiner and low in language.determiners and low not in language.rules.stand_ins
         )
-        if before in ends or article:
+        declined = language.rules.joined and mention.case is not None
+        if (before in ends and not declined) or article:
             raise NotReplaceableError("names_collide", _shown(words, before, mention.last))
 
 
@@ -220,6 +221,14 @@ class _Finder:
     def _may_stand_bare(self, low: int) -> bool:
         """Whether no noun of another thing can stand before: at the start of a clause."""
         return low == 0 or bool(self.words[low].gap) or self.words[low - 1].low in self.rules.before_bare
+
+    def _ends_person(self, person: Person, place: int) -> bool:
+        """Whether a person ends at a word: by its case, or because it is the noun, behind which another begins."""
+        low = self.words[place].low
+        if self.rules.noun_last and self.language.same(low, person.noun):
+            return True
+        with_article = bool(self.rules.article_endings) and low.endswith(self.rules.article_endings)
+        return (with_article and low == person.words[-1]) or self._is_closed(person, place)
 
     def _tells_other(self, person: Person, word: str) -> bool:
         """Whether a word tells of the other person alone."""
@@ -459,7 +468,8 @@ class _Finder:
                     return start - 1, True
         if self.words[place].gap:
             return None
-        if self.rules.head_last and self.language.is_head(before):
+        own = self.rules.noun_last and before in person.words
+        if self.rules.head_last and self.language.is_head(before) and not own:
             return None
         if (
             self._is_head(person, before)
@@ -472,16 +482,14 @@ class _Finder:
             and not (self.rules.noun_anywhere and before in self.rules.small_words)
         ):
             return place - 1, True
-        spelled = self._spells_own(person, place)
+        spelled, follows = self._spells_own(person, place), self._spells_own(person, place + 1)
         inside = (
             before in self.language.determiners and place > 1 and self.words[place - 2].low in self.rules.small_words
         )
         if before in self.rules.modifiers or (
             before in person.words
             and (before not in self.language.determiners or (inside and spelled))
-            and (
-                before not in self.rules.small_words or not self.rules.noun_anywhere or self._spells_own(person, place)
-            )
+            and (before not in self.rules.small_words or not self.rules.nouns_placed or follows)
         ):
             return place - 1, False
         return None
@@ -496,9 +504,9 @@ class _Finder:
         headed, first = False, place
         while place + 1 < len(self.words) and self.words[place + 1].gap == "":
             after = self.words[place + 1].low
-            if self._tells_other(person, after) or self._is_closed(person, place):
+            if self._tells_other(person, after) or self._ends_person(person, place):
                 break
-            may_be_small = self.rules.head_first or self.rules.noun_anywhere
+            may_be_small = self.rules.head_first or self.rules.noun_anywhere or self.rules.noun_last
             if self._is_head(person, after) and not (may_be_small and after in self.rules.small_words):
                 place, headed = place + 1, True
                 continue
@@ -510,7 +518,8 @@ class _Finder:
                 continue
             rest = self._rest_of_description(person, place)
             if rest > place:
-                headed |= self.rules.joined and self._is_head(person, self.words[rest].low)
+                inflected = self.rules.joined or self.rules.nouns_placed
+                headed |= inflected and self._is_head(person, self.words[rest].low)
                 place = rest
                 break
             step = self._link_right(person, place)
@@ -523,7 +532,9 @@ class _Finder:
     def _closed_right(self, person: Person, first: int, place: int, headed: bool) -> tuple[int, bool]:
         """The same, with the article, nominalizer or tail that closes the mention."""
         if self.rules.articles_behind and not self._is_closed(person, place):
-            place = self._article_behind(place)
+            place, before = self._article_behind(place), place
+            if place > before and self._is_noun_behind(person, first, place):
+                place, headed = place + 1, True
         if self.rules.unspaced:
             headed |= any(word.low == person.noun for word in self.words[first : place + 1])
             if not headed and self._is_nominalized(person, place):
@@ -532,6 +543,12 @@ class _Finder:
             if self._spells(place + 1, tail) and self.words[place + 1].gap == "":
                 place += len(tail)
         return place, headed
+
+    def _is_noun_behind(self, person: Person, first: int, place: int) -> bool:
+        """Whether the noun comes behind an article that is another's: "langile baten *semea*", a worker's son."""
+        behind = self.words[place + 1 : place + 2]
+        has_noun = any(self.language.same(word.low, person.noun) for word in self.words[first:place])
+        return bool(behind) and behind[0].gap == "" and not has_noun and self.language.same(behind[0].low, person.noun)
 
     def _article_behind(self, place: int) -> int:
         """Where the article behind stands, over modifiers: "gizon *bat*", "gizon *zahar bat*"; `place` without one."""
@@ -551,7 +568,9 @@ class _Finder:
         rest = person.words[person.words.index(self.words[place].low) + 1 :]
         there = self.words[place + 1 : place + 1 + len(rest)]
         alike = tuple(word.low for word in there) == rest
-        if not alike and self.rules.joined and len(there) == len(rest) > 1:  # the noun may be in another case
+        if (
+            not alike and (self.rules.joined or self.rules.noun_last) and len(there) == len(rest) > 1
+        ):  # the noun may be in another case
             alike = tuple(word.low for word in there[:-1]) == rest[:-1] and self.language.same(there[-1].low, rest[-1])
         alike = alike and all(word.follows for word in there)
         return place + len(rest) if alike else place
@@ -567,7 +586,8 @@ class _Finder:
             end = place + len(link)
             if link[0] in self.rules.articles_behind and link[0] not in person.words:
                 continue
-            if self.rules.unspaced and (person.attachment == "noun" or self.words[place].low == person.noun):
+            at_noun = person.attachment == "noun" or self.language.same(self.words[place].low, person.noun)
+            if self.rules.nouns_placed and at_noun:
                 continue  # what a person has: "残疾人的朋友"
             if not self._spells(place + 1, link) or end + 1 > len(self.words):
                 continue
@@ -603,7 +623,9 @@ class _Finder:
             or word in self.rules.small_words
             or word in self.rules.closing_verbs
         )
-        return self.language.is_head(word) or (shared and not small and not self.rules.noun_anywhere)
+        return self.language.is_head(word) or (
+            shared and not small and not (self.rules.noun_anywhere or self.rules.noun_last)
+        )
 
     def _is_copula_of_stand_in(self, place: int) -> bool:
         """Whether the words before are such as "one was", "one of whom is", "the other candidate was a"."""
@@ -633,7 +655,7 @@ class _Finder:
         if self._is_of_several(person):
             raise NotReplaceableError("plural_group", " ".join(person.words))
         bases = self.language.bases(person.words)
-        nouns_last = self.rules.noun_anywhere or self.rules.unspaced
+        nouns_last = self.rules.nouns_placed
         for place, word in enumerate(self.words[first : last + 1], first):
             collective = self.language.is_collective(word.low) and not (
                 nouns_last and any(self.language.is_head(behind.low) for behind in self.words[place + 1 : last + 1])

@@ -116,7 +116,7 @@ def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) ->
     content = [word for word in own if word not in small and (len(word) > 1 or word.isdigit() or rules.unspaced)]
     apart = [word for word in content if not any(language.same(word, theirs) for theirs in other)]
     apart = apart or [word for word in content if word not in other]
-    split = len(own) if rules.unspaced else _link_place(own, language)
+    split = len(own) if rules.unspaced or rules.noun_last else _link_place(own, language)
     before = own[:split]
     noun = _noun(own if rules.noun_anywhere else before, language)
     steps = (lambda word: language.is_head(word) or word in language.rules.modifiers, language.is_head, lambda _: False)

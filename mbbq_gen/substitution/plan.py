@@ -239,6 +239,7 @@ def holds_any(text: str, telling: Sequence[str], language: Language) -> str | No
 def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) -> str | None:
     """The first of the words that is one of these, endings aside; None where there is none."""
     strong = [word for word in telling if not language.is_head(word) and word not in language.rules.modifiers]
+    strong = strong or (list(telling) if language.rules.nouns_placed else [])
     for word in words:
         if any(language.same(word.low, other) for other in strong):
             return word.text
