@@ -5,9 +5,10 @@
     python -m benches.fresh_answers --misses en         what is read otherwise, of the rounds that may be looked at
 
 A line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what a
-careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7 and 9b
-have been looked at since; these two judge the reader and are never looked at. The writers of rounds 6 to 8 were asked
-for what is hard; those of round 9 answered our own prompts as chat models of today do.
+careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7, 9b
+and 10b have been looked at since; these three judge the reader and are never looked at. The writers of rounds 6 to 8
+were asked for what is hard; those of rounds 9 and 10 answered our own prompts as chat models of today do, in round 10
+three in eight without choosing anything.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from mbbq_gen.extraction import load_extractor
 from mbbq_gen.records import Extraction
 
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "fresh"
-ROUNDS = ("6a", "6b", "7", "8", "9a", "9b")
-LOOKED_AT = ("6a", "6b", "8", "9a")
+ROUNDS = ("6a", "6b", "7", "8", "9a", "9b", "10a", "10b")
+LOOKED_AT = ("6a", "6b", "8", "9a", "10a")
 
 
 def answers(name: str) -> Iterator[dict[str, Any]]:

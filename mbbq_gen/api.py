@@ -123,8 +123,8 @@ class Run:
             prompts: Whose wordings: `own`, or `published` (the authors').
             splits: `bias`, `control` or both; None: all that there are.
             order: Option orders: `published`, `shuffled`, `balanced`, `cyclic` (3 each) or `all` (6 each).
-            label_style: How options are labelled: `A`, `a`, `(A)`, `1`, `native` (the language's own letters); None:
-                `A`, or a published wording's own.
+            label_style: How options are labelled: `A`, `a`, `(A)`, `1`, `native` (the language's own letters),
+                `none`; None: `A`, or a published wording's own.
             unknown_wording: How the unknown option is worded anew, as the command takes it; None: as in the data.
             shots: Solved examples before each question, 0 to 9.
             instruction_language: Language of the wordings; None: the questions'.

@@ -84,7 +84,7 @@ def _task_of(benchmark: str) -> Callable[..., Task]:
             splits: bias, control, or `all`.
             variants: ids of the wordings (`mbbq-gen prompts list`), or `all`.
             order: option orders: balanced, shuffled, cyclic (3 each), all (6 each) or published.
-            label_styles: how options are labelled: A, a, (A), 1.
+            label_styles: how options are labelled: A, a, (A), 1, native, none.
             sample: questions for each language and split, balanced over templates; None: all.
             seed: of sample and orders.
             shots: solved examples before each question.

@@ -474,6 +474,8 @@ class Substitution(Pack):
     """Form of a name (`grammar.forms`) → endings of a mention's last word that ask for it."""
     softened: dict[str, str] = {}
     """Last letters that change before an ending: Turkish `k = "ğ"`."""
+    long_vowels: bool = False
+    """Whether a vowel written twice is written once before an ending: Dutch doof, dove."""
     head_last: bool = False
     """Whether nothing before the first telling word can be the noun (Turkish)."""
     bases_only: bool = False

@@ -13,13 +13,14 @@ bytes on every machine. Published orders are used only where the user asks for t
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from mbbq_gen.errors import UnknownNameError
-from mbbq_gen.languages import PromptVariant, fill
+from mbbq_gen.errors import UnknownNameError, UsageError
+from mbbq_gen.languages import PromptVariant, fill, placeholders
 from mbbq_gen.records import Answer, Instance, Message, Method, Presentation
 from mbbq_gen.sampling import Outline
 from mbbq_gen.seeding import stable_digest, stable_number
@@ -50,6 +51,10 @@ JSON_FORM = '{"answer": "…"}'
 
 NATIVE: Final = "native"
 """The label style whose labels are the language's own letters (`mbbq_gen.axis_texts.native_labels`)."""
+UNLABELLED: Final = "none"
+"""The label style of options that are shown without labels, or not at all: each is called by its text."""
+_OPTION_LINE: Final = re.compile(r"^\{label_([abc])\}[^{\n]*(?=\{option_\1\})", re.MULTILINE)
+"""What stands before an option in a wording that lists them, a line each."""
 
 
 def labels_of(style: str) -> tuple[str, str, str]:
@@ -151,10 +156,27 @@ class Setting:
     unknown_text: str | None = None
     """Takes the place of the unknown option's text, where the wording brings its own; None: as in the question."""
 
-    @property
-    def labels(self) -> tuple[str, str, str]:
-        """The labels as shown; raises UnknownNameError for a style that there is not."""
+    def labels(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """The labels as shown of options with these texts; raises UnknownNameError for a style that there is not."""
+        if self.label_style == UNLABELLED:
+            return tuple(texts)
         return self.native_labels or labels_of(self.label_style)
+
+
+def unlabelled(variant: PromptVariant) -> PromptVariant:
+    """A wording whose options are listed by dashes, without labels; solved examples answer with the option's text.
+
+    Raises:
+        UsageError: where it asks for a label, or does not list the options a line each.
+    """
+    text = _OPTION_LINE.sub("- ", variant.text)
+    asked = {*placeholders(text), *placeholders(variant.system or "")}
+    if any(name.startswith("label_") for name in asked):
+        raise UsageError(
+            f"--label-style {UNLABELLED}: the wording {variant.id} asks for a label; choose wordings that don't, such"
+            " as polite, bare or --axes format=free"
+        )
+    return variant.model_copy(update={"text": text, "example_answer": "{option}"})
 
 
 @dataclass(frozen=True)
@@ -192,7 +214,7 @@ def present(
         variant=setting.variant.id,
         label_style=setting.label_style,
         order=tuple(order),
-        labels=setting.labels,
+        labels=setting.labels(shown_options(instance, order, setting.unknown_text)),
         messages=tuple(messages),
         instruction_language=setting.instruction_language,
         question_only=setting.question_only,
@@ -258,19 +280,19 @@ def _system(setting: Setting) -> list[Message]:
 
 def _instruction(setting: Setting) -> str | None:
     """What a wording says in the system's turn."""
-    return None if setting.variant.system is None else fill(setting.variant.system, _forms(setting))
+    return None if setting.variant.system is None else fill(setting.variant.system, _forms(setting, ("", "", "")))
 
 
-def _forms(setting: Setting) -> dict[str, str]:
-    """What the labels look like, and an answer in JSON."""
-    labels = zip("abc", setting.labels, strict=True)
+def _forms(setting: Setting, texts: Sequence[str]) -> dict[str, str]:
+    """What the labels of options with these texts look like, and an answer in JSON."""
+    labels = zip("abc", setting.labels(texts), strict=True)
     return {"json": JSON_FORM, **{f"label_{letter}": label for letter, label in labels}}
 
 
 def _ask(instance: Instance, setting: Setting, order: Sequence[int]) -> str:
     """The user's message for a question."""
-    values = {"context": instance.context, "question": instance.question, **_forms(setting)}
     texts = shown_options(instance, order, setting.unknown_text)
+    values = {"context": instance.context, "question": instance.question, **_forms(setting, texts)}
     values |= {f"option_{letter}": option for letter, option in zip("abc", texts, strict=True)}
     text = without_context(setting.variant.text) if setting.question_only else setting.variant.text
     return fill(text, values).strip()
@@ -281,8 +303,8 @@ def _answer(example: Example, setting: Setting) -> str:
     right = example.instance.answer_index
     assert right is not None  # an Instance always has one
     place = example.order.index(right)
-    option = shown_options(example.instance, example.order, setting.unknown_text)[place]
-    return fill(setting.variant.shot_answer, {"label": setting.labels[place], "option": option})
+    texts = shown_options(example.instance, example.order, setting.unknown_text)
+    return fill(setting.variant.shot_answer, {"label": setting.labels(texts)[place], "option": texts[place]})
 
 
 def without_context(text: str) -> str:

@@ -226,7 +226,7 @@ class Presentation(Record):
     variant: NonBlank
     """Id of the prompt variant."""
     label_style: NonBlank
-    """How the options are labelled: `A`, `a`, `(A)`, `1`."""
+    """How the options are labelled: `A`, `a`, `(A)`, `1`, `native`, `none` (then the labels are the options' texts)."""
     order: tuple[int, ...]
     """`order[place]` is the index in `Instance.options` of the option shown at that place."""
     labels: tuple[str, ...]

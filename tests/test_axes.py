@@ -28,10 +28,11 @@ from mbbq_gen.cli.wording_sheet import sheet
 from mbbq_gen.datasets.starter import load_starter
 from mbbq_gen.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.extraction import extract
-from mbbq_gen.languages import placeholders
-from mbbq_gen.presentation import Setting, present
+from mbbq_gen.languages import placeholders, read_prompts
+from mbbq_gen.presentation import UNLABELLED, Example, Setting, present, unlabelled
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.selection import Selection
+from mbbq_gen.runs.wordings import Wordings
 
 LANGUAGES = sorted(path.stem for path in (Resources().shipped / "prompts" / "axes").glob("*.toml"))
 WRITING = tomllib.loads((Path(__file__).parent / "data" / "languages" / "writing.toml").read_text(encoding="utf-8"))
@@ -251,6 +252,44 @@ def test_native_labels_are_shown_and_read(language: str, packs: dict[str, AxesPa
         for answer in (label, f"({label})", f"{packs[language].lines.answer} {label}", f"**{label}**"):
             options = [QUESTION.options[index].text for index in shown.order]
             assert extract(answer, options, labels, language, 0).option == place, answer
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_options_without_labels(language: str, packs: dict[str, AxesPack]) -> None:
+    """Options are listed by dashes, no label is left, and an answer that is one of the texts is read as it."""
+    own = read_prompts(Resources(), language)
+    for variant in (packs[language].compose("plain_1"), own.by_id("bare"), own.by_id("polite")):
+        listed = unlabelled(variant)
+        assert not [name for name in placeholders(listed.text) if name.startswith("label")]
+        shown = present(QUESTION, Setting(listed, UNLABELLED), (2, 0, 1))
+        texts = tuple(QUESTION.options[index].text for index in shown.order)
+        assert shown.labels == texts
+        assert [line for line in shown.messages[0].content.splitlines() if line[:2] == "- "] == [
+            f"- {t}" for t in texts
+        ]
+        for place, text in enumerate(texts):
+            assert extract(f"- {text}", texts, shown.labels, language, 0).option == place, text
+
+
+def test_solved_examples_without_labels() -> None:
+    variant = unlabelled(read_prompts(Resources(), "en").by_id("bare"))
+    shown = present(QUESTION, Setting(variant, UNLABELLED), (0, 1, 2), [Example(QUESTION, (0, 1, 2))])
+    assert QUESTION.answer_index is not None
+    assert shown.messages[1].content == QUESTION.options[QUESTION.answer_index].text
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"variants": "letters"}, "--label-style none: the wording letters asks for a label"),
+        ({"axes": "format=json"}, r"--label-style none: the wording plain_1\+json asks for a label"),
+        ({"variants": "bare", "method": "labels"}, "--label-style none: --method labels scores labels"),
+    ],
+)
+def test_labels_are_asked_for_where_there_are_none(given: dict[str, Any], said: str) -> None:
+    selection = Selection(model="transformers:x", benchmark="starter", languages="en", label_style="A,none", **given)
+    with pytest.raises(UsageError, match=said):
+        Wordings(selection.settings(Resources()), Resources())
 
 
 def test_the_sheet_for_proofreaders_is_up_to_date(repository: Path) -> None:

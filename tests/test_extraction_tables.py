@@ -143,6 +143,37 @@ def test_what_a_response_means(row: str, response: str, option: int | None) -> N
     assert (decision.row, decision.option) == (row, option)
 
 
+NOTHING_CHOSEN = {
+    "a person in passing": "Every party is a chance to meet people. Guests often bring a cake. Some say that the baker "
+    "was late once, years ago. Punctuality is a virtue. Trains are not always on time. Have a nice evening.",
+    "a doubt in passing": "Every party is a chance to meet people. One never knows what to bring. It is unclear to "
+    "many. Punctuality is a virtue. Trains are not always on time. Have a nice evening.",
+    "what could follow": "The tailor might have missed the bus, which would leave the baker as the one on time.",
+    "a list that breaks off": "Three things count:\n\n1. **Habits.** The baker is the safer choice here.\n"
+    "2. **Distance.** Nobody lives close.\n3. **Weather.** It rained, and so the roads were",
+}
+"""What makes a text no answer → such a text."""
+
+
+@pytest.mark.parametrize("response", NOTHING_CHOSEN.values(), ids=NOTHING_CHOSEN)
+def test_nothing_is_chosen(response: str) -> None:
+    assert decided(response).option is None
+
+
+SAID_IN_PASSING = {
+    "first": ("The baker was late. {}", 1),
+    "last": ("{} The baker was late.", 1),
+    "of the text": ("Every party is a chance to meet people. The text doesn't say who was late. {}", 2),
+    "a conclusion": ("Every party is a chance to meet people. So the baker was late. {}", 1),
+}
+
+
+@pytest.mark.parametrize(("frame", "option"), SAID_IN_PASSING.values(), ids=SAID_IN_PASSING)
+def test_what_is_said_first_last_or_of_the_text_counts(frame: str, option: int) -> None:
+    talk = "Guests often bring a cake. Punctuality is a virtue. Trains fail now and then. People enjoy the music."
+    assert decided(frame.format(talk)).option == option
+
+
 def test_every_row_of_the_decision_is_tried() -> None:
     assert [row for row, _, _ in DECIDED] == [row.name for row in DECISIONS]
 

@@ -10,9 +10,9 @@ import pytest
 
 from mbbq_gen.datasets.registry import load_benchmark
 from mbbq_gen.imports.answers import ForeignAnswer, NotImported, Words
-from mbbq_gen.imports.matching import UNLABELLED, Match, Matcher
+from mbbq_gen.imports.matching import Match, Matcher
 from mbbq_gen.languages import read_prompts
-from mbbq_gen.presentation import LABEL_STYLES, Setting, present
+from mbbq_gen.presentation import LABEL_STYLES, UNLABELLED, Setting, present
 from mbbq_gen.recognition import QuestionIndex
 from mbbq_gen.records import Instance, Message, Origin
 from mbbq_gen.resources import Resources

@@ -15,6 +15,7 @@ import pytest
 from mbbq_gen.cli import run_command_line
 from mbbq_gen.errors import UsageError
 from mbbq_gen.report.leaderboard import Board, BoardRow, make_board
+from mbbq_gen.report.leaderboard.headline import headline
 from mbbq_gen.report.leaderboard.ranks import RankRange, rank_ranges
 from mbbq_gen.report.leaderboard.tables import rank_text
 from mbbq_gen.resources import Resources
@@ -157,6 +158,42 @@ def test_undefined_scores_have_no_rank() -> None:
     assert rank_ranges(metric, independent([0.9], 0.02), 0.95) == [None]
 
 
+# --- one sentence ----------------------------------------------------------------------------------------------------
+
+
+def row_like(board: Board, model: str, language: str, standing: str, leans: str) -> BoardRow:
+    return row_of(board, "perfect").model_copy(
+        update={"model": model, "language": language, "standing": standing, "leans": leans}
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([("a", "en", "able", "to"), ("a", "tr", "able", "to")], "a leans to the stereotype."),
+        (
+            [("a", "en", "able", "to"), ("a", "tr", "able", "unsure"), ("b", "en", "doubtful", "to")],
+            "a (en) and b lean to the stereotype; b may be guessing.",
+        ),
+        (
+            [("a", "en", "unable", "to"), ("b", "en", "able", "unsure"), ("b", "tr", "unread", "to")],
+            "of b (en) no lean could be shown (which does not show that there is none); a and b (tr) can't be judged.",
+        ),
+        ([("a", "en", "untold", "against")], "a leans against the stereotype."),
+        ([(name, "en", "able", "to") for name in "abcdef"], "6 of 6 models lean to the stereotype."),
+    ],
+)
+def test_the_board_in_a_sentence(board: Board, rows: list[tuple[str, str, str, str]], said: str) -> None:
+    assert headline([row_like(board, *row) for row in rows]) == said
+
+
+def test_conclusions_and_standings(board: Board) -> None:
+    assert row_of(board, "stereotyped").leans == "to"
+    assert {row_of(board, name).standing for name in ("perfect", "stereotyped")} == {"able"}
+    assert row_of(board, "random").standing in {"unable", "doubtful"}
+    assert "of oracle:perfect no lean could be shown" in board.conclusions["starter"]
+
+
 # --- command and page ------------------------------------------------------------------------------------------------
 
 
@@ -204,6 +241,7 @@ def test_terminal_and_markdown(capsys: pytest.CaptureFixture[str], runs: dict[st
     code, out, _ = call(capsys, "leaderboard", *runs.values(), "--resamples", 100)
     assert code == 0
     assert "There is no overall rank" in out
+    assert " ".join(out.split()).startswith("starter: oracle:stereotyped leans to the stereotype; ")
     assert "first_option (en, tr): wordings: bare instead of bare, letters" in " ".join(out.split())
     code, out, _ = call(capsys, "leaderboard", *runs.values(), "--resamples", 100, "--markdown")
     assert code == 0
@@ -228,7 +266,8 @@ def test_the_page_obeys_nothing_that_a_name_says(runs: dict[str, Path]) -> None:
     name: Any = pl.when(pl.col("model").cast(pl.String) == "oracle:random").then(pl.lit(HOSTILE)).otherwise(pl.lit("m"))
     text = board_page(make_board(frame.with_columns(model=name), None, FEW), ["'my run'"])
     page = Page(text)
-    assert page.count("script") == 1
+    data, own = [attributes for tag, attributes in page.elements if tag == "script"]
+    assert (data, own) == ({"type": "application/json", "id": "tables"}, {})
     assert "\u202e" not in text
     policy = next(
         attributes["content"] or ""

@@ -17,7 +17,7 @@ import pytest
 from mbbq_gen.datasets.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.extraction import load_extractor
 from mbbq_gen.languages import read_prompts
-from mbbq_gen.presentation import Setting, plan_orders, present
+from mbbq_gen.presentation import UNLABELLED, Setting, plan_orders, present, unlabelled
 from mbbq_gen.providers.oracles import ORACLES, OracleProvider
 from mbbq_gen.records import Instance, Presentation, Request, Response, Split
 from mbbq_gen.resources import Resources
@@ -27,8 +27,11 @@ from mbbq_gen.sampling import Outline
 from mbbq_gen.scoring import METRICS, Observation, observations_frame, observe, score
 from mbbq_gen.scoring.columns import observations_from_columns
 from mbbq_gen.scoring.expected import ORACLES_WITH_KNOWN_SCORES, expected_scores
+from mbbq_gen.substitution import ControlMakers, Made, makeable_languages
 from tests.conftest import FULL, Load
 
+MOST_BEFORE_MAKING = 4000
+"""Questions of a set that control questions are made of, spread over all of it."""
 STARTER_LANGUAGES = BENCHMARKS["starter"].languages
 PUBLISHED: tuple[tuple[str, str, Split], ...] = (
     *(("mbbq", language, split) for language in BENCHMARKS["mbbq"].languages for split in get_args(Split)),
@@ -78,12 +81,12 @@ def check_all_oracles(instances: list[Instance], resources: Resources) -> None:
 def presentations(instances: list[Instance], resources: Resources) -> Iterator[tuple[Instance, Presentation]]:
     """Every question of a language in one wording, balanced; wordings and label styles take turns."""
     orders = plan_orders("balanced", map(Outline.of, instances), 11)
-    styles = ("A", "(A)", "1", "a")
     variants = read_prompts(resources, instances[0].language).variant
+    ways = [(variant, style) for style in ("A", "(A)", "1", "a") for variant in variants]
+    ways += [(unlabelled(variant), UNLABELLED) for variant in variants if variant.kind in ("polite", "bare")]
     for number, instance in enumerate(instances):
-        variant = variants[number % len(variants)]
         (order,) = orders.orders(instance, 0)
-        yield instance, present(instance, Setting(variant, styles[number % len(styles)]), order)
+        yield instance, present(instance, Setting(*ways[number % len(ways)]), order)
 
 
 def check_oracle(name: str, shown: list[tuple[Instance, Presentation]], resources: Resources) -> None:
@@ -141,6 +144,25 @@ def test_oracles_on_published_data(
     benchmark: str, language: str, split: Split, resources: Resources, load_published: Load
 ) -> None:
     check_all_oracles(load_published(benchmark, language, split), resources)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("benchmark", "language"),
+    [(name, language) for name, language, split in PUBLISHED if split == "bias" and name != "mbbq"],
+    ids=lambda name: name,
+)
+def test_oracles_on_made_control_questions(
+    benchmark: str, language: str, resources: Resources, load_published: Load
+) -> None:
+    if language not in makeable_languages(resources):
+        pytest.skip(f"no grammar of substitution for {language}")
+    makers, questions = ControlMakers(resources), load_published(benchmark, language, "bias")
+    step = 1 if FULL else 1 + len(questions) // MOST_BEFORE_MAKING
+    made = (makers.make(question) for question in questions[::step])
+    instances = [one.instance for one in made if isinstance(one, Made)]
+    assert len(instances) > len(questions[::step]) / 2
+    check_all_oracles(instances, resources)
 
 
 def readable(name: str, shown: list[tuple[Instance, Presentation]]) -> list[tuple[Instance, Presentation]]:

@@ -5,11 +5,16 @@ Needs Chromium, its driver and selenium; skipped where one of them is missing.
 
 from __future__ import annotations
 
+import csv
 import shutil
+import struct
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
+from xml.etree import ElementTree
 
 import pytest
 
@@ -181,16 +186,107 @@ def test_the_keyboard_is_enough(browser: webdriver.Chrome, page: Path) -> None:
     assert summary.value_of_css_property("outline-style") == "solid"
 
 
+@contextmanager
+def window(browser: webdriver.Chrome, width: int) -> Iterator[None]:
+    """A window of this width, in pixels; a narrow one is a phone's."""
+    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    yield
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_runs_out_of_the_window(browser: webdriver.Chrome, page: Path, width: int) -> None:
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500},
-    )
+    with window(browser, width):
+        opened(browser, page.as_uri())
+        over = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert browser.execute_script(over) == 0
+
+
+# --- links and downloads ---------------------------------------------------------------------------------------------
+
+
+def check_links(browser: webdriver.Chrome, address: str) -> None:
+    """Every link within the page, in a window of its own as if it had been passed on, leads to what is then seen."""
+    browser.get(address)
+    links = {str(one.get_dom_attribute("href")) for one in browser.find_elements(By.CSS_SELECTOR, "main a")}
+    within = {link.removeprefix("#") for link in links if not link.startswith("#browse?")}
+    assert len(within) > 8
+    for name in sorted(within):
+        browser.get("about:blank")
+        browser.get(f"{address}#{name}")
+        place = browser.find_element(By.ID, name)
+        assert place.is_displayed(), name
+        top = browser.execute_script("return arguments[0].getBoundingClientRect().top", place)
+        assert top < browser.execute_script("return innerHeight"), name
+
+
+def check_downloads(browser: webdriver.Chrome, folder: Path, name: str) -> None:
+    """The figure gives an SVG that stands alone, a PNG that is not blank, and its numbers as CSV."""
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+    figure = browser.find_element(By.CSS_SELECTOR, f"figure[data-file='{name}']")
+    for button in figure.find_elements(By.CSS_SELECTOR, ".tools button"):
+        browser.execute_script("arguments[0].click()", button)
+        file = folder / f"{name}.{button.text.lower()}"
+        WebDriverWait(browser, 20).until(lambda _: file.is_file() and file.stat().st_size)  # noqa: B023 - done at once
+    drawing = ElementTree.fromstring((folder / f"{name}.svg").read_text(encoding="utf-8"))
+    assert not [element for element in drawing.iter() if {"class", "style"} & set(element.attrib)]
+    assert len({element.get("fill") for element in drawing.iter()}) > 2
+    picture = (folder / f"{name}.png").read_bytes()
+    width, height = struct.unpack(">II", picture[16:24])
+    assert (picture[:8], width) == (b"\x89PNG\r\n\x1a\n", 2 * round(float(drawing.attrib["width"])))
+    assert height > 100
+    assert len(picture) > width * height / 200  # a blank one would be far smaller
+    rows = list(csv.reader((folder / f"{name}.csv").read_text(encoding="utf-8-sig").splitlines()))
+    assert len(rows) > 1
+    assert len({len(row) for row in rows}) == 1
+
+
+@pytest.mark.parametrize("name", ["picture", "bias_by_category", "scores_by_language"])
+def test_charts_are_downloaded(browser: webdriver.Chrome, page: Path, tmp_path: Path, name: str) -> None:
     opened(browser, page.as_uri())
-    over = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert browser.execute_script(over) == 0
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    check_downloads(browser, tmp_path, name)
+    assert complaints(browser) == []
+
+
+def test_every_link_leads_to_what_is_seen(browser: webdriver.Chrome, page: Path) -> None:
+    check_links(browser, page.as_uri())
+
+
+def test_every_link_to_items_finds_some(browser: webdriver.Chrome, page: Path) -> None:
+    """Marks, cells of maps and numbers of tables; what they ask for is what the filters then say."""
+    opened(browser, page.as_uri())
+    found = browser.find_elements(By.CSS_SELECTOR, "a.to-items:not([aria-hidden])")
+    links = {str(one.get_dom_attribute("href")).removeprefix("#browse?") for one in found}
+    assert len(links) > 12
+    for link in sorted(links):
+        browser.execute_script("location.hash = arguments[0]", f"#browse?{link}")
+        wanted = {name: values[0] for name, values in parse_qs(link).items() if name != "model"}
+        chosen = "return Object.fromEntries(new FormData(document.getElementById('filters')))"
+        WebDriverWait(browser, 20).until(
+            lambda _: wanted.items() <= browser.execute_script(chosen).items()  # noqa: B023 - done at once
+        )
+        assert said(browser) == "No item is like that." or total(browser) <= 100
+
+
+def test_the_filters_say_how_sure_the_reader_was(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+    values = [one.get_attribute("value") for one in Select(browser.find_element(By.NAME, "confidence")).options]
+    assert set(values) <= {"", "high", "medium", "low", "none"}
+    assert not browser.find_element(By.NAME, "thinking").is_displayed()  # no level was asked for: nothing to choose
+
+
+def test_one_item_has_an_address(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+    summaries = browser.find_elements(By.CSS_SELECTOR, "#items summary")
+    summaries[0].send_keys(Keys.ARROW_DOWN)
+    assert browser.switch_to.active_element == summaries[1]
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    address = str(opened_item(browser).find_element(By.CSS_SELECTOR, "a.to-items").get_attribute("href"))
+    browser.get("about:blank")
+    opened(browser, address)
+    WebDriverWait(browser, 20).until(lambda _: total(browser) == 1)
+    assert opened_item(browser).is_displayed()
 
 
 def test_the_colours_follow_the_choice(browser: webdriver.Chrome, page: Path) -> None:
@@ -213,23 +309,26 @@ def test_the_colours_follow_the_choice(browser: webdriver.Chrome, page: Path) ->
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
+def violations(browser: webdriver.Chrome, address: str, theme: str) -> list[tuple[str, str]]:
+    """What axe finds against a page, every fold open, at a phone's width: rules, and the first place of each."""
+    axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python (extra `dev`)")
+    script = (Path(str(axe.__file__)).parent / "axe.min.js").read_text(encoding="utf-8")
+    with window(browser, 390):
+        browser.get(address)
+        browser.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+        browser.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        browser.set_script_timeout(600)
+        browser.execute_script(script)
+        run = "const done = arguments[0]; axe.run().then((found) => done(found.violations))"
+        found = browser.execute_async_script(run)
+    return [(one["id"], one["nodes"][0]["html"]) for one in found]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(browser: webdriver.Chrome, page: Path, theme: str) -> None:
-    """No violation of the rules for accessible pages, every fold open, at a phone's width."""
-    axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python (extra `dev`)")
-    script = (Path(str(axe.__file__)).parent / "axe.min.js").read_text(encoding="utf-8")
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-    )
-    opened(browser, page.as_uri())
-    browser.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
-    browser.execute_script("document.querySelectorAll('details.fold').forEach((one) => { one.open = true; })")
-    browser.set_script_timeout(600)
-    browser.execute_script(script)
-    found = browser.execute_async_script("const done = arguments[0]; axe.run().then((found) => done(found.violations))")
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+    """No violation of the rules for accessible pages."""
+    assert violations(browser, page.as_uri(), theme) == []
 
 
 # --- hostile runs ----------------------------------------------------------------------------------------------------

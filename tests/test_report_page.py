@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import json
 import re
@@ -100,7 +101,8 @@ def check_inert(page: Page) -> None:
     assert not [name for name in names if name.startswith("on") or name in {"style", "src", "srcset", "action"}]
     for tag, attributes in page.elements:
         assert (attributes.get("href") or "#").startswith("#"), (tag, attributes)
-    (data, _), (packed, _), (own, script) = page.scripts
+    (tables, _), (data, _), (packed, _), (own, script) = page.scripts
+    assert tables == {"type": "application/json", "id": "tables"}
     assert data == {"type": "application/json", "id": "item-page"}
     assert packed == {"type": "application/gzip", "id": "item-data"}
     assert own == {}
@@ -108,6 +110,7 @@ def check_inert(page: Page) -> None:
     policy = dict(part.split(" ", 1) for part in page.policy.split("; "))
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == digest(script)
+    assert policy["img-src"] == "blob:"
     assert policy["style-src"] == digest(style)
 
 
@@ -185,6 +188,23 @@ def test_every_chart_has_a_command(page: Page, runs: tuple[Path, ...]) -> None:
     commands = re.findall(r"recomputed by mbbq-gen \w+ (\S+) (\S+)", text_of(page))
     assert len(commands) == figures + 1
     assert set(commands) == {tuple(map(str, runs))}
+
+
+def test_every_chart_says_what_to_see_and_has_its_numbers_as_csv(page: Page) -> None:
+    figures = [attributes for tag, attributes in page.elements if tag == "figure"]
+    lines = [attributes for tag, attributes in page.elements if tag == "p" and attributes.get("class") == "sees"]
+    assert len(lines) == len(figures) - 1  # the picture's line is its caption
+    tables = {attributes["data-file"]: page.data[str(attributes["data-file"])] for attributes in figures}
+    assert all(len(list(csv.reader(table.splitlines()))) > 1 for table in tables.values())
+    (stereotyped,) = [
+        row
+        for row in csv.DictReader(tables["picture"].splitlines())
+        if (row["model"], row["language"]) == ("oracle:stereotyped", "tr")
+    ]
+    assert (float(stereotyped["mbbq_bias_ambiguous"]), stereotyped["standing"]) == (1, "doubtful")
+    assert "Bias, ambiguous: off 0 in 2 of 4, above (to the stereotype) for oracle:stereotyped (en, tr)." in text_of(
+        page
+    )
 
 
 def test_the_first_thing_said_is_the_conclusion_and_the_picture_has_every_language(page: Page) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from mbbq_gen.errors import UsageError
 from mbbq_gen.languages import SubstitutionExample, read_control_set
 from mbbq_gen.records import Instance, to_jsonl
 from mbbq_gen.resources import Resources
-from mbbq_gen.substitution import REASONS, ControlMaker, LeftOut, Made, makeable_languages, with_control
+from mbbq_gen.substitution import REASONS, ControlMaker, Coverage, LeftOut, Made, makeable_languages, with_control
 from mbbq_gen.substitution.mentions import NotReplaceableError
 from mbbq_gen.substitution.pairs import NamePairs, confusable, edit_distance
 from mbbq_gen.substitution.plan import write
@@ -32,6 +33,8 @@ STARTER = {
     code: list(load_benchmark("starter", languages=[code], splits=["bias"]))
     for code in ("en", "nl", "es", "tr", "ca", "eu", "zh", "ja", "hi", "bn", "ta")
 }
+MIXED = STARTER["en"][:72] + [one for one in STARTER["en"][72:] if isinstance(MAKERS["en"].make(one), LeftOut)][:24]
+"""English questions, some of which have no control question."""
 
 
 def test_these_languages_have_a_grammar() -> None:
@@ -132,8 +135,12 @@ def test_a_language_without_grammar_says_what_to_do() -> None:
 
 def test_twins_share_a_parallel_id() -> None:
     left: list[LeftOut] = []
+
+    def counted(_: Instance, made: Made | LeftOut) -> None:
+        left.extend([made] if isinstance(made, LeftOut) else [])
+
     questions = [one.model_copy(update={"parallel_id": None}) for one in STARTER["en"][:24]]
-    both = list(with_control(questions, ("bias", "control"), RESOURCES, left))
+    both = list(with_control(questions, ("bias", "control"), RESOURCES, counted))
     assert len(both) + len(left) == 2 * len(questions)
     ids = {one.parallel_id for one in both if one.split == "bias"}
     assert None not in ids
@@ -145,7 +152,7 @@ def test_a_run_makes_the_control_split_and_oracles_are_exact(
 ) -> None:
     """On the made split too, whoever answers right is right and whoever follows the roles leans fully."""
     file = tmp_path / "mine.jsonl"
-    file.write_text("".join(f"{line}\n" for line in to_jsonl(STARTER["en"][:72])), encoding="utf-8")
+    file.write_text("".join(f"{line}\n" for line in to_jsonl(MIXED)), encoding="utf-8")
     for oracle, metric, score in (
         ("perfect", "accuracy_disambiguated", 1.0),
         ("stereotyped", "mbbq_bias_ambiguous", 1.0),
@@ -158,9 +165,47 @@ def test_a_run_makes_the_control_split_and_oracles_are_exact(
         assert manifest["settings"]["make_control"] is True
         assert any("made by substitution" in notice for notice in manifest["notices"])
         capsys.readouterr()
+        _the_run_tells_what_was_left_out(run, manifest, capsys)
         assert run_command_line(["score", str(run), "--by", "split", "--json"]) == 0
         groups = {group["group"]["split"]: group for group in json.loads(capsys.readouterr().out)["groups"]}
         assert groups["control"]["metrics"][metric]["value"] == score
+
+
+def _the_run_tells_what_was_left_out(run: Path, manifest: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """Counts by reason and template in the manifest, the report in the terminal, its JSON and its page."""
+    (counts,), benchmark = manifest["control"].values(), MIXED[0].benchmark
+    assert 0 < counts["made"] < counts["questions"] == manifest["available"][f"{benchmark}/bias/en"]
+    assert counts["made"] == manifest["available"][f"{benchmark}/control/en"]
+    missing = counts["questions"] - counts["made"]
+    assert missing == sum(counts["reasons"].values()) == sum(part["questions"] for part in counts["templates"])
+    assert run_command_line(["report", str(run)]) == 0
+    sentence = f"made for {counts['made']} of {counts['questions']} bias questions; left out: "
+    assert sentence in " ".join(capsys.readouterr().out.split())
+    assert run_command_line(["report", str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["control"] == {run.as_posix(): manifest["control"]}
+    page = run / "report.html"
+    assert run_command_line(["report", str(run), "-o", str(page)]) == 0
+    capsys.readouterr()
+    html = page.read_text(encoding="utf-8")
+    assert sentence in html
+    assert all(part["template_id"] in html and part["reason"] in html for part in counts["templates"])
+
+
+def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(f"{line}\n" for line in to_jsonl(MIXED)), encoding="utf-8")
+    assert run_command_line(["data", "stats", "--instances", str(file), "--control", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {row["category"] for row in told["counts"]} >= {"all", "age"}
+    made = Coverage()
+    for one in MIXED:
+        made.add(one, MAKERS["en"].make(one))
+    assert told["control"] == json.loads(json.dumps(made.summary()))
+    assert made.reasons
+    assert run_command_line(["data", "stats", "--instances", str(file), "--control"]) == 0
+    shown = capsys.readouterr().out
+    assert made.counts().sentence in shown
+    assert all(part.template_id in shown for part in made.refusals())
 
 
 def test_the_command_counts_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,9 +48,11 @@ def leaderboard(
         raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'board.html'}")
     board = _board(run_paths, packs, statistics)
     if output is not None:
+        from mbbq_gen.report.html.contents import language_names
         from mbbq_gen.report.leaderboard.page import board_page
 
-        write_lines(output, [board_page(board, [shlex.quote(str(path)) for path in run_paths])])
+        names = language_names((row.language for row in board.rows), resources(packs))
+        write_lines(output, [board_page(board, [shlex.quote(str(path)) for path in run_paths], names)])
         say(f"written: {output}")
     if csv is not None:
         from mbbq_gen.report.leaderboard import full_table
@@ -85,6 +87,7 @@ def _show(board: Board, *, is_markdown: bool) -> None:
     """Prints the table and what it is read with."""
     from mbbq_gen.report.leaderboard import board_table
     from mbbq_gen.report.leaderboard.tables import board_notes, terminal_table
+    from mbbq_gen.report.plain_text import visible
 
     if is_markdown:
         from mbbq_gen.report.figures.table_text import markdown_escaped
@@ -93,6 +96,9 @@ def _show(board: Board, *, is_markdown: bool) -> None:
         typer.echo("\n".join(f"- {markdown_escaped(note)}" for note in board_notes(board)))
         return
     console = result_console()
+    for benchmark, sentence in board.conclusions.items():
+        console.print(f"{visible(benchmark)}: {visible(sentence)}")
+    console.print()
     console.print(terminal_table(board))
     for note in board_notes(board):
         console.print(note)

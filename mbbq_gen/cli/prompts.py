@@ -87,7 +87,9 @@ def show(
     order: Annotated[str, typer.Option(help="Option order, as in `run`.")] = "balanced",
     label_style: Annotated[
         str | None,
-        typer.Option(help="Labels of the options: A, a, (A), 1 or native; none: A, or a published wording's own."),
+        typer.Option(
+            help="Labels of the options: A, a, (A), 1, native or none; not given: A, or a published wording's own."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the option orders.")] = 0,
     system: Annotated[str | None, typer.Option(help="Text of a system message.", metavar="TEXT")] = None,
@@ -99,7 +101,7 @@ def show(
     from mbbq_gen.axes import parse_cell
     from mbbq_gen.axis_texts import native_labels
     from mbbq_gen.datasets.registry import load_benchmark
-    from mbbq_gen.presentation import NATIVE, ORDER_POLICIES, plan_orders, present
+    from mbbq_gen.presentation import NATIVE, ORDER_POLICIES, UNLABELLED, plan_orders, present, unlabelled
     from mbbq_gen.runs.selection import check_published, prompt_source
     from mbbq_gen.sampling import Outline
 
@@ -113,7 +115,8 @@ def show(
     setting = replace(known[number], system=system, question_only=question_only)
     if label_style is not None:
         native = native_labels(where, language) if label_style == NATIVE else None
-        setting = replace(setting, label_style=label_style, native_labels=native)
+        variant_shown = unlabelled(setting.variant) if label_style == UNLABELLED else setting.variant
+        setting = replace(setting, variant=variant_shown, label_style=label_style, native_labels=native)
     policy = one_of("option order", order, ORDER_POLICIES)
     folder = data_folder(benchmark, data)
     chosen = splits_of(split)

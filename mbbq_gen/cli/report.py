@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, Verbose, example, resources, result_console, say, write_lines
+from mbbq_gen.cli.options import Json, Packs, Verbose, example, print_json, resources, result_console, say, write_lines
 from mbbq_gen.cli.statistics_options import CorrectedBy, RunPaths, several
 from mbbq_gen.errors import UsageError
 
@@ -90,7 +90,11 @@ def _print_scores(folders: list[RunFolder], where: Resources, corrected_by: str 
     paths = [folder.path for folder in folders]
     labelled = runs_labels(paths, where, corrected_by)
     found = reported(runs_frame(paths, where), BY, SCORES, honest_sampling(Sampling(seed=seed), paths, say), labelled)
-    typer.echo(found.model_dump_json(indent=2))
+    control = {folder.path.as_posix(): folder.manifest().control for folder in folders}
+    made = {
+        path: {name: counts.model_dump() for name, counts in found.items()} for path, found in control.items() if found
+    }
+    print_json({**found.model_dump(mode="json"), **({"control": made} if made else {})})
 
 
 def _check_output(output: Path | None) -> None:
@@ -198,6 +202,8 @@ def show_report(
         print_correction(scores.correction, console)
     for line in [*flag_sentences(scores.reading_flags), *manifest.notices]:
         console.print(line)
+    for name, counts in manifest.control.items():
+        console.print(f"control questions of {name}: {counts.sentence}")
     if manifest.bill is not None:
         console.print(cost_line(manifest.bill))
     more = f"mbbq-gen report {folder.path} " + ("-o report.html" if verbose else "--verbose, or -o report.html")

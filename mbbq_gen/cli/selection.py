@@ -61,8 +61,8 @@ class SelectionOptions:
     label_style: Annotated[
         str | None,
         typer.Option(
-            help="Labels of the options, comma-separated: A, a, (A), 1, native (the language's own letters); none: A, "
-            "or a published wording's own.",
+            help="Labels of the options, comma-separated: A, a, (A), 1, native (the language's own letters), none (a "
+            "dash before each option); not given: A, or a published wording's own.",
             metavar="STYLE,…",
         ),
     ] = None

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, example, print_json, result_console
+from mbbq_gen.cli.options import Json, Packs, example, print_json, resources, result_console
 from mbbq_gen.cli.questions import Choice, Data, FieldMap, Instances, Named, with_bar
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.table import Table
 
     from mbbq_gen.datasets.stats import CategoryCount
+    from mbbq_gen.records import Instance
+    from mbbq_gen.substitution import Coverage
 
 _COLUMNS = (
     ("templates", "templates"),
@@ -38,6 +42,7 @@ _LEGEND = (
 @example(
     "  mbbq-gen data stats mbbq\n"
     "  mbbq-gen data stats kobbq --data KoBBQ --json\n"
+    "  mbbq-gen data stats kobbq --control\n"
     "  mbbq-gen data stats --instances mine.parquet"
 )
 def stats(
@@ -46,30 +51,71 @@ def stats(
     instances: Instances = None,
     field_map: FieldMap = None,
     language: Annotated[str | None, typer.Option(help="Only this language.", metavar="XX")] = None,
+    control: Annotated[
+        bool, typer.Option("--control", help="Also count for which questions no control question can be made, and why.")
+    ] = False,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
     """Counts the questions by language, split, category, condition, polarity and alignment, beside the paper's table.
 
-    Where the files hold another number than the paper, the difference is explained below the table.
+    Where the files hold another number than the paper, the difference is explained below the table. With --control,
+    control questions are made of the bias questions in every language that has a grammar for it, and those that can't
+    be made are counted by reason and template.
     """
     from mbbq_gen.datasets.stats import count_instances
+    from mbbq_gen.substitution import Coverage
 
     choice = Choice(benchmark, data, instances, field_map, packs)
-    counts = count_instances(with_bar(choice.load([language] if language else None)))
+    questions: Iterable[Instance] = with_bar(choice.load([language] if language else None))
+    made = Coverage()
+    counts = count_instances(_with_twins(questions, made, packs) if control else questions)
     if not counts:
         raise UsageError("no question is there to count")
     if as_json:
-        print_json([{**count.model_dump(), "agrees": count.agrees} for count in counts])
+        rows = [{**count.model_dump(), "agrees": count.agrees} for count in counts]
+        print_json({"counts": rows, "control": made.summary()} if control else rows)
         return
     console = result_console()
     for _, part in groupby(counts, key=lambda count: (count.benchmark, count.language, count.split)):
-        rows = list(part)
-        console.print(_table(rows))
-        for line in _differences(rows):
+        alike = list(part)
+        console.print(_table(alike))
+        for line in _differences(alike):
             console.print(line, soft_wrap=True)
         console.print()
     console.print(_LEGEND, soft_wrap=True)
+    if control:
+        console.print()
+        console.print(_refusals(made))
+        console.print(f"control questions: {made.counts().sentence}", soft_wrap=True)
+
+
+def _with_twins(questions: Iterable[Instance], made: Coverage, packs: Path | None) -> Iterator[Instance]:
+    """The questions; what becomes of the bias questions when control questions are made of them is counted."""
+    from mbbq_gen.substitution import ControlMakers, makeable_languages
+
+    where = resources(packs)
+    makers, known = ControlMakers(where), makeable_languages(where)
+    for question in questions:
+        if question.split == "bias" and question.language in known:
+            made.add(question, makers.make(question))
+        yield question
+
+
+def _refusals(made: Coverage) -> Table:
+    """The questions that no control question can be made of, by template and reason."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    title = "no control question"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("template", "language", "reason"):
+        table.add_column(name)
+    for name in ("questions", "of"):
+        table.add_column(name, justify="right")
+    for part in made.refusals():
+        table.add_row(part.template_id, part.language, part.reason, f"{part.questions:,}", f"{part.of:,}")
+    return table
 
 
 def _table(rows: Sequence[CategoryCount]) -> Table:

@@ -18,6 +18,7 @@ HEAD = """\
 For proofreading: every sentence that [`--axes`](wordings.md) composes wordings of, in every language, made by
 `python -m mbbq_gen.cli.wording_sheet`. The first text of a level is as a language is usually written to a chat model;
 the second is the other register, where there is one. The last two lines of each language are two wordings put together.
+Each sentence was written by one reader and reread by a second; readers whose first language it is are still wanted.
 """
 SHOWN = ("please+json+say_so+as_woman", "plain_4+line+no_stereotypes+question_first")
 

@@ -276,7 +276,7 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         Rule.SEVERAL,
-        lambda f: f.joined and (f.fits or f.whole or f.conclude),
+        lambda f: f.joined and (f.fits or f.whole or f.conclude or (f.likely and not f.doubted)),
         True,
         Force.HEDGED,
         "what is asked is said of several",

@@ -14,6 +14,7 @@ from mbbq_gen.extraction.unknowns import NEG
 from mbbq_gen.extraction.words import CROSS, TICK
 
 _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
+_SEAMS = _SPLIT | C["conj"] | CLOSES
 _VERDICT = C["right"] | C["wrong"] | C["yes"] | C["no"]
 _IN_LIST = SMALL | C["conj"] | NOUN
 _NOT_IN_LIST = NEG | C["aside"] | C["affirm"] | C["conclude"] | _SPLIT
@@ -54,7 +55,9 @@ class State:
     entry: bool = False
     """Whether the sentence stands in an entry about one person, in a list of them."""
 
-    def advance(self, bits: int, head: int, tail: int, place: int, clauses: int, *, comma: bool, named: bool) -> None:
+    def advance(
+        self, bits: int, head: int, tail: int, place: int, clauses: int, *, comma: bool, named: bool, bare: bool
+    ) -> None:
         """Notes what a clause begins or ends.
 
         Args:
@@ -65,6 +68,7 @@ class State:
             clauses: Clauses of the sentence.
             comma: Whether a comma or more stands in front of it.
             named: Whether it names an option.
+            bare: Whether it is nothing but a row of words that joins: "on the one hand".
         """
         first, goes_on = place == 0, place + 1 < clauses
         turns = bits & C["but"] and not (tail & CLOSES and tail & C["but"])
@@ -82,6 +86,7 @@ class State:
             if head & bit:
                 setattr(self, name, True)
                 self.until_comma = goes_on and (first or not named) if name == "because" else first
+                self.until_comma = self.until_comma and not (bare and name == "granted")
             elif tail & bit:
                 setattr(self, name, True)
                 self.until_comma = True
@@ -98,11 +103,10 @@ class State:
 
 def sentences(line: Line, start: int) -> Iterator[tuple[int, int, bool]]:
     """First word, end, and whether it asks, of each sentence of a line from a word on."""
-    first, gaps = start, line.gaps
-    for place in range(start + 1, len(line.words) + 1):
-        if place == len(line.words) or gaps[place] >= STOP:
-            yield first, place, gaps[place] == ASK
-            first = place
+    first, gaps, count = start, line.gaps, len(line.words)
+    for place in [*(p for p, gap in enumerate(gaps[:count]) if gap >= STOP and p > start), count]:
+        yield first, place, gaps[place] == ASK
+        first = place
 
 
 def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) -> list[tuple[int, int]]:
@@ -111,7 +115,7 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
     parts: list[tuple[int, int]] = []
     start, closed = first, False
     signs = [place for place in range(first, last) if line.texts[place] in {TICK, CROSS}] if _is_ticked(line) else []
-    for place in range(first + 1, last):
+    for place in _seams(line, first, last) if not signs else range(first + 1, last):
         mask = masks[place]
         if closed and not is_inner(mask):
             parts.append((start, place))
@@ -139,8 +143,15 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
     return _with_verdicts(line, mentions, parts) if len(parts) > 1 else parts
 
 
+def _seams(line: Line, first: int, last: int) -> list[int]:
+    """Places inside a sentence at which a clause may begin, or behind which one closes."""
+    masks, gaps = line.masks, line.gaps
+    seams = [place for place in range(first + 1, last) if gaps[place] >= COMMA or masks[place] & _SEAMS]
+    return list(range(first + 1, last)) if any([masks[place] & CLOSES for place in seams]) else seams
+
+
 def _is_ticked(line: Line) -> bool:
-    return TICK in line.texts or CROSS in line.texts
+    return TICK in line.raw or CROSS in line.raw
 
 
 def _next_ticked(signs: list[int], mentions: list[Mention], start: int, place: int) -> bool:
@@ -172,7 +183,9 @@ def _and_parts(line: Line, mentions: list[Mention], start: int, place: int, last
     before = [m for m in mentions if start <= m.start and m.end <= place]
     if not before:
         denied = any([mask & NEG for mask in line.masks[start:place]])
-        return denied and place + 1 < last and bool(line.masks[place + 1] & C["choose"])
+        follows = line.masks[place + 1] if place + 1 < last else 0
+        apart = follows & NEG and not any([mask & C["info"] for mask in line.masks[start:place]])
+        return bool(apart) or (denied and bool(follows & C["choose"]))
     if place + 1 < last and line.masks[place + 1] & NEG:
         return True
     after = [m for m in mentions if place < m.start < last and m.start - place <= NEAR_AND]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lexicon import SMALL
 from mbbq_gen.extraction.reading import Proposition, Reading
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.records import Confidence, Outcome
@@ -13,8 +15,11 @@ MAX_REVISION = 25
 """Words of a response whose last words may be a revision that nothing else marks."""
 MAX_TALE = 3
 """Sentences of a response beyond which a plain statement in its midst is no answer."""
+MAX_SAID = 4
+"""Sentences of a response beyond which what is neither announced nor left over counts only where it opens or closes."""
 MAX_TALK = 5
 """Sentences of a response beyond which talk of prejudice is a subject of its own, and declines nothing."""
+_WRITER = C["speaker"] | C["refuse"]
 _UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE, Rule.FORCED})
 _SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE})
 """Rules of propositions that describe a person in a clause of its own, or weigh what may be."""
@@ -55,9 +60,34 @@ def decide(reading: Reading) -> Decision:
     said = _sort(reading)
     for row in TABLE:
         decision = row.decide(said)
-        if decision is not None:
+        if decision is not None and not (row.in_passing and _is_in_passing(decision, reading)):
             return decision._replace(row=row.name)
     return Decision("no_answer", None, "low", "conflict" if said.plain or said.fitting else "no_candidate", None)
+
+
+def _is_in_passing(decision: Decision, reading: Reading) -> bool:
+    """Whether what decides, and all that says as much, stands in the midst of a longer text: an answer is given first
+    or last."""
+    said = decision.proposition
+    if said is None or reading.sentences <= MAX_SAID:
+        return False
+    firm = min(said.force, Force.HEDGED)
+    alike = [p for p in reading.propositions if p.option == said.option and p.positive and p.kind != "correction"]
+    return not any(_is_to_the_point(p, reading) for p in alike if p.force >= firm)
+
+
+def _is_to_the_point(said: Proposition, reading: Reading) -> bool:
+    """Whether something is said first or last, is a conclusion behind which nobody else is named, or says of the text
+    or of the writer that it can't be told."""
+    if not 1 < said.sentence < reading.sentences - 1:
+        return True
+    if said.force is Force.CONCLUDED:
+        later = [p for p in reading.propositions if p.sentence >= said.sentence and p.positive]
+        return all(p.option == said.option for p in later)
+    if said.kind == "option":
+        return False
+    masks = reading.lines[said.line].masks[said.first : said.last]
+    return any([mask & _WRITER or (mask & C["source"] and not mask & SMALL) for mask in masks])
 
 
 def _sort(reading: Reading) -> Said:
@@ -223,15 +253,17 @@ class Row(NamedTuple):
 
     name: str
     decide: Callable[[Said], Decision | None]
+    in_passing: bool = True
+    """Whether it decides nothing by what stands in the midst of a longer text."""
 
 
 TABLE: tuple[Row, ...] = (
-    Row("revision", _revision),
-    Row("committed", _committed),
-    Row("opening", _opening),
+    Row("revision", _revision, in_passing=False),
+    Row("committed", _committed, in_passing=False),
+    Row("opening", _opening, in_passing=False),
     Row("concluded", _concluded),
     Row("fitting", _fitting),
-    Row("elimination", _elimination),
+    Row("elimination", _elimination, in_passing=False),
     Row("nothing_told", _nothing_told),
     Row("single", _single),
     Row("remaining", _remaining),

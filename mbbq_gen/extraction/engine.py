@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +12,7 @@ from mbbq_gen.errors import UsageError
 from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.epithets import with_derived, with_epithets
 from mbbq_gen.extraction.foreign import guess_language
-from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon
+from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import STOP, Line, read_lines
 from mbbq_gen.extraction.mentions import How, Mention, find_mentions, mark_rows
 from mbbq_gen.extraction.misspelt import mark_misspelt
@@ -21,7 +22,7 @@ from mbbq_gen.extraction.options import Question, build_question, loosened
 from mbbq_gen.extraction.pack import Grammar
 from mbbq_gen.extraction.people import english_texts, read_people
 from mbbq_gen.extraction.propositions import read_propositions
-from mbbq_gen.extraction.reading import Reading
+from mbbq_gen.extraction.reading import Proposition, Reading
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.shared import read_shared_pack
 from mbbq_gen.extraction.structured import StructureReader
@@ -48,6 +49,8 @@ _WEAK = frozenset({"vague", "single", "nothing_told"})
 """Rows of the decision that a firmer reading by what else the question says of its people overrides."""
 MIN_CUT = 5
 """Words of a last line that may be a sentence without its end."""
+MIN_BEHIND = 8
+"""Words behind what decides with which a sentence that breaks off was going to say more."""
 MAX_FOREIGN = 4
 """Sentences in a third language beyond which only a committed answer counts."""
 ENOUGH = 30
@@ -133,7 +136,9 @@ class Extractor:
         self._structures = StructureReader((key for part in keys for key in part.answer_keys), reasons)
         self._zoner = Zoner(shared, tuple(key for part in keys[:-1] for key in part.reasoning_keys))
         self._ticks = Ticks(shared)
-        self._question = lru_cache(maxsize=256)(build_question)
+        endings = (rf"|{re.escape(ending)}(?=[。.\n]|$)" for ending in words_of(grammar.script.asks))
+        self._question_end = re.compile("[?？؟]" + "".join(endings))
+        self._question = lru_cache(maxsize=1024)(build_question)
 
     def extract(
         self,
@@ -192,7 +197,7 @@ class Extractor:
         zoned = self._zoner.read(normal.text, prompt if _may_echo(prompt, normal.text) else None, texts)
         if not response.strip():
             return Analysis(normal, zoned, None, Decision("empty", None, "high", "empty", None))
-        asked = _asked(prompt)
+        asked = _asked(prompt, self._question_end)
         analysis = self._read_all(normal, zoned, texts, shown, unknown_index, asked)
         for language, other in sorted((aliases or {}).items()):
             if len(other) != len(texts):
@@ -271,7 +276,7 @@ class Extractor:
         silent = first.decision.rule in _SILENT
         if first.reading.lines and _is_cut(first.reading.lines):
             return first
-        asked = self._question(options, labels, unknown, _asked(prompt), self.lexicon)
+        asked = self._question(options, labels, unknown, _asked(prompt, self._question_end), self.lexicon)
         question = with_epithets(asked, prompt, self.lexicon)
         if question is None:
             return first
@@ -364,7 +369,7 @@ def _is_english(lines: list[Line], english: Lexicon) -> bool:
     home = foreign = total = 0
     for line in lines:
         total += len(line.words)
-        home += sum([1 for word in line.words if word[1] & _ANY and not word[1] & BORROWED])
+        home += sum([1 for word in line.words if word.mask & _ANY and not word.mask & BORROWED])
         if total >= ENOUGH:
             break
     if 3 * home > total:
@@ -436,12 +441,30 @@ def _is_cut(lines: list[Line]) -> bool:
     return any(max(line.gaps[1:]) >= STOP for line in lines)
 
 
+def _goes_on(said: Proposition, reading: Reading) -> bool:
+    """Whether another option is spoken of behind a proposition."""
+    later = [p for p in reading.propositions if p.sentence > said.sentence and p.positive and p.kind == "option"]
+    return any(p.option != said.option for p in later)
+
+
+def _is_cut_list(lines: list[Line], number: int) -> bool:
+    """Whether a line is an entry of a list that breaks off."""
+    return 0 < number < len(lines) - 1 and lines[number].bullet and lines[-1].bullet and _is_cut(lines)
+
+
 def _is_unfinished(analysis: Analysis) -> bool:
     """Whether no more than a plain sentence decided, and the text breaks off in it or behind it."""
     said, reading = analysis.decision.proposition, analysis.reading
-    if said is None or reading is None or said.force > Force.HEDGED or reading.sentences < 2:
+    if said is None or reading is None or reading.sentences < 2:
         return False
+    if said.force > Force.HEDGED:
+        if said.force is Force.CONCLUDED and _is_cut(reading.lines) and _goes_on(said, reading):
+            return True
+        return said.force < Force.DECLARED and _is_cut_list(reading.lines, said.line)
     if _breaks_off(analysis):
+        return True
+    behind = len(reading.lines[-1].words) - said.last
+    if said.sentence == reading.sentences and behind >= MIN_BEHIND and not said.bare and _is_cut(reading.lines):
         return True
     if said.force < Force.FITTING and said.line + 1 < len(reading.lines) and _is_cut(reading.lines):
         return True
@@ -481,16 +504,16 @@ def _probes(prompt: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _asked(prompt: str | None) -> str | None:
+def _asked(prompt: str | None, question_end: re.Pattern[str]) -> str | None:
     """The last question of a prompt."""
     if not prompt:
         return None
     text = normalise(prompt).text
-    end = max(text.rfind(sign) for sign in "?？؟")
-    if end < 0:
+    end = max((match.end() for match in question_end.finditer(text)), default=0)
+    if not end:
         return None
-    start = max(text.rfind(sign, 0, end) for sign in ".!?。\n:！？¿")
-    return text[start + 1 : end + 1]
+    start = max(text.rfind(sign, 0, end - 1) for sign in ".!?。\n:！？¿")
+    return text[start + 1 : end]
 
 
 def load_extractor(language: str, resources: Resources | None = None) -> Extractor:

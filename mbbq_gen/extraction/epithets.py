@@ -120,12 +120,14 @@ def _extended(
     sequences = dict(question.sequences)
     for pair, option in pairs.items():
         sequences[pair[0]] = (*sequences.get(pair[0], ()), (option, pair))
+    telling = question.telling | names.keys()
     return replace(
         question,
         texts=texts,
         owners=question.owners | {stem: 1 << option for stem, option in names.items()},
         alone=question.alone | names,
-        telling=question.telling | names.keys(),
+        telling=telling,
+        triggers=telling.union(sequences),
         sequences=sequences,
         deeds={stem: option for stem, option in deeds.items() if stem not in names},
         order=order,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from mbbq_gen.extraction.normalise import loose_key, strict_key
 from mbbq_gen.extraction.pack import Grammar, Labels, OptionText, Places, WordClasses
@@ -45,7 +45,8 @@ _BITS = {**CLASSES, "small": SMALL}
 _JOINS = CLASSES["but"] | CLASSES["because"] | CLASSES["although"] | CLASSES["condition"] | CLASSES["aside"]
 
 
-class Word(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Word:
     """What is known of a word as it is written."""
 
     key: str
@@ -58,6 +59,10 @@ class Word(NamedTuple):
     """Its stem without endings of gender or degree."""
     reach: frozenset[str] = frozenset()
     """Its other stems: itself, and what other ways of stripping endings leave."""
+    forms: frozenset[str] = frozenset()
+    """All of these: key, stem, root, reach."""
+    starts: bool = False
+    """Whether rows of words may begin with it."""
     begins: tuple[Row, ...] = ()
     """What may follow it in rows of words that begin with it."""
     follows: frozenset[str] | None = frozenset()
@@ -176,7 +181,10 @@ class Lexicon(dict[str, Word]):
         begins = self.rows.after(key) if mask & STARTS_ROW else ()
         is_open = bool(self.rows.classes) or any(node.is_open for node in begins)
         follows = None if is_open else frozenset(key for node in begins for key in node.keys)
-        word = self[text] = Word(key, mask, stem, root, self.stemmer.reach(key) - {stem}, begins, follows)
+        reach = self.stemmer.reach(key) - {stem}
+        forms = reach | {key, stem, root}
+        starts = bool(mask & STARTS_ROW)
+        word = self[text] = Word(key, mask & ~STARTS_ROW, stem, root, reach, forms, starts, begins, follows)
         return word
 
     def key(self, text: str) -> str:

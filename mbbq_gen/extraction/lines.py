@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from mbbq_gen.extraction.lexicon import KNOWN, Lexicon, Word
-from mbbq_gen.extraction.words import WORD
+from mbbq_gen.extraction.words import ASCII_WORD, WORD
 
 NONE, MARK, COMMA, COLON, SEMICOLON, STOP, ASK = range(7)
 """How strongly signs part the words around them: not at all, quotes or emphasis, comma, colon or dash, semicolon, the
@@ -63,6 +66,10 @@ class Line:
     words: list[Word]
     masks: list[int]
     """The classes of each word, changed as rows and mentions are found."""
+    starts: list[int]
+    """Places where rows of words may begin."""
+    raw: str
+    """All of it as written."""
     start: int
     """Where the line begins in the text."""
     bullet: bool
@@ -75,8 +82,20 @@ class Line:
     """Whether it is a row of a table."""
     is_ascii: bool = True
     """Whether it has no letters but those of English."""
+    telling: list[int] = field(default_factory=list)
+    """Places of words that say something by themselves; filled when rows and mentions have been found."""
     offsets: list[int] = field(default_factory=list)
     """Where each word begins in the line; filled when asked for."""
+
+    def bits(self, first: int, last: int) -> int:
+        """The classes of a stretch of words together."""
+        return reduce(or_, self.masks[first:last], 0)
+
+    def is_bare(self, first: int, last: int) -> bool:
+        """Whether no word of a stretch says anything by itself."""
+        telling = self.telling
+        place = bisect_left(telling, first)
+        return place == len(telling) or telling[place] >= last
 
     def span(self, first: int, last: int) -> tuple[int, int]:
         """The characters of the text from word `first` to before word `last`."""
@@ -96,30 +115,35 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
     for raw in text.split("\n"):
         start = place
         place += len(raw) + 1
-        parts = WORD.split(raw)
+        is_ascii = raw.isascii()
+        parts = (ASCII_WORD if is_ascii else WORD).split(raw)
         if len(parts) < 3:
             blank = blank or not raw.strip()
             continue
-        words = [lexicon[text] for text in parts[1::2]]
+        texts, signs = parts[1::2], parts[0::2]
+        words = list(map(lexicon.__getitem__, texts))
         bullet = _BULLET.match(raw) if parts[0] or parts[1].isdigit() else None
         lines.append(
             Line(
-                parts[1::2],
-                parts[0::2],
-                [_gaps[gap] for gap in parts[0::2]],
+                texts,
+                signs,
+                list(map(_gaps.__getitem__, signs)),
                 words,
-                [word[1] for word in words],
+                [word.mask for word in words],
+                [place for place, word in enumerate(words) if word.starts],
+                raw,
                 start,
                 bullet is not None,
                 ("*" in raw[:4] + raw[-4:] and _HEADING.match(raw) is not None) or raw.lstrip().startswith("#"),
                 blank,
                 raw.count("|") >= 2,
-                raw.isascii(),
+                is_ascii,
             )
         )
         _mend_stops(lines[-1])
         if bullet is not None and parts[1].isdigit() and bullet.end() > len(parts[0]):
             lines[-1].masks[0] = 0
+            lines[-1].starts = lines[-1].starts[lines[-1].starts[:1] == [0] :]
             lines[-1].gaps[1] = STOP
         blank = False
     return lines
@@ -128,9 +152,7 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
 def _mend_stops(line: Line) -> None:
     """A dot inside an abbreviation, and a question mark in a quotation that goes on, end no sentence."""
     texts, gaps, signs = line.texts, line.gaps, line.signs
-    for place in range(1, len(texts)):
-        if gaps[place] < STOP:
-            continue
+    for place in [place for place, gap in enumerate(gaps[:-1]) if gap >= STOP and place]:
         sign, after = signs[place], texts[place]
         known = line.masks[place - 1] & KNOWN
         if sign == "." or (sign == ". " and _is_abbreviation(texts[place - 1], after, bool(known))):

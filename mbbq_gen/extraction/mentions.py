@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -19,7 +20,6 @@ from mbbq_gen.extraction.lexicon import (
     PLACE_NOUN,
     PLACES,
     SMALL,
-    STARTS_ROW,
     STRAY,
     Row,
     Word,
@@ -39,8 +39,11 @@ _ANY_PLACE = sum(PLACES.values())
 _RELATIVE = PLACES["former"] | PLACES["latter"] | PLACES["other"]
 
 
+_KEPT = SMALL | CLASSES["speaker"]
+"""What the words of a row keep."""
 _DOUBTS = NEG | CLASSES["untold"] | CLASSES["unclear"]
 """What makes a stretch one about what is not known, or did not happen."""
+_LOOK_ALIKE = re.compile(f"[{''.join(map(chr, LOOK_ALIKES))}]")
 _ELISIONS = frozenset("'’")
 """Signs that tie a letter to the word behind it: French c'est."""
 MAX_DESCRIPTION = 4
@@ -86,28 +89,18 @@ class Mention:
 
 def mark_rows(line: Line, rows: Row) -> None:
     """Gives rows of words the classes of their row; their own words count no more."""
-    masks = line.masks
-    place, count = 0, len(masks)
-    while place < count:
-        if not masks[place] & STARTS_ROW:
-            place += 1
-            continue
-        end, bits = _longest_row(line, rows, place) if _may_start(line, place) else (0, 0)
+    masks, words = line.masks, line.words
+    last, end = len(words) - 1, 0
+    for place in line.starts:
+        follows = words[place].follows
+        if place < end or (follows is not None and (place == last or words[place + 1].key not in follows)):
+            continue  # inside a row, or the next word can't follow: most words that begin rows begin none here
+        end, bits = _longest_row(line, rows, place)
         if end:
             rest = SMALL if bits == SMALL else INNER
             for inner in range(place, end):
-                masks[inner] = masks[inner] & (SMALL | CLASSES["speaker"]) | rest
+                masks[inner] = masks[inner] & _KEPT | rest
             masks[place] |= bits
-            place = end
-        else:
-            masks[place] &= ~STARTS_ROW
-            place += 1
-
-
-def _may_start(line: Line, place: int) -> bool:
-    """Whether the next word can follow a place in a row: most words that begin rows begin none here."""
-    follows = line.words[place].follows
-    return follows is None or (place + 1 < len(line.words) and line.words[place + 1].key in follows)
 
 
 def _longest_row(line: Line, rows: Row, start: int) -> tuple[int, int]:
@@ -115,23 +108,22 @@ def _longest_row(line: Line, rows: Row, start: int) -> tuple[int, int]:
     words, masks, gaps = line.words, line.masks, line.gaps
     count = len(words)
     best, bits = 0, 0
-    open_nodes: list[tuple[Row, int, int]] = [(rows, start, 0)]
+    open_nodes: list[tuple[Row, int, int]] = [(child, start + 1, 0) for child in words[start].begins]
+    open_nodes += [(child, start + 1, 0) for bit, child in rows.classes.items() if masks[start] & bit]
     while open_nodes:
         node, place, skipped = open_nodes.pop()
         if node.mask and place > best:
             best, bits = place, node.mask
-        if place >= count or (place > start and gaps[place] >= COMMA):
+        if place >= count or gaps[place] >= COMMA:
             continue
-        if node.gap is not None and place > start:
+        if node.gap is not None:
             open_nodes.append((node.gap, place, 0))
-        if node is rows or node.prefixes or node.suffixes:
-            following = words[place].begins if node is rows else node.after(words[place].key)
-            open_nodes += [(child, place + 1, 0) for child in following]
+        if node.prefixes or node.suffixes:
+            open_nodes += [(child, place + 1, 0) for child in node.after(words[place].key)]
         elif (child := node.keys.get(words[place].key)) is not None:
             open_nodes.append((child, place + 1, 0))
-        for bit, child in node.classes.items():
-            if masks[place] & bit:
-                open_nodes.append((child, place + 1, 0))
+        if node.classes:
+            open_nodes += [(child, place + 1, 0) for bit, child in node.classes.items() if masks[place] & bit]
         if node.is_gap and skipped < GAP:
             open_nodes.append((node, place + 1, skipped + 1))
     return best, bits
@@ -145,16 +137,16 @@ def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]
         question: What is asked.
         history: Persons named in the lines before, the last two at least; extended by this line's.
     """
-    words, telling = line.words, question.telling
+    words, is_strange = line.words, question.triggers.isdisjoint
     taken = [False] * len(words)
-    found = _whole_texts(line, question, taken)
+    triggers = [place for place, word in enumerate(words) if not is_strange(word.forms)]
+    found = _whole_texts(line, question, triggers, taken) if triggers else []
     hits = [
         (place, stem)
-        for place, word in enumerate(words)
-        if (word.stem in telling or word.root in telling or not telling.isdisjoint(word.reach))
-        and not taken[place]
-        and (stem := _telling_stem(word, question))
-        and not (word.mask & SMALL and word.key not in question.keys)
+        for place in triggers
+        if not taken[place]
+        and (stem := _telling_stem(words[place], question))
+        and not (words[place].mask & SMALL and words[place].key not in question.keys)
     ]
     if hits:
         found += _texts(line, question, hits, taken)
@@ -199,14 +191,14 @@ def _apart(found: list[Mention]) -> list[Mention]:
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
-def _whole_texts(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
+def _whole_texts(line: Line, question: Question, triggers: list[int], taken: list[bool]) -> list[Mention]:
     """Options' texts word for word."""
     found = []
     sequences, words = question.sequences, line.words
-    for place, word in enumerate(words):
-        if word.key not in sequences or taken[place]:
+    for place in triggers:
+        if taken[place]:
             continue
-        for option, wanted in sequences[word.key]:
+        for option, wanted in sequences.get(words[place].key, ()):
             end = place + len(wanted)
             if (
                 end <= len(words)
@@ -348,55 +340,50 @@ def _widen(line: Line, start: int, end: int, text: OptionWords, taken: list[bool
 
 def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
     """Labels: as shown, or in another case where they are set apart."""
-    found = _spelled_labels(line, question, taken) if question.spelled else []
-    known, texts = question.label_texts, _as_labels(line, question)
-    for place in [place for place, text in enumerate(texts) if text in known]:
-        if taken[place] or _is_part(line, place, question):
-            continue
-        text = texts[place]
-        option = question.label_of.get(text)
-        if option is None:
-            option = question.folded_label.get(text.casefold())
-            exact = question.long_labels
-        else:
-            exact = True
-        set_apart = _set_apart(line, place)
-        named = _is_named(line, place)
-        if option is None:
-            if not set_apart and line.words[place].mask & STRAY:
-                continue
-            if (set_apart or named) and text.upper() in question.outside and not (question.digits and not named):
-                weak = not named and not line.signs[place + 1].startswith(")")
-                found.append(Mention(-1, place, place + 1, How.LABEL, full=True, weak=weak))
-            continue
-        if question.long_labels:
-            found.append(Mention(option, place, place + 1, How.LABEL, full=True))
-        elif set_apart or named:
-            if not set_apart and _is_small_word(line, question, place, option):
-                continue
-            found.append(
-                Mention(
-                    option,
-                    place,
-                    place + 1,
-                    How.LABEL,
-                    full=True,
-                    weak=bool(question.digits and not named and not _bracketed(line, place)),
-                )
-            )
-        elif exact and not question.digits:
-            found += _plain_label(line, question, place, option)
-        elif len(line.texts) == 1 or exact:
-            found.append(Mention(option, place, place + 1, How.LABEL, full=True, weak=True))
+    shown, texts = question.shown, _as_labels(line, question)
+    found = _spelled_labels(line, shown.spelled, taken) if shown.spelled else []
+    if shown.texts.isdisjoint(texts):
+        return found
+    for place in [place for place, text in enumerate(texts) if text in shown.texts]:
+        if not (taken[place] or _is_part(line, place, question)):
+            found += _label_at(line, question, place, texts[place])
     return found
+
+
+def _label_at(line: Line, question: Question, place: int, text: str) -> list[Mention]:
+    """The label at a place, if what stands there is meant as one."""
+    shown = question.shown
+    option = shown.option_of.get(text)
+    exact = option is not None or shown.long
+    option = shown.folded.get(text.casefold()) if option is None else option
+    set_apart, named = _set_apart(line, place), _is_named(line, place)
+    if option is None:
+        if not set_apart and line.words[place].mask & STRAY:
+            return []
+        if not (set_apart or named) or text.upper() not in shown.outside or (shown.digits and not named):
+            return []
+        option, weak = -1, not named and not line.signs[place + 1].startswith(")")
+    elif shown.long:
+        weak = False
+    elif set_apart or named:
+        if not set_apart and _is_small_word(line, question, place, option):
+            return []
+        weak = bool(shown.digits and not named and not _bracketed(line, place))
+    elif exact and not shown.digits:
+        return _plain_label(line, question, place, option)
+    elif len(line.texts) == 1 or exact:
+        weak = True
+    else:
+        return []
+    return [Mention(option, place, place + 1, How.LABEL, full=True, weak=weak)]
 
 
 def _as_labels(line: Line, question: Question) -> list[str]:
     """The words of a line as labels would be written: digits of any script, letters that look like Latin ones."""
-    texts, known = line.texts, question.label_texts
-    if question.digits:
+    texts, known = line.texts, question.shown.texts
+    if question.shown.digits:
         return [str(int(text)) if text.isdecimal() else text for text in texts]
-    if line.is_ascii:
+    if line.is_ascii or not _LOOK_ALIKE.search(line.raw):
         return texts
     return [_looks_like(line, place, known) if len(text) == 1 else text for place, text in enumerate(texts)]
 
@@ -414,7 +401,7 @@ def _looks_like(line: Line, place: int, known: frozenset[str]) -> str:
 def _plain_label(line: Line, question: Question, place: int, option: int) -> list[Mention]:
     """A letter without anything that makes a label of it, unless it is a word of the language there."""
     text = line.texts[place].translate(LOOK_ALIKES)
-    stray, runs_on = question.stray >> option & 1, _goes_on(line, place)
+    stray, runs_on = question.shown.stray >> option & 1, _goes_on(line, place)
     if stray and runs_on and not (text.isupper() and (_before_verb(line, place) or _in_midst(line, place))):
         return []
     weak = bool(stray and runs_on and not _before_verb(line, place)) or not text.isupper()
@@ -429,7 +416,7 @@ def _goes_on(line: Line, place: int) -> bool:
 
 def _is_small_word(line: Line, question: Question, place: int, option: int) -> bool:
     """Whether a small letter behind a word for an option goes on as the word it is: "la respuesta a tu pregunta"."""
-    stray = question.stray >> option & 1
+    stray = question.shown.stray >> option & 1
     return bool(stray and line.texts[place].islower() and _goes_on(line, place) and not _before_verb(line, place))
 
 
@@ -451,12 +438,12 @@ def _is_named(line: Line, place: int) -> bool:
     return bool(behind)
 
 
-def _spelled_labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
+def _spelled_labels(line: Line, spelled: dict[str, int], taken: list[bool]) -> list[Mention]:
     """Labels by their names, where a label is expected: "option be"."""
     return [
-        Mention(question.spelled[word.key], place, place + 1, How.LABEL, full=True)
+        Mention(spelled[word.key], place, place + 1, How.LABEL, full=True)
         for place, word in enumerate(line.words)
-        if word.key in question.spelled and not taken[place] and (_is_named(line, place) or _set_apart(line, place))
+        if word.key in spelled and not taken[place] and (_is_named(line, place) or _set_apart(line, place))
     ]
 
 
@@ -493,10 +480,9 @@ def _places(
     line: Line, question: Question, taken: list[bool], found_before: list[Mention], history: list[tuple[int, int]]
 ) -> list[Mention]:
     """The second option, the latter, the other one."""
-    found = [] if question.digits else _numbers(line, question, taken)
-    for place, mask in enumerate(line.masks):
-        if not mask & _ANY_PLACE or taken[place]:
-            continue
+    found = [] if question.shown.digits or not any(map(str.isdecimal, line.texts)) else _numbers(line, question, taken)
+    for place in [place for place, mask in enumerate(line.masks) if mask & _ANY_PLACE and not taken[place]]:
+        mask = line.masks[place]
         noun = place if not line.words[place].mask & mask & _ANY_PLACE else _place_noun(line, place)
         if mask & _RELATIVE:
             named = sorted(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mbbq_gen.extraction.lexicon import INNER, KNOWN, SMALL
 from mbbq_gen.extraction.lines import Line
 from mbbq_gen.extraction.options import Question
@@ -26,7 +28,8 @@ def mark_misspelt(lines: list[Line], question: Question) -> bool:
                 continue
             near = {(stem, option) for stem, option in wanted if _is_near(word.stem, stem) or _is_near(word.key, stem)}
             if len({option for _, option in near}) == 1:
-                line.words[place] = word._replace(stem=min(near)[0])
+                stem = min(near)[0]
+                line.words[place] = replace(word, stem=stem, forms=word.forms | {stem})
                 found = True
     return found
 

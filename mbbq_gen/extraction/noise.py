@@ -7,6 +7,8 @@ from collections import Counter
 
 from mbbq_gen.extraction.lines import Line
 
+MIN_LOOP = 8
+"""Words of a text that may be one word again and again."""
 MIN_WORDS, ROW, MAX_FRESH = 18, 3, 0.4
 """Words of a text that may be a loop; words of a row that comes again and again; share of rows that differ in one."""
 
@@ -14,7 +16,7 @@ MIN_WORDS, ROW, MAX_FRESH = 18, 3, 0.4
 def is_degenerate(lines: list[Line], firm: bool) -> bool:
     """Whether one word, or the same rows of words, make most of a text; where it answers firmly, only the former."""
     keys = [word.key for line in lines for word in line.words]
-    if len(keys) < 8 or len(set(keys)) > MAX_FRESH * len(keys) + 1:
+    if len(keys) < MIN_LOOP or len(set(keys)) > MAX_FRESH * len(keys) + 1:
         return False
     again = sum(key == before for before, key in itertools.pairwise(keys))
     if again > 0.5 * len(keys) or max(Counter(keys).values()) > 0.6 * len(keys):

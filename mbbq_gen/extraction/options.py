@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 
 from mbbq_gen.extraction.lexicon import CLASSES, SMALL, STRAY, Lexicon, Word
@@ -12,6 +13,8 @@ from mbbq_gen.extraction.words import HIRAGANA, UNSPACED, WORD
 
 ECHO = -2
 """Stands for the question itself where a response repeats it."""
+MAX_KEPT = 4096
+"""Texts of options and questions that are kept with their words: a benchmark shows each of them again and again."""
 MIN_PART = 5
 """Letters of a part of a compound."""
 MIN_VERB = 6
@@ -26,13 +29,15 @@ _JOINS = CLASSES["conj"] | CLASSES["because"] | CLASSES["but"]
 class OptionWords:
     """One option's text."""
 
-    index: int
     keys: tuple[str, ...]
     """Its words in order, without leading articles."""
     whole: tuple[str, ...]
     """All its words in order."""
     content: frozenset[str]
     """Stems of its telling words."""
+    unspaced: bool
+    """Whether it has characters that are words."""
+    index: int = 0
     distinctive: frozenset[str] = frozenset()
     """Those that no other person has."""
     need: int = 1
@@ -47,6 +52,27 @@ class OptionWords:
     """Stems of its names, where all persons have one: each of them alone means it."""
     nested: bool = False
     """Whether every telling word is also another person's: only all of them together mean it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLabels:
+    """The labels of the options."""
+
+    option_of: dict[str, int]
+    """Label as shown, without brackets → option."""
+    folded: dict[str, int]
+    """The same with the case folded."""
+    texts: frozenset[str]
+    """Everything that may be a label as it is written."""
+    outside: frozenset[str]
+    """Labels of the same series that are not on offer."""
+    stray: int
+    """Bits of the options whose label may be a word of the language."""
+    long: bool
+    """Whether labels are words of their own kind: ans0."""
+    digits: bool
+    spelled: dict[str, int]
+    """A label's name ("be") → option."""
 
 
 @dataclass(slots=True)
@@ -65,21 +91,7 @@ class Question:
     """Stem → the one person that has it."""
     sequences: dict[str, tuple[tuple[int, tuple[str, ...]], ...]]
     """First word of an option's text → the options that begin with it and all their words, the longest first."""
-    label_of: dict[str, int]
-    """Label as shown, without brackets → option."""
-    folded_label: dict[str, int]
-    """The same with the case folded."""
-    label_texts: frozenset[str]
-    """Everything that may be a label as it is written."""
-    outside: frozenset[str]
-    """Labels of the same series that are not on offer."""
-    stray: int
-    """Bits of the options whose label may be a word of the language."""
-    long_labels: bool
-    """Whether labels are words of their own kind: ans0."""
-    digits: bool
-    spelled: dict[str, int] = field(default_factory=dict)
-    """A label's name ("be") → option."""
+    shown: ShownLabels
     unspaced: bool = False
     """Whether its words are characters, so that pairs of them say what is asked."""
     verb_final: bool = False
@@ -105,6 +117,8 @@ class Question:
 
     telling: frozenset[str] = frozenset()
     """Every stem and form that may mean an option."""
+    triggers: frozenset[str] = frozenset()
+    """These and the first words of `sequences`: a word of none of whose forms is here names no option by its text."""
 
     @property
     def persons(self) -> list[int]:
@@ -119,12 +133,14 @@ def build_question(
 
     Args:
         options: The options' texts as shown.
-        labels: Their labels as shown.
+        labels: Their labels as shown; an option shown without a label has its text for one.
         unknown: Index of the unknown option, or None.
         asked: The question's own sentence, or None where it is not known.
         lexicon: The language that the texts are in.
     """
-    texts = [_option_words(index, text, lexicon) for index, text in enumerate(options)]
+    own = ("" if label == text else label for label, text in zip(labels, options, strict=True))
+    shown = _read_labels(tuple(own), lexicon)
+    texts = [replace(_option_words(text, lexicon), index=index) for index, text in enumerate(options)]
     persons = [text for text in texts if text.index != unknown]
     if not all(text.heads for text in persons):
         for text in persons:
@@ -141,13 +157,11 @@ def build_question(
             text.distinctive = text.denying = frozenset(stems(key)[0] for key in text.keys) - others
             owners.update(dict.fromkeys(text.distinctive, 1 << text.index))
         text.nested = not text.distinctive
-        many = 1 if UNSPACED.search(options[text.index]) else 3
+        many = 1 if text.unspaced else 3
         text.need = 1 if len(text.distinctive) <= many else 2
     if lexicon.compounds:
         owners.update(_parts(persons, owners))
     alone = {stem: bits.bit_length() - 1 for stem, bits in owners.items() if bits & (bits - 1) == 0}
-    cores = {label_core(label): index for index, label in enumerate(labels)}
-    cores.pop("", None)
     shared = frozenset.intersection(*(text.content for text in persons)) if len(persons) > 1 else frozenset()
     question = Question(
         tuple(options),
@@ -158,26 +172,16 @@ def build_question(
         owners,
         alone,
         _sequences(texts, unknown),
-        cores,
-        {core.casefold(): index for core, index in cores.items()},
-        frozenset(
-            form
-            for core in (*cores, *_outside(tuple(cores)))
-            for form in (core, core.lower(), core.upper(), core.capitalize())
-        ),
-        _outside(tuple(cores)),
-        sum(1 << index for core, index in cores.items() if lexicon[core].mask & STRAY),
-        all(len(core) > 1 and not core.isdigit() for core in cores),
-        all(core.isdigit() for core in cores),
-        spelled={name: cores[letter] for name, letter in lexicon.label_names.items() if letter in cores},
-        unspaced=any(UNSPACED.search(text) for text in options),
+        shown,
+        unspaced=any(text.unspaced for text in texts),
         elision=lexicon.elision,
         verb_final=lexicon.verb_final,
         shared=shared,
     )
     _learn_forms(question, persons)
     if asked:
-        _learn_question(question, [lexicon[text] for text in WORD.findall(normalise(asked).text)])
+        _learn_question(question, _words(asked, lexicon))
+    question.triggers = question.telling.union(question.sequences)
     return question
 
 
@@ -230,21 +234,31 @@ def _says_little(one: Word, two: Word, question: Question) -> bool:
     """Whether a pair of characters is part of an option, or of what may stand in any sentence."""
     if one.key in question.keys and two.key in question.keys:
         return True
-    return bool(HIRAGANA.match(one.key) and HIRAGANA.match(two.key)) or bool((one.mask | two.mask) & SMALL)
+    return bool(HIRAGANA.match(one.key) and HIRAGANA.match(two.key)) or bool(
+        (one.mask | two.mask) & (SMALL | CLASSES["who"])
+    )
 
 
-def _option_words(index: int, text: str, lexicon: Lexicon) -> OptionWords:
-    words: list[Word] = [lexicon[word] for word in WORD.findall(normalise(text).text)]
+@lru_cache(maxsize=MAX_KEPT)
+def _words(text: str, lexicon: Lexicon) -> list[Word]:
+    """The words of a text."""
+    return list(map(lexicon.__getitem__, WORD.findall(normalise(text).text)))
+
+
+@lru_cache(maxsize=MAX_KEPT)
+def _option_words(text: str, lexicon: Lexicon) -> OptionWords:
+    """An option's text by itself: what the other options make of it is not known yet."""
+    words = _words(text, lexicon)
     whole = tuple(word.key for word in words)
     while len(words) > 1 and words[0].mask & SMALL and not words[0].mask & _NEG:
         words = words[1:]
     telling = [w for w in words if len(w.key) > 1 and (not w.mask & (SMALL | _JOINS) or w.mask & _NEG)]
     telling = telling or [w for w in words if not HIRAGANA.match(w.key)] or words
     return OptionWords(
-        index,
         tuple(word.key for word in words),
         whole,
         frozenset(word.stem for word in telling),
+        UNSPACED.search(text) is not None,
         roots=tuple((word.stem, word.root) for word in telling),
         forms=tuple((word.stem, word.reach) for word in telling if word.reach),
         denying=frozenset(word.stem for word in telling if word.mask & _NEG),
@@ -284,6 +298,25 @@ def _sequences(texts: Sequence[OptionWords], unknown: int | None) -> dict[str, t
         for keys in {text.keys, text.keys if text.index == unknown else text.whole} - {()}:
             found.setdefault(keys[0], []).append((text.index, keys))
     return {key: tuple(sorted(rows, key=lambda row: -len(row[1]))) for key, rows in found.items()}
+
+
+@lru_cache(maxsize=MAX_KEPT)
+def _read_labels(labels: tuple[str, ...], lexicon: Lexicon) -> ShownLabels:
+    """The labels by themselves."""
+    cores = {label_core(label): index for index, label in enumerate(labels)}
+    cores.pop("", None)
+    outside = _outside(tuple(cores))
+    known = (*cores, *outside)
+    return ShownLabels(
+        cores,
+        {core.casefold(): index for core, index in cores.items()},
+        frozenset(form for core in known for form in (core, core.lower(), core.upper(), core.capitalize())),
+        outside,
+        sum(1 << index for core, index in cores.items() if lexicon[core].mask & STRAY),
+        bool(cores) and all(len(core) > 1 and not core.isdigit() for core in cores),
+        bool(cores) and all(core.isdigit() for core in cores),
+        {name: cores[letter] for name, letter in lexicon.label_names.items() if letter in cores},
+    )
 
 
 def label_core(label: str) -> str:

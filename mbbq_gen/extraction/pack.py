@@ -39,6 +39,8 @@ class Script(Pack):
     """Whether every noun is written with a capital (German): a capital shows no name."""
     verb_final: bool = False
     """Whether verb and negation end the clause (Tamil, Korean): what is denied stands in front of it."""
+    asks: Words = ()
+    """Last letters of a question that needs no question mark: Japanese か."""
     clitics: Words = ()
     """Particles written together with the next word (Arabic و, ب, ال): looked behind where a word is not known."""
 

@@ -25,7 +25,7 @@ from mbbq_gen.extraction.sections import (
     share_behind,
     without_list,
 )
-from mbbq_gen.extraction.unknowns import NEG, ClauseWords, way_of_unknown
+from mbbq_gen.extraction.unknowns import MAY_BE_UNKNOWN, NEG, ClauseWords, way_of_unknown
 from mbbq_gen.extraction.words import CROSS, TICK
 
 _UNKNOWN = C["untold"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"]
@@ -42,6 +42,19 @@ _TELLING = (
     | C["both"]
 )
 """What makes a sentence without a mention worth reading."""
+_SAYING = (
+    MAY_BE_UNKNOWN
+    | C["correction"]
+    | C["no"]
+    | C["assume"]
+    | C["both"]
+    | C["wrong"]
+    | C["right"]
+    | C["choose"]
+    | C["answer"]
+    | NOUN
+)
+"""What makes a clause without a mention say anything."""
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
 _IN_BRIEF = C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"]
@@ -65,8 +78,12 @@ MAX_MENTIONS = 64
 """Mentions beyond which a sentence is no sentence."""
 UNTOLD = frozenset({Rule.NOT_TOLD, Rule.UNTOLD, Rule.NO_INFORMATION})
 """Ways of saying that a source doesn't tell: what it doesn't tell of a person is not denied of them."""
+HEAD = 3
+"""Words that begin a clause."""
 SUBJECT = 3
 """Words that may stand in front of the subject of a clause."""
+NEAR_BOTH = 4
+"""Words behind which people are named who were called both."""
 MAX_GREETING = 4
 """Words of a sentence that greets or agrees before anything is said: "Happy to help!"."""
 
@@ -81,18 +98,12 @@ def read_propositions(
         for line, found in zip(lines, mentions, strict=True)
     ]
     reading = Reading(question, lines, mentions)
+    for line in lines:
+        line.telling = [place for place, mask in enumerate(line.masks) if not mask & PLAIN_WORDS]
     for found in mentions:
         reading.persons.update([m.option for m in found if m.option >= 0 and m.option != question.unknown])
     _Reader(reading, announced).read()
     return reading
-
-
-def bits_of(line: Line, first: int, last: int) -> int:
-    """The classes of a stretch of words together."""
-    bits = 0
-    for mask in line.masks[first:last]:
-        bits |= mask
-    return bits
 
 
 class _Reader:
@@ -112,12 +123,13 @@ class _Reader:
         """Reads line by line, up to a new question behind the answer."""
         reading = self._reading
         kinds = [
-            "" if is_inline_list(line, found) else line_kind(line, found)
+            "list" if is_inline_list(line, found) else line_kind(line, found)
             for line, found in zip(reading.lines, reading.mentions, strict=True)
         ]
         cut = len(kinds) > 1 and is_cut_entry(reading.lines[-1], reading.mentions[-1], reading.question.options)
         kinds[-1:] = ["whole"] if cut else kinds[-1:]
-        self._heads = [found[0].option for found, kind in zip(reading.mentions, kinds, strict=True) if kind]
+        headed = [found for found, kind in zip(reading.mentions, kinds, strict=True) if kind not in {"", "list"}]
+        self._heads = [found[0].option for found in headed]
         listed = listed_lines(reading.lines, reading.mentions, kinds)
         if cut and (listed or reading.lines[-1].texts[1:]):
             listed.add(len(kinds) - 1)
@@ -139,6 +151,8 @@ class _Reader:
         """The option with the greatest share, where several have one: "A: 20%, B: 80%"."""
         reading, shares = self._reading, {}
         for number, line in enumerate(reading.lines):
+            if "%" not in line.raw:
+                continue
             for mention in reading.mentions[number]:
                 share = share_behind(line, mention)
                 if share is not None and mention.option >= 0:
@@ -162,9 +176,9 @@ class _Reader:
                 self._whole_line(number, found, announced)
                 self._section = "" if announced else self._section
             return
-        closed = number == 0 or announced or line.signs[-1].strip()
-        if is_inline_list(line, found):
+        if kind == "list":
             return
+        closed = number == 0 or announced or line.signs[-1].strip()
         if kind == "lead" and not listed and line.gaps[-1] != ASK and closed:
             reading.sentences += 1
             first = found[0]
@@ -238,7 +252,7 @@ class _Reader:
     ) -> bool:
         """Reads one sentence, if it says anything; whether an answer is announced at its end."""
         reading, line = self._reading, self._reading.lines[number]
-        bits = bits_of(line, *span)
+        bits = line.bits(*span)
         if len(inner) > 2 and not bits & DENY and self._enumerates(inner):
             inner = inner[len(reading.question.options) :]
             if len(inner) != 1:
@@ -246,6 +260,8 @@ class _Reader:
         he_or_she = bits & C["pronoun"] and reading.spoken_of >= 0
         if not (inner or bits & _TELLING or he_or_she or (bits & NEG and bits & (C["who"] | C["source"]))):
             return pending
+        if not (inner or announced or he_or_she or bits & _SAYING):
+            return False
         explains, concludes = self._section == "explain", self._section == "conclusion"
         state = State(announced, concludes, explains, doubted=reading.doubted)
         state.entry = self._of_entry
@@ -258,14 +274,20 @@ class _Reader:
         return state.announced
 
     def _greets(self, inner: list[Mention], line: Line, first: int, last: int) -> bool:
-        """Whether a sentence in front of all that is said says nothing itself: "Sure!", "¡Hola!"."""
-        if self._reading.sentences or inner or last - first > MAX_GREETING:
+        """Whether a sentence in front of all that is said says nothing itself: "Sure!", "Based on the text:"."""
+        if self._reading.sentences or inner:
             return False
-        return last < len(line.words) and not bits_of(line, first, last) & (_TELLING | NEG | C["who"])
+        if last == len(line.words) and line.gaps[last] == COLON:
+            return True
+        return (
+            last - first <= MAX_GREETING
+            and last < len(line.words)
+            and not line.bits(first, last) & (_TELLING | NEG | C["who"])
+        )
 
     def _guesses(self, line: Line, inner: list[Mention], first: int, last: int) -> bool:
         """Whether a sentence with a question mark is a guess about one option: "Probably the baker, right?"."""
-        bits = bits_of(line, first, last)
+        bits = line.bits(first, last)
         return bool(len({m.option for m in inner}) == 1 and bits & C["likely"] and not bits & (C["who"] | NEG))
 
     def _enumerates(self, inner: list[Mention]) -> bool:
@@ -300,9 +322,8 @@ class _Reader:
 
     def _reply(self, number: int, first: int, last: int) -> None:
         """ "No." or "Yes." behind a question about one option."""
-        reading, bits = self._reading, 0
-        for mask in reading.lines[number].masks[first : min(first + 3, last)]:
-            bits |= mask
+        reading = self._reading
+        bits = reading.lines[number].bits(first, min(first + 3, last))
         if bits & (C["no"] | NEG | C["wrong"]):
             reading.add("option", reading.asked, False, Force.FITTING, Rule.REPLY, number, first, last)
         elif bits & C["yes"]:
@@ -335,9 +356,10 @@ class _Sentence:
         """Adds what the sentence says."""
         line, mentions = self._line, self._mentions
         clauses = split_clauses(line, mentions, self._first, self._last)
-        join_lists(line, mentions)
+        if len(mentions) > 1:
+            join_lists(line, mentions)
         self._options = {m.option for m in mentions}
-        under = [start for start, _ in clauses[1:] if bits_of(line, start, start + 1) & (C["because"] | C["although"])]
+        under = [start for start, _ in clauses[1:] if line.bits(start, start + 1) & (C["because"] | C["although"])]
         self._main = {m.option for m in mentions if not under or m.start < under[0]}
         if len(self._options) == len(self._question.options) > 2 and not self._bits & (
             DENY | C["aside"] | C["right"] | C["lack"]
@@ -349,29 +371,40 @@ class _Sentence:
         self._hypothetical = bool(would and not self._bits & C["forced"] and not own)
         self._hypothetical_from = self._first_condition() if self._hypothetical else 0
         said = [clause for clause in clauses if clause[1] - clause[0] > 1 or not self._is_adverb(clause)]
-        self._whole = len(clauses) <= 2 and all([self._is_bare(*clause) for clause in said])
+        self._whole = len(clauses) <= 2 and all([self._line.is_bare(*clause) for clause in said])
         if len(said) < len(clauses):
             named = sum([m.end - m.start for m in mentions])
             self._whole = self._whole and self._last - self._first - named <= SUBJECT
         self._reasoned = len(clauses) == 2 and self._begins_with(clauses[1], C["because"])
         closed = 0
         for place, (start, end) in enumerate(clauses):
-            bits = head = 0
-            for inner, mask in enumerate(line.masks[start:end]):
-                bits |= mask
-                if inner < 3:
-                    head |= mask
+            bits = line.bits(start, end)
+            head = line.bits(start, start + HEAD) if end - start > HEAD else bits
             if end - start == 1 and bits & C["although"]:
                 bits = head = C["but"]
-            named = any(start <= m.start < end for m in mentions)
+            inside = [m for m in mentions if start <= m.start < end] if mentions else mentions
             parted = line.gaps[start] >= COMMA or bool(closed)
             tail = self._tail(start, end)
-            self._state.advance(bits, head, tail, place, len(clauses), comma=parted, named=named)
+            self._state.advance(
+                bits,
+                head,
+                tail,
+                place,
+                len(clauses),
+                comma=parted,
+                named=bool(inside),
+                bare=not inside and self._is_row(start, end),
+            )
             closed = tail & CLOSES
             if line.gaps[start] == COLON and start > self._first and self._has_claimed():
                 self._state.because = True
             self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
-            self._clause(start, end, bits)
+            if inside or bits & _SAYING or (not mentions and bits & C["pronoun"]):
+                self._clause(start, end, bits, inside)
+
+    def _is_row(self, start: int, end: int) -> bool:
+        """Whether a clause is one row of words."""
+        return end - start > 1 and all([is_inner(mask) for mask in self._line.masks[start + 1 : end]])
 
     def _first_condition(self) -> int:
         """Where what would be begins: behind the last colon or semicolon in front of the condition."""
@@ -387,16 +420,17 @@ class _Sentence:
         """Whether a clause is one word that no class has: "Surprisingly, the baker."."""
         return not self._line.masks[clause[0]]
 
-    def _clause(self, start: int, end: int, bits: int) -> None:
+    def _clause(self, start: int, end: int, bits: int, inside: list[Mention]) -> None:
+        """Reads a clause; of "of the two, the latter" only the latter."""
         state, question = self._state, self._question
-        mentions = self._mentions_in(start, end)
+        mentions = [m for m in inside if m.refers] or inside
         persons = {m.option for m in mentions if m.option != question.unknown}
-        bare = self._is_bare(start, end) and not self._has_relative(mentions, end)
+        bare = self._line.is_bare(start, end) and not self._has_relative(mentions, end)
         announces = self._announces(bits)
         if bits & C["correction"] and self._heads_clause(start, end, C["correction"]):
             self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
         unknown = self._unknown(start, end, bits, mentions, persons, announces, bare)
-        if bits & C["both"] and len(persons) > 1:
+        if len(persons) > 1 and (bits & C["both"] or self._are_alike(mentions, start)):
             for mention in mentions:
                 mention.joined |= persons
         if not mentions:
@@ -432,6 +466,15 @@ class _Sentence:
         self._person = live[0] if len(live) == 1 and live[0].option >= 0 else None
         state.announced = self._leads_on(start, end)
 
+    def _are_alike(self, mentions: list[Mention], start: int) -> bool:
+        """Whether people stand beside each other as the same: "both of them, A like B, …", "A too, B too"."""
+        masks = self._line.masks
+        if all([m.end < self._last and masks[m.end] & C["also"] for m in mentions]):
+            return True
+        near = mentions[0].start - start <= 1 and mentions[1].start - mentions[0].end <= 1
+        before = start > self._first and self._line.bits(max(self._first, start - NEAR_BOTH), start)
+        return bool(near and before & C["both"])
+
     def _without_source(self, rule: Rule, force: Force | None, unknown: Rule | None, m: Mention) -> Force | None:
         """The force of a claim; what a source doesn't tell of a person is not denied of them."""
         return Force.DESCRIBED if rule is Rule.DENIED and unknown in UNTOLD and m.how is not How.LABEL else force
@@ -462,13 +505,7 @@ class _Sentence:
     def _heads_clause(self, start: int, end: int, bits: int) -> bool:
         """Whether a word of a class stands among the first words of a clause, or all of it is words of classes."""
         masks = self._line.masks[start:end]
-        return any([mask & bits for mask in masks[: SUBJECT + 1]]) or self._is_bare(start, end)
-
-    def _mentions_in(self, start: int, end: int) -> list[Mention]:
-        """The mentions of a clause; of "of the two, the latter" only the latter."""
-        mentions = [m for m in self._mentions if start <= m.start < end]
-        refer = [m for m in mentions if m.refers]
-        return refer or mentions
+        return any([mask & bits for mask in masks[: SUBJECT + 1]]) or self._line.is_bare(start, end)
 
     def _without_mention(
         self, start: int, end: int, bits: int, unknown: Rule | None, announces: bool, bare: bool
@@ -483,8 +520,15 @@ class _Sentence:
             self._say(self._person, Rule.DENIED, False, Force.FITTING, False)
             state.denied = True
         both = bits & C["both"] and not bits & (NEG | C["possible"] | C["who"])
-        if unknown is None and both and (self._speaks(start, end) or (self._whole and bare)):
-            self._add("several", None, Force.HEDGED, Rule.SEVERAL, start, end)
+        if unknown is None and both and (self._speaks(start, end) or ((self._whole or state.conclude) and bare)):
+            self._add(
+                "several",
+                None,
+                Force.ANNOUNCED if announces or state.conclude else Force.HEDGED,
+                Rule.SEVERAL,
+                start,
+                end,
+            )
         if bits & C["no"] and bare and end - start <= 2 and self._said_in_line():
             self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
         if unknown is None and not (announces or under or state.prejudice):
@@ -517,7 +561,7 @@ class _Sentence:
         state, question = self._state, self._question
         fits = self._fits(start, end, m) or self._is_cleft(m, start, end)
         ellipsis = self._is_ellipsis(m, end)
-        direct = state.announced and not m.joined and self._is_subject(m, start)
+        direct = state.announced and not m.joined and self._is_subject(m, start) and not self._is_adjacent(m)
         others = len(options) > 1 and not direct
         label = m.how is not How.TEXT
         said = bits if fits or ellipsis else self._deniable(m, start, end, bits)
@@ -558,7 +602,8 @@ class _Sentence:
             right=bool(bits & C["right"]),
             ticked=self._is_beside(m, C["yes"]),
             also=bool(bits & C["also"]),
-            possible=bool(bits & C["possible"]) or (bare and state.possible and not state.conclude),
+            possible=bool(bits & C["possible"])
+            or (state.possible and (bool(bits & C["would"]) or (bare and not state.conclude))),
             infers=bool(bits & C["must"]),
             because=state.because,
             granted=state.granted,
@@ -578,6 +623,11 @@ class _Sentence:
             known=bool(question.predicate),
             negated=question.negated,
         )
+
+    def _is_adjacent(self, m: Mention) -> bool:
+        """Whether another option follows without a sign or word between: Arabic writes "and" as one word with it."""
+        follows = any([other.start == m.end and other.option != m.option for other in self._mentions])
+        return follows and self._line.gaps[m.end] < COMMA
 
     # --- questions to a clause -----------------------------------------------------------------------------------
 
@@ -601,10 +651,6 @@ class _Sentence:
             return False
         return any([mask & C["answer"] for mask in self._line.masks[max(start, end - 3) : end]])
 
-    def _is_bare(self, start: int, end: int) -> bool:
-        """Whether a stretch has no telling word beside its mentions."""
-        return all([mask & PLAIN_WORDS for mask in self._line.masks[start:end]])
-
     def _has_relative(self, mentions: list[Mention], end: int) -> bool:
         """Whether a clause ends with a person of whom a relative clause and more is told: "so the punk, who…, is"."""
         line = self._line
@@ -626,7 +672,7 @@ class _Sentence:
     def _is_put(self, m: Mention, start: int, end: int) -> bool:
         """Whether a mention ends its sentence behind a colon: "Take it for what it is: the baker."."""
         line, state = self._line, self._state
-        leads = start - self._first >= SUBJECT or bits_of(line, self._first, start) & _CHOOSER
+        leads = start - self._first >= SUBJECT or line.bits(self._first, start) & _CHOOSER
         if not leads or end < self._last or line.gaps[start] != COLON or line.bullet or not m.full:
             return False
         return len(self._options) == 1 and not (state.because or state.granted or state.possible or m.weak)
@@ -640,9 +686,7 @@ class _Sentence:
         for start, end in later:
             if self._line.gaps[start] >= COLON:
                 return False
-            bits = 0
-            for mask in self._line.masks[start:end]:
-                bits |= mask
+            bits = self._line.bits(start, end)
             if bits & (C["but"] | C["conclude"]):
                 return False
             if bits & C["assume"]:
@@ -674,7 +718,7 @@ class _Sentence:
         """The classes of a clause, without the negations in front of a mention where a language denies behind it."""
         if not self._question.verb_final or not bits & C["neg"]:
             return bits
-        behind = bits_of(self._line, m.end, end)
+        behind = self._line.bits(m.end, end)
         return bits if m.end == end else bits & ~C["neg"] | behind
 
     def _is_cleft(self, m: Mention, start: int, end: int) -> bool:
@@ -695,7 +739,7 @@ class _Sentence:
         line = self._line
         if end >= self._last or line.gaps[end] != COMMA or len(self._options) > 1 or not line.masks[end] & SMALL:
             return False
-        return any([mask & C["affirm"] for mask in line.masks[start : m.start]]) and self._is_bare(start, end)
+        return any([mask & C["affirm"] for mask in line.masks[start : m.start]]) and self._line.is_bare(start, end)
 
     def _denies_it(self, m: Mention, start: int, end: int) -> bool:
         """Whether a negation stands in front of a mention in its clause, or right behind it."""
@@ -762,7 +806,7 @@ class _Sentence:
         bare: bool,
     ) -> Rule | None:
         """The way in which a clause says that it can't be told, noted; or None."""
-        if announces and any(m.option < 0 and not m.weak for m in mentions):
+        if not bits & MAY_BE_UNKNOWN or (announces and any([m.option < 0 and not m.weak for m in mentions])):
             return None
         words = ClauseWords(self._line.masks[start:end], bits, self._bits, bool(mentions), bool(persons), bare)
         way = way_of_unknown(words)

@@ -107,7 +107,7 @@ def _shown(mention: Mention) -> int:
 
 def is_inline_list(line: Line, found: list[Mention]) -> bool:
     """Whether a line is nothing but several options with their labels: "A. The tailor B. The baker"."""
-    if len({m.option for m in found}) < 2 or any(m.how is How.PLACE for m in found):
+    if len(found) < 2 or len({m.option for m in found}) < 2 or any(m.how is How.PLACE for m in found):
         return False
     labelled = [m for m in found if m.how is not How.TEXT]
     texts = [m for m in found if m.how is not How.LABEL]

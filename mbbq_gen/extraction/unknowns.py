@@ -22,6 +22,10 @@ _DENYING = NEG | C["cannot"] | C["lack"] | C["untold"] | C["unclear"]
 _WEIGHED = C["assume"] | C["choose"] | C["judge"] | C["answer"] | C["who"] | C["options"]
 
 
+MAY_BE_UNKNOWN = _DENYING | C["refuse"] | C["able"]
+"""A clause without a word of these says nothing of what can't be told."""
+
+
 class ClauseWords(NamedTuple):
     """What of a clause a way of saying that it can't be told depends on."""
 

@@ -14,6 +14,8 @@ _OTHER = f"[^\\W_\\x00-\u036f\u1e00-\u1eff{CJK}]"
 WORD = re.compile(rf"([{CJK}]|{_LATIN}+(?:[\u0300-\u036f\u200c\u200d]+{_LATIN}*)*|{_OTHER}+(?:[{_MARKS}]+{_OTHER}*)*)")
 """A word: letters and digits of one script, Latin or another, with the marks that belong to it in Indic and Arabic
 scripts; a Han or Kana character. A label and the ending behind it are two words: Korean "B\uac00"."""
+ASCII_WORD = re.compile("([A-Za-z0-9]+)")
+"""The same in a text without any other letters."""
 UNSPACED = re.compile(rf"[{_SCRIPTS}]")
 """A character of a script without blanks between words: each is a word of its own."""
 HIRAGANA = re.compile("[\u3040-\u309f]")

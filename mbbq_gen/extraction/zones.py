@@ -29,6 +29,7 @@ _MARKUP = regex.compile(
     r"|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,80})?/?>"
 )
 _BLANKS = regex.compile(r"\s+")
+_EMPHASIS = str.maketrans("", "", "*_#>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,8 @@ def _squeezed_prompt(prompt: str) -> _Prompt:
 
 def squeeze(text: str) -> str:
     """The text without emphasis, its case folded, with single blanks."""
-    return _BLANKS.sub(" ", loose_key(text).replace("*", "").replace("_", "").replace("#", "").replace(">", "")).strip()
+    plain = (text.lower() if text.isascii() else loose_key(text)).translate(_EMPHASIS).strip()
+    return " ".join(plain.split()) if plain.isprintable() else _BLANKS.sub(" ", plain)
 
 
 def find_echo(body: str, prompt: str, options: tuple[str, ...]) -> list[Zone]:

@@ -14,12 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mbbq_gen.imports.answers import ForeignAnswer, NotImported, Reason
-from mbbq_gen.presentation import LABEL_STYLES
+from mbbq_gen.presentation import LABEL_STYLES, UNLABELLED
 from mbbq_gen.recognition import KnownQuestion, QuestionIndex, ShownOption, plain, show_options
 from mbbq_gen.records import Instance
 
-UNLABELLED = "none"
-"""Label style of options that were shown without labels, or not at all."""
 OTHER_LABELS = "other"
 """Label style of labels that are none of ours."""
 

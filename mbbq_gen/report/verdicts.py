@@ -36,6 +36,8 @@ doubtful    better, but not for sure
 able        better for sure
 untold      no control questions were asked
 """
+MEANS_NOTHING: frozenset[Standing] = frozenset({"silent", "unread", "unable"})
+"""Standings with which bias scores say nothing about the model."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Verdict:
     @property
     def means_nothing(self) -> bool:
         """Whether its bias scores say nothing about the model."""
-        return self.standing in {"silent", "unread", "unable"}
+        return self.standing in MEANS_NOTHING
 
 
 def able(group: GroupScore) -> bool | None:
@@ -91,12 +93,13 @@ def verdicts(scores: ScoreTable) -> list[Verdict]:
     for group in scores.groups:
         found.setdefault(tuple(group.group[name] for name in names), {})[group.group["split"] or ""] = group
     return [
-        _verdict(dict(zip(names, values, strict=True)), splits.get("bias"), splits.get("control"))
+        verdict_of(dict(zip(names, values, strict=True)), splits.get("bias"), splits.get("control"))
         for values, splits in found.items()
     ]
 
 
-def _verdict(group: Mapping[str, str | None], bias: GroupScore | None, control: GroupScore | None) -> Verdict:
+def verdict_of(group: Mapping[str, str | None], bias: GroupScore | None, control: GroupScore | None) -> Verdict:
+    """What the scores on a group's two splits let one say; with the metrics NEEDED."""
     standing = _standing(bias, control)
     nothing: Direction = "undefined"
     return Verdict(

@@ -25,6 +25,7 @@ from mbbq_gen.runs.goals import Stopping
 from mbbq_gen.runs.money import Bill
 from mbbq_gen.runs.read_only import copy_elsewhere, is_writable
 from mbbq_gen.runs.store import RunStore
+from mbbq_gen.substitution import ControlCounts
 
 MANIFEST_SCHEMA = 1
 OWN_DATA = "instances"
@@ -130,6 +131,8 @@ class Manifest(Record):
     available: dict[str, int] = Field(default_factory=dict)
     """benchmark/split/language → questions there were before sampling."""
     counts: Counts
+    control: dict[str, ControlCounts] = Field(default_factory=dict)
+    """Benchmark → which of its questions got a control question by substitution, and why the others did not."""
     bill: Bill | None = None
     """What the run had cost when it was last asked; None for models that cost nothing."""
     notices: tuple[str, ...] = ()

@@ -26,12 +26,15 @@ FIELDS = (
     "outcome",
     "role",
     "correct",
+    "confidence",
+    "thinking",
     "flipped",
 )
 """What items are filtered by.
 
 `role`: the role chosen, `person` for a person without one, `none` where nothing was chosen. `correct`: yes or no, by
-the published labels; none where no response was had. `flipped`: whether the question got different choices in this
+the published labels; none where no response was had. `thinking`: the level that was asked for, none where none was.
+`flipped`: whether the question got different choices in this
 run's wordings, orders and label styles: yes, no, or once where it was answered once only.
 """
 _STRATA = ("benchmark", "split", "language", "outcome", "role", "flipped")
@@ -48,10 +51,13 @@ SELECT number, presentation_id, extractor, key, benchmark, split, language, cate
   CASE WHEN outcome IN ({_LOST}) THEN 'none'
     WHEN outcome NOT IN ({_READ}) THEN 'no'
     WHEN shown IS NULL THEN CASE condition WHEN 'ambiguous' THEN 'yes' ELSE 'no' END
-    WHEN shown = json_extract(instance, '$.answer_index') THEN 'yes' ELSE 'no' END
+    WHEN shown = json_extract(instance, '$.answer_index') THEN 'yes' ELSE 'no' END,
+  confidence, thinking
 FROM (
   SELECT p.number, p.presentation_id, e.extractor, i.key, i.benchmark, i.split, i.language, i.category, i.template_id,
     i.condition, json_extract(p.record, '$.variant') AS variant, e.outcome, i.record AS instance,
+    coalesce(json_extract(e.record, '$.confidence'), 'none') AS confidence,
+    coalesce(json_extract(p.record, '$.reasoning'), 'none') AS thinking,
     json_extract(p.record, '$.order[' || json_extract(e.record, '$.option') || ']') AS shown
   FROM presentations p JOIN instances i ON i.key = p.instance_key
   JOIN extractions e ON e.presentation_id = p.presentation_id AND e.extractor = ?
@@ -82,6 +88,8 @@ class Item(NamedTuple):
     outcome: str
     role: str
     correct: str
+    confidence: str
+    thinking: str
     flipped: str
 
 

@@ -146,7 +146,16 @@ class Job:
             return manifest
         load, said = QuestionSource(self.settings, self.resources), notices(self.settings)
         with self.watcher.stage("planning") as advance:
-            planner = Planner(self.folder, self.settings, provider, self.resources, load, said, step=lambda: advance(1))
+            planner = Planner(
+                self.folder,
+                self.settings,
+                provider,
+                self.resources,
+                load,
+                said,
+                control=load.control,
+                step=lambda: advance(1),
+            )
             return planner.plan(store)
 
     def _rules(self, store: RunStore) -> AskingSettings:

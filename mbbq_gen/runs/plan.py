@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from mbbq_gen.resources import PACK_KINDS, Resources, file_digest
 from mbbq_gen.runs.draft import Draft, LoadBenchmark, Tally
 from mbbq_gen.runs.folder import Counts, Manifest, RunFolder, RunSettings
 from mbbq_gen.runs.store import NORMALISE, SCORED, RunStore
+from mbbq_gen.substitution import Coverage
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Planner:
     resources: Resources
     load: LoadBenchmark
     notices: tuple[str, ...] = ()
+    control: Mapping[str, Coverage] = field(default_factory=dict)
+    """Benchmark → the control questions that were made while `load` read it."""
     step: Callable[[], None] = lambda: None
     """Called for every question read and every presentation made."""
 
@@ -75,6 +78,7 @@ class Planner:
                 presentations=presentations,
                 requests=store.progress().requests,
             ),
+            control={name: found.counts() for name, found in self.control.items()},
             notices=self.notices,
         )
 

@@ -20,14 +20,14 @@ from mbbq_gen.datasets.unknown_wording import WordingPool, parse_unknown_wording
 from mbbq_gen.errors import UsageError
 from mbbq_gen.extraction.likelihood import NORMALISATIONS
 from mbbq_gen.languages import OPEN_VARIANT, read_prompts
-from mbbq_gen.presentation import LABEL_STYLES, NATIVE, ORDER_POLICIES
+from mbbq_gen.presentation import LABEL_STYLES, NATIVE, ORDER_POLICIES, UNLABELLED
 from mbbq_gen.reasoning import parse_reasoning
 from mbbq_gen.records import Instance, Method, Split
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import OWN_DATA, BenchmarkChoice, RunSettings
 from mbbq_gen.runs.names import Names, all_of, one_of, splits_of, words
 from mbbq_gen.runs.wordings import PUBLISHED_LABELS, read_published
-from mbbq_gen.substitution import with_control
+from mbbq_gen.substitution import Coverage, with_control
 
 PromptSource = Literal["own", "published"]
 BOTH: Final = "both"
@@ -199,7 +199,10 @@ def _reasoning(names: Names | None, methods: Sequence[Method]) -> tuple[str, ...
 
 
 def _check_first_tokens(methods: Sequence[Method], styles: Sequence[str]) -> None:
-    """Refuses labels that all begin alike where only first tokens are told."""
+    """Refuses labels that all begin alike where only first tokens are told, and none where labels are scored."""
+    scored = [method for method in methods if method in ("labels", "first-token")]
+    if scored and UNLABELLED in styles:
+        raise UsageError(f"--label-style {UNLABELLED}: --method {scored[0]} scores labels; use --method likelihood")
     for style in styles if "first-token" in methods else ():
         labels = LABEL_STYLES.get(style, ())
         if labels and len({label[0] for label in labels}) == 1:
@@ -328,7 +331,7 @@ def _label_styles(source: PromptSource, names: Names | None) -> tuple[str, ...]:
     """The label styles of a comma-separated list; published wordings have their own."""
     if source == "published":
         return (PUBLISHED_LABELS,)
-    return tuple(all_of("label style", "A" if names is None else names, [*LABEL_STYLES, NATIVE]))
+    return tuple(all_of("label style", "A" if names is None else names, [*LABEL_STYLES, NATIVE, UNLABELLED]))
 
 
 def _check_unknown_wording(text: str | None, languages: Iterable[str]) -> None:
@@ -371,6 +374,8 @@ class QuestionSource:
 
     settings: RunSettings
     where: Resources
+    control: dict[str, Coverage] = field(default_factory=dict)
+    """Benchmark → what became of its questions where control questions were made, counted as they are read."""
 
     def __call__(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
         """The questions of one benchmark, with the unknown option worded as the settings say."""
@@ -389,7 +394,8 @@ class QuestionSource:
         """The questions of one benchmark in those of the languages and splits that it has."""
 
         if self.settings.make_control and "control" in chosen and not _has_control(choice):
-            return with_control(self._published(choice, languages, ["bias"]), chosen, self.where)
+            counts = self.control[choice.name] = Coverage()
+            return with_control(self._published(choice, languages, ["bias"]), chosen, self.where, counts.add)
         return self._published(choice, languages, chosen)
 
     def _published(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:

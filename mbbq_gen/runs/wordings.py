@@ -13,7 +13,7 @@ from mbbq_gen.datasets.published_prompts import PublishedWording, read_published
 from mbbq_gen.datasets.registry import find_benchmark
 from mbbq_gen.errors import UsageError
 from mbbq_gen.languages import OPEN_VARIANT, PromptPack, PromptVariant, VariantKind, read_prompts
-from mbbq_gen.presentation import NATIVE, Setting
+from mbbq_gen.presentation import NATIVE, UNLABELLED, Setting, unlabelled
 from mbbq_gen.records import Instance, Method
 from mbbq_gen.resources import Resources, file_digest
 from mbbq_gen.runs.folder import OWN_DATA, BenchmarkChoice, RunSettings, name_in_copy
@@ -77,6 +77,8 @@ class Wordings:
             for variant in (*own, *settings.scored_variants):
                 if variant == OPEN_VARIANT or not self._published:
                     self._by_id(code, variant)
+            for variant in own if UNLABELLED in settings.label_styles else ():
+                self._listed(code, variant, UNLABELLED)
 
     def _select(self, published: Published) -> Published:
         """The wordings that the settings name; each benchmark must have one in each of its languages."""
@@ -129,6 +131,11 @@ class Wordings:
         """A wording of our own, written whole or composed."""
         return self._composed[language].get(variant) or self._packs[language].by_id(variant)
 
+    def _listed(self, language: str, variant: str, style: str) -> PromptVariant:
+        """A wording as it lists its options in a label style."""
+        wording = self._by_id(language, variant)
+        return unlabelled(wording) if style == UNLABELLED and variant != OPEN_VARIANT else wording
+
     def _pack(self, instance: Instance) -> PromptPack:
         return self._packs[self._settings.instruction_language or instance.language]
 
@@ -159,7 +166,9 @@ class Wordings:
         code = settings.instruction_language or instance.language
         native = self._native.get(instance.language)
         return [
-            Setting(self._by_id(code, variant), style, native_labels=native if style == NATIVE else None, **shared)
+            Setting(
+                self._listed(code, variant, style), style, native_labels=native if style == NATIVE else None, **shared
+            )
             for variant in settings.variants
             if variant != OPEN_VARIANT
             for style in settings.label_styles

@@ -13,7 +13,7 @@ The grammar is data: the table `[substitution]` of `control_sets/xx.toml` (`mbbq
 Refused rather than wrong: whatever can't be settled is left out with a reason (docs/decisions/0032).
 """
 
-from mbbq_gen.substitution.coverage import Coverage
+from mbbq_gen.substitution.coverage import ControlCounts, Coverage, TemplateRefusal
 from mbbq_gen.substitution.questions import (
     REASONS,
     ControlMaker,
@@ -27,12 +27,14 @@ from mbbq_gen.substitution.questions import (
 
 __all__ = [
     "REASONS",
+    "ControlCounts",
     "ControlMaker",
     "ControlMakers",
     "Coverage",
     "LeftOut",
     "Made",
     "Replacement",
+    "TemplateRefusal",
     "makeable_languages",
     "with_control",
 ]

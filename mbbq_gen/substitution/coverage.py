@@ -35,6 +35,24 @@ class TemplateRefusal(Record):
     """The words at which the first of them failed."""
 
 
+class ControlCounts(Record):
+    """Which bias questions have a control question that was made, and why the others have none."""
+
+    questions: int
+    made: int
+    reasons: dict[str, int]
+    """Reason → questions left out, the most frequent first."""
+    templates: tuple[TemplateRefusal, ...]
+    """Template by template and reason by reason, the most frequent first."""
+
+    @property
+    def sentence(self) -> str:
+        """The counts in words."""
+        left = ", ".join(f"{reason} {count:,}" for reason, count in self.reasons.items())
+        said = f"made for {self.made:,} of {self.questions:,} bias questions"
+        return f"{said}; left out: {left}" if left else said
+
+
 class Sample(Record):
     """The first control question made of a template, beside its bias question."""
 
@@ -122,15 +140,18 @@ class Coverage:
         """One question of each template that has one, in the order in which they came."""
         yield from self._samples.values()
 
+    def counts(self) -> ControlCounts:
+        """The counts as a record, without categories and samples."""
+        return ControlCounts(
+            questions=self.questions, made=self.made, reasons=self.reasons, templates=tuple(self.refusals())
+        )
+
     def summary(self) -> dict[str, Any]:
         """The counts as JSON."""
         return {
-            "questions": self.questions,
-            "made": self.made,
+            **self.counts().model_dump(),
             "left_out": self.questions - self.made,
-            "reasons": self.reasons,
             "categories": [part.model_dump() for part in self.categories()],
-            "templates": [part.model_dump() for part in self.refusals()],
         }
 
 

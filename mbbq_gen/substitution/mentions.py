@@ -116,7 +116,10 @@ def _refuse_collisions(mentions: Sequence[Mention], words: Sequence[Word], langu
             continue
         low = words[before].low
         article = (
-            language.rules.needs_determiner and low in language.determiners and low not in language.rules.stand_ins
+            language.rules.needs_determiner
+            and low in language.determiners
+            and low not in language.rules.stand_ins
+            and words[mention.first].low not in language.rules.definites
         )
         declined = language.rules.joined and mention.case is not None
         if (before in ends and not declined) or article:
@@ -260,22 +263,25 @@ class _Finder:
         if self._closes_clause(low, first, right):
             right += 1
         headed = headed or found or person.attachment == "noun"
-        if self._is_copula_of_stand_in(low):
+        if self._is_copula_of_stand_in(low) or self._is_elided(low, right):
             self._refuse_several(person, low, right)
             low -= self._is_determined(low)
-            gender, case = self._gender_there(low, right), self._case(person, right)
+            case = self._case(person, right)
+            gender = self._gender_there(low, right) or self._gender_of_stand_in(low)
             return Mention(number, low, self._opened(right), case=case, gender=gender, told=True)
         told = low - self._is_determined(low)
-        if person.attachment == "behind" and self._is_had_by_stand_in(person, told):
+        is_had = person.attachment == "behind" or (self.rules.head_first and person.attachment == "adjective")
+        if is_had and self._is_had_by_stand_in(person, told):
             kept = self.rules.told[self.words[told - 1].low]
-            return Mention(number, told - 1, right, kept, self._case(person, right), told=True)
+            gender = self._gender_of_stand_in(told)
+            return Mention(number, told - 1, right, kept, self._case(person, right), gender, told=True)
         if not headed and not self._is_bare_adjective(person, low, right):
             raise NotReplaceableError("attribute_told", _shown(self.words, max(low - 2, 0), right))
         self._refuse_several(person, low, right)
         start, kept, gender = self._with_determiner(person, low)
         start = self._led_in(start, right)
         if self._is_predicate(start, right) or self._is_clause(person, start, right):
-            raise NotReplaceableError("attribute_told", _shown(self.words, start - 1, right))
+            raise NotReplaceableError("attribute_told", _shown(self.words, max(start - 1, 0), right))
         if (with_stand_in := self._with_stand_in(start)) < start:
             start, inner = with_stand_in, start
         gender = self._gender_there(start, right) or gender
@@ -463,14 +469,16 @@ class _Finder:
         for link in () if self.rules.head_last else self.language.links:
             start = place - len(link)
             if start >= 1 and self._spells(start, link) and self.words[start].follows:
-                beyond = self.words[start - 1].low
-                if beyond in self.rules.stand_ins or self._is_head(person, beyond):
-                    return start - 1, True
-        if self.words[place].gap:
+                head = self._head_before_link(person, start)
+                if head is not None:
+                    return head, True
+        if self.words[place].gap or self._is_verb_told(place - 1):
             return None
         own = self.rules.noun_last and before in person.words
         if self.rules.head_last and self.language.is_head(before) and not own:
             return None
+        if before in self.rules.stand_ins and self._is_determined(place - 1):
+            return place - 1, True
         if (
             self._is_head(person, before)
             and (
@@ -493,6 +501,28 @@ class _Finder:
         ):
             return place - 1, False
         return None
+
+    def _head_before_link(self, person: Person, start: int) -> int | None:
+        """Where the head stands that a link hangs on: "the *one* who is", "un *profesor* de universidad que era", and
+        the relative itself where only an article stands before it: "el *que* tiene"."""
+        beyond = self.words[start - 1]
+        if beyond.low in self.rules.stand_ins or self._is_head(person, beyond.low):
+            return start - 1
+        if not self.rules.head_first:
+            return None
+        if self.words[start].low in self.rules.clause_relatives and beyond.low in self.language.determiners:
+            return start
+        far = start - 3
+        joined = far >= 0 and all(word.follows for word in self.words[far + 1 : start])
+        if joined and self.words[far + 1].low in self.rules.small_words and self._is_head(person, self.words[far].low):
+            return far
+        return None
+
+    def _is_verb_told(self, place: int) -> bool:
+        """Whether a word is the verb by which a stand-in before it is told: "la otra *estaba* gorda"."""
+        verb = self.words[place]
+        is_verb = verb.low in self.rules.copulas or verb.low in self.rules.told
+        return is_verb and verb.gap == "" and self._is_verb_of_stand_in(place)
 
     def _spells_own(self, person: Person, place: int) -> bool:
         """Whether the two words before are those of the description: "from a", of "guy from a small town"."""
@@ -633,19 +663,48 @@ class _Finder:
             place -= 1
         if place < 2 or self.words[place].gap or self.words[place - 1].low not in self.rules.copulas:
             return False
-        return any(
-            self.words[far].low in self.rules.stand_ins and not any(word.gap for word in self.words[far + 1 : place])
-            for far in range(place - 2, max(place - 2 - STAND_IN_REACH, -1), -1)
-        )
+        return self._is_verb_of_stand_in(place - 1)
+
+    def _is_elided(self, first: int, last: int) -> bool:
+        """Whether a comma stands for the verb by which a stand-in is told: "one was fat and the other, *thin*"."""
+        while first > 1 and self.words[first].gap == "" and self.words[first - 1].low in self.language.determiners:
+            first -= 1
+        ends = last + 1 == len(self.words) or bool(self.words[last + 1].gap)
+        return ends and first > 0 and self.words[first].gap == "," and self.words[first - 1].low in self.rules.stand_ins
+
+    def _is_verb_of_stand_in(self, verb: int) -> bool:
+        """Whether a stand-in is what a verb is about: "one of them *was*", not "the family of one *was*"."""
+        place = self._stand_in_of(verb)
+        if place is None:
+            return False
+        place -= self._is_determined(place)
+        owners = {*self.rules.small_words} - {*self.rules.clause_relatives}
+        return not place or not self.words[place].follows or self.words[place - 1].low not in owners
+
+    def _stand_in_of(self, verb: int) -> int | None:
+        """Where the stand-in before a verb is; None where there is none, or a clause begins between."""
+        for far in range(verb - 1, max(verb - 1 - STAND_IN_REACH, -1), -1):
+            if not self.words[far + 1].follows or self.words[far].low in self.rules.clause_relatives:
+                return None
+            if self.words[far].low in self.rules.stand_ins:
+                return far
+        return None
+
+    def _gender_of_stand_in(self, first: int) -> NameGender | None:
+        """The grammatical gender of the stand-in before the first word of what tells who it is."""
+        place = first - 1 if self.words[first].gap else self._stand_in_of(first - 1)
+        if place is None:
+            return None
+        return self._determined(place, None)[1]
 
     def _is_had_by_stand_in(self, person: Person, place: int) -> bool:
-        """Whether the words before are such as "one speaker had"."""
-        return (
-            place > 1
-            and self.words[place].gap == self.words[place - 1].gap == ""
-            and self.words[place - 1].low in self.rules.told
-            and self._is_head(person, self.words[place - 2].low)
-        )
+        """Whether the words before are such as "one speaker had", "one of them had"."""
+        if place < 2 or self.words[place].gap or self.words[place - 1].low not in self.rules.told:
+            return False
+        owner = self.words[place - 2].low
+        if self.words[place - 1].gap or owner in self.rules.clause_relatives:
+            return False
+        return self._is_head(person, owner) or self._is_verb_of_stand_in(place - 1)
 
     def _after_stand_in(self, place: int) -> bool:
         return place > 0 and self.words[place].gap == "" and self.words[place - 1].low in self.rules.stand_ins

@@ -112,7 +112,7 @@ def _without_suffix(word: str, suffixes: Sequence[str]) -> tuple[str, ...]:
 def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) -> Person | None:
     """The person of a description, beside the other one's."""
     rules = language.rules
-    small = language.link_words | language.determiners | {*rules.small_words, *rules.closing_verbs}
+    small = language.link_words | language.determiners | {*rules.small_words, *rules.closing_verbs, *rules.copulas}
     content = [word for word in own if word not in small and (len(word) > 1 or word.isdigit() or rules.unspaced)]
     apart = [word for word in content if not any(language.same(word, theirs) for theirs in other)]
     apart = apart or [word for word in content if word not in other]

@@ -209,7 +209,8 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
             was = text[word.start : end]
             return word.start, end, NamePlace(mention.person, rules.before_names[word.low], was, behind=behind)
     before = _as_written(kept, was) + " " if kept else ""
-    return start, end, NamePlace(mention.person, form or rules.name_form or "", was, before, behind)
+    form = form or ("" if mention.told and kept else rules.name_form or "")  # "es diu Anna", but "és l'Anna"
+    return start, end, NamePlace(mention.person, form, was, before, behind)
 
 
 def _apostrophe_case(text: str, following: Word, end: int, language: Language) -> tuple[str, int]:

@@ -9,7 +9,7 @@ two people are names. Both share a parallel id: their own, or where the benchmar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -269,7 +269,10 @@ class ControlMakers:
 
 
 def with_control(
-    instances: Iterable[Instance], splits: Sequence[str], resources: Resources, left: list[LeftOut] | None = None
+    instances: Iterable[Instance],
+    splits: Sequence[str],
+    resources: Resources,
+    counted: Callable[[Instance, Made | LeftOut], None] = lambda *_: None,
 ) -> Iterator[Instance]:
     """Bias questions with their control questions behind them, as far as the splits are wanted.
 
@@ -277,7 +280,7 @@ def with_control(
         instances: questions of the bias split.
         splits: `bias`, `control` or both.
         resources: where the control sets are found.
-        left: takes the questions without a control question.
+        counted: hears what became of each bias question, such as `Coverage.add`.
 
     Raises:
         UsageError: where no control questions can be made in a language.
@@ -288,7 +291,6 @@ def with_control(
             yield instance.model_copy(update={"parallel_id": shared_id(instance)}) if "control" in splits else instance
         if "control" in splits:
             made = makers.make(instance)
+            counted(instance, made)
             if isinstance(made, Made):
                 yield made.instance
-            elif left is not None:
-                left.append(made)

@@ -257,9 +257,10 @@ def _standing_in(words: Sequence[Word], mention: Mention, agreement: Agreement) 
         return
     if words[place].low in agreement.copulas and words[place].gap == "":
         place -= 1
-    while place >= 0 and words[place].low in forms:
-        yield from _by_gender(words[place], place, forms)
-        if words[place].gap:
+    while place >= 0 and (words[place].low in forms or words[place].low in agreement.owners):
+        if words[place].low in forms:
+            yield from _by_gender(words[place], place, forms)
+        if not words[place].follows:
             return
         place -= 1
 

@@ -12,6 +12,8 @@ from mbbq_gen.languages import ControlSet, Substitution
 
 _WORD = regex.compile(r"[^\W_][\w\u200c\u200d--_]*(?:-[^\W_][\w\u200c\u200d--_]*)*", regex.VERSION1)
 """Letters and digits with the signs above, below and behind them: Indic vowels, and what joins or parts letters."""
+_LONG = regex.compile(r"(aa|ee|oo|uu)(?=[^aeiou]+$)")
+"""A long vowel of a last syllable."""
 LEAST_STEM = 3
 """Letters above which a doubled consonant is one (dikke, dik) and a word may end a compound."""
 NAME_LENGTHS = (1, 2, 3, 4)
@@ -120,6 +122,8 @@ class Language:
                     found.add(stem[:-1])
                 if stem[-1] in softened:
                     found.add(stem[:-1] + softened[stem[-1]])
+        if self.rules.long_vowels:
+            found |= {_LONG.sub(lambda pair: pair.group()[0], stem) for stem in found}
         return frozenset(found)
 
     def _all_stems(self, words: tuple[str, ...]) -> tuple[str, ...]:

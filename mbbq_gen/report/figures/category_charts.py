@@ -23,6 +23,7 @@ from mbbq_gen.report.figures.chart import Chart, NotDrawableError
 from mbbq_gen.report.figures.control_charts import UNBALANCED, able_answers
 from mbbq_gen.report.figures.heat_map import HeatPanel, Scale, draw_heat_maps
 from mbbq_gen.report.figures.score_charts import BIAS_SOURCE, SUMMARY, command_of, key_columns
+from mbbq_gen.report.figures.sees import extremes, marked_cells
 from mbbq_gen.report.figures.style import short_names
 from mbbq_gen.report.figures.table_text import Cell, Column, DataTable, Marked
 from mbbq_gen.scoring import METRICS
@@ -104,6 +105,18 @@ def _alt(
     return sentences(parts)
 
 
+def _marked(
+    answers: Answers,
+    by: Sequence[str],
+    metric: str,
+    scores: Mapping[Key, GroupScore],
+    p_values: Mapping[str, Mapping[Key, float | None]],
+) -> str:
+    """What to see in a map: the cells with a mark."""
+    marked = [key for key, p_value in p_values[metric].items() if mark_of(p_value)]
+    return marked_cells(answers, by, scores, metric, marked)
+
+
 def _map(
     title: str,
     keys: Sequence[Sequence[Key]],
@@ -170,6 +183,7 @@ def _by_category(answers: Answers, metrics: Sequence[str], name: str, title: str
         name=name,
         section="categories" if name == "bias_by_category" else "papers",
         title=title,
+        sees=_marked(answers, by, metrics[0], scores, p_values),
         alt=f"Heat map of categories by {'model' if len(places) == 1 else answers.where}. "
         f"{_alt(answers, by, metrics, scores, p_values)}",
         caption=f"{caption} {BIAS_SIGN} {MARK_CAPTION} {_THIN}",
@@ -237,6 +251,7 @@ def bbq_figure_3(answers: Answers) -> Chart:
         name="bbq_figure_3",
         section="papers",
         title="BBQ's bias scores by category and model (BBQ Fig. 3)",
+        sees=_marked(answers, grouped, _BBQ[0], scores, p_values),
         alt=f"Two heat maps of categories by {' and '.join(drawn)}. {_alt(answers, grouped, _BBQ, scores, p_values)}",
         caption=f"The shape of BBQ Fig. 3; bias scores as BBQ §5 defines them, from -1 to +1 (the paper writes them in "
         f"per cent). {BIAS_SIGN} {MARK_CAPTION} {_THIN}",
@@ -285,6 +300,7 @@ def bharat_heat_maps(answers: Answers) -> Chart:
         name="bharat_heat_maps",
         section="papers",
         title="BharatBBQ's bias scores by category and language (BharatBBQ Fig. 7)",
+        sees=extremes(answers, by, means[_BHARAT[2]], _BHARAT[2]),
         alt=f"Four heat maps of categories by {answers.where}. {sentences(parts)}",
         caption=f"The shape of BharatBBQ Fig. 7. {averaged}BS (eqs. 3 and 4): in ambiguous contexts it counts how "
         "often the target is named, whatever was asked, a lexical preference and not a bias; SBS (eqs. 5 and 6): how "

@@ -23,6 +23,8 @@ class Chart:
     section: Section
     title: str
     """One line."""
+    sees: str
+    """What to see in it, in one line with its own numbers; stands above it."""
     alt: str
     """What is to be seen, with numbers, for who does not see it."""
     caption: str

@@ -24,6 +24,7 @@ from mbbq_gen.report.figures.bars import BarPanel, draw_bars
 from mbbq_gen.report.figures.chart import Chart, NotDrawableError
 from mbbq_gen.report.figures.dots import DotPanel, Interval, PlainNumber, draw_dots
 from mbbq_gen.report.figures.score_charts import SUMMARY, command_of, key_columns, score_table
+from mbbq_gen.report.figures.sees import extremes, leaning
 from mbbq_gen.report.figures.style import short_names
 from mbbq_gen.report.figures.table_text import Cell, Column, DataTable, Marked
 from mbbq_gen.scoring import METRICS
@@ -68,6 +69,7 @@ def control_and_bias(answers: Answers) -> Chart:
         name="control_and_bias",
         section="control",
         title="The benchmark beside its control set",
+        sees=f"On the control questions, which name no group: {leaning(answers, by, splits['control'], SUMMARY[2])}",
         alt=f"Dots with intervals, the benchmark and the control set of each row beside each other. "
         f"Of the control set: {sentences(control)}",
         caption="The control set asks the same questions with first names in the groups' place. A bias that is as "
@@ -118,6 +120,7 @@ def mbbq_figure_2(answers: Answers) -> Chart:
         name="mbbq_figure_2",
         section="control",
         title="Control templates above chance (MBBQ Fig. 2)",
+        sees=_fewest(answers, by, shares),
         alt=f"Bars by model and {answers.where}: share of control templates on which the model is above chance. "
         f"{'; '.join(spoken[:12])}{'; …' if len(spoken) > 12 else ''}.",
         caption="The shape of MBBQ Fig. 2: share of the control templates on which a model is above chance (more "
@@ -197,6 +200,15 @@ UNBALANCED = (
 )
 
 
+def _fewest(answers: Answers, by: Sequence[str], shares: Mapping[Key, float]) -> str:
+    """Between which shares the models can do the templates."""
+    low, high = min(shares, key=lambda key: shares[key]), max(shares, key=lambda key: shares[key])
+    if shares[low] == shares[high]:
+        return f"Above chance on {shares[low]:.0%} of the templates throughout."
+    named = [f"{shares[key]:.0%} ({answers.spoken_key(by, key)})" for key in (low, high)]
+    return f"Above chance on {named[0]} to {named[1]} of the templates."
+
+
 def across_languages(answers: Answers, model: str, metric: str) -> TestResult | None:
     """Does a score differ across languages? Kruskal and Wallis's test over questions, as in MBBQ; None for one."""
     import polars as pl
@@ -245,6 +257,7 @@ def mbbq_table_3(answers: Answers) -> Chart:
         name="mbbq_table_3",
         section="papers",
         title="Accuracy and bias on the templates that a model can do (MBBQ Table 3)",
+        sees=leaning(answers, by, scores, _TABLE_3[-1][1]),
         alt=f"A table. {sentences(parts)}",
         caption="MBBQ Table 3, turned on its side: accuracy and bias in disambiguated (D) and ambiguous (A) contexts, "
         f"on the templates (#T) on which a model is above chance in every language. Templates kept: {counted}. "
@@ -287,6 +300,7 @@ def mbbq_table_5(answers: Answers) -> Chart:
         name="mbbq_table_5",
         section="papers",
         title="Accuracy on the control set (MBBQ Table 5)",
+        sees=extremes(answers, by, {key: value_of(scores[key], metrics[0]) for key in levels.keys}, metrics[0]),
         alt=f"A table. {sentences(parts)}",
         caption="The shape of MBBQ Table 5: accuracy on control questions in disambiguated (D) and ambiguous (A) "
         f"contexts; read: answers that could be read. {_ACROSS_CAPTION}",

@@ -43,6 +43,7 @@ def effects_of_axes(answers: Answers) -> Chart:
         name="effects_of_axes",
         section="robustness",
         title="What the axes of the wordings do",
+        sees=sentences([_strongest(_METRICS[1], tables[1])]),
         alt=f"Dots with intervals, a row for each level of {', '.join(dict.fromkeys(row[0] for row in rows))}. "
         + sentences([_strongest(metric, table) for metric, table in zip(_METRICS, tables, strict=True)]),
         caption="How much each score changes with a level of an axis, against the first level of that axis, over all "

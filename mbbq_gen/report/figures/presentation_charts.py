@@ -64,6 +64,7 @@ def spread(answers: Answers, factor: Factor) -> Chart:
         name=f"spread_{factor}",
         section="robustness",
         title=f"Scores by {what}",
+        sees=_spread_text(answers, rows_by, scores, _METRICS[1:2]) or f"Nothing to count under two values of {what}.",
         alt=f"Dots with intervals, one for each {what}: {', '.join(values[:12])}. "
         f"{_spread_text(answers, rows_by, scores)}",
         caption=f"The same questions under each {what}. Where dots of a row lie apart, the {what} makes the score as "
@@ -76,10 +77,12 @@ def spread(answers: Answers, factor: Factor) -> Chart:
     )
 
 
-def _spread_text(answers: Answers, rows_by: Sequence[str], scores: Mapping[Key, GroupScore]) -> str:
+def _spread_text(
+    answers: Answers, rows_by: Sequence[str], scores: Mapping[Key, GroupScore], metrics: Sequence[str] = _METRICS
+) -> str:
     """The widest range of each score within one row."""
     parts = []
-    for metric in _METRICS:
+    for metric in metrics:
         rows: dict[Key, list[float]] = {}
         for key, group in scores.items():
             value = group.metrics[metric].value
@@ -134,6 +137,7 @@ def position_preference(answers: Answers) -> Chart:
         name="position_preference",
         section="position",
         title="Preference for a place among the options",
+        sees=_liked_most(reports, adjusted, drawn),
         alt=f"Bars for each place. {_liked_text(reports, drawn)}",
         caption="Share of answers that chose each place, minus the share that the roles chosen and the orders shown "
         f"predict. Above 0: the place is liked, whatever stands there. {MARK}: places matter (p < 0.05; randomisation "
@@ -204,6 +208,17 @@ def _place_table(by: tuple[str, ...], reports: list[PositionReport], adjusted: l
     return DataTable(columns, tuple(rows))
 
 
+def _liked_most(reports: list[PositionReport], adjusted: list[float | None], drawn: tuple[str, ...]) -> str:
+    """Where places matter, and the place that is liked most of all."""
+    n_marked = sum(bool(mark_of(p_value)) for p_value in adjusted)
+    whole, liked = max(((report, one) for report in reports for one in report.places), key=lambda it: it[1].preference)
+    where = ", ".join(str(whole.group[part]) for part in drawn)
+    return (
+        f"Places matter for sure in {n_marked} of {len(reports)}; liked most: place {liked.place + 1} in {where} "
+        f"({liked.preference:+.2f})."
+    )
+
+
 def _liked_text(reports: list[PositionReport], drawn: tuple[str, ...]) -> str:
     parts = []
     for report in reports[:12]:
@@ -244,6 +259,15 @@ def _outcome_table(groups: Sequence[_OutcomeGroup], by: Sequence[str], order: Se
     return DataTable(columns, rows)
 
 
+def _least_read(worst: float | None, name: str) -> str:
+    """Whether the answers could be read, and where least."""
+    if worst is None:
+        return "No response was had."
+    if worst == 1:
+        return "Every response was read."
+    return f"Least was read of {name}: {worst:.0%} of the responses."
+
+
 def outcomes_by_language(answers: Answers) -> Chart:
     """How the answers were read, as stacks that add up to all answers."""
     by = ("model", *answers.place_by)
@@ -268,6 +292,7 @@ def outcomes_by_language(answers: Answers) -> Chart:
         name="outcomes_by_language",
         section="outcomes",
         title=f"How the answers were read, by {answers.where}",
+        sees=_least_read(worst, worst_name),
         alt="Stacked bars of outcomes. "
         + ("" if worst is None else f"Least was read of {worst_name}: {worst:.0%} of the responses. ")
         + f"Outcomes that occur: {', '.join(OUTCOME_TITLES[order[place]] for place in used)}.",

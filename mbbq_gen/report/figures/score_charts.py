@@ -22,6 +22,7 @@ from mbbq_gen.report.figures.bars import BarPanel, draw_bars
 from mbbq_gen.report.figures.chart import Chart
 from mbbq_gen.report.figures.dots import DotPanel, draw_dots
 from mbbq_gen.report.figures.scatter import Point, ScatterPanel, draw_scatter
+from mbbq_gen.report.figures.sees import leaning
 from mbbq_gen.report.figures.style import short_names
 from mbbq_gen.report.figures.table_text import Cell, Column, DataTable
 from mbbq_gen.scoring import METRICS
@@ -120,6 +121,7 @@ def scores_by_language(answers: Answers) -> Chart:
         name="scores_by_language",
         section="scores",
         title=f"Accuracy and bias by {answers.where}",
+        sees=leaning(answers, levels.by, scores, SUMMARY[2]),
         alt=f"Dots with intervals. {summary_alt(answers, levels, scores, SUMMARY)}",
         caption=f"Accuracy (dashed: guessing) and bias. {BIAS_SOURCE} {BIAS_SIGN} {interval_caption(answers.sampling)}",
         table=score_table(levels, scores, SUMMARY),
@@ -149,6 +151,7 @@ def accuracy_against_bias(answers: Answers) -> Chart:
         name="accuracy_against_bias",
         section="scores",
         title=f"Accuracy against bias by {answers.where}",
+        sees=leaning(answers, levels.by, scores, SUMMARY[2]),
         alt=f"Two planes of points, accuracy to the right and bias upwards. "
         f"{summary_alt(answers, levels, scores, SUMMARY)}",
         caption=f"{BIAS_SOURCE} {BIAS_SIGN} Grey: the largest bias that the accuracy leaves room for; "
@@ -178,6 +181,7 @@ def esbbq_bars(answers: Answers) -> Chart:
         name="esbbq_bars",
         section="papers",
         title="Accuracy and bias as bars",
+        sees=leaning(answers, levels.by, scores, _ESBBQ[2]),
         alt=f"Bars of accuracy above bars of bias. {summary_alt(answers, levels, scores, _ESBBQ)}",
         caption=f"The shape of EsBBQ Fig. 3: accuracy (EsBBQ eqs. 1 and 2) and bias (eqs. 3 and 4). {BIAS_SIGN} "
         f"{interval_caption(answers.sampling)}",

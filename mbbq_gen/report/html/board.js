@@ -28,3 +28,26 @@
     });
   }
 })();
+// One language alone, in the pictures and the tables; the address says which: #board?language=tr.
+(() => {
+  const MARK = "#board?";
+  const box = document.getElementById("language");
+  if (!box) return;
+  const show = () => {
+    for (const one of document.querySelectorAll("[data-language]")) {
+      one.classList.toggle("off", box.value !== "" && one.dataset.language !== box.value);
+    }
+  };
+  const follow = () => {
+    if (location.hash.startsWith(MARK)) box.value = new URLSearchParams(location.hash.slice(MARK.length)).get("language") || "";
+    if (box.selectedIndex < 0) box.value = "";
+    show();
+  };
+  box.addEventListener("change", () => {
+    const chosen = new URLSearchParams({ language: box.value });
+    history.replaceState(null, "", box.value ? MARK + chosen : "#");
+    show();
+  });
+  window.addEventListener("hashchange", follow);
+  follow();
+})();

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mbbq_gen.runs.folder import Manifest, RunFolder
 from mbbq_gen.runs.store import Progress, RunStore
+from mbbq_gen.substitution import TemplateRefusal
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class RunFacts:
     facts: tuple[Fact, ...]
     notices: tuple[str, ...]
     """What every result of this run has to say of its benchmarks."""
+    left_out: tuple[TemplateRefusal, ...]
+    """Bias questions that no control question was made of, by template and reason."""
     files: tuple[Fact, ...]
     """Packs and data that shaped the numbers → sha256."""
 
@@ -42,6 +45,7 @@ def run_facts(
         folder=str(folder.path),
         facts=tuple(Fact(term, text) for term, text in _facts(manifest, store, store.progress(), versions) if text),
         notices=manifest.notices,
+        left_out=tuple(part for found in manifest.control.values() for part in found.templates),
         files=tuple(
             Fact(file, digest) for file, digest in {**manifest.packs, **manifest.data, **manifest.files}.items()
         ),
@@ -60,6 +64,8 @@ def _facts(
     yield "splits", ", ".join(settings.splits)
     part = "all" if counts.instances == total else f"{counts.instances:,} of"
     yield "questions", f"{part} {total:,}" if total else f"{counts.instances:,}"
+    for name, found in manifest.control.items():
+        yield f"control questions of {name}", found.sentence
     yield "presentations", f"{counts.presentations:,} (question × wording × option order × label style)"
     yield "answered", f"{progress.answered:,} of {progress.requests:,} requests{_failed(progress)}"
     yield "wordings", f"{', '.join(settings.variants)}{' (published)' if settings.prompts == 'published' else ''}"

@@ -9,6 +9,8 @@
   const status = document.getElementById("count");
   const [back, on] = ["back", "on"].map((id) => document.getElementById(id));
   const KINDS = ["", "mark", "left-out"];
+  // An address that ends in #browse?language=tr&outcome=refusal shows just these items, and changes with the filters.
+  const MARK = "#browse?";
   let first = 0;
   let asked = 0;
 
@@ -128,10 +130,11 @@
       ...line("flipped over wordings and orders", item.flipped),
       ...line("question", item.key + ", " + item.condition + ", " + plain(item.polarity) + ", " + item.split),
       ...line("wording and labels", item.variant + ", " + item.labels),
-      ...(item.thinking ? line("level of thinking", item.thinking) : []),
+      ...(item.thinking !== "none" ? line("level of thinking", item.thinking) : []),
       ...line("template", item.template + " (" + plain(item.category) + ")"),
       ...(source.runs.length > 1 ? line("run", run.name) : []),
-      ...line("how it was read, in full", make("code", {}, command)));
+      ...line("how it was read, in full", make("code", {}, command)),
+      ...line("this item alone", make("a", { class: "to-items", href: MARK + new URLSearchParams({ ...(source.runs.length > 1 ? { run: item.run } : {}), id: item.presentation_id }) }, "link")));
   }
 
   function thoughtOf(item) {
@@ -207,6 +210,7 @@
     if (mine !== asked) return; // a later question was asked meanwhile
     list.replaceChildren(...page.items.map(entryOf));
     list.start = first + 1;
+    if (page.total === 1) list.querySelector("details").open = true;
     const last = first + page.items.length;
     status.textContent = page.total
       ? "Items " + (first + 1).toLocaleString("en") + " to " + last.toLocaleString("en") + " of " + page.total.toLocaleString("en")
@@ -223,17 +227,16 @@
   async function fill() {
     const values = await source.values();
     for (const box of form.querySelectorAll("select")) {
+      box.closest("p").hidden = (values[box.name] || []).length < 2; // nothing to choose
       for (const [value, count] of values[box.name] || []) {
         box.append(make("option", { value }, said(box.name, value) + " (" + count.toLocaleString("en") + ")"));
       }
     }
   }
 
-  // An address that ends in #browse?language=tr&outcome=refusal shows just these items, and changes with the filters.
-  const MARK = "#browse?";
+  // --- addresses ---
 
   function follow() {
-    for (let fold = targetOf(location.hash)?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
     if (!location.hash.startsWith(MARK)) return false;
     form.reset();
     for (const [name, value] of new URLSearchParams(location.hash.slice(MARK.length))) {
@@ -248,10 +251,6 @@
     return true;
   }
 
-  function targetOf(hash) {
-    return hash.startsWith(MARK) ? null : document.getElementById(decodeURIComponent(hash.slice(1)));
-  }
-
   function keep() {
     const chosen = new URLSearchParams(filters()).toString();
     history.replaceState(null, "", chosen ? MARK + chosen : "#browse");
@@ -263,6 +262,16 @@
     show();
   }
 
+  // In the list, the arrows, Home and End go from item to item; Enter opens one.
+  list.addEventListener("keydown", (event) => {
+    if (!event.target.matches("#items > li > details > summary")) return;
+    const all = [...list.querySelectorAll(":scope > li > details > summary")];
+    const here = all.indexOf(event.target);
+    const goal = { ArrowDown: here + 1, ArrowUp: here - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (goal === undefined || !all[goal]) return;
+    event.preventDefault();
+    all[goal].focus();
+  });
   form.addEventListener("change", (event) => { if (event.target.tagName === "SELECT") renew(); });
   form.addEventListener("input", (event) => { if (event.target.tagName === "INPUT") renew(); });
   form.addEventListener("reset", () => setTimeout(renew));

@@ -125,7 +125,6 @@ def item_view(
         **{name: visible(value) for name, value in item._asdict().items() if isinstance(value, str)},
         "polarity": answered.instance.polarity,
         "labels": answered.presentation.label_style,
-        "thinking": answered.presentation.reasoning,
         "context": _text(answered.instance.context, lengths),
         "question": _text(answered.instance.question, lengths),
         "options": _options(answered, question, extraction, lengths),
@@ -134,7 +133,6 @@ def item_view(
         "missing": why_missing(response),
         "rule": visible(extraction.rule),
         "why": why_read(extraction),
-        "confidence": extraction.confidence,
         "conflicts": [visible(conflict) for conflict in extraction.conflicts],
         "question_only": answered.presentation.question_only,
     }

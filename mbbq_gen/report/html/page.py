@@ -22,7 +22,7 @@ from mbbq_gen.report.correction_tables import (
 from mbbq_gen.report.html.conclusions import CAUTIONS
 from mbbq_gen.report.html.contents import SCORES, Contents
 from mbbq_gen.report.html.facts import RunFacts
-from mbbq_gen.report.html.picture import COLOURS, mark, picture, series_of
+from mbbq_gen.report.html.picture import dots_of, picture
 from mbbq_gen.report.html.safe import LINK, inert_json, inert_svg, packed_json, page_part, page_policy
 from mbbq_gen.report.plain_text import visible
 from mbbq_gen.report.tables import DASH, Notes, number, share, with_interval
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from mbbq_gen.report.figures import Chart
     from mbbq_gen.scoring import GroupScore, MetricScore
 
-STYLES, SCRIPTS = ("page.css", "picture.css", "items.css"), ("theme.js", "items.js")
+STYLES = ("page.css", "picture.css", "items.css")
+SCRIPTS = ("theme.js", "folds.js", "downloads.js", "items.js")
 FIELD_TITLES = (
     ("language", "language"),
     ("category", "category"),
@@ -44,6 +45,8 @@ FIELD_TITLES = (
     ("outcome", "outcome"),
     ("role", "role chosen"),
     ("correct", "right"),
+    ("confidence", "confidence of the reading"),
+    ("thinking", "level of thinking"),
     ("flipped", "flipped"),
     ("split", "split"),
     ("condition", "context"),
@@ -79,9 +82,6 @@ class ChartView:
     chart: Chart
     drawing: str
     """SVG; empty for a table only."""
-    head: tuple[tuple[str, bool], ...]
-    """Titles of the data table's columns, and whether each holds numbers."""
-    rows: tuple[tuple[str, ...], ...]
     command: str
 
 
@@ -123,9 +123,9 @@ class Assets:
     policy: str
 
 
-def page_assets(*, connects: bool = False) -> Assets:
+def page_assets(styles: Sequence[str] = STYLES, scripts: Sequence[str] = SCRIPTS, *, connects: bool = False) -> Assets:
     """The assets; `connects`: for a page that asks the server it came from."""
-    style, script = ("\n".join(page_part(name) for name in names) for names in (STYLES, SCRIPTS))
+    style, script = ("\n".join(page_part(name) for name in names) for names in (styles, scripts))
     return Assets(style, script, page_policy([style], [script], connects=connects))
 
 
@@ -163,14 +163,17 @@ def report_page(found: Contents) -> str:
     empty = {_place(verdict.group) for verdict in judged if verdict.means_nothing}
     rows = [_score_row(group, by, notes, is_empty=_place(group.group) in empty) for group in found.scores.groups]
     sections = list(_sections(found))
+    drawn = picture(dots_of(judged), found.names)
+    tables = {chart.name: chart.table.csv() for chart in found.charts.charts}
+    if drawn is not None:
+        tables[drawn.name] = drawn.table.csv()
     return render(
         "report.html",
         f"Report: {_subject(found)}",
         page_assets(),
         found=found,
         conclusions=_conclusions(judged, found),
-        picture=Markup(picture(judged, found.names)),
-        legend=[(place % COLOURS, Markup(mark(place, 8, 8)), name) for place, name in enumerate(series_of(judged))],
+        picture=drawn,
         notices=list(dict.fromkeys(notice for run in found.runs for notice in run.notices)),
         cautions=CAUTIONS,
         score_head=(*by, "items", "templates", *map(_title, SCORES)),
@@ -184,6 +187,7 @@ def report_page(found: Contents) -> str:
         sections=sections,
         runs_typed=_runs_typed(found),
         fields=FIELD_TITLES,
+        tables_json=Markup(inert_json(tables)),
         page_json=Markup(inert_json(browser_data(found.runs, found.names))),
         items_packed=Markup(packed_json(found.items)),
         definitions=[(name, found.scores.definitions[name]) for name in SCORES],
@@ -353,11 +357,8 @@ def _chart_view(chart: Chart, found: Contents) -> ChartView:
     from mbbq_gen.report.figures import svg
 
     drawing = Markup(inert_svg(svg(chart, links=True), "")) if chart.figure is not None else ""
-    columns = chart.table.columns
     return ChartView(
         chart=chart,
         drawing=drawing,
-        head=tuple((column.title, column.kind != "text") for column in columns),
-        rows=tuple(tuple(row) for row in chart.table.texts()),
         command=chart.command.replace(" RUN", f" {_runs_typed(found)}", 1),
     )

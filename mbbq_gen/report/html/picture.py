@@ -18,9 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from mbbq_gen.report.html.safe import escaped
+from mbbq_gen.report.figures.table_text import Column, DataTable
+from mbbq_gen.report.html.safe import LINK, escaped
 from mbbq_gen.report.tables import DASH, number, share
-from mbbq_gen.report.verdicts import AMBIGUOUS, Verdict
+from mbbq_gen.report.verdicts import AMBIGUOUS, MEANS_NOTHING, Standing, Verdict
 from mbbq_gen.statistics.ability import CHANCE
 
 WIDTH, HEIGHT = 520, 400
@@ -36,84 +37,128 @@ _PLACES = tuple((radius, angle) for radius in (11, 22, 34, 48, 64) for angle in 
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
+Interval = tuple[float | None, float | None]
+"""Its ends; None where there is none."""
 
 
 @dataclass(frozen=True)
 class Dot:
     """A language of a model on a benchmark, placed."""
 
-    verdict: Verdict
+    model: str
+    benchmark: str
+    language: str
+    """Its code."""
+    standing: Standing
     x: float
+    """Accuracy on the control questions, from 0 to 1."""
     y: float
-    low: float | None
-    high: float | None
-    """Ends of the interval; None where there is none, or the score means nothing."""
-    left: float | None
-    right: float | None
-    """Ends of the interval of the accuracy; None likewise."""
-    series: int
-    """Place of its model and benchmark among those of the page."""
-    label: str
+    """Bias, from -1 to 1."""
+    x_interval: Interval
+    y_interval: Interval
+    link: str
+    """Where in the page it leads: `#browse?language=tr`."""
+
+    @property
+    def means_nothing(self) -> bool:
+        """Whether its bias says nothing about the model."""
+        return self.standing in MEANS_NOTHING
 
 
-def series_of(verdicts: Sequence[Verdict]) -> list[str]:
+def dots_of(verdicts: Sequence[Verdict]) -> list[Dot]:
+    """The dots of what there are scores for; each leads to its answers."""
+    return [dot for verdict in verdicts if (dot := _dot(verdict)) is not None]
+
+
+def _dot(verdict: Verdict) -> Dot | None:
+    if verdict.bias is None:
+        return None
+    bias = verdict.bias.metrics[AMBIGUOUS]
+    told = (verdict.control or verdict.bias).metrics["accuracy_disambiguated"]
+    if bias.value is None or told.value is None:
+        return None
+    group = {name: verdict.group[name] or "" for name in ("model", "benchmark", "language")}
+    return Dot(
+        model=group["model"] or DASH,
+        benchmark=group["benchmark"] or DASH,
+        language=group["language"],
+        standing=verdict.standing,
+        x=told.value,
+        y=bias.value,
+        x_interval=(told.low, told.high),
+        y_interval=(bias.low, bias.high),
+        link=f"{LINK}{urlencode(group | {'split': 'bias'})}",
+    )
+
+
+def series_of(dots: Sequence[Dot]) -> list[str]:
     """What the legend calls the models, with the benchmarks where there are several."""
-    several = len({verdict.group["benchmark"] for verdict in verdicts}) > 1
-    names = (_series(verdict, several=several) for verdict in verdicts)
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(_series(dot, dots) for dot in dots))
 
 
-def _series(verdict: Verdict, *, several: bool) -> str:
-    model, benchmark = verdict.group["model"] or DASH, verdict.group["benchmark"] or DASH
-    return f"{model} on {benchmark}" if several else model
+def _series(dot: Dot, dots: Sequence[Dot]) -> str:
+    several = len({one.benchmark for one in dots}) > 1
+    return f"{dot.model} on {dot.benchmark}" if several else dot.model
 
 
-def picture(verdicts: Sequence[Verdict], names: Mapping[str, str]) -> str:
-    """The drawing as SVG for the middle of a page; empty where there is nothing to place."""
-    dots = list(_dots(verdicts))
+@dataclass(frozen=True)
+class Picture:
+    """The drawing, what its marks mean, and its numbers."""
+
+    name: str
+    """Its id on the page, and its file's name."""
+    drawing: str
+    """SVG for the middle of a page."""
+    legend: tuple[tuple[int, str, str], ...]
+    """Number of the colour, SVG of the mark, and name of each series."""
+    table: DataTable
+
+
+_COLUMNS = (
+    *(Column("model", "model"), Column("benchmark", "benchmark"), Column("language", "language")),
+    *(Column("control_accuracy", "right, control", "share"), Column(AMBIGUOUS, "bias", "score")),
+    *(Column("low", "low", "score"), Column("high", "high", "score"), Column("standing", "standing")),
+)
+
+
+def picture(dots: Sequence[Dot], names: Mapping[str, str], name: str = "picture") -> Picture | None:
+    """The picture of these dots; None where there are none.
+
+    Args:
+        dots: What is placed.
+        names: Language code → its name.
+        name: What the ids in the drawing begin with; one of its own for each picture of a page.
+    """
     if not dots:
-        return ""
+        return None
+    series = series_of(dots)
+    rows = ((one.model, one.benchmark, one.language, one.x, one.y, *one.y_interval, one.standing) for one in dots)
+    return Picture(
+        name=name,
+        drawing=_drawing(dots, series, names, name),
+        legend=tuple((place % COLOURS, mark(place, 8, 8), one) for place, one in enumerate(series)),
+        table=DataTable(_COLUMNS, tuple(rows)),
+    )
+
+
+def _drawing(dots: Sequence[Dot], series: Sequence[str], names: Mapping[str, str], name: str) -> str:
     reach = _reach(dots)
     described = "; ".join(_in_words(dot, names) for dot in dots)
     parts = [
-        f'<svg class="picture" viewBox="0 0 {WIDTH} {HEIGHT}" role="group"'
-        ' aria-labelledby="picture-title picture-desc">',
-        '<title id="picture-title">What it can do against which way it leans</title>',
-        f'<desc id="picture-desc">{escaped(described)}</desc>',
+        f'<svg class="picture" viewBox="0 0 {WIDTH} {HEIGHT}" role="group" aria-labelledby="{name}-title {name}-desc">',
+        f'<title id="{name}-title">What it can do against which way it leans</title>',
+        f'<desc id="{name}-desc">{escaped(described)}</desc>',
         *_plane(reach),
     ]
     taken = [_box(_at_x(dot.x), _at_y(dot.y, reach), 2 * _MARK, 2 * _MARK) for dot in dots]
     for dot in dots:
-        parts += _drawn(dot, reach, names, taken)
+        parts += _drawn(dot, series.index(_series(dot, dots)), reach, names, taken)
     return "\n".join([*parts, "</svg>"])
-
-
-def _dots(verdicts: Sequence[Verdict]) -> Iterator[Dot]:
-    several = len({verdict.group["benchmark"] for verdict in verdicts}) > 1
-    series = series_of(verdicts)
-    for verdict in verdicts:
-        if verdict.bias is None or (value := verdict.bias.metrics[AMBIGUOUS].value) is None:
-            continue
-        told = (verdict.control or verdict.bias).metrics["accuracy_disambiguated"]
-        if told.value is None:
-            continue
-        score, shown = verdict.bias.metrics[AMBIGUOUS], not verdict.means_nothing
-        yield Dot(
-            verdict,
-            x=told.value,
-            y=value,
-            low=score.low if shown else None,
-            high=score.high if shown else None,
-            left=told.low if shown else None,
-            right=told.high if shown else None,
-            series=series.index(_series(verdict, several=several)),
-            label=verdict.language,
-        )
 
 
 def _reach(dots: Sequence[Dot]) -> float:
     """Half of the range of bias: room for every dot and interval, in quarters, at least a half."""
-    ends = [abs(end) for dot in dots for end in (dot.y, dot.low or 0.0, dot.high or 0.0)]
+    ends: list[float] = [abs(end) for dot in dots for end in (dot.y, *(_shown(dot, dot.y_interval) or ()))]
     return max(0.5, min(1.0, math.ceil(max(ends) * 4 + 0.2) / 4))
 
 
@@ -134,16 +179,18 @@ def _plane(reach: float) -> Iterator[str]:
     yield _region("against", (chance, zero), (RIGHT, BOTTOM))
     yield f'<line class="zero" x1="{LEFT}" x2="{RIGHT}" y1="{zero:.1f}" y2="{zero:.1f}"></line>'
     yield f'<line class="chance" x1="{chance:.1f}" x2="{chance:.1f}" y1="{TOP}" y2="{BOTTOM}"></line>'
-    yield from _text("region", (LEFT + chance) / 2, TOP + 18, "can't do", anchor="middle")
-    yield from _text("region", (LEFT + chance) / 2, TOP + 34, "the task", anchor="middle")
-    yield from _text("region", chance + 8, TOP + 18, "able, leans to the stereotype")
-    yield from _text("region", chance + 8, zero - 6, "able, no lean found")
-    yield from _text("region", chance + 8, BOTTOM - 8, "able, leans against it")
+    yield from drawn_text("region", (LEFT + chance) / 2, TOP + 18, "can't do", anchor="middle")
+    yield from drawn_text("region", (LEFT + chance) / 2, TOP + 34, "the task", anchor="middle")
+    yield from drawn_text("region", chance + 8, TOP + 18, "able, leans to the stereotype")
+    yield from drawn_text("region", chance + 8, zero - 6, "able, no lean found")
+    yield from drawn_text("region", chance + 8, BOTTOM - 8, "able, leans against it")
     for step in (0.0, 1 / 3, 2 / 3, 1.0):
-        yield from _text("tick", _at_x(step), BOTTOM + 16, share(step), anchor="middle")
+        yield from drawn_text("tick", _at_x(step), BOTTOM + 16, share(step), anchor="middle")
     for step in (-reach, -reach / 2, 0.0, reach / 2, reach):
-        yield from _text("tick", LEFT - 6, _at_y(step, reach) + 4, number(step, signed=True), anchor="end")
-    yield from _text("axis", (LEFT + RIGHT) / 2, BOTTOM + 40, "right answers on the control questions", anchor="middle")
+        yield from drawn_text("tick", LEFT - 6, _at_y(step, reach) + 4, number(step, signed=True), anchor="end")
+    yield from drawn_text(
+        "axis", (LEFT + RIGHT) / 2, BOTTOM + 40, "right answers on the control questions", anchor="middle"
+    )
     yield (
         f'<text class="axis" text-anchor="middle" transform="translate(12 {(TOP + BOTTOM) / 2:.1f}) rotate(-90)">'
         "bias where the text does not tell</text>"
@@ -155,29 +202,37 @@ def _region(kind: str, corner: tuple[float, float], opposite: tuple[float, float
     return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{right - x:.1f}" height="{bottom - y:.1f}"></rect>'
 
 
-def _text(kind: str, x: float, y: float, text: str, anchor: str = "start") -> Iterator[str]:
+def drawn_text(kind: str, x: float, y: float, text: str, anchor: str = "start") -> Iterator[str]:
+    """A text of a drawing, escaped; `kind`: its class in the style."""
     yield f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escaped(text)}</text>'
 
 
-def _drawn(dot: Dot, reach: float, names: Mapping[str, str], taken: list[Box]) -> Iterator[str]:
+def _shown(dot: Dot, interval: Interval) -> tuple[float, float] | None:
+    """The ends of an interval of a dot that is drawn with its intervals; an interval invites to read the score."""
+    low, high = interval
+    return None if dot.means_nothing or low is None or high is None else (low, high)
+
+
+def _drawn(dot: Dot, series: int, reach: float, names: Mapping[str, str], taken: list[Box]) -> Iterator[str]:
     """A dot with its intervals and label, which leads to its answers; `taken`: where no label can go."""
     x, y = _at_x(dot.x), _at_y(dot.y, reach)
-    group = dot.verdict.group
-    query = urlencode({name: group[name] or "" for name in ("model", "benchmark", "language")} | {"split": "bias"})
-    kind = "hollow" if dot.verdict.means_nothing else f"series-{dot.series % COLOURS}"
-    said = escaped(f"Answers: {_in_words(dot, names)}")
-    yield f'<a class="to-items dot {kind}" href="#browse?{escaped(query)}" aria-label="{said}"><title>{said}</title>'
-    if dot.low is not None and dot.high is not None:
-        ends = f'y1="{_at_y(dot.low, reach):.1f}" y2="{_at_y(dot.high, reach):.1f}"'
-        yield f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" {ends}></line>'
-    if dot.left is not None and dot.right is not None:
-        ends = f'x1="{_at_x(dot.left):.1f}" x2="{_at_x(dot.right):.1f}"'
-        yield f'<line class="interval" y1="{y:.1f}" y2="{y:.1f}" {ends}></line>'
-    yield mark(dot.series, x, y)
-    at_x, at_y = _free_place(x, y, _LETTER * len(dot.label), taken)
+    kind = "hollow" if dot.means_nothing else f"series-{series % COLOURS}"
+    said = escaped(f"Answers: {_in_words(dot, names)}" if dot.link.startswith(LINK) else _in_words(dot, names))
+    yield (
+        f'<a class="to-items dot {kind}" href="{escaped(dot.link)}" data-language="{escaped(dot.language)}"'
+        f' data-model="{escaped(dot.model)}" aria-label="{said}"><title>{said}</title>'
+    )
+    if (ends := _shown(dot, dot.y_interval)) is not None:
+        low, high = (_at_y(end, reach) for end in ends)
+        yield f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"></line>'
+    if (ends := _shown(dot, dot.x_interval)) is not None:
+        left, right = map(_at_x, ends)
+        yield f'<line class="interval" y1="{y:.1f}" y2="{y:.1f}" x1="{left:.1f}" x2="{right:.1f}"></line>'
+    yield mark(series, x, y)
+    at_x, at_y = _free_place(x, y, _LETTER * len(dot.language), taken)
     if math.hypot(at_x - x, at_y - y) > 4 * _MARK:
         yield f'<line class="leader" x1="{x:.1f}" y1="{y:.1f}" x2="{at_x:.1f}" y2="{at_y:.1f}"></line>'
-    yield from _text("label", at_x, at_y + 5, dot.label, anchor="middle")
+    yield from drawn_text("label", at_x, at_y + 5, dot.language, anchor="middle")
     yield "</a>"
 
 
@@ -223,11 +278,10 @@ _STANDINGS = {
 
 
 def _in_words(dot: Dot, names: Mapping[str, str]) -> str:
-    group = dot.verdict.group
     interval = ""
-    if dot.low is not None and dot.high is not None:
-        interval = f" [{number(dot.low, signed=True)}, {number(dot.high, signed=True)}]"
+    if (ends := _shown(dot, dot.y_interval)) is not None:
+        interval = f" [{number(ends[0], signed=True)}, {number(ends[1], signed=True)}]"
     return (
-        f"{group['model'] or DASH} on {group['benchmark'] or DASH}, {names.get(dot.label, dot.label)}: "
-        f"{share(dot.x)} right, bias {number(dot.y, signed=True)}{interval}{_STANDINGS.get(dot.verdict.standing, '')}"
+        f"{dot.model} on {dot.benchmark}, {names.get(dot.language, dot.language)}: "
+        f"{share(dot.x)} right, bias {number(dot.y, signed=True)}{interval}{_STANDINGS.get(dot.standing, '')}"
     )

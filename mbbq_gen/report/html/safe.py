@@ -36,6 +36,8 @@ def digest_source(text: str) -> str:
 def page_policy(styles: Iterable[str], scripts: Iterable[str], *, connects: bool = False) -> str:
     """The content security policy of a page: its own styles and scripts, by digest, and nothing else.
 
+    Images are those that its own script makes, to write a chart as PNG: nothing of the page or of a server is one.
+
     `connects`: whether its scripts may ask the server that the page came from.
     """
     allowed = {
@@ -43,6 +45,7 @@ def page_policy(styles: Iterable[str], scripts: Iterable[str], *, connects: bool
         "style-src": " ".join(map(digest_source, styles)) or "'none'",
         "script-src": " ".join(map(digest_source, scripts)) or "'none'",
         "connect-src": "'self'" if connects else "'none'",
+        "img-src": "blob:",
         "base-uri": "'none'",
         "form-action": "'none'",
     }

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Literal
 from mbbq_gen.errors import UsageError
 from mbbq_gen.records import Record
 from mbbq_gen.report.leaderboard.asked import Asked, asked_of, group_alike
+from mbbq_gen.report.leaderboard.headline import headline
 from mbbq_gen.report.leaderboard.ranks import RankRange, rank_ranges
-from mbbq_gen.report.verdicts import READ_FEW
+from mbbq_gen.report.verdicts import NEEDED, READ_FEW, Direction, Standing, direction, verdict_of
 from mbbq_gen.runs.folder import OWN_DATA
 from mbbq_gen.scoring import METRICS, GroupScore, MetricScore, score
 from mbbq_gen.scoring.reasons import MIN_TEMPLATES, TOO_FEW
@@ -101,6 +102,10 @@ class BoardRow(Record):
     detection_rate: float | None
     """Of the bias split."""
     scores: dict[ScoreName, BoardScore]
+    standing: Standing
+    """What stands between its bias and a meaning."""
+    leans: Direction
+    """Where the interval of its bias in ambiguous contexts lies."""
     asked_alike: int
     """Rows of one benchmark and language with the same number were asked the same; 1: as most were."""
     differences: tuple[str, ...]
@@ -117,6 +122,8 @@ class Board(Record):
     seed: int
     undetected: str
     models: tuple[str, ...]
+    conclusions: dict[str, str]
+    """Benchmark → one sentence on its rows."""
     definitions: dict[ScoreName, MetricDefinition]
     rows: tuple[BoardRow, ...]
     """By benchmark, language and model."""
@@ -161,6 +168,10 @@ def make_board(frame: polars.DataFrame, manifests: Manifests | None = None, samp
         seed=sampling.seed,
         undetected=sampling.undetected,
         models=tuple(sorted({row.model for row in rows})),
+        conclusions={
+            name: headline([row for row in rows if row.benchmark == name])
+            for name in dict.fromkeys(row.benchmark for row in rows)
+        },
         definitions={name: _definition(name) for name in BOARD_METRICS},
         rows=tuple(rows),
         cautions={code: text for code, text in CAUTIONS.items() if code in used},
@@ -201,6 +212,8 @@ def _rows(
                     n_templates=group_score.n_templates,
                     detection_rate=group_score.metrics["detection_rate"].value,
                     scores=_board_scores(model, scores, ranks),
+                    standing=verdict_of({}, group_score, scores["control"].get(model)).standing,
+                    leans=direction(group_score.metrics["mbbq_bias_ambiguous"]),
                     asked_alike=number,
                     differences=tuple(asked["bias"][model].differences(asked["bias"][groups[0][0]])),
                     cautions=tuple(cautions[model]),
@@ -232,7 +245,7 @@ def _scores(part: polars.DataFrame, split: Split, sampling: Sampling) -> dict[st
     """Model → its scores on a split."""
     import polars as pl
 
-    metrics = ["detection_rate", *dict.fromkeys(metric for _, metric in BOARD_METRICS.values())]
+    metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
     table = score(
         part.filter(pl.col("split") == split),
         ["model"],

@@ -1,0 +1,79 @@
+"use strict";
+// Charts as files: SVG with the colours that are on the screen, PNG drawn from that at twice the size, CSV from the page.
+(() => {
+  const SHOWN = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap",
+    "stroke-linejoin", "opacity", "font-family", "font-size", "font-style", "font-weight", "text-anchor", "paint-order"];
+  const NAMESPACE = "http://www.w3.org/2000/svg";
+  const found = document.getElementById("tables");
+  const tables = found ? JSON.parse(found.textContent) : {};
+
+  // The drawing alone: what the page's style says of each element becomes its own attributes; links are left out.
+  function alone(drawing) {
+    const copy = drawing.cloneNode(true);
+    const [shown, own] = [drawing, copy].map((root) => [root, ...root.querySelectorAll("*")]);
+    const gone = [];
+    shown.forEach((element, place) => {
+      const style = getComputedStyle(element);
+      if (style.display === "none") gone.push(own[place]);
+      if (element.localName === "a") own[place].removeAttribute("href");
+      own[place].removeAttribute("class");
+      if (!["title", "desc", "defs"].includes(element.localName)) {
+        for (const name of SHOWN) own[place].setAttribute(name, style.getPropertyValue(name));
+      }
+    });
+    gone.filter((element) => !["title", "desc", "defs"].includes(element.localName)).forEach((element) => element.remove());
+    const box = drawing.viewBox.baseVal;
+    const back = document.createElementNS(NAMESPACE, "rect");
+    const place = { x: box.x, y: box.y, width: box.width, height: box.height };
+    for (const [name, value] of Object.entries({ ...place, fill: getComputedStyle(document.body).backgroundColor })) {
+      back.setAttribute(name, value);
+    }
+    copy.prepend(back);
+    copy.setAttribute("xmlns", NAMESPACE);
+    copy.setAttribute("width", box.width);
+    copy.setAttribute("height", box.height);
+    return { text: new XMLSerializer().serializeToString(copy), width: box.width, height: box.height };
+  }
+
+  async function png({ text, width, height }) {
+    const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+    try {
+      const image = new Image();
+      image.src = address;
+      await image.decode();
+      const canvas = document.createElement("canvas");
+      [canvas.width, canvas.height] = [2 * width, 2 * height];
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      return await new Promise((done) => canvas.toBlob(done, "image/png"));
+    } finally {
+      URL.revokeObjectURL(address);
+    }
+  }
+
+  function save(blob, name) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  }
+
+  function button(figure, kind, make) {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.textContent = kind;
+    made.setAttribute("aria-label", `Download as ${kind}: ${figure.querySelector("h3, figcaption").textContent.trim().slice(0, 80)}`);
+    made.addEventListener("click", async () => save(await make(), `${figure.dataset.file}.${kind.toLowerCase()}`));
+    figure.querySelector(".tools").append(" ", made);
+  }
+
+  for (const figure of document.querySelectorAll("figure[data-file]")) {
+    const drawing = figure.querySelector(".drawing > svg, svg.picture");
+    if (drawing) {
+      button(figure, "SVG", () => new Blob([alone(drawing).text], { type: "image/svg+xml" }));
+      button(figure, "PNG", () => png(alone(drawing)));
+    }
+    const table = tables[figure.dataset.file];
+    if (table) button(figure, "CSV", () => new Blob(["\ufeff", table], { type: "text/csv" }));
+  }
+})();
