@@ -332,6 +332,8 @@ class Agreement(Pack):
     """Articles that may stand between, about a man → about a woman; they follow the word: "fue *la* única"."""
     stand_ins: dict[str, str] = {}
     """Words that stand for a person told behind a copula or a comma, likewise: "*el otro* era Mateo"."""
+    places: tuple[Text, ...] = ()
+    """Words before such a word that is a place, and any like it behind: "*en* una trabaja Emma, en la otra Ana"."""
     owners: tuple[Text, ...] = ()
     """Words before a person that is not what the sentence is about: "la profesión *de* Emma fue revelada"."""
     stops: tuple[Text, ...] = ()
@@ -491,6 +493,8 @@ class Substitution(Pack):
     articles_behind: dict[str, Slug] = {}
     """Articles behind a person, and the form of `grammar.forms` that each asks for: Basque `bati = "dat"`, of "gizon
     *bati*"."""
+    copulas_before_nouns: tuple[Text, ...] = ()
+    """Verbs of a relative clause that tells of the person before its noun: Basque "zen", of "altua *zen* ikaslea"."""
     article_endings: tuple[Text, ...] = ()
     """How a person's last word ends where no article stands behind, unless one of `before_bare` follows: Basque "a"."""
     plural_questions: tuple[Text, ...] = ()

@@ -101,6 +101,10 @@ def _refuse_neighbours(mentions: Sequence[Mention], words: Sequence[Word], langu
             raise NotReplaceableError("attribute_told", words[mention.last].text + behind.text)
         if behind.low.startswith(rules.name_signs):
             raise NotReplaceableError("names_collide", words[mention.last].text + behind.text)
+        if behind.low in rules.copulas_before_nouns and mention.last + 2 < len(words):
+            noun = words[mention.last + 2].low
+            if language.is_head(noun) and language.case_of(noun, language.bases(())) is not None:
+                raise NotReplaceableError("attribute_told", f"{behind.text} {noun}")  # "Miren zen ikaslea"
         if rules.unspaced and behind.low in {*rules.heads, *rules.collectives}:
             raise NotReplaceableError("mention_left_over", words[mention.last].text + behind.text)
         if rules.only_before and not behind.low.startswith(rules.only_before):
@@ -279,6 +283,9 @@ class _Finder:
             raise NotReplaceableError("attribute_told", _shown(self.words, max(low - 2, 0), right))
         self._refuse_several(person, low, right)
         start, kept, gender = self._with_determiner(person, low)
+        noun_before = start > 0 and self.words[start].follows and self.words[start - 1].low in person.words
+        if kept and noun_before and self.language.is_head(self.words[start - 1].low):
+            raise NotReplaceableError("mention_left_over", _shown(self.words, start - 1, right))
         start = self._led_in(start, right)
         if self._is_predicate(start, right) or self._is_clause(person, start, right):
             raise NotReplaceableError("attribute_told", _shown(self.words, max(start - 1, 0), right))
@@ -561,7 +568,8 @@ class _Finder:
 
     def _closed_right(self, person: Person, first: int, place: int, headed: bool) -> tuple[int, bool]:
         """The same, with the article, nominalizer or tail that closes the mention."""
-        if self.rules.articles_behind and not self._is_closed(person, place):
+        defined = bool(self.rules.article_endings) and self.words[place].low.endswith(self.rules.article_endings)
+        if self.rules.articles_behind and (defined or not self._is_closed(person, place)):
             place, before = self._article_behind(place), place
             if place > before and self._is_noun_behind(person, first, place):
                 place, headed = place + 1, True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -192,6 +193,9 @@ def _outside(words: Sequence[Word], mentions: Sequence[Mention], language: Langu
     inside = covered(mentions)
     opening = -1 if language.rules.unspaced else min(inside, default=0)
     outside = {word.low for place, word in enumerate(words) if place not in inside and place > opening}
+    if language.rules.joined:
+        told = (*language.rules.male_words, *language.rules.female_words)
+        outside |= {one for one in told if len(one) > 1 and any(word.startswith(one) for word in outside)}
     return {stem for word in outside for stem in language.stems(word)} if language.rules.cases else outside
 
 
@@ -257,6 +261,8 @@ def _standing_in(words: Sequence[Word], mention: Mention, agreement: Agreement) 
         return
     if words[place].low in agreement.copulas and words[place].gap == "":
         place -= 1
+    if any(one.low in agreement.places and two.low in forms for one, two in itertools.pairwise(words[:place])):
+        return
     while place >= 0 and (words[place].low in forms or words[place].low in agreement.owners):
         if words[place].low in forms:
             yield from _by_gender(words[place], place, forms)
@@ -283,7 +289,8 @@ def _about_both(words: Sequence[Word], language: Language, inside: Collection[in
     forms = _both_forms(agreement.both)
     for place, word in enumerate(words):
         near = {other.low for other in words[max(place - BOTH_REACH, 0) : place + 1]}
-        if word.low in forms and place not in inside and near & set(agreement.both_behind):
+        of_things = word.gap == "," and word.low in agreement.both_behind  # "dos accidentes, ambos por su culpa"
+        if word.low in forms and place not in inside and near & set(agreement.both_behind) and not of_things:
             yield from _by_gender(word, place, forms)
             if place + 1 < len(words) and place + 1 not in inside and not words[place + 1].gap:
                 yield from _adjective_behind(words[place + 1], place + 1, agreement)
