@@ -94,6 +94,9 @@ def _refuse_neighbours(mentions: Sequence[Mention], words: Sequence[Word], langu
         before = words[mention.first - 1] if mention.first and not words[mention.first].gap else None
         if before is not None and before.low.endswith(rules.never_behind) and not mention.told:
             raise NotReplaceableError("mention_left_over", before.text + words[mention.first].text)
+        places = rules.agreement.places if rules.agreement else ()
+        if before is not None and mention.told and before.low in places:
+            raise NotReplaceableError("attribute_told", f"{before.text} {words[mention.first].text}")
         behind = words[mention.last + 1] if mention.last + 1 < len(words) else None
         if behind is None or behind.gap:
             continue
@@ -168,7 +171,7 @@ class _Finder:
         ]
         while owned:
             core = [owned.pop(0)]
-            while owned and self._together(person, core[-1], owned[0]):
+            while owned and self._together(person, core[-1], owned[0]) and not self._is_closed(person, core[-1]):
                 core.append(owned.pop(0))
             there = [self.words[place].low for place in core]
             if all(self._is_weak(low) for low in there) and (
@@ -211,6 +214,11 @@ class _Finder:
         ends = not beyond or bool(beyond[0].gap)
         makes = bool(behind) and behind[0].gap == "" and behind[0].low in self.rules.nominalizers
         return makes and ends and person.attachment == "adjective"
+
+    def _has_own_noun(self, person: Person, first: int, last: int) -> bool:
+        """Whether the noun that tells the person apart is in the mention."""
+        there = any(self.language.same(word.low, person.noun) for word in self.words[first : last + 1])
+        return person.attachment == "noun" and (there or not self.rules.joined)
 
     def _is_bare_adjective(self, person: Person, low: int, right: int) -> bool:
         """Whether an adjective stands for a person without a noun: Spanish "el gordo", Basque "bizardunak"."""
@@ -266,7 +274,7 @@ class _Finder:
         low, inner, found = self._left(person, first)
         if self._closes_clause(low, first, right):
             right += 1
-        headed = headed or found or person.attachment == "noun"
+        headed = headed or found or self._has_own_noun(person, low, right)
         if self._is_copula_of_stand_in(low) or self._is_elided(low, right):
             self._refuse_several(person, low, right)
             low -= self._is_determined(low)
@@ -481,7 +489,7 @@ class _Finder:
                     return head, True
         if self.words[place].gap or self._is_verb_told(place - 1):
             return None
-        own = self.rules.noun_last and before in person.words
+        own = (self.rules.noun_last or self.rules.joined) and before in person.words
         if self.rules.head_last and self.language.is_head(before) and not own:
             return None
         if before in self.rules.stand_ins and self._is_determined(place - 1):

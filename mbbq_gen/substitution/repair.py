@@ -73,6 +73,11 @@ def _relative_behind(words: Sequence[Word], mention: Mention, language: Language
 def preferred_gender(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> NameGender | None:
     """The gender of the names with which the least must be changed; None where both are alike."""
     rules, outside = language.rules, _outside(words, mentions, language)
+    if not rules.verbs_agree:
+        nouns = {word.low for word in words}
+        women, men = (any(noun in nouns for noun in told) for told in (rules.female_nouns, rules.male_nouns))
+        if women != men:
+            return "f" if women else "m"
     if neutral_pronouns(words, mentions, language) is not None:
         outside = set()
     male = any(word in rules.male_words for word in outside)
@@ -179,6 +184,8 @@ def _no_noun_behind(words: Sequence[Word], place: int, rules: NeutralPronouns) -
 def _is_of_the_two(words: Sequence[Word], place: int, language: Language) -> bool:
     """Whether a word for a man or a woman is about one or both of the two people: "the other man"."""
     rules = language.rules
+    if place > 1 and words[place - 2].low in rules.contractions:
+        return False  # the article in "al otro hombre" would have to change too
     behind = place > 0 and words[place].gap == "" and words[place - 1].low in rules.neutral_behind
     return behind and words[place].low in rules.neutral and not _is_owner(words, place)
 
@@ -242,6 +249,8 @@ def _told_behind(words: Sequence[Word], copula: int, inside: Collection[int], la
     forms = _both_forms(agreement.articles)
     told, articles = copula + 1, list[int]()
     while told < len(words) and words[told].gap == "" and words[told].low in {*agreement.adverbs, *forms}:
+        if words[told].low in forms and words[told - 1].low in agreement.places:
+            return  # "estaba en la lista"
         articles += [told] if words[told].low in forms else []
         told += 1
     if told < len(words) and words[told].gap == "" and told not in inside:

@@ -181,15 +181,21 @@ class Language:
 
     def form_of(self, option: str) -> str | None:
         """The form of a name that an option's last word asks for; None where it has no ending."""
-        last = phrase(option, self.control_set)[-1]
-        return self.case_of(last, tuple(sorted(self.stems(last) - {last})))
+        return self._case_and_stem(phrase(option, self.control_set)[-1])[0]
+
+    def _case_and_stem(self, word: str) -> tuple[str | None, str]:
+        """The case of an option's last word, by the longest ending that it can have, and what is left without it."""
+        for stem in sorted(self.stems(word) - {word}, key=len):
+            form = self.case_of(word, (stem,))
+            if form is not None:
+                return form, stem
+        return None, word
 
     def without_case(self, word: str) -> str:
         """An option's last word without the ending of its case: the shortest stem with which it is in that case."""
-        form = self.case_of(word, tuple(sorted(self.stems(word) - {word})))
-        if form is None or not self.rules.article_endings or word.endswith(self.rules.article_endings):
-            return word
-        return min((stem for stem in self.stems(word) if self.case_of(word, (stem,)) == form), key=len)
+        form, stem = self._case_and_stem(word)
+        keeps = form is None or not self.rules.article_endings or word.endswith(self.rules.article_endings)
+        return word if keeps or word.endswith(self.rules.plural_signs) else stem
 
     def case_of(self, word: str, bases: Sequence[str]) -> str | None:
         """The form of a name that a word's ending asks for; None where it has no ending.
