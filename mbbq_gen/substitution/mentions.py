@@ -106,7 +106,8 @@ def _refuse_neighbours(mentions: Sequence[Mention], words: Sequence[Word], langu
             raise NotReplaceableError("names_collide", words[mention.last].text + behind.text)
         if behind.low in rules.copulas_before_nouns and mention.last + 2 < len(words):
             noun = words[mention.last + 2].low
-            if language.is_head(noun) and language.case_of(noun, language.bases(())) is not None:
+            declined = language.is_head(noun) and language.case_of(noun, language.bases(())) is not None
+            if declined or noun in rules.articles_behind:
                 raise NotReplaceableError("attribute_told", f"{behind.text} {noun}")  # "Miren zen ikaslea"
         if rules.unspaced and behind.low in {*rules.heads, *rules.collectives}:
             raise NotReplaceableError("mention_left_over", words[mention.last].text + behind.text)

@@ -251,7 +251,9 @@ def _told_behind(words: Sequence[Word], copula: int, inside: Collection[int], la
     while told < len(words) and words[told].gap == "" and words[told].low in {*agreement.adverbs, *forms}:
         if words[told].low in forms and words[told - 1].low in agreement.places:
             return  # "estaba en la lista"
-        articles += [told] if words[told].low in forms else []
+        before_adverb = told + 1 < len(words) and words[told + 1].low in agreement.adverbs  # "es un poco vaga"
+        follows_gender = words[told].low in language.rules.definites or not before_adverb
+        articles += [told] if words[told].low in forms and follows_gender else []
         told += 1
     if told < len(words) and words[told].gap == "" and told not in inside:
         found = list(_both_ways(words[told], told, language))
@@ -270,6 +272,8 @@ def _standing_in(words: Sequence[Word], mention: Mention, agreement: Agreement) 
         return
     if words[place].low in agreement.copulas and words[place].gap == "":
         place -= 1
+    elif words[place].low in agreement.owners:
+        return  # "la de Emma", what is hers
     if any(one.low in agreement.places and two.low in forms for one, two in itertools.pairwise(words[:place])):
         return
     while place >= 0 and (words[place].low in forms or words[place].low in agreement.owners):
