@@ -109,6 +109,9 @@ def _refuse_neighbours(mentions: Sequence[Mention], words: Sequence[Word], langu
             declined = language.is_head(noun) and language.case_of(noun, language.bases(())) is not None
             if declined or noun in rules.articles_behind:
                 raise NotReplaceableError("attribute_told", f"{behind.text} {noun}")  # "Miren zen ikaslea"
+        heads = tuple(head for head in rules.heads if len(head) > 1)
+        if rules.joined and not rules.nouns_placed and mention.case is None and behind.low.startswith(heads):
+            raise NotReplaceableError("mention_left_over", f"{words[mention.last].text} {behind.text}")
         if rules.unspaced and behind.low in {*rules.heads, *rules.collectives}:
             raise NotReplaceableError("mention_left_over", words[mention.last].text + behind.text)
         if rules.only_before and not behind.low.startswith(rules.only_before):
