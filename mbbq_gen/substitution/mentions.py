@@ -219,6 +219,17 @@ class _Finder:
         makes = bool(behind) and behind[0].gap == "" and behind[0].low in self.rules.nominalizers
         return makes and ends and person.attachment == "adjective"
 
+    def _is_cut(self, person: Person, start: int, kept: str) -> bool:
+        """Whether the person's own noun stands before, over a preposition: "a *girl from* [the poor area]"."""
+        before = self.words[max(start - 2, 0) : start]
+        if not before or any(word.gap for word in (*before[1:], self.words[start])):
+            return False
+        if not kept:
+            joins = before[-1].low in self.rules.small_words and before[-1].low in person.words
+            before = before[:-1] if joins else []
+        noun = before[-1].low if before else ""
+        return noun in person.words and noun not in person.telling and noun not in self.language.determiners
+
     def _has_own_noun(self, person: Person, first: int, last: int) -> bool:
         """Whether the noun that tells the person apart is in the mention."""
         there = any(self.language.same(word.low, person.noun) for word in self.words[first : last + 1])
@@ -295,9 +306,8 @@ class _Finder:
             raise NotReplaceableError("attribute_told", _shown(self.words, max(low - 2, 0), right))
         self._refuse_several(person, low, right)
         start, kept, gender = self._with_determiner(person, low)
-        noun_before = start > 0 and self.words[start].follows and self.words[start - 1].low in person.words
-        if kept and noun_before and self.language.is_head(self.words[start - 1].low):
-            raise NotReplaceableError("mention_left_over", _shown(self.words, start - 1, right))
+        if self._is_cut(person, start, kept):
+            raise NotReplaceableError("mention_left_over", _shown(self.words, max(start - 2, 0), right))
         start = self._led_in(start, right)
         if self._is_predicate(start, right) or self._is_clause(person, start, right):
             raise NotReplaceableError("attribute_told", _shown(self.words, max(start - 1, 0), right))
