@@ -16,6 +16,7 @@ import argparse
 import difflib
 import json
 import re
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -57,7 +58,16 @@ CLASSES = {
     "elsewhere": Class("ours", "other words than names differ, and no rule tells whose difference it is"),
     "wording": Class("ours", "the people are told of otherwise"),
     "left_out": Class("ours", "refused, with a reason"),
+    "judged theirs": Class("theirs", "rebuild_control_judged.toml says why"),
+    "judged either": Class("either", "rebuild_control_judged.toml says why"),
 }
+JUDGED = {
+    (entry["language"], template, kind): f"judged {entry['whose']}"
+    for entry in tomllib.loads(Path(__file__).with_name("rebuild_control_judged.toml").read_text("utf-8"))["judged"]
+    for template in entry["templates"]
+    for kind in entry["classes"]
+}
+"""Language, template, class → the class that a reader gave."""
 
 
 OWNERS = ("exact", "theirs", "either", "ours")
@@ -92,9 +102,11 @@ def main() -> None:
             whose = Counter[str]()
             for name, count in counts.items():
                 whose[CLASSES[name].whose] += count
+            consistent = whose["exact"] / max(counts.total() - whose["theirs"], 1)
             shares = "  ".join(f"{who} {whose[who] / max(counts.total(), 1):6.1%}" for who in OWNERS)
             mean = f"mean over templates {means[part]:6.1%}  " if part in means else ""
-            print(f"{language}  {part:<9} {counts.total():>6}  {shares}  {mean} {told}")
+            whole = f"{language}  {part:<9} {counts.total():>6}  {shares}  of what is not theirs {consistent:6.1%}"
+            print(f"{whole}  {mean} {told}")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
@@ -120,6 +132,7 @@ def rebuild(path: Path, language: str, templates: str, show: str) -> tuple[dict[
             plans, reasons = _plans(maker, sources, field)
             for wanted in dict.fromkeys(_wanted(row, field) for row in published):
                 kind, made = _classify(maker, wanted, plans, reasons)
+                kind = JUDGED.get((language, key[0], kind), kind)
                 parts[part][kind] += 1
                 shares[part, key[0]].append(kind == "exact")
                 if show in (kind, "all") and kind != "exact":
@@ -240,6 +253,11 @@ _INTRODUCED = frozenset(
         "student",
         "teacher",
         "neighbor",
+        "vecino",
+        "now",
+        "nu",
+        "ahora",
+        "estaba",
         "of",
         "whom",
         "de",
@@ -312,7 +330,7 @@ def _of_block(ours: list[str], theirs: list[str], wanted: Wanted, there: set[str
         return "other gender" if all(_is_of(word, wanted.gender) for word in ours) else "agreement"
     if {word.casefold() for name in wanted.names for word in name.split()} & {*ours, *theirs}:
         return "wording"
-    if set(theirs) <= _INTRODUCED and not ours:
+    if theirs and {*ours, *theirs} <= _INTRODUCED:
         return "introduced"
     return "edited" if set(ours) <= there and not (theirs and set(theirs) <= there) else "elsewhere"
 
@@ -335,13 +353,15 @@ def _is_of(word: str, gender: NameGender) -> bool:
 
 
 def _neuter(word: str) -> str:
-    word = {"el": "lo", "un": "uno", "primer": "primero"}.get(word, word)
+    word = {"el": "lo", "un": "uno", "primer": "primero", "tercer": "tercero"}.get(word, word)
+    word = re.sub(r"(?<=[dstn])or(?:a|e(?=s))?(?=s?$)", "oro", word)  # profesor, profesora, profesores
     return re.sub(r"[oa](s?)$", r"_\1", word)
 
 
 @lru_cache(maxsize=4096)
 def _plain(text: str) -> str:
     text = re.sub(r"[^\w\s]", " ", text.casefold())
+    text = re.sub(r"\b(a|de)l\b", r"\1 el", text)  # so that del and de la differ in the article
     return " ".join(text.split())
 
 

@@ -320,7 +320,7 @@ class Origin(Record):
     """Where an imported answer comes from, in the words of the program that asked for it."""
 
     tool: str
-    """`lm-eval`, `inspect`, `helm` or `table`."""
+    """`lm-eval`, `inspect`, `helm`, `lighteval`, `euroeval` or `table`."""
     file: str
     """Name of the file, without its folder."""
     id: str

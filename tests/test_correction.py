@@ -22,9 +22,10 @@ from mbbq_gen.runs.audit import Design, draw_sample
 from mbbq_gen.runs.draws import DRAWS_NAME, Draw, DrawnStratum, draw_of, keep_draw, load_draws, probabilities
 from mbbq_gen.runs.labels import label_source
 from mbbq_gen.scoring import METRICS
-from mbbq_gen.scoring.cells import CELLS, Cell, Counts, count_matrix
+from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.tally import Tally
-from mbbq_gen.statistics.corrected_scores import confidence_shares
+from mbbq_gen.scoring.weights import weighted_by_design
+from mbbq_gen.statistics.corrected_scores import confidence_shares, corrected_groups
 from mbbq_gen.statistics.correction import (
     CLASS_LABELS,
     CorrectableGroup,
@@ -34,7 +35,7 @@ from mbbq_gen.statistics.correction import (
     prepare,
     usual_error_rate,
 )
-from mbbq_gen.statistics.panel import EstimateScore, Panel, Sampling, no_score
+from mbbq_gen.statistics.panel import EstimateScore, Panel, Sampling, make_panel, no_score
 from mbbq_gen.statistics.reading_flags import flags_of
 from mbbq_gen.statistics.score_report import reported
 from mbbq_gen.statistics.simulation import Design as SimulatedDesign
@@ -108,6 +109,31 @@ def test_where_everything_is_labelled_the_corrected_score_is_the_true_one(name: 
     found = correct(METRICS[name], population.group(np.arange(len(population.said))), "discard")
     assert found.value == pytest.approx(population.truth(name))
     assert found.pulls.sum() == pytest.approx(0, abs=1e-9)
+
+
+def test_labels_weigh_what_their_answers_weigh_by_design() -> None:
+    """One language asked half as often: with all answers labelled, the corrected score is the true one."""
+    frame = simulate(
+        SimulatedModel({"en": SimulatedLanguage(lean=0.8), "tr": SimulatedLanguage(lean=-0.4)}),
+        SimulatedDesign(templates=12, variants=2, fillings=4, splits=("bias",)),
+        seed=5,
+    )
+    fewer = frame.filter((pl.col("language") == "en") | (pl.col("variant") == "wording 1"))
+    bias = METRICS["mbbq_bias_ambiguous"]
+    misread = pl.when(pl.int_range(pl.len()) % 5 == 0).then(pl.lit("target")).otherwise(pl.col("chosen_role"))
+    read = fewer.with_columns(chosen_role=misread.cast(fewer.schema["chosen_role"]))
+    told = read.with_columns(
+        presentation_id=pl.int_range(pl.len()).cast(pl.String),
+        weight=pl.lit(1.0),
+        right_cell=fewer.select(cell_expression()).to_series(),
+    )
+    (truth,) = make_panel(weighted_by_design(fewer), [], Sampling(resamples=1)).estimates(bias)
+    (naive,) = make_panel(fewer, [], Sampling(resamples=1)).estimates(bias)
+    (found,) = corrected_groups(weighted_by_design(read), told, [], [bias], Sampling(resamples=1))
+    assert found.metrics[bias.name].value == pytest.approx(truth.value)
+    assert abs(naive.value - truth.value) > 0.05
+    (plain,) = make_panel(weighted_by_design(read), [], Sampling(resamples=1)).estimates(bias)
+    assert found.metrics[bias.name].uncorrected == pytest.approx(plain.value)
 
 
 @pytest.mark.parametrize("name", BIASES)

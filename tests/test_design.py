@@ -9,23 +9,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 
+from mbbq_gen.scoring import METRICS
 from mbbq_gen.statistics.design import (
-    ASSUMED,
     ORDERS,
     Components,
     Goal,
     Offer,
     Price,
     Study,
+    assumed_components,
     pooled_share,
     question_counts,
 )
+from mbbq_gen.statistics.design_pilot import measured_assumptions
 from mbbq_gen.statistics.power import DEFAULTS
+from mbbq_gen.statistics.simulation import Design as Simulated
+from mbbq_gen.statistics.simulation import SimulatedLanguage, SimulatedModel, simulate
 from tests.test_cli import call
 
+ASSUMED = assumed_components(METRICS["mbbq_bias_ambiguous"])
 STOCK = (4, 4, 8, 12, 30, 60)
 SELECTION = ["--model", "oracle:random", "--benchmark", "starter", "--languages", "en,tr", "--splits", "bias"]
 PRICES = """
@@ -140,6 +146,13 @@ def test_the_command_counts_what_there_is(capsys: pytest.CaptureFixture[str], tm
     assert found["everything"]["width"] < best["width"]
 
 
+def test_a_share_is_assumed_to_vary_less_than_a_bias(capsys: pytest.CaptureFixture[str]) -> None:
+    """An answer is right or wrong: its standard deviation is a half at most, of a bias up to 1."""
+    found = designed(capsys, "--width", "0.3", "--metric", "accuracy_disambiguated")
+    assert found["components"]["assumptions"]["answer"] == 0.5
+    assert found["everything"]["width"] < designed(capsys, "--width", "0.3")["everything"]["width"]
+
+
 def test_the_command_says_what_no_money_buys(capsys: pytest.CaptureFixture[str]) -> None:
     found = designed(capsys, "--width", "0.01", "--goal", "difference between languages")
     assert found["best"] is None
@@ -161,6 +174,36 @@ def test_a_pilot_tells_the_components(capsys: pytest.CaptureFixture[str], tmp_pa
     assert found["best"] is not None
 
 
+def test_a_pilot_of_few_answers_tells_templates_and_chance() -> None:
+    """Two answers to each kind of question, in wordings that change: no table of components could tell them apart."""
+    named, template, crossed = 0.56, 0.4, 0.3
+    language = SimulatedLanguage(ability=0.0, unknown=1 - named)
+    model = SimulatedModel({"en": language, "tr": language}, template_sd=template, interaction_sd=crossed)
+    found = []
+    for seed in range(12):
+        whole = simulate(model, Simulated(templates=60, variants=5, splits=("bias",)), seed)
+        ambiguous = whole.filter(pl.col("condition") == "ambiguous")
+        place = pl.int_range(pl.len()).shuffle(seed=seed).over("template_id", "language", "polarity")
+        told = measured_assumptions(ambiguous.filter(place < 2), METRICS["mbbq_bias_ambiguous"], "a run")
+        found.append((told.template, told.template_language, told.answer))
+    means = (np.array(found) ** 2).mean(axis=0) ** 0.5
+    answer = (named - named**2 * (template**2 + crossed**2)) ** 0.5
+    assert means == pytest.approx([named * template, named * crossed, answer], rel=0.2)
+
+
+def test_a_pilot_is_part_of_the_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A few answers of every template tell what is needed, and the same run goes on to it."""
+    run = tmp_path / "run"
+    assert call(capsys, "run", run, *SELECTION, "--until-answers", 4)[0] == 0
+    found = designed(capsys, "--width", "0.35", "--pilot", run)
+    assert str(run) in found["components"]["assumptions"]["source"]
+    best = found["as_run"]
+    assert best["answers"] > 4
+    code, out, _ = call(capsys, "run", run, "--until-answers", best["answers"], "--json")
+    assert code == 0
+    assert json.loads(out)["requests"] == best["requests"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -169,6 +212,7 @@ def test_a_pilot_tells_the_components(capsys: pytest.CaptureFixture[str], tmp_pa
         (["--width", "0"], "--width 0"),
         (["--budget", "5"], "no price is known for oracle:random"),
         (["--width", "0.3", "--goal", "truth"], "truth"),
+        (["--width", "0.3", "--pilot", "300"], "--pilot 300: give a run"),
         (["--width", "0.3", "--goal", "difference between languages", "--languages", "en"], "two languages"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -360,6 +361,23 @@ def test_several_levels_in_one_run(tmp_path: Path, capsys: pytest.CaptureFixture
     assert sum(line["cost"] for line in manifest["bill"]["lines"]) == pytest.approx(spent)
     assert (asked.distinct, asked.most_asked) == (8, 2)
     assert run_command_line(["run", str(path), "--json"]) == 0
+
+
+def test_rounds_ask_every_level_alike(tmp_path: Path) -> None:
+    """Two answers of every template: one of them after some thought."""
+    path = tmp_path / "run"
+    with fake_server(THINKING, run=path) as server:
+        more = ("--reasoning", "off,high", "--sample", "96", "--until-answers", "2")
+        assert run_command_line(run_command(path, server, *more)) == 0
+    with closing(sqlite3.connect(path / "run.sqlite")) as store:
+        asked = Counter(
+            store.execute(
+                "SELECT i.language, i.template_id, json_extract(p.record, '$.reasoning') FROM rounds r"
+                " JOIN presentations p USING (request_key) JOIN instances i ON i.key = p.instance_key"
+            )
+        )
+    assert {level for _, _, level in asked} == {"off", "high"}
+    assert set(asked.values()) == {1}
 
 
 def test_thinking_is_kept_within_the_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

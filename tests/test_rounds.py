@@ -249,6 +249,32 @@ def test_an_export_and_python_tell_what_answers_weigh(capsys: pytest.CaptureFixt
     assert any(DESIGN_COLUMNS["weight"] in text for text in papers)
 
 
+def test_position_and_diff_weigh_as_scores_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Some templates have fewer questions than others: what `position` and `diff` call the score is the score."""
+    path, other = tmp_path / "run", tmp_path / "other"
+    for each, model in ((path, "oracle:random"), (other, "oracle:stereotyped")):
+        arguments = ["--model", model, *STARTER, "--languages", "en", "--sample", "100", "--until-answers", "99"]
+        assert call(capsys, "run", each, *arguments)[0] == 0
+    assert call(capsys, "run", path, "--until-width", "0.9")[0] == 0
+
+    def told(*words: object) -> Any:
+        code, out, err = call(capsys, *words, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+    asked = told("score", path, "--by", "template")["groups"]
+    assert len({group["counts"]["ambiguous"] for group in asked}) > 1
+    (group,) = told("score", path)["groups"]
+    score = group["metrics"]["mbbq_bias_ambiguous"]["value"]
+    changed = told("diff", path, other)
+    (change,) = changed["groups"]
+    assert change["metrics"]["mbbq_bias_ambiguous"]["first"]["value"] == pytest.approx(score)
+    assert changed["interval"] > 0.95
+    (place,) = told("position", path)["groups"]
+    (bias,) = [found for found in place["scores"] if found["metric"] == "mbbq_bias_ambiguous"]
+    assert bias["plain"]["value"] == pytest.approx(score)
+
+
 # --- what cuts it off -------------------------------------------------------------------------------------------------
 
 
@@ -350,6 +376,30 @@ def test_what_makes_no_goal_is_said_in_a_line(
     assert (code, out) == (2, "")
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_too_few_templates_cost_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Each category of the starter questions has four templates: no interval of one could ever stop a run."""
+    path = tmp_path / "run"
+    goal = ["--until-width", "0.5", "--by", "category"]
+    code, _, err = call(capsys, "run", path, *RANDOM, "--languages", "en", *goal)
+    assert code == 2
+    assert err.splitlines()[-1].startswith("error: --until-width: no category has more than 4 templates")
+    assert taken(path) == []
+
+
+def test_what_is_not_said_again_stays(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A narrower width for the same scores: nobody has to name them twice."""
+    path = tmp_path / "run"
+    goal = ["--until-width", "0.5", "--metric", "accuracy_ambiguous", "--by", "language"]
+    assert call(capsys, "run", path, *RANDOM, "--languages", "en,tr", *goal)[0] == 0
+    assert call(capsys, "run", path, "--until-width", "0.4")[0] == 0
+    rule = stopped(path).rule
+    assert (rule.width, rule.metrics, rule.by) == (0.4, ("accuracy_ambiguous",), ("language",))
+    assert call(capsys, "run", path, "--until-decided", "en != tr", "--smaller-than", "0.2")[0] == 0
+    assert call(capsys, "run", path, "--until-decided", "bias != 0")[0] == 0
+    rule = stopped(path).rule
+    assert (rule.small, rule.metrics, rule.by) == (0.2, ("accuracy_ambiguous",), ("language",))
 
 
 def test_a_run_without_rounds_stays_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -15,11 +15,13 @@ from mbbq_gen.scoring.tally import tally_groups
 from mbbq_gen.scoring.weights import WEIGHT, weighted_by_design
 from mbbq_gen.statistics.panel import Panel, Sampling, panel_of
 from mbbq_gen.statistics.sequential import (
+    FOR_WIDTH,
     KEPT,
     Bounds,
+    Interval,
+    Looks,
     Measure,
     interval_at,
-    intervals,
     level_of,
     measures,
     reach_of,
@@ -31,7 +33,7 @@ from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedM
 BIAS = METRICS["mbbq_bias_ambiguous"]
 
 
-@pytest.mark.parametrize("rho", [1.0, 2.0, 3.0])
+@pytest.mark.parametrize("rho", [0.7, 1.0, 6.0])
 def test_bounds_spend_what_they_are_to_spend(rho: float) -> None:
     """The chance to have left the bounds by each look is α · t^ρ: scipy integrates the joint normal distribution."""
     alpha, times = 0.05, np.array([0.2, 0.45, 0.5, 0.8, 1.0])
@@ -44,7 +46,7 @@ def test_bounds_spend_what_they_are_to_spend(rho: float) -> None:
         assert 1 - inside == pytest.approx(alpha * times[look - 1] ** rho, abs=2e-4)
 
 
-@pytest.mark.parametrize("rho", [1.0, 3.0])
+@pytest.mark.parametrize("rho", [0.7, 6.0])
 @pytest.mark.parametrize("information", [(1, 2, 3, 4), (1.0, 1.05, 1.1, 9.0), (4.0, 3.0, 5.0, 5.0)])
 def test_all_looks_together_hold_the_level(rho: float, information: tuple[float, ...]) -> None:
     """However the information grows, or seems to fall: no more than α of all paths ever leave the bounds."""
@@ -103,14 +105,30 @@ def test_weights_of_a_design_change_no_noise_of_a_template() -> None:
     assert found.noise < plain.noise
 
 
+def intervals(seen: list[Measure], aim: float = 0.0) -> list[Interval]:
+    """Of successive looks, the error spent late."""
+    looks = Looks(0.05, FOR_WIDTH)
+    return [looks.next(measure, aim) for measure in seen]
+
+
 def test_the_interval_of_a_last_look_is_nearly_that_of_a_fixed_sample() -> None:
     last = measure(60, 100, 100)
     looks = [measure(60, count, 100) for count in (4, 8, 16, 32, 64)]
-    found = intervals([*looks, last], 0.05, 3.0)
+    found = intervals([*looks, last])
     assert len(found) == 6
     fixed = interval_at(last, reach_of(0.05))
     assert 1.0 < found[-1].width / fixed.width < 1.15
-    assert intervals(looks[:1], 0.05, 3.0)[0].width > interval_at(looks[0], reach_of(0.05)).width * 1.3
+    assert intervals(looks[:1])[0].width > interval_at(looks[0], reach_of(0.05)).width * 1.3
+
+
+def test_an_aim_that_moves_has_the_looks_before_gone_through_again() -> None:
+    """Where the aim ends, and not how it got there, says what interval the last look takes."""
+    seen = [measure(60, count, 100) for count in (4, 8, 16, 32)]
+    moved = Looks(0.05, FOR_WIDTH)
+    for number, each in enumerate(seen):
+        last = moved.next(each, 0.002 if number == 3 else 0.001 * number)
+    assert last == intervals(seen, 0.002)[-1]
+    assert last != intervals(seen, 0.001)[-1]
 
 
 def test_levels_and_reaches_are_each_other() -> None:
@@ -125,7 +143,7 @@ def test_templates_that_all_say_the_same_make_no_certainty() -> None:
     cells[0, :, place] = 4
     same = Panel(({},), (), tuple(f"b / c / {number:02d}" for number in range(24)), cells, Sampling(resamples=1))
     (found,) = measures(BIAS, same, cells, np.full((1, 24), 100.0))
-    (interval,) = intervals([found], 0.05, 3.0)
+    (interval,) = intervals([found])
     assert interval.low < 0 < interval.high
     assert interval.width > 0.1
 
@@ -133,7 +151,7 @@ def test_templates_that_all_say_the_same_make_no_certainty() -> None:
 def test_what_can_not_be_reached_is_known_before_all_is_asked() -> None:
     looks = [measure(30, count, 400) for count in (10, 20, 40, 80)]
     least = width_at_end(looks[-1], reach_of(0.01), 0.05)
-    now = intervals(looks, 0.05, 3.0)[-1].width
+    now = intervals(looks)[-1].width
     assert 0.3 * now < least < now
     aim = variance_of_width(0.2, looks[-1], 0.05)
     assert 2 * 2.2 * math.sqrt(aim) == pytest.approx(0.2, rel=0.1)

@@ -12,6 +12,7 @@ import pytest
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.scoring import METRICS, observations_frame
+from mbbq_gen.scoring.weights import weighted_by_design
 from mbbq_gen.statistics.agreement import choices, cohen_kappa, fleiss_kappa, flips, pair_agreement
 from mbbq_gen.statistics.components import variance_components
 from mbbq_gen.statistics.panel import Sampling
@@ -279,6 +280,19 @@ def test_balancing_orders_by_hand() -> None:
     assert found.difference.value == pytest.approx(2 / 5)
 
 
+def test_balanced_orders_weigh_as_the_design_does() -> None:
+    """A language asked half as often, every order alike in both: there is nothing to balance, so nothing changes."""
+    model = SimulatedModel({"en": SimulatedLanguage(lean=0.8), "tr": SimulatedLanguage(lean=-0.4)})
+    whole = simulate(model, Design(templates=12, variants=2, fillings=3, splits=("bias",)), seed=5)
+    fewer = whole.filter((pl.col("language") == "en") | (pl.col("variant") == "wording 1"))
+    found = balanced_score(weighted_by_design(fewer), AMBIGUOUS, SAMPLING)
+    assert found.balanced.value == pytest.approx(found.plain.value)
+    naive = balanced_score(fewer, AMBIGUOUS, SAMPLING)
+    assert naive.plain.value is not None
+    assert found.plain.value is not None
+    assert naive.plain.value > found.plain.value + 0.05
+
+
 def test_wordings_of_the_unknown_option_are_counted() -> None:
     report = only_report(SimulatedModel({}))
     (wording,) = report.unknown_wordings
@@ -313,7 +327,7 @@ def test_power_is_that_of_the_simulation() -> None:
 
 
 def test_more_templates_and_wordings_find_less() -> None:
-    small, wide, deep = (power_table("mbbq", *size, wordings="random") for size in ((40, 2), (98, 2), (40, 10)))
+    small, wide, deep = (power_table("mbbq", *size, wordings="random") for size in ((40, 3), (98, 3), (40, 10)))
     for number in range(2):
         least = small.detectable[number].smallest_difference or 0.0
         assert (wide.detectable[number].smallest_difference or 9) < least
@@ -338,8 +352,8 @@ def test_impossible_sizes_are_refused() -> None:
         power_table("jbbq", 20, 5)
     with pytest.raises(UsageError, match="fewer than 5 templates: no interval, no p value; give 5 or more"):
         power_table("starter", 4, 5)
-    with pytest.raises(UsageError, match="one wording tells nothing about others"):
-        power_table("starter", 20, 1, wordings="random")
+    with pytest.raises(UsageError, match=r"--variants 2: fewer than 3 wordings: .* give 3 or more"):
+        power_table("starter", 20, 2, wordings="random")
 
 
 def test_a_difference_larger_than_a_bias_can_be_is_none() -> None:

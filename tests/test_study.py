@@ -11,7 +11,8 @@ import pytest
 from mbbq_gen.cli import run_command_line
 from mbbq_gen.errors import PackError, UsageError
 from mbbq_gen.runs.folder import RunFolder
-from mbbq_gen.runs.study import read_study, runs_in, study_runs
+from mbbq_gen.runs.meant import runs_in
+from mbbq_gen.runs.study import read_study, study_runs
 
 STUDY = """
 folder = "results"

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +18,7 @@ from mbbq_gen.cli import run_command_line
 from mbbq_gen.control import names_clash, write_name
 from mbbq_gen.datasets.registry import load_benchmark
 from mbbq_gen.errors import UsageError
-from mbbq_gen.languages import SubstitutionExample, read_control_set
+from mbbq_gen.languages import NameGender, SubstitutionExample, read_control_set
 from mbbq_gen.records import Instance, to_jsonl
 from mbbq_gen.resources import Resources
 from mbbq_gen.substitution import REASONS, ControlMaker, Coverage, LeftOut, Made, makeable_languages, with_control
@@ -84,6 +90,34 @@ def test_the_same_questions_give_the_same_bytes_in_any_order(language: str) -> N
     assert there == {one.key: fresh.make(one).model_dump_json() for one in questions[::-1]}
 
 
+def digest(language: str) -> str:
+    """What becomes of all `starter` questions of a language, as one number."""
+    made = (ControlMaker(SETS[language]).make(one) for one in STARTER[language])
+    return hashlib.sha256("\n".join(one.model_dump_json() for one in made).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("language", sorted(STARTER))
+def test_the_same_bytes_on_every_machine(language: str, data: Path) -> None:
+    """After a change that is meant: `python -m tests.test_substitution > tests/data/control_digests.json`."""
+    assert json.loads((data / "control_digests.json").read_text(encoding="utf-8"))[language] == digest(language)
+
+
+def test_the_same_bytes_whatever_the_order_of_sets(repository: Path) -> None:
+    code = "from tests.test_substitution import digest; print(digest('es'))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(repository)},
+            cwd=repository,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert found == {f"{digest('es')}\n"}
+
+
 @pytest.mark.parametrize("language", sorted(STARTER))
 def test_no_word_that_tells_a_group_is_left(language: str) -> None:
     """The option's own words, as they stand, are in no made text."""
@@ -106,6 +140,43 @@ def test_no_word_that_tells_a_group_is_left(language: str) -> None:
 def test_names_that_may_be_taken_for_each_other(language: str, one: str, other: str) -> None:
     assert confusable(one, other, SETS[language])
     assert confusable(other, one, SETS[language])
+
+
+@pytest.mark.parametrize("language", sorted(SETS))
+def test_no_pair_of_any_language_can_be_confused(language: str) -> None:
+    """Every pair that any story can get, in all languages with names, a grammar or not."""
+    pairs, names = NamePairs(SETS[language]), SETS[language].names
+    lists: tuple[tuple[NameGender, tuple[str, ...]], ...] = (("f", names.female), ("m", names.male))
+    for gender, listed in lists:
+        possible = set(pairs.possible(gender))
+        assert len({name for pair in possible for name in pair}) == len(listed)  # no name is lost
+        for one, other in itertools.permutations(listed, 2):
+            shorter, longer = sorted((one.casefold(), other.casefold()), key=len)
+            distance = edit_distance(shorter, longer)
+            apart = distance >= min(3, len(longer)) and 2 * distance >= len(longer) and shorter not in longer.split()
+            assert apart or (one, other) not in possible
+        for number in range(200):
+            chosen = pairs.choose(gender, f"template {number}", "story")
+            assert chosen.gender == gender
+            assert (chosen.target, chosen.non_target) in possible
+
+
+def test_parallel_questions_have_names_of_one_gender_in_the_same_roles() -> None:
+    """In languages whose words do not agree, all; the first of the pair is always the target."""
+    found: dict[str | None, set[str]] = defaultdict(set)
+    of_story: dict[tuple[str, str, frozenset[str | None]], tuple[str, str]] = {}
+    for language in ("en", "nl", "tr"):
+        for bias in STARTER[language]:
+            made = MAKERS[language].make(bias)
+            if isinstance(made, Made):
+                found[bias.parallel_id].add(str(made.instance.metadata["gender"]))
+                groups = frozenset(option.group for option in bias.options if option.role != "unknown")
+                names = people_of(made.instance)
+                first = of_story.setdefault((language, bias.template_id, groups), names)
+                text = f"{bias.context} {bias.question}".casefold()
+                assert names == first or any(name.casefold() in text for name in first)
+    assert len(found) > 600
+    assert all(len(genders) == 1 for genders in found.values())
 
 
 def test_distance_of_names() -> None:
@@ -244,3 +315,7 @@ def test_the_page_on_benchmarks_tells_it_too(repository: Path, capsys: pytest.Ca
         made = one["control_split"] == "made"
         told = f"made: {' '.join(one['control_languages'])}" if made else one["control_split"]
         assert f"| `{one['name']}` | {told} |" in page
+
+
+if __name__ == "__main__":
+    json.dump({language: digest(language) for language in sorted(STARTER)}, sys.stdout, indent=1)

@@ -14,6 +14,7 @@ from mbbq_gen.cli.statistics_options import (
     RunPaths,
     SmallerThan,
     StatisticsOptions,
+    WordingsChoice,
     metrics_of,
     several,
 )
@@ -24,6 +25,7 @@ from mbbq_gen.runs.names import all_of, one_of
 @example(
     "  mbbq-gen compare my-run --across language --select above-chance\n"
     "  mbbq-gen compare my-run --across language --by category --adjust all --simultaneous\n"
+    "  mbbq-gen compare my-run --across language --wordings random    (over wordings like those asked)\n"
     "  mbbq-gen compare run-a run-b --across model --metric mbbq_bias_ambiguous --json"
 )
 @expand_options
@@ -58,6 +60,7 @@ def compare(
     ] = False,
     *,
     statistics: StatisticsOptions,
+    wordings: WordingsChoice = "fixed",
     corrected_by: CorrectedBy = None,
     packs: Packs = None,
     as_json: Json = False,
@@ -79,7 +82,7 @@ def compare(
 
     level = one_of("thing to compare across", across, ACROSS)
     selection = one_of("selection", select, get_args(Selection)) if select else None
-    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths)
+    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths, wordings)
     if corrected_by is not None and level == "extractor":
         raise UsageError(f"--corrected-by {corrected_by}: corrected scores of all extractors are one; leave it out")
     where = resources(packs)

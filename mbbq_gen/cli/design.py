@@ -68,6 +68,11 @@ def design(
     for name, amount in (("width", width), ("budget", budget)):
         if amount is not None and not amount > 0:
             raise UsageError(f"--{name} {amount:g}: give a number above 0")
+    if pilot is not None and pilot.name.isdigit() and not pilot.exists():
+        raise UsageError(
+            f"--pilot {pilot}: give a run, for design asks nothing: ask a few with `run RUN … --until-answers 4`,"
+            " give its folder here, and go on with the same run"
+        )
     where = resources(packs)
     settings = selection.settings(where)
     options = {**settings.model_options, **remote.provider_options()}
@@ -132,10 +137,10 @@ def _report(
 
 def _components(pilot: Path | None, metric: Metric, where: Resources) -> Components:
     """Those of a run, or the assumed ones."""
-    from mbbq_gen.statistics.design import ASSUMED
+    from mbbq_gen.statistics.design import assumed_components
 
     if pilot is None:
-        return ASSUMED
+        return assumed_components(metric)
     from mbbq_gen.cli.loading import runs_frame
     from mbbq_gen.statistics.design_pilot import measured_components
 

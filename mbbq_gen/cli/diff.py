@@ -47,7 +47,7 @@ def diff(
             metrics=tuple(chosen.name for chosen in metrics_of(metric, DEFAULT_METRICS)),
             labels=statistics.chosen_labels(),
             extractor=extractor,
-            sampling=statistics.sampling(),
+            sampling=statistics.sampling([first, second]),
             examples=examples,
             step=bar.advance,
         )

@@ -55,9 +55,9 @@ class GoalOptions:
         Raises:
             UsageError: where two were, or one makes no sense.
         """
-        from mbbq_gen.runs.goals import SMALL, StopRule
+        from mbbq_gen.runs.goals import StopRule
         from mbbq_gen.runs.names import all_of
-        from mbbq_gen.runs.stopping import checked_groups, parse_question
+        from mbbq_gen.runs.stopping import GROUPS, parse_question
         from mbbq_gen.scoring import METRICS
 
         given = {"width": self.until_width, "decided": self.until_decided, "answers": self.until_answers}
@@ -73,16 +73,15 @@ class GoalOptions:
         if self.smaller_than is not None and self.until_decided is None:
             raise UsageError("--smaller-than belongs to --until-decided; leave it out")
         first, second = parse_question(self.until_decided, settings.languages) if self.until_decided else (None, None)
-        by = checked_groups(self.by, settings.languages)
+        said: dict[str, object] = {}  # what is left out stays as the run had it
+        if self.metric is not None:
+            said["metrics"] = tuple(all_of("metric", self.metric, list(METRICS)))
+        if self.by is not None:
+            said["by"] = tuple(all_of("grouping of goals", self.by, GROUPS))
+        if self.smaller_than is not None:
+            said["small"] = self.smaller_than
         return StopRule(
-            kind=kinds[0],
-            metrics=tuple(all_of("metric", self.metric or "mbbq_bias_ambiguous", list(METRICS))),
-            by=tuple(name for name in by if first is None or name != "language"),
-            width=self.until_width,
-            first=first,
-            second=second,
-            small=SMALL if self.smaller_than is None else self.smaller_than,
-            answers=self.until_answers,
+            kind=kinds[0], width=self.until_width, first=first, second=second, answers=self.until_answers, **said
         )
 
     def _check_alone(self) -> None:

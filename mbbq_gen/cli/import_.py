@@ -24,11 +24,16 @@ if TYPE_CHECKING:
     "  mbbq-gen import --from lm-eval out/my-model -o my-run --benchmark bbq --data BBQ\n"
     "  mbbq-gen import --from inspect logs/2026-01-31_mbbq.eval -o my-run --benchmark mbbq\n"
     "  mbbq-gen import --from helm runs/suite/bbq:model=m -o my-run --benchmark bbq\n"
+    "  mbbq-gen import --from lighteval out -o my-run --benchmark bbq\n"
+    "  mbbq-gen import --from euroeval MODEL-DATASET-model-outputs.json -o my-run --benchmark mbbq\n"
     "  mbbq-gen import --from csv answers.csv --map map.toml -o my-run --benchmark starter"
 )
 def import_answers(
-    source: Annotated[Path, typer.Argument(metavar="LOG", help="The log: a file, or the folder of lm-eval or HELM.")],
-    tool: Annotated[str, typer.Option("--from", help="Who wrote it: lm-eval, inspect, helm or csv.", metavar="NAME")],
+    source: Annotated[Path, typer.Argument(metavar="LOG", help="The log: a file, or its folder.")],
+    tool: Annotated[
+        str,
+        typer.Option("--from", help="lm-eval, inspect, helm, lighteval, euroeval or csv.", metavar="NAME"),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the new run.", metavar="RUN")],
     benchmark: Annotated[
         str | None, typer.Option(help="The benchmarks that the answers are about, comma-separated.", metavar="NAME,…")
@@ -54,7 +59,7 @@ def import_answers(
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Makes a run of answers that lm-eval, inspect-ai, HELM or anything that writes a table has asked for.
+    """Makes a run of answers that lm-eval, inspect-ai, HELM, lighteval, EuroEval or any other program asked for.
 
     Each answer is matched to a question of the benchmark, with its options in the order in which they were shown, and
     keeps the log's own ids. Rows that can't be matched are counted under the reason why. What the answers mean and what

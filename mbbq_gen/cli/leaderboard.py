@@ -10,7 +10,7 @@ import typer
 
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, example, resources, result_console, say, write_lines
-from mbbq_gen.cli.statistics_options import RunPaths, StatisticsOptions
+from mbbq_gen.cli.statistics_options import RunPaths, StatisticsOptions, WordingsChoice
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def leaderboard(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     *,
     statistics: StatisticsOptions,
+    wordings: WordingsChoice = "fixed",
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -46,7 +47,7 @@ def leaderboard(
         raise UsageError("--markdown and --json: choose one of the two")
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'board.html'}")
-    board = _board(run_paths, packs, statistics)
+    board = _board(run_paths, packs, statistics, wordings)
     if output is not None:
         from mbbq_gen.report.html.contents import language_names
         from mbbq_gen.report.leaderboard.page import board_page
@@ -65,7 +66,7 @@ def leaderboard(
         _show(board, is_markdown=markdown)
 
 
-def _board(run_paths: list[Path], packs: Path | None, statistics: StatisticsOptions) -> Board:
+def _board(run_paths: list[Path], packs: Path | None, statistics: StatisticsOptions, wordings: str) -> Board:
     """The board of these runs."""
     from mbbq_gen.cli.loading import runs_frame
     from mbbq_gen.report.leaderboard import make_board
@@ -80,7 +81,7 @@ def _board(run_paths: list[Path], packs: Path | None, statistics: StatisticsOpti
         for name, manifest in zip(model_names(folders, manifests), manifests, strict=True)
         for choice in manifest.settings.benchmarks
     }
-    return make_board(frame, named, statistics.sampling(run_paths))
+    return make_board(frame, named, statistics.sampling(run_paths, wordings))
 
 
 def _show(board: Board, *, is_markdown: bool) -> None:

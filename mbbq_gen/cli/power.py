@@ -49,7 +49,8 @@ def power(
     from mbbq_gen.datasets.registry import find_benchmark
     from mbbq_gen.report.statistics_tables import print_power
     from mbbq_gen.scoring import METRICS
-    from mbbq_gen.statistics.power import DEFAULTS, SHAPES, Wordings, power_table
+    from mbbq_gen.scoring.wordings import Wordings
+    from mbbq_gen.statistics.power import DEFAULTS, SHAPES, power_table
 
     name = one_of("metric", metric, METRICS)
     if benchmark not in SHAPES and questions is None:
@@ -79,9 +80,7 @@ def variances_of(path: Path, metric: str, where: Resources) -> VarianceAssumptio
 
     from mbbq_gen.cli.loading import runs_frame
     from mbbq_gen.scoring import METRICS
-    from mbbq_gen.statistics.components import variance_components
-    from mbbq_gen.statistics.panel import Sampling
-    from mbbq_gen.statistics.power import assumptions_of
+    from mbbq_gen.statistics.design_pilot import measured_assumptions
 
     frame = runs_frame([path], where).filter(pl.col("split") == "bias")
-    return assumptions_of(variance_components(frame, METRICS[metric], Sampling()), f"taken from {path}")
+    return measured_assumptions(frame, METRICS[metric], str(path))

@@ -10,7 +10,14 @@ import typer
 
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, example, open_lines, resources, result_console, say
-from mbbq_gen.cli.statistics_options import CorrectedBy, ReaderChoice, SmallerThan, StatisticsOptions, studied
+from mbbq_gen.cli.statistics_options import (
+    CorrectedBy,
+    ReaderChoice,
+    SmallerThan,
+    StatisticsOptions,
+    WordingsChoice,
+    studied,
+)
 from mbbq_gen.errors import DataError, UsageError
 from mbbq_gen.runs.names import all_of, one_of, words
 
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     "  mbbq-gen score my-run --by language,category --json\n"
     "  mbbq-gen score run-a run-b --by model,language,split --macro category\n"
     "  mbbq-gen score my-run --smaller-than 0.03          (is no lean larger than 0.03?)\n"
+    "  mbbq-gen score my-run --tests --wordings random    (over wordings like those asked)\n"
     "  mbbq-gen score --jsonl answers.jsonl > scores.json"
 )
 @expand_options
@@ -70,6 +78,7 @@ def score(
     baselines: Annotated[
         bool, typer.Option("--baselines", help="Also show what trivial models would score on the same questions.")
     ] = False,
+    wordings: WordingsChoice = "fixed",
     corrected_by: CorrectedBy = None,
     csv: Annotated[
         Path | None, typer.Option(help="Also write one row a group and metric as CSV.", metavar="FILE")
@@ -92,7 +101,7 @@ def score(
     from mbbq_gen.statistics.corrected_scores import confidence_shares, correction
 
     where, paths = resources(packs), list(run_paths or [])
-    chosen, sampling = statistics.chosen_labels(), statistics.sampling(paths)
+    chosen, sampling = statistics.chosen_labels(), statistics.sampling(paths, wordings)
     part = one_of("subset", subset, SUBSETS)
     names = all_of("metric", metrics, list(METRICS)) if metrics else list(METRICS)
     averaged = one_of("grouping", macro, GROUPINGS) if macro else None
@@ -106,6 +115,8 @@ def score(
         raise UsageError(f"read the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE")
     if corrected_by is not None and (jsonl is not None or part != "all"):
         raise UsageError(f"--corrected-by {corrected_by}: labels belong to a whole run; leave --jsonl and --subset out")
+    if corrected_by is not None and sampling.wordings == "random":
+        raise UsageError(f"--corrected-by {corrected_by}: corrected scores hold wordings fixed; leave --wordings out")
     labelled = runs_labels(paths, where, corrected_by, chosen, extractor)
     frame = _jsonl_frame(jsonl, where, chosen) if jsonl else _runs_frame(paths, where, chosen, extractor, how)
     _tell_failures(frame)
@@ -178,6 +189,7 @@ def _report(
         seed=sampling.seed,
         undetected=sampling.undetected,
         labels=labels,
+        wordings=sampling.wordings,
     )
     return ScoreReport(
         **dict(table),

@@ -23,7 +23,7 @@ def studied(paths: list[Path] | None) -> list[Path] | None:
     """The run folders that are meant: a study's file or folder stands for its runs."""
     if not paths:
         return paths
-    from mbbq_gen.runs.study import runs_in
+    from mbbq_gen.runs.meant import runs_in
 
     return runs_in(paths)
 
@@ -63,6 +63,16 @@ SmallerThan = Annotated[
 ]
 
 
+WordingsChoice = Annotated[
+    str,
+    typer.Option(
+        "--wordings",
+        help="What intervals and tests speak of: fixed (the wordings asked), or random (wordings like them; three or "
+        "more are needed).",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class StatisticsOptions:
     """What every score with an interval depends on."""
@@ -87,12 +97,14 @@ class StatisticsOptions:
 
         return one_of("choice for --undetected", self.undetected, get_args(Undetected))
 
-    def sampling(self, runs: Sequence[Path] = ()) -> Sampling:
+    def sampling(self, runs: Sequence[Path] = (), wordings: str = "fixed") -> Sampling:
         """The settings of intervals and tests; of runs that looked before they stopped, with wider intervals."""
         from mbbq_gen.runs.honest import honest_sampling
+        from mbbq_gen.scoring.wordings import Wordings
         from mbbq_gen.statistics.panel import Sampling
 
-        given = Sampling(self.interval, self.resamples, self.seed, self.chosen_undetected())
+        spoken_of = one_of("choice for --wordings", wordings, get_args(Wordings))
+        given = Sampling(self.interval, self.resamples, self.seed, self.chosen_undetected(), spoken_of)
         return honest_sampling(given, runs, say)
 
 

@@ -34,7 +34,8 @@ def run_study(
         UsageError, PackError: where the file or an option is wrong.
         RunError: where some of the runs failed; the others are done and shown.
     """
-    from mbbq_gen.runs.study import read_study, runs_in, study_folder, study_runs
+    from mbbq_gen.runs.meant import runs_in
+    from mbbq_gen.runs.study import read_study, study_folder, study_runs
 
     study = read_study(path)
     runs = study_runs(path, study, _added(selection, remote, asking, batching))
@@ -112,12 +113,13 @@ def show_runs(paths: list[Path], where: Resources) -> None:
     from mbbq_gen.cli.statistics_options import several
     from mbbq_gen.report.brief import BRIEF_METRICS, print_brief
     from mbbq_gen.runs.folder import RunFolder
+    from mbbq_gen.runs.honest import honest_sampling
     from mbbq_gen.statistics.panel import Sampling
     from mbbq_gen.statistics.score_report import reported
 
     frame = runs_frame(paths, where)
     by = ["model", *several(frame, "benchmark"), *several(frame, "method"), "language", "split"]
     console = result_console()
-    print_brief(reported(frame, by, BRIEF_METRICS, Sampling()), console)
+    print_brief(reported(frame, by, BRIEF_METRICS, honest_sampling(Sampling(), paths, say)), console)
     for notice in dict.fromkeys(line for path in paths for line in RunFolder(path).manifest().notices):
         console.print(notice)

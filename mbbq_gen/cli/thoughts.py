@@ -51,7 +51,7 @@ def thoughts(
     from mbbq_gen.runs.thoughts import read_thoughts, thought_frames
     from mbbq_gen.statistics.thoughts import ThoughtTable, thought_groups
 
-    folder, where, sampling = RunFolder(run_path), resources(packs), statistics.sampling()
+    folder, where, sampling = RunFolder(run_path), resources(packs), statistics.sampling([run_path])
     folder.require()
     manifest = folder.manifest()
     metrics = metrics_of(metric, DEFAULT_METRICS)

@@ -24,6 +24,12 @@ _TURNS = C["but"] | C["conclude"]
 """What begins a clause; what may stand inside one as well, without a comma: "she had, however, given it away"."""
 _SUBORDINATE = (("because", C["because"]), ("granted", C["although"]), ("condition", C["condition"]))
 """What of `State` a clause is that begins, or ends, with a word of a class."""
+HEADING = C["because"] | C["although"] | C["condition"] | C["assume"]
+"""Classes for which it matters whether they stand among the first words of a clause."""
+TAILING = C["because"] | C["although"] | C["condition"] | C["but"] | CLOSES
+"""Classes for which it matters whether they stand at the end of a clause."""
+_HOLDS = HEADING | TAILING | C["conclude"] | C["forced"] | C["likely"] | C["possible"]
+"""What changes what holds for the rest of a sentence."""
 _HEADS = KNOWN & ~C["speaker"]
 """What the first word of a row has, and its later words don't."""
 NEAR_AND = 3
@@ -70,6 +76,10 @@ class State:
             named: Whether it names an option.
             bare: Whether it is nothing but a row of words that joins: "on the one hand".
         """
+        if not bits & _HOLDS and not self.turning and not (comma and self.until_comma):
+            self.contrast = self.denied and place > 0
+            self.turning = False
+            return
         first, goes_on = place == 0, place + 1 < clauses
         turns = bits & C["but"] and not (tail & CLOSES and tail & C["but"])
         if turns or self.turning or bits & C["conclude"]:

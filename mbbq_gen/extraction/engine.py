@@ -536,12 +536,18 @@ def has_pack(language: str, resources: Resources | None = None) -> bool:
 @lru_cache(maxsize=64)
 def _load(language: str, resources: Resources) -> Extractor:
     grammar = read_grammar(language, resources) if has_pack(language, resources) else _generic(language)
-    names, second = [language], None
-    if language != SECOND_LANGUAGE and resources.find("extractors", SECOND_LANGUAGE) is not None:
-        names.append(SECOND_LANGUAGE)
-        second = read_grammar(SECOND_LANGUAGE, resources)
-    version = extractor_version([*names, "_shared", f"people/{language}"], resources)
-    return Extractor(grammar, second, version, resources)
+    second = read_grammar(SECOND_LANGUAGE, resources) if _has_second(language, resources) else None
+    return Extractor(grammar, second, current_version(language, resources), resources)
+
+
+def _has_second(language: str, resources: Resources) -> bool:
+    return language != SECOND_LANGUAGE and resources.find("extractors", SECOND_LANGUAGE) is not None
+
+
+def current_version(language: str, resources: Resources) -> str:
+    """The version of a language's extractor, from the files alone: nothing is compiled, nor are packs checked."""
+    names = [language, SECOND_LANGUAGE] if _has_second(language, resources) else [language]
+    return extractor_version([*names, "_shared", f"people/{language}"], resources)
 
 
 def _generic(language: str) -> Grammar:

@@ -18,7 +18,7 @@ from mbbq_gen.extraction.mentions import How, Mention, find_mentions, mark_rows
 from mbbq_gen.extraction.normalise import normalise
 from mbbq_gen.extraction.options import Question
 from mbbq_gen.extraction.sections import line_kind
-from mbbq_gen.extraction.traits import words_for_one
+from mbbq_gen.extraction.traits import traits_of_one, words_for_one
 from mbbq_gen.extraction.words import UNSPACED
 
 BEFORE = 3
@@ -69,14 +69,18 @@ def with_epithets(question: Question, prompt: str, lexicon: Lexicon) -> Question
         if not bits & (bits - 1) and "".join(pair) not in taken
     }
     order = tuple(told.order)
-    fitting = words_for_one(question, {person: told.words.get(person, []) for person in question.persons}, lexicon)
+    traits = traits_of_one(question, {person: told.words.get(person, []) for person in question.persons}, lexicon)
+    fitting = words_for_one(traits, lexicon)
     fitting = {keys: person for keys, person in fitting.items() if not taken.intersection(keys)}
     if not (names or deeds or pairs or fitting) and len(order) < len(question.persons):
         return None
     bases = frozenset((*question.alone, *names))
     names |= {lexicon[keys[0]].stem: person for keys, person in fitting.items() if len(keys) == 1}
     extended = _extended(question, names, deeds, pairs | {k: p for k, p in fitting.items() if len(k) > 1}, order)
-    return replace(extended, bases=bases, keys=extended.keys | {keys[0] for keys in fitting if len(keys) == 1})
+    sexes = {CLASSES[trait]: person for trait, person in traits.items() if trait in CLASSES}
+    return replace(
+        extended, bases=bases, sexes=sexes, keys=extended.keys | {keys[0] for keys in fitting if len(keys) == 1}
+    )
 
 
 def with_derived(question: Question, words: Iterable[Word]) -> Question:

@@ -154,6 +154,8 @@ def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]
             taken[mention.start : mention.end] = [True] * (mention.end - mention.start)
     if question.deeds:
         found += _deeds(line, question, found)
+    if question.sexes:
+        found += _pronouns(line, question, taken)
     found += _labels(line, question, taken)
     found += _places(line, question, taken, found, history)
     if not found:
@@ -194,22 +196,22 @@ def _apart(found: list[Mention]) -> list[Mention]:
 def _whole_texts(line: Line, question: Question, triggers: list[int], taken: list[bool]) -> list[Mention]:
     """Options' texts word for word."""
     found = []
-    sequences, words = question.sequences, line.words
+    sequences, keys = question.sequences, tuple([word.key for word in line.words])
     for place in triggers:
         if taken[place]:
             continue
-        for option, wanted in sequences.get(words[place].key, ()):
+        for option, wanted in sequences.get(keys[place], ()):
             end = place + len(wanted)
             if (
-                end <= len(words)
-                and words[end - 1].key == wanted[-1]
-                and all(words[place + step].key == key for step, key in enumerate(wanted))
+                end <= len(keys)
+                and keys[end - 1] == wanted[-1]
+                and keys[place:end] == wanted
                 and _runs_on(line, place, end, option, question)
             ):
                 taken[place:end] = [True] * len(wanted)
                 if option == ECHO:
                     line.masks[place:end] = [MENTIONED] * len(wanted)
-                    line.gaps[end] = min(line.gaps[end], COMMA) if end < len(words) else line.gaps[end]
+                    line.gaps[end] = min(line.gaps[end], COMMA) if end < len(keys) else line.gaps[end]
                 else:
                     found.append(Mention(option, place, end, How.TEXT, full=True))
                 break
@@ -290,6 +292,16 @@ def _deeds(line: Line, question: Question, found: list[Mention]) -> list[Mention
         if option is not None:
             hits.setdefault(option, []).append(place)
     return more
+
+
+def _pronouns(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
+    """People by "he" and "she", where that tells one from the other."""
+    return [
+        Mention(person, place, place + 1, How.TEXT, full=False)
+        for sex, person in question.sexes.items()
+        for place, mask in enumerate(line.masks)
+        if mask & sex and not taken[place]
+    ]
 
 
 def _near(line: Line, before: int, place: int) -> bool:

@@ -82,6 +82,8 @@ class Question:
     options: tuple[str, ...]
     labels: tuple[str, ...]
     unknown: int | None
+    persons: list[int]
+    """Indices of the options that are people."""
     texts: list[OptionWords]
     keys: frozenset[str]
     """All words of the options."""
@@ -108,6 +110,8 @@ class Question:
     """Stems of one person only that other words of a response may be made from."""
     order: tuple[int, ...] = ()
     """The persons in the order in which the question's text names them, where that is known."""
+    sexes: dict[int, int] = field(default_factory=dict)
+    """Class of words ("he", "she") → the only one of the people whom it fits, where that is known."""
     shared: frozenset[str] = frozenset()
     """Stems that all persons have in common."""
     roots: dict[str, str] = field(default_factory=dict)
@@ -119,11 +123,6 @@ class Question:
     """Every stem and form that may mean an option."""
     triggers: frozenset[str] = frozenset()
     """These and the first words of `sequences`: a word of none of whose forms is here names no option by its text."""
-
-    @property
-    def persons(self) -> list[int]:
-        """Indices of the options that are people."""
-        return [index for index in range(len(self.options)) if index != self.unknown]
 
 
 def build_question(
@@ -167,6 +166,7 @@ def build_question(
         tuple(options),
         tuple(labels),
         unknown,
+        [text.index for text in persons],
         texts,
         frozenset(key for text in texts for key in text.keys),
         owners,
@@ -286,7 +286,10 @@ def _heads(text: str, lexicon: Lexicon) -> frozenset[str]:
     all_names = len(words) > 1 and all(word[0].isupper() for word in words)
     if lexicon.capital_nouns and (not all_names or lexicon[WORD.findall(plain)[0]].mask & SMALL):
         return frozenset()
-    names = [word for word in WORD.findall(plain)[0 if all_names else 1 :] if word[0].isupper() and len(word) > 1]
+    texts = WORD.findall(plain)
+    names = [word for word in texts[0 if all_names else 1 :] if word[0].isupper() and len(word) > 1]
+    if names and lexicon[texts[0]].mask & SMALL and not lexicon[texts[-1]].mask & SMALL and texts[-1].islower():
+        names = []  # "the Polish gardener": a capital that a noun follows is no name
     if "," in plain:
         names += WORD.findall(plain.split(",")[0])
     return frozenset(lexicon[word].stem for word in names if not lexicon[word].mask & SMALL)

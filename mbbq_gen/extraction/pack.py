@@ -203,6 +203,10 @@ class WordClasses(Pack):
     """What is declined: speculate, judge, generalise."""
     pronoun: Words = ()
     """Stands for one of the persons: he, she."""
+    he: Words = ()
+    """Stands for a man alone: he, him. A name where only one of the people is a man."""
+    she: Words = ()
+    """Stands for a woman alone: she."""
     speaker: Words = ()
     """Who answers: i, we."""
     affirm: Words = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise, takewhile
 
 from mbbq_gen.extraction.claims import Facts, claim
-from mbbq_gen.extraction.clauses import State, is_inner, join_lists, sentences, split_clauses
+from mbbq_gen.extraction.clauses import HEADING, TAILING, State, is_inner, join_lists, sentences, split_clauses
 from mbbq_gen.extraction.lexicon import ANYBODY, CLOSES, INNER, MENTIONED, NOUN, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import ASK, COLON, COMMA, Line
@@ -55,6 +55,7 @@ _SAYING = (
     | NOUN
 )
 """What makes a clause without a mention say anything."""
+_UNDER = C["because"] | C["although"]
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
 _IN_BRIEF = C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"]
@@ -82,6 +83,8 @@ HEAD = 3
 """Words that begin a clause."""
 SUBJECT = 3
 """Words that may stand in front of the subject of a clause."""
+MAX_ELLIPSIS = 3
+"""Words behind the person of a clause that stands for what was said before."""
 NEAR_BOTH = 4
 """Words behind which people are named who were called both."""
 MAX_GREETING = 4
@@ -133,6 +136,7 @@ class _Reader:
         listed = listed_lines(reading.lines, reading.mentions, kinds)
         if cut and (listed or reading.lines[-1].texts[1:]):
             listed.add(len(kinds) - 1)
+        first_listed = min(listed, default=len(kinds))
         for number, line in enumerate(reading.lines):
             head, start = header(line, reading.mentions[number])
             if head == "options" and any(
@@ -144,7 +148,7 @@ class _Reader:
             elif line.heading and not reading.mentions[number] and len(line.words) <= MAX_HEAD:
                 self._section, self._fresh = "", True
             if start < len(line.words):
-                self._line(number, start, kinds[number], number in listed, after_list=any(n < number for n in listed))
+                self._line(number, start, kinds[number], number in listed, after_list=first_listed < number)
         self._shares()
 
     def _shares(self) -> None:
@@ -351,15 +355,40 @@ class _Sentence:
         self._first, self._last, self._bits = first, last, bits
         self._person: Mention | None = None
         """The one person that the clause before is about."""
+        self._whole = self._blamed = False
 
     def read(self) -> None:
         """Adds what the sentence says."""
         line, mentions = self._line, self._mentions
         clauses = split_clauses(line, mentions, self._first, self._last)
+        if mentions or self._bits & C["both"]:
+            self._survey(clauses)
+        closed = 0
+        for place, (start, end) in enumerate(clauses):
+            bits = line.bits(start, end)
+            head = line.bits(start, min(start + HEAD, end)) if bits & HEADING else 0
+            if end - start == 1 and bits & C["although"]:
+                bits = head = C["but"]
+            inside = [m for m in mentions if start <= m.start < end] if mentions else mentions
+            parted = line.gaps[start] >= COMMA or bool(closed)
+            tail = self._tail(start, end) if bits & TAILING else 0
+            bare = bool(bits & C["although"] and not inside and self._is_row(start, end))
+            named = bool(inside)
+            self._state.advance(bits, head, tail, place, len(clauses), comma=parted, named=named, bare=bare)
+            closed = tail & CLOSES
+            if line.gaps[start] == COLON and start > self._first and self._has_claimed():
+                self._state.because = True
+            if inside or bits & _SAYING or (not mentions and bits & C["pronoun"]):
+                self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
+                self._clause(start, end, bits, inside)
+
+    def _survey(self, clauses: list[tuple[int, int]]) -> None:
+        """Notes what the sentence is as a whole."""
+        line, mentions = self._line, self._mentions
         if len(mentions) > 1:
             join_lists(line, mentions)
         self._options = {m.option for m in mentions}
-        under = [start for start, _ in clauses[1:] if line.bits(start, start + 1) & (C["because"] | C["although"])]
+        under = [start for start, _ in clauses[1:] if line.masks[start] & _UNDER]
         self._main = {m.option for m in mentions if not under or m.start < under[0]}
         if len(self._options) == len(self._question.options) > 2 and not self._bits & (
             DENY | C["aside"] | C["right"] | C["lack"]
@@ -376,31 +405,6 @@ class _Sentence:
             named = sum([m.end - m.start for m in mentions])
             self._whole = self._whole and self._last - self._first - named <= SUBJECT
         self._reasoned = len(clauses) == 2 and self._begins_with(clauses[1], C["because"])
-        closed = 0
-        for place, (start, end) in enumerate(clauses):
-            bits = line.bits(start, end)
-            head = line.bits(start, start + HEAD) if end - start > HEAD else bits
-            if end - start == 1 and bits & C["although"]:
-                bits = head = C["but"]
-            inside = [m for m in mentions if start <= m.start < end] if mentions else mentions
-            parted = line.gaps[start] >= COMMA or bool(closed)
-            tail = self._tail(start, end)
-            self._state.advance(
-                bits,
-                head,
-                tail,
-                place,
-                len(clauses),
-                comma=parted,
-                named=bool(inside),
-                bare=not inside and self._is_row(start, end),
-            )
-            closed = tail & CLOSES
-            if line.gaps[start] == COLON and start > self._first and self._has_claimed():
-                self._state.because = True
-            self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
-            if inside or bits & _SAYING or (not mentions and bits & C["pronoun"]):
-                self._clause(start, end, bits, inside)
 
     def _is_row(self, start: int, end: int) -> bool:
         """Whether a clause is one row of words."""
@@ -559,9 +563,10 @@ class _Sentence:
     ) -> Facts:
         """What is known of a mention where it stands."""
         state, question = self._state, self._question
-        fits = self._fits(start, end, m) or self._is_cleft(m, start, end)
+        fits = self._fits(start, end, m) or bool(bits & C["affirm"] and self._is_cleft(m, start, end))
         ellipsis = self._is_ellipsis(m, end)
-        direct = state.announced and not m.joined and self._is_subject(m, start) and not self._is_adjacent(m)
+        subject = self._is_subject(m, start)
+        direct = state.announced and not m.joined and subject and not self._is_adjacent(m)
         others = len(options) > 1 and not direct
         label = m.how is not How.TEXT
         said = bits if fits or ellipsis else self._deniable(m, start, end, bits)
@@ -589,7 +594,7 @@ class _Sentence:
                 or self._is_put(m, start, end)
             ),
             opens=bare and self._reading.sentences == 1 and self._opens(m, start),
-            subject=self._is_subject(m, start),
+            subject=subject,
             others=others,
             joined=bool(m.joined),
             fits=fits,
@@ -702,17 +707,15 @@ class _Sentence:
 
     def _is_ellipsis(self, m: Mention, end: int) -> bool:
         """Whether a clause is a mention and a word for what was said before: "The mother did."."""
+        if not 0 < end - m.end <= MAX_ELLIPSIS:
+            return False
         after = self._line.masks[m.end : end]
-        return (
-            0 < len(after) <= 3
-            and any(
-                [
-                    mask & (C["affirm"] | NEG)
-                    for mask in (after if self._question.verb_final else after[:: len(after) - 1 or 1])
-                ]
-            )
-            and all([mask & PLAIN_WORDS for mask in after])
-        )
+        return any(
+            [
+                mask & (C["affirm"] | NEG)
+                for mask in (after if self._question.verb_final else after[:: len(after) - 1 or 1])
+            ]
+        ) and all([mask & PLAIN_WORDS for mask in after])
 
     def _deniable(self, m: Mention, start: int, end: int, bits: int) -> int:
         """The classes of a clause, without the negations in front of a mention where a language denies behind it."""
@@ -753,8 +756,11 @@ class _Sentence:
 
     def _set_aside(self, m: Mention) -> bool:
         """Whether a word right in front of a mention sets it aside (unlike, than, instead of), or right behind it."""
-        line = self._line
-        if line.words[m.end - 1].mask & CLOSES and line.words[m.end - 1].mask & C["aside"]:
+        line, last = self._line, self._line.words[m.end - 1].mask
+        before = line.masks[self._first - 1] if self._first else 0
+        if not (self._bits | last | before) & C["aside"]:
+            return False
+        if last & CLOSES and last & C["aside"]:
             return True
         for place in range(m.end, min(m.end + 4, self._last)):
             if line.gaps[place] >= COMMA:

@@ -168,6 +168,8 @@ def _heads_options(masks: list[int], texts: list[str], bits: int) -> bool:
 def _header_end(line: Line) -> int:
     """Where a header may end: at a colon or the end of bold type, or with the line where it is set as a heading."""
     gaps, count = line.gaps, len(line.masks)
+    if COLON not in gaps[1 : MAX_HEAD + 1] and not line.heading and "**" not in line.raw:
+        return 0
     bold = "**" in line.signs[0]
     for place in range(1, min(count, MAX_HEAD) + 1):
         if gaps[place] == COLON or (bold and place < count and "**" in line.signs[place]):

@@ -19,10 +19,8 @@ _AGE = frozenset({"old", "young"})
 _OPPOSITE = {"he": "she", "she": "he", "old": "young", "young": "old"}
 
 
-def words_for_one(
-    question: Question, told: Mapping[int, Iterable[str]], lexicon: Lexicon
-) -> dict[tuple[str, ...], int]:
-    """Words that fit only one of two people, as keys → that person.
+def traits_of_one(question: Question, told: Mapping[int, Iterable[str]], lexicon: Lexicon) -> dict[str, int]:
+    """What only one of two people is (`he`, `she`, `old`, `young`) → that person.
 
     Args:
         question: What is asked.
@@ -31,10 +29,9 @@ def words_for_one(
     """
     if len(question.persons) != len(told) or len(told) != 2:
         return {}
-    classes = _classes(lexicon)
     shown = {option: _shown(question.options[option], list(words), lexicon) for option, words in told.items()}
     _by_age(shown, {option: _age([question.options[option], *words]) for option, words in told.items()})
-    found: dict[tuple[str, ...], int] = {}
+    found: dict[str, int] = {}
     one, two = shown
     for trait, opposite in _OPPOSITE.items():
         mine = [option for option in shown if trait in shown[option] and opposite not in shown[option]]
@@ -46,8 +43,14 @@ def words_for_one(
             person = two if others[0] == one else one
         else:
             continue
-        found |= dict.fromkeys(classes[trait], person)
+        found[trait] = person
     return found
+
+
+def words_for_one(traits: Mapping[str, int], lexicon: Lexicon) -> dict[tuple[str, ...], int]:
+    """Words that fit only one of two people, as keys → that person."""
+    classes = _classes(lexicon)
+    return {keys: person for trait, person in traits.items() for keys in classes[trait]}
 
 
 @lru_cache(maxsize=64)

@@ -9,7 +9,7 @@ from typing import Literal, Protocol, get_args
 
 from mbbq_gen.records import AnswerScore, Message, NonBlank, Origin, Record, Response
 
-Tool = Literal["lm-eval", "inspect", "helm", "csv"]
+Tool = Literal["lm-eval", "inspect", "helm", "lighteval", "euroeval", "csv"]
 TOOLS: tuple[Tool, ...] = get_args(Tool)
 
 Reason = Literal[

@@ -32,6 +32,10 @@ def open_source(tool: Tool, path: Path, map_path: Path | None = None) -> Source:
         from mbbq_gen.imports.lm_eval import open_lm_eval as opener
     elif tool == "inspect":
         from mbbq_gen.imports.inspect_log import open_inspect as opener
+    elif tool == "lighteval":
+        from mbbq_gen.imports.lighteval import open_lighteval as opener
+    elif tool == "euroeval":
+        from mbbq_gen.imports.euroeval import open_euroeval as opener
     else:
         from mbbq_gen.imports.helm import open_helm as opener
     return opener(path)

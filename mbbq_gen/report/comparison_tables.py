@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, get_args
 from mbbq_gen.records import Confidence
 from mbbq_gen.report.audit_tables import percent
 from mbbq_gen.report.correction_tables import corrected_text, print_matrix
-from mbbq_gen.report.statistics_tables import describe_test, estimate, group_name, p_text, plain_table, print_cautions
+from mbbq_gen.report.statistics_tables import (
+    SPOKEN_OF,
+    describe_test,
+    estimate,
+    group_name,
+    p_text,
+    plain_table,
+    print_cautions,
+)
 from mbbq_gen.report.tables import DASH, bounds_text, number, share
 
 if TYPE_CHECKING:
@@ -17,6 +25,12 @@ if TYPE_CHECKING:
 
     from mbbq_gen.statistics.comparison_table import Comparison, ComparisonTable, MetricComparison, PairDifference
     from mbbq_gen.statistics.significance import TestResult
+
+
+_P_BY = {
+    "fixed": "signs of template differences flipped",
+    "random": "by templates and wordings (t of each), no less than with signs of template differences flipped",
+}
 
 
 def print_comparisons(table: ComparisonTable, console: Console) -> None:
@@ -54,8 +68,8 @@ def print_comparisons(table: ComparisonTable, console: Console) -> None:
     family = "pairs" if table.adjusted_over == "pairs" else "pairs, metrics and groups"
     console.print(
         f"\n{table.sign}. Intervals: {table.interval:.0%}, bootstrap over templates ({table.resamples:,} resamples, "
-        f"seed {table.seed}); undetected answers: {table.undetected}. p (Holm): signs of template differences "
-        f"flipped, corrected for the number of {family}."
+        f"seed {table.seed}); undetected answers: {table.undetected}; {SPOKEN_OF[table.wordings]}. p (Holm): "
+        f"{_P_BY[table.wordings]}, corrected for the number of {family}."
         + (f" Intervals of differences hold at once over all {family}." if table.simultaneous else "")
     )
     if table.corrected_by is not None:
@@ -66,7 +80,7 @@ def print_comparisons(table: ComparisonTable, console: Console) -> None:
 
 
 def _overall_line(test: TestResult) -> str:
-    return test.reason or "" if test.reason_code == "too_few_templates" else describe_test(test)
+    return test.reason or "" if test.reason_code in {"too_few_templates", "too_few_wordings"} else describe_test(test)
 
 
 def smaller_lines(metric: MetricComparison, level: float) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mbbq_gen.report.tables import DASH, number
 from mbbq_gen.scoring.missing import LOW_DETECTION_TEXT
 from mbbq_gen.scoring.reasons import TOO_FEW
+from mbbq_gen.scoring.wordings import TOO_FEW_WORDINGS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +37,11 @@ def caution_lines(table: Record) -> list[str]:
     """
     said = {code for one in getattr(table, "comparisons", (table,)) for code in getattr(one, "warnings", None) or ()}
     found = _codes(table.model_dump())
-    lines = {"too_few_templates": f"–: {TOO_FEW}", "low_detection": f"low_detection: {LOW_DETECTION_TEXT}"}
+    lines = {
+        "too_few_templates": f"–: {TOO_FEW}",
+        "too_few_wordings": f"–: {TOO_FEW_WORDINGS}",
+        "low_detection": f"low_detection: {LOW_DETECTION_TEXT}",
+    }
     return [line for code, line in lines.items() if code in found and code not in said]
 
 
@@ -63,15 +68,17 @@ def p_text(p_value: float | None) -> str:
 
 def describe_test(test: TestResult) -> str:
     """One test in a line: name, unit, statistic, p, effect, or why there is none."""
-    name = test.test.replace("_", " ")
+    name, units = test.test.replace("_", " "), f"{test.n:,} {test.unit}s"
+    if test.n_wordings is not None:
+        units += f" × {test.n_wordings} wordings"
     if test.p_value is None:
         return f"{name} ({test.unit}s): {test.reason}"
     if test.margin is not None:
-        return f"smaller than {test.margin:g} ({test.n:,} {test.unit}s, two one-sided tests): p {p_text(test.p_value)}"
+        return f"smaller than {test.margin:g} ({units}, two one-sided tests): p {p_text(test.p_value)}"
     effect = "" if test.effect is None else f", {test.effect_name} {test.effect:+.2f}"
     exact = ", exact" if test.is_exact else ""
     statistic = "" if test.statistic is None else f"{test.statistic_name} {test.statistic:.3g}, "
-    return f"{name} ({test.n:,} {test.unit}s): {statistic}p {p_text(test.p_value)}{exact}{effect}"
+    return f"{name} ({units}): {statistic}p {p_text(test.p_value)}{exact}{effect}"
 
 
 def plain_table(titles: Iterable[str], *, right: Sequence[str] = ()) -> Table:
@@ -147,7 +154,7 @@ def print_positions(found: PositionTable, console: Console) -> None:
 # --- power -----------------------------------------------------------------------------------------------------------
 
 
-WORDINGS_HELD = {
+SPOKEN_OF = {
     "fixed": "of these wordings, which are held fixed",
     "random": "of wordings like these, drawn by chance",
 }
@@ -169,7 +176,7 @@ def print_power(table: PowerTable, console: Console) -> None:
     sd = table.assumptions
     console.print(
         f"\nfound with probability {table.power:g} by a two-sided test at level {table.level:g}, "
-        f"{WORDINGS_HELD[table.wordings]}.\n"
+        f"{SPOKEN_OF[table.wordings]}.\n"
         f"standard deviations: template {sd.template:.3f}, template × language {sd.template_language:.3f}, "
         f"wording {sd.wording:.3f}, template × wording {sd.template_wording:.3f}, "
         f"language × wording {sd.language_wording:.3f}, one answer {sd.answer:.3f}\n({sd.source})"
@@ -211,4 +218,6 @@ def print_beside(report: ScoreReport, console: Console) -> None:
         console.print()
         console.print(table)
     print_cautions(report, console)
+    if report.wordings == "random":
+        console.print(f"\nintervals and tests: {SPOKEN_OF[report.wordings]}")
     print_signs({name: definition.sign for name, definition in report.definitions.items()}, console)

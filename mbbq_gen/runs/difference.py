@@ -34,6 +34,7 @@ from mbbq_gen.runs.frames import read_before_use, read_scores_before_use
 from mbbq_gen.runs.items import ItemChoice, item_batches
 from mbbq_gen.scoring import METRICS, Labels, Metric
 from mbbq_gen.scoring.observations import Observation
+from mbbq_gen.scoring.weights import alike, weighted_by_design
 from mbbq_gen.statistics.panel import Panel, Sampling, contributions, make_panel
 from mbbq_gen.statistics.significance import TestResult, benjamini_hochberg, sign_flip
 
@@ -80,6 +81,8 @@ class _Loaded:
     manifest: Manifest
     extractors: dict[str, str]
     items: polars.DataFrame
+    in_rounds: bool
+    """Whether templates count alike, however much they were asked."""
 
 
 def compare_runs(first: RunFolder, second: RunFolder, where: Resources, choice: Choice) -> RunDifference:
@@ -98,7 +101,7 @@ def compare_runs(first: RunFolder, second: RunFolder, where: Resources, choice: 
         matched=matched,
         flipped=int(pairs["flipped"].sum()),
         flips=tuple(_flips(pairs, choice.examples)),
-        groups=tuple(_group_changes(before.items, after.items, pairs, choice)),
+        groups=tuple(_group_changes(before, after, pairs, choice)),
         labels=choice.labels,
         undetected=choice.sampling.undetected,
         interval=choice.sampling.confidence,
@@ -113,7 +116,7 @@ def _load(folder: RunFolder, name: str, where: Resources, choice: Choice) -> _Lo
     extractors = read_before_use(folder, where, choice.extractor)
     scored = read_scores_before_use(folder)
     with folder.open_store(read_only=True) as store:
-        progress = store.progress()
+        progress, in_rounds = store.progress(), store.is_in_rounds
         batches = item_batches(store, ItemChoice(extractors, name, choice.labels, scored=scored))
         items = _slim(batches, choice.step)
         answering = tuple(
@@ -132,7 +135,7 @@ def _load(folder: RunFolder, name: str, where: Resources, choice: Choice) -> _Lo
         items=items.height,
         answering=answering,
     )
-    return _Loaded(side, manifest, extractors, items)
+    return _Loaded(side, manifest, extractors, items, in_rounds)
 
 
 def _slim(batches: Iterator[polars.DataFrame], step: Callable[[int], None]) -> polars.DataFrame:
@@ -273,17 +276,18 @@ def _flips(pairs: polars.DataFrame, examples: int) -> Iterator[Flip]:
 # --- scores ----------------------------------------------------------------------------------------------------------
 
 
-def _group_changes(
-    before: polars.DataFrame, after: polars.DataFrame, pairs: polars.DataFrame, choice: Choice
-) -> list[GroupChange]:
+def _group_changes(before: _Loaded, after: _Loaded, pairs: polars.DataFrame, choice: Choice) -> list[GroupChange]:
     """The scores of both runs over the paired items, by benchmark, language, split and way of asking."""
     import polars as pl
 
     if not pairs.height:
         return []
-    kept = before.join(pairs, on="presentation_id", how="semi")
-    kept_after = after.join(pairs, left_on="presentation_id", right_on="presentation_id_after", how="semi")
-    observed = pl.concat([kept, kept_after]).select(Observation._fields)
+    kept = before.items.join(pairs, on="presentation_id", how="semi")
+    kept_after = after.items.join(pairs, left_on="presentation_id", right_on="presentation_id_after", how="semi")
+    sides = [side.select(Observation._fields) for side in (kept, kept_after)]
+    if before.in_rounds or after.in_rounds:
+        sides = alike([weighted_by_design(side) for side in sides])
+    observed = pl.concat(sides)
     right, right_after = pl.col("correct").fill_null(value=False), pl.col("correct_after").fill_null(value=False)
     counts = pairs.group_by(GROUP).agg(
         pl.len().alias("items"),

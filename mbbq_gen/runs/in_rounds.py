@@ -19,9 +19,9 @@ from mbbq_gen.runs.folder import RunFolder, RunSettings
 from mbbq_gen.runs.goals import Stopping, StopRule, asked_for, goal_line
 from mbbq_gen.runs.purse import CostLimitError
 from mbbq_gen.runs.reading import observations, read_run
-from mbbq_gen.runs.rounds import Rounds, Stratum, read_asks, rounds_of_answers, write_round
+from mbbq_gen.runs.rounds import BATCH_GROWTH, GROWTH, Rounds, Stratum, read_asks, rounds_of_answers, write_round
 from mbbq_gen.runs.selection import notices
-from mbbq_gen.runs.stopping import Looking, Standing
+from mbbq_gen.runs.stopping import Looking, Standing, completed, too_few_templates
 from mbbq_gen.runs.store import IN_ROUNDS, RunStore
 from mbbq_gen.runs.watching import Watcher
 from mbbq_gen.scoring.metrics import METRICS
@@ -54,8 +54,7 @@ def set_rule(store: RunStore, rule: StopRule, settings: RunSettings) -> None:
             f"{store.path.parent}: was begun without rounds, so its answers are no balanced part; name another run"
             " folder for --until-… (--cache shares answers between runs)"
         )
-    looked = rule.kind == "decided" or (before is not None and before.looked)
-    kept = rule.model_copy(update={"looked": looked})
+    kept = completed(rule, before, settings.languages)
     if kept != before:
         store.set_meta(_RULE, kept.model_dump_json())
         store.set_meta(IN_ROUNDS, "yes")
@@ -71,13 +70,19 @@ class InRounds:
     watcher: Watcher
     rule: StopRule
     settings: RunSettings
+    by_batch: bool = False
+    """Whether rounds are batches: they are fewer then."""
 
     async def ask(self, ask_taken: Callable[[], Awaitable[bool]]) -> bool:
         """Asks round after round until it is enough; whether batches are under way when it returns.
 
         `ask_taken` asks what the rounds have taken and says whether batches are under way.
         """
-        rounds = Rounds(read_asks(self.store, [METRICS[name] for name in self.rule.metrics]), self.settings.seed)
+        asks = read_asks(self.store, [METRICS[name] for name in self.rule.metrics])
+        rounds = Rounds(asks, self.settings.seed, BATCH_GROWTH if self.by_batch else GROWTH)
+        few = too_few_templates(self.rule, rounds.strata, rounds.offered)
+        if few is not None and not self.store.progress().pending:
+            raise UsageError(f"--until-{self.rule.kind}: {few}; ask with --until-answers N, or of more at once")
         self.watcher.say(f"in rounds, until {asked_for(self.rule)}")
         while True:
             if self.store.progress().pending:
@@ -127,7 +132,8 @@ class InRounds:
         offered = sum(rounds.offered(lambda _: True).values())
         goals = () if standing is None else standing.goals
         (number,) = self.store.query("SELECT coalesce(max(round), 0) FROM rounds").fetchone()
-        sentence = f"{why}, after {number} rounds and {progress.requests:,} of {offered:,} requests"
+        rounds_told = f"{number} round{'' if number == 1 else 's'}"
+        sentence = f"{why}, after {rounds_told} and {progress.requests:,} of {offered:,} requests"
         is_fixed = self.rule.kind == "answers" and not self.rule.looked
         stopping = Stopping(
             rule=self.rule,

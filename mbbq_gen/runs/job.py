@@ -193,7 +193,8 @@ class _Work:
         if rule is None:
             return await self._ask_all(mode)
         session, settings = self.session, self.manifest.settings
-        rounds = InRounds(session.folder, session.store, self.job.resources, session.watcher, rule, settings)
+        where = session.folder, session.store, self.job.resources, session.watcher
+        rounds = InRounds(*where, rule, settings, by_batch=mode != "off")
         try:
             return await rounds.ask(lambda: self._ask_all(mode, close=False))
         finally:

@@ -79,8 +79,11 @@ def find_presentations(store: RunStore, text: str, limit: int = 20) -> list[Show
     return []
 
 
-def find_answered(store: RunStore, presentation_id: str) -> Answered | None:
-    """A presentation with its question and what came back; None where nothing has come back yet."""
+def find_answered(store: RunStore, presentation_id: str, *, with_parallels: bool = True) -> Answered | None:
+    """A presentation with its question and what came back; None where nothing has come back yet.
+
+    `with_parallels`: with what the options are called in the run's other languages, which only reading needs.
+    """
     row = store.query(
         "SELECT p.record, i.record, r.record FROM presentations p JOIN instances i ON i.key = p.instance_key"
         " JOIN responses r ON r.request_key = p.request_key WHERE p.presentation_id = ?",
@@ -94,7 +97,7 @@ def find_answered(store: RunStore, presentation_id: str) -> Answered | None:
         Presentation.model_validate_json(presentation),
         instance,
         Response.model_validate_json(response),
-        ParallelTexts(store.query).of(instance),
+        ParallelTexts(store.query).of(instance) if with_parallels else {},
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, get_args
 
 from mbbq_gen.errors import UnknownNameError
 from mbbq_gen.extraction import Explanation, load_extractor
+from mbbq_gen.extraction.engine import current_version
 from mbbq_gen.extraction.jsonl import ENGINE, extractor_names
 from mbbq_gen.extraction.likelihood import NORMALISATIONS, Normalise, choose, version_of
 from mbbq_gen.extraction.likelihood import PREFIX as LIKELIHOOD_PREFIX
@@ -197,7 +198,13 @@ def reader_name(version: str) -> str:
 
 
 def extractor_versions(languages: Iterable[str], resources: Resources, name: str = ENGINE) -> dict[str, str]:
-    """The version of a reader that is current for each language."""
+    """The version of a reader that is current for each language.
+
+    Of the engine it is told from its files, without compiling packs for who finds all answers read already; a pack that
+    is wrong is another version, and refused when it is to read.
+    """
+    if name == ENGINE:
+        return {language: current_version(language, resources) for language in languages}
     return {language: load_reader(name, language, resources).version for language in languages}
 
 
@@ -308,7 +315,7 @@ def reading_before(store: RunStore, language: str, version: str, resources: Reso
     if reader_name(version) == ENGINE:
         place = engines.index(version) if version in engines else len(engines)
         return engines[place - 1] if place else None
-    current = load_extractor(language, resources).version
+    current = current_version(language, resources)
     return current if current in engines else engines[-1] if engines else None
 
 

@@ -24,8 +24,10 @@ from mbbq_gen.seeding import stable_number
 
 FIRST: Final = 2
 """Answers of each kind that every template gives in the first round."""
-GROWTH: Final = 2**0.5
-"""From round to round, of the answers in all."""
+GROWTH: Final = 1.2
+"""From round to round, of the answers in all: small steps, so that a run stops soon after it has enough."""
+BATCH_GROWTH: Final = 2**0.5
+"""The same where a round is a batch, for which a service may take a day."""
 
 Stratum = tuple[str, str, str, str]
 """Benchmark, split, language, category."""
@@ -34,7 +36,8 @@ Kind = tuple[Condition, Polarity, Alignment | None]
 _ROLE = "json_extract(i.record, '$.options[' || json_extract(p.record, '$.order[{place}]') || '].role')"
 _ROWS = (
     "SELECT p.request_key, i.benchmark, i.split, i.language, i.category, i.template_id, i.condition, i.polarity,"
-    " i.alignment, i.twin, json_extract(p.record, '$.variant') || ' ' || json_extract(p.record, '$.label_style'),"
+    " i.alignment, i.twin, json_extract(p.record, '$.variant') || ' ' || json_extract(p.record, '$.label_style')"
+    " || coalesce(' ' || json_extract(p.record, '$.reasoning'), ''),"
     f" {' || '.join(f'coalesce({_ROLE.format(place=place)}, 1)' for place in range(3))},"
     " json_extract(i.record, '$.bias_scorable'), coalesce(r.round, 0)"
     " FROM presentations p JOIN instances i ON i.key = p.instance_key"
@@ -52,6 +55,7 @@ class Ask:
     kind: Kind
     question: str
     wording: str
+    """With its labels, and how much the model is to think."""
     order: str
     taken: int
     """The round that took it; 0: none."""
@@ -126,18 +130,19 @@ class _Deck:
         return own.conditions[kind[0]], own.kinds[kind], overall.conditions[kind[0]], overall.kinds[kind], rank
 
 
-def round_sizes(kinds: int) -> Iterator[int]:
+def round_sizes(kinds: int, growth: float = GROWTH) -> Iterator[int]:
     """Answers that a template has given after each round, where questions are of so many kinds; without end."""
     each = FIRST
     while True:
         yield each * kinds
-        each = max(each + 1, round(each * GROWTH))
+        each = max(each + 1, round(each * growth))
 
 
 class Rounds:
     """The rounds of a run: what they have taken, and what they take next."""
 
-    def __init__(self, asks: Iterable[Ask], seed: int) -> None:
+    def __init__(self, asks: Iterable[Ask], seed: int, growth: float = GROWTH) -> None:
+        self._growth = growth
         self._decks: dict[Stratum, dict[str, _Deck]] = defaultdict(lambda: defaultdict(_Deck))
         self._overall: dict[Stratum, _Given] = defaultdict(_Given)
         self._kinds: set[Kind] = set()
@@ -203,7 +208,7 @@ class Rounds:
         if answers is not None:
             return answers
         now = self.reached(stratum)
-        return next(size for size in round_sizes(len(self._kinds)) if size > now)
+        return next(size for size in round_sizes(len(self._kinds), self._growth) if size > now)
 
     def _language(self, stratum: Stratum) -> _Given:
         return self._overall[*stratum[:3], ""]

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.runs.goals import ALPHA, Goal, StopRule, Verdict
-from mbbq_gen.runs.names import all_of
 from mbbq_gen.runs.rounds import Stratum
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import GROUPINGS, tally_groups
@@ -27,9 +26,9 @@ from mbbq_gen.statistics.sequential import (
     FOR_DECISION,
     FOR_WIDTH,
     Interval,
+    Looks,
     Measure,
     interval_at,
-    intervals,
     is_undecidable,
     measures,
     reach_of,
@@ -70,11 +69,39 @@ def parse_question(text: str, languages: Sequence[str]) -> tuple[str | None, str
     return first, second
 
 
-def checked_groups(names: str | None, languages: Sequence[str]) -> tuple[str, ...]:
-    """The groupings that goals are kept apart by; languages, if nothing is said."""
-    if names is None:
-        return ("language",) if len(languages) > 1 else ()
-    return tuple(all_of("grouping of goals", names, GROUPS))
+def completed(rule: StopRule, before: StopRule | None, languages: Sequence[str]) -> StopRule:
+    """The rule with what was not said: as the rule before it has it; at first, every language has a goal."""
+    given, is_alike = rule.model_fields_set, before is not None and before.kind == rule.kind
+    metrics = before.metrics if before is not None and "metrics" not in given else rule.metrics
+    small = before.small if before is not None and is_alike and "small" not in given else rule.small
+    by = rule.by
+    if "by" not in given:
+        usual = ("language",) if len(languages) > 1 else ()
+        by = before.by if before is not None and is_alike and before.first == rule.first else usual
+    by = tuple(name for name in by if rule.first is None or name != "language")
+    looked = rule.kind == "decided" or (before is not None and before.looked)
+    return rule.model_copy(update={"metrics": metrics, "small": small, "by": by, "looked": looked})
+
+
+def too_few_templates(rule: StopRule, strata: Sequence[Stratum], offered: Offered) -> str | None:
+    """Why no goal of a rule could ever be reached: its groups have too few templates; None where one has enough."""
+    if rule.kind == "answers":
+        return None
+    names = ("benchmark", "split", *rule.by)
+    groups = {tuple(zip(names, _values(stratum, names), strict=True)) for stratum in strata}
+    counts = [len(offered(in_group(dict(group)))) for group in groups]
+    if not counts or max(counts) >= FEWEST_TEMPLATES:
+        return None
+    each = rule.by[-1] if rule.by else "split"
+    return (
+        f"no {each} has more than {max(counts)} templates with questions that count for {', '.join(rule.metrics)}, and"
+        f" an interval that stops a run needs {FEWEST_TEMPLATES}"
+    )
+
+
+def _values(stratum: Stratum, names: Sequence[str]) -> Iterator[str]:
+    given = dict(zip(("benchmark", "split", "language", "category"), stratum, strict=True))
+    yield from (given[name] for name in names)
 
 
 @dataclass(frozen=True)
@@ -188,30 +215,35 @@ class Looking:
     def _goal(self, metric: Metric, group: dict[str, str], looks: list[tuple[Measure, int]], family: int) -> Goal:
         """How one goal stands after its looks, up to the one that reached it; looks without news don't count."""
         new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]
-        for number in range(1, len(new) + 1):
-            goal = self._stands(metric, group, new[:number], family)
+        decided = self.rule.kind == "decided"
+        alpha = ALPHA / family if decided else ALPHA
+        so_far = Looks(alpha, FOR_DECISION if decided or self.rule.looked else FOR_WIDTH)
+        for number, (measure, answers) in enumerate(new, 1):
+            interval = self._interval(so_far, measure, alpha)
+            goal = self._stands(metric, group, measure, interval, number, answers)
             if goal.verdict == "reached" and self.rule.kind != "answers":
                 break
         return goal
 
-    def _stands(self, metric: Metric, group: dict[str, str], looks: list[tuple[Measure, int]], family: int) -> Goal:
-        """How a goal stands at the last of these looks."""
-        rule, (last, answers) = self.rule, looks[-1]
-        decided = rule.kind == "decided"
-        alpha = ALPHA / family if decided else ALPHA
-        rho = FOR_DECISION if decided or rule.looked else FOR_WIDTH
-        # Small enough to say "smaller" of a score that is half as far off: an aim too near spends all at once.
-        wanted = rule.width if rule.kind == "width" else rule.small if decided else None
-        aim = 0.0 if wanted is None else variance_of_width(wanted, last, alpha)
+    def _interval(self, so_far: Looks, measure: Measure, alpha: float) -> Interval:
+        """The interval of the next look."""
+        rule = self.rule
         if rule.kind == "answers" and not rule.looked:  # a sample of a fixed size
-            interval = interval_at(last, reach_of(ALPHA))
-        else:
-            interval = intervals([measure for measure, _ in looks], alpha, rho, aim)[-1]
+            return interval_at(measure, reach_of(ALPHA))
+        # Small enough to say "smaller" of a score that is half as far off: an aim too near spends all at once.
+        wanted = rule.width if rule.kind == "width" else rule.small if rule.kind == "decided" else None
+        return so_far.next(measure, 0.0 if wanted is None else variance_of_width(wanted, measure, alpha))
+
+    def _stands(  # noqa: PLR0917
+        self, metric: Metric, group: dict[str, str], last: Measure, interval: Interval, looks: int, answers: int
+    ) -> Goal:
+        """How a goal stands at a look."""
+        rule = self.rule
         goal = Goal(
             metric=metric.name,
             group=group,
             compared=None if rule.first is None else (rule.first, str(rule.second)),
-            looks=len(looks),
+            looks=looks,
             answers=answers,
             value=_number(interval.value),
             low=_number(interval.low),
@@ -235,11 +267,18 @@ class Looking:
             return "reached", f"no wider than {rule.width:g}"
         if not left:
             return "used up", "everything is asked"
+        few = self._templates(goal)
+        if few < FEWEST_TEMPLATES:
+            return "hopeless", f"{few} templates: no interval stops a run below {FEWEST_TEMPLATES}"
         if enough and rule.width is not None and width_at_end(last, reach_of(interval.level), ALPHA) > rule.width:
             return "hopeless", f"the templates differ too much for a width of {rule.width:g}, whatever else is asked"
         if enough and rule.kind == "decided" and is_undecidable(last, interval, rule.small, ALPHA):
             return "hopeless", "the templates differ too much to decide it, whatever else is asked"
         return "going on", ""
+
+    def _templates(self, goal: Goal) -> int:
+        """How many templates a goal could ever have."""
+        return len(self.offered(lambda stratum: _holds(goal, stratum)))
 
 
 def answer_of(interval: Interval, small: float) -> str | None:

@@ -28,6 +28,7 @@ from mbbq_gen.runs.reading import Question
 from mbbq_gen.runs.store import Answered, RunStore
 from mbbq_gen.scoring.columns import ANSWER_COLUMNS, METHOD, THINKING, observations_from_columns
 from mbbq_gen.scoring.observations import Labels
+from mbbq_gen.scoring.weights import weighted_by_design
 from mbbq_gen.statistics.thoughts import ThoughtFrames
 
 if TYPE_CHECKING:
@@ -170,6 +171,8 @@ def thought_frames(
         observations_from_columns(questions, pl.DataFrame(part, schema=kinds, orient="row"), labels)
         for part in (answers, thoughts)
     )
+    if store.is_in_rounds:
+        said_frame, lean_frame = weighted_by_design(said_frame), weighted_by_design(lean_frame)
     return ThoughtFrames(said_frame, lean_frame, pl.DataFrame(facts, schema=_fact_schema()))
 
 

@@ -13,6 +13,8 @@ MIN_TEMPLATES: Final = 5
 """Templates below which there is no interval and no p value."""
 TOO_FEW: Final = f"fewer than {MIN_TEMPLATES} templates: no interval, no p value"
 
-ReasonCode = Literal["undefined", "too_few_templates", "nothing_varies", "not_applicable"]
-"""`undefined`: a denominator is 0, or there are no answers; `nothing_varies`: no unit tells anything apart;
+TooFew = Literal["too_few_templates", "too_few_wordings"]
+ReasonCode = Literal["undefined", TooFew, "nothing_varies", "not_applicable"]
+"""`undefined`: a denominator is 0, or there are no answers; `too_few_wordings`: too few for a statement about wordings
+like them (`--wordings random`); `nothing_varies`: no unit tells anything apart;
 `not_applicable`: the number does not exist for this metric or group."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 from mbbq_gen.errors import UnknownNameError, UsageError
@@ -24,7 +25,7 @@ from mbbq_gen.scoring.influence import effective_templates, influence, least_eve
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.missing import LOW_DETECTION, OneEnd, missing_interval
 from mbbq_gen.scoring.observations import Labels, relabel
-from mbbq_gen.scoring.reasons import MIN_TEMPLATES, ReasonCode
+from mbbq_gen.scoring.reasons import MIN_TEMPLATES, TooFew
 from mbbq_gen.scoring.table import (
     FEW_TEMPLATES,
     WARNINGS,
@@ -39,6 +40,7 @@ from mbbq_gen.scoring.table import (
 )
 from mbbq_gen.scoring.tally import CLUSTER, Tally, grouping_columns, tally_groups
 from mbbq_gen.scoring.template_sizes import sizes_matter, template_mean
+from mbbq_gen.scoring.wordings import MIN_WORDINGS, Crossing, Wordings, crossings, moved_out
 
 if TYPE_CHECKING:
     import polars
@@ -55,6 +57,7 @@ class Settings:
     interval: float | None
     resamples: int
     seed: int
+    wordings: Wordings = "fixed"
 
 
 def score(
@@ -67,21 +70,23 @@ def score(
     seed: int = 0,
     undetected: Undetected = "discard",
     labels: Labels | None = None,
+    wordings: Wordings = "fixed",
 ) -> ScoreTable:
     """The scores of an observations table, by any of GROUPINGS; no `by` gives one group of everything.
 
     `metrics` None: all of METRICS. `interval` None: no intervals. `undetected` says whether undetected answers leave
-    the denominators of bias or stay. `labels` None: as the table was observed.
+    the denominators of bias or stay. `labels` None: as the table was observed. `wordings`: whether intervals speak of
+    the wordings that were asked, or of wordings like these.
 
     Raises:
         UsageError: for settings out of range, an unknown grouping or metric, or a table observed with both labels.
     """
-    settings = Settings(choose_metrics(metrics), undetected, interval, resamples, seed)
+    settings = Settings(choose_metrics(metrics), undetected, interval, resamples, seed, wordings)
     _check(settings)
     columns = grouping_columns(by)
     if labels is not None:
         frame = relabel(frame, labels)
-    tallies = list(tally_groups(frame, columns))
+    tallies = list(tally_groups(frame, columns, wordings))
     groups = _score_groups(tallies, settings)
     codes = {code for group in groups for code in group.warnings}
     codes |= {code for group in groups for found in group.metrics.values() for code in found.warnings}
@@ -93,6 +98,7 @@ def score(
         interval_method="expanded_percentile",
         resamples=resamples,
         seed=seed,
+        wordings=wordings,
         cluster=CLUSTER,
         definitions={metric.name: _definition(metric) for metric in settings.metrics},
         groups=groups,
@@ -113,6 +119,8 @@ def _check(settings: Settings) -> None:
         raise UsageError(f"resamples: {settings.resamples} is less than 1; 2000 is usual")
     if settings.undetected not in get_args(Undetected):
         raise UnknownNameError("setting of undetected", settings.undetected, get_args(Undetected))
+    if settings.wordings not in get_args(Wordings):
+        raise UnknownNameError("setting of wordings", settings.wordings, get_args(Wordings))
 
 
 def _labels_of(frame: polars.DataFrame) -> Labels | None:
@@ -139,6 +147,8 @@ class Batch:
     """Groups × resamples; None where no interval is made."""
     asked: Counts
     """Groups, without the weights of a design."""
+    crossed: Array | None = None
+    """Groups × templates × wordings × CELLS, where wordings are random."""
     supposed: dict[Scenario, Counts] = field(default_factory=dict)
     """Groups × templates, had all undetected answers been of one kind: filled as it is asked for."""
 
@@ -150,6 +160,13 @@ class Batch:
             cells = np.stack([tally.cells for tally in self.tallies])
             self.supposed[scenario] = Counts(cells @ scenario_matrix(scenario) @ count_matrix(), "keep")
         return self.supposed[scenario]
+
+    def crossings(self, metric: Metric, total: Counts, scenario: Scenario | None = None) -> list[Crossing] | None:
+        """What wordings make of a metric of every group, had all undetected answers been so; None: held fixed."""
+        if self.crossed is None:
+            return None
+        moved = self.crossed if scenario is None else self.crossed @ scenario_matrix(scenario)
+        return crossings(metric, Counts(moved @ count_matrix(), total.undetected), total)
 
 
 def _score_groups(tallies: Sequence[Tally], settings: Settings) -> tuple[GroupScore, ...]:
@@ -180,7 +197,8 @@ def _batch(tallies: list[Tally], weights: Array | None, settings: Settings) -> B
         resampled = resample_counts(by_template, weights)
     total = Counts(by_template.values.sum(axis=1), settings.undetected)
     asked = tallies[0].counts(settings.undetected, np.stack([tally.asked.sum(axis=0) for tally in tallies]))
-    return Batch(tallies, by_template, total, resampled, asked)
+    by_wording = [tally.by_wording for tally in tallies if tally.by_wording is not None]
+    return Batch(tallies, by_template, total, resampled, asked, np.stack(by_wording) if by_wording else None)
 
 
 def resample_counts(by_template: Counts, weights: Array) -> Counts:
@@ -222,14 +240,20 @@ class Measured:
     n_templates: Array
     effective: Array
     error: Array
+    """Standard errors, over templates and, where these are random, wordings."""
+    reach: Array | None
+    """How far intervals reach by t distributions; None where there are none."""
     share_read: Array
     template_mean: list[float]
     sizes_matter: list[bool]
     intervals: Intervals | None
+    """With room for what was not seen, and what wordings add."""
     edges: list[Edge]
     """Where nearly all templates say the same: the interval that allows for others."""
     within: list[float | None]
     """The margins that a bias is shown to be within; None for none."""
+    crossings: list[Crossing] | None
+    """What wordings make of it; None where they are held fixed."""
 
 
 def measure(metric: Metric, batch: Batch, settings: Settings) -> Measured:
@@ -242,6 +266,7 @@ def measure(metric: Metric, batch: Batch, settings: Settings) -> Measured:
     alone = metric.value(batch.by_template)
     sizes = metric.fractions[0].denominator(batch.by_template)
     margins: list[float | None] = [None] * len(batch.tallies)
+    error, crossed = standard_error(pulls, effective), batch.crossings(metric, batch.total)
     intervals, edges = None, []
     if batch.resampled is not None and settings.interval is not None:
         wanted = np.where(np.isnan(value), np.nan, effective)
@@ -249,20 +274,24 @@ def measure(metric: Metric, batch: Batch, settings: Settings) -> Measured:
         levels = [settings.interval, *([] if narrow is None else [narrow])]
         found = intervals_between(metric.value(batch.resampled), [expanded_tail(level, wanted) for level in levels])
         own = _own_scores(metric, batch.by_template, value, pulls)
-        intervals, edges = found[0], _edges(metric, *own, settings.interval)
+        edges = _edges(metric, *own, settings.interval)
+        intervals = _whole(found[0], edges, _movers(metric, value, crossed, settings.interval))
         if narrow is not None:
-            margins = _margins(found[1], _edges(metric, *own, narrow))
+            within = _whole(found[1], _edges(metric, *own, narrow), _movers(metric, value, crossed, narrow))
+            margins = [_number(margin) for margin in np.maximum(-within.low, within.high)]
     return Measured(
         value=value,
         n_templates=metric.has_rows(batch.by_template).sum(axis=-1),
         effective=effective,
-        error=standard_error(pulls, effective),
+        error=error if crossed is None else np.hypot(error, [crossing.variance**0.5 for crossing in crossed]),
+        reach=None if settings.interval is None else _reach(error, effective, crossed, settings.interval),
         share_read=metric.share_read(batch.total),
         template_mean=[template_mean(row) for row in alone],
         sizes_matter=[sizes_matter(*pair) for pair in zip(alone, sizes, strict=True)],
         intervals=intervals,
         edges=edges,
         within=margins,
+        crossings=crossed,
     )
 
 
@@ -283,12 +312,36 @@ def _edges(metric: Metric, own: Array, shares: Array, confidence: float) -> list
     return [edge_interval(*pair, confidence, ends) for pair in zip(own, shares, strict=True)]
 
 
-def _margins(intervals: Intervals, edges: list[Edge]) -> list[float | None]:
-    """How far the intervals reach from 0, in either direction."""
-    return [
-        _number(max(-low, high, *((-edge[0], edge[1]) if edge else ())))
-        for low, high, edge in zip(intervals.low, intervals.high, edges, strict=True)
+def _whole(found: Intervals, edges: list[Edge], over_wordings: list[Mover]) -> Intervals:
+    """The intervals with room for what was not seen, and with what wordings add."""
+    import numpy as np
+
+    ends = [
+        move((low, high) if edge is None else (min(low, edge[0]), max(high, edge[1])))
+        for low, high, edge, move in zip(found.low, found.high, edges, over_wordings, strict=True)
     ]
+    low, high = np.array(ends).reshape(-1, 2).T
+    return Intervals(low, high, found.dropped)
+
+
+Mover = Callable[[tuple[float, float]], tuple[float, float]]
+"""From an interval over templates to one over wordings too."""
+
+
+def _movers(metric: Metric, value: Array, crossed: list[Crossing] | None, confidence: float) -> list[Mover]:
+    """How the intervals of groups are moved out by what wordings add; not at all where they are held fixed."""
+    if crossed is None:
+        return [lambda interval: interval] * len(value)
+    ends, reaches = (metric.low, metric.high), [crossing.reach(confidence) for crossing in crossed]
+    return [partial(moved_out, float(one), reach=reach, ends=ends) for one, reach in zip(value, reaches, strict=True)]
+
+
+def _reach(error: Array, effective: Array, crossed: list[Crossing] | None, confidence: float) -> Array:
+    """How far intervals reach to either side by t distributions."""
+    import numpy as np
+
+    reach: Array = error * t_quantile(confidence, effective)
+    return reach if crossed is None else np.hypot(reach, [crossing.reach(confidence) for crossing in crossed])
 
 
 def _metric_scores(metric: Metric, batch: Batch, found: Measured, settings: Settings) -> list[MetricScore]:
@@ -298,9 +351,8 @@ def _metric_scores(metric: Metric, batch: Batch, found: Measured, settings: Sett
         (fraction.formula(settings.undetected), fraction.numerator(batch.asked), fraction.denominator(batch.asked))
         for fraction in metric.fractions
     ]
-    reach = None if settings.interval is None else t_quantile(settings.interval, found.effective)
     return [
-        _metric_score(place, found=found, reach=reach, bounds=bounds[place], fractions=fractions, settings=settings)
+        _metric_score(place, found=found, bounds=bounds[place], fractions=fractions, settings=settings)
         for place in range(len(batch.tallies))
     ]
 
@@ -309,34 +361,33 @@ def _metric_score(
     place: int,
     *,
     found: Measured,
-    reach: Array | None,
     bounds: Bounds | None,
     fractions: list[tuple[str, Array, Array]],
     settings: Settings,
 ) -> MetricScore:
     n_templates, intervals = int(found.n_templates[place]), found.intervals
-    is_enough = n_templates >= MIN_TEMPLATES
-    has_interval = intervals is not None and is_enough
+    n_wordings = None if found.crossings is None else found.crossings[place].count
+    too_few = _too_few(n_templates, n_wordings)
+    has_interval = intervals is not None and too_few is None
     low = _number(intervals.low[place]) if has_interval and intervals else None
     high = _number(intervals.high[place]) if has_interval and intervals else None
-    method: IntervalMethod | None = None if low is None else "expanded_percentile"
-    if low is not None and high is not None and (edge := found.edges[place]) is not None:
-        low, high, method = min(low, edge[0]), max(high, edge[1]), "edge"
+    has_room = has_interval and found.edges[place] is not None
+    method: IntervalMethod | None = None if low is None else "edge" if has_room else "expanded_percentile"
     dropped = int(intervals.dropped[place]) if low is not None and intervals else 0
     if bounds is not None and bounds.low == bounds.high:
         bounds = bounds.model_copy(update={"interval_low": low, "interval_high": high})
-    value, error = _number(found.value[place]), _number(found.error[place]) if is_enough else None
-    margin = None if reach is None or error is None else error * float(reach[place])
+    value, error = _number(found.value[place]), None if too_few else _number(found.error[place])
+    margin = None if found.reach is None or error is None else float(found.reach[place])
     return MetricScore(
         value=value,
         low=low,
         high=high,
-        reason_code=_reason_code(value, low, settings),
+        reason_code="undefined" if value is None else too_few if settings.interval is not None else None,
         method=method,
         standard_error=error,
         analytic_low=None if margin is None or value is None else _number(value - margin),
         analytic_high=None if margin is None or value is None else _number(value + margin),
-        smaller_than=found.within[place] if is_enough else None,
+        smaller_than=None if too_few else found.within[place],
         share_read=(read := _number(found.share_read[place])),
         template_mean=_number(found.template_mean[place]),
         bounds=bounds,
@@ -346,18 +397,21 @@ def _metric_score(
         ),
         n_templates=n_templates,
         effective_templates=_number(found.effective[place]),
+        n_wordings=n_wordings,
         dropped=dropped,
         warnings=(
             *_metric_warnings(method, dropped, n_templates, read, settings),
+            *(("too_few_wordings",) if too_few == "too_few_wordings" and settings.interval is not None else ()),
             *(("template_sizes",) if found.sizes_matter[place] and settings.interval is not None else ()),
         ),
     )
 
 
-def _reason_code(value: float | None, low: float | None, settings: Settings) -> ReasonCode | None:
-    if value is None:
-        return "undefined"
-    return "too_few_templates" if low is None and settings.interval is not None else None
+def _too_few(n_templates: int, n_wordings: int | None) -> TooFew | None:
+    """Why there can be no interval."""
+    if n_templates < MIN_TEMPLATES:
+        return "too_few_templates"
+    return "too_few_wordings" if n_wordings is not None and n_wordings < MIN_WORDINGS else None
 
 
 def _bounds(metric: Metric, batch: Batch, settings: Settings) -> list[Bounds | None]:
@@ -388,6 +442,7 @@ class Supposed:
     effective: Array
     own: tuple[Array, Array]
     """What each template says for itself, and its share."""
+    crossings: list[Crossing] | None
 
 
 def _supposed(metric: Metric, batch: Batch, scenario: Scenario) -> Supposed:
@@ -396,7 +451,8 @@ def _supposed(metric: Metric, batch: Batch, scenario: Scenario) -> Supposed:
     value, pulls = metric.value(total), influence(metric, by_template, total)
     effective = effective_templates(metric, by_template)
     end = OneEnd(value, standard_error(pulls, effective))
-    return Supposed(end, effective, _own_scores(metric, by_template, value, pulls))
+    own = _own_scores(metric, by_template, value, pulls)
+    return Supposed(end, effective, own, batch.crossings(metric, total, scenario))
 
 
 def _missing_ends(
@@ -415,6 +471,10 @@ def _missing_ends(
         )
         lower[place] = lower[place] if below is None else min(lower[place], below[0])
         upper[place] = upper[place] if above is None else max(upper[place], above[1])
+    if low.crossings is not None and high.crossings is not None:
+        beyond = [[crossing.reach(confidence) for crossing in end.crossings or ()] for end in (low, high)]
+        lower = low.end.value - np.hypot(low.end.value - lower, beyond[0])
+        upper = high.end.value + np.hypot(upper - high.end.value, beyond[1])
     is_enough = metric.has_rows(batch.by_template).sum(axis=-1) >= MIN_TEMPLATES
     return (
         np.where(is_enough, np.maximum(lower, metric.low), np.nan),

@@ -11,12 +11,14 @@ from mbbq_gen.scoring.edge import UNSEEN
 from mbbq_gen.scoring.missing import LOW_DETECTION_TEXT
 from mbbq_gen.scoring.observations import Labels
 from mbbq_gen.scoring.reasons import TOO_FEW, ReasonCode
+from mbbq_gen.scoring.wordings import TOO_FEW_WORDINGS, Wordings
 
 FEW_TEMPLATES = 10
 """Below this, an interval over templates is wide and only roughly as sure as it says (docs/statistics.md)."""
 
 WarningCode = Literal[
     "too_few_templates",
+    "too_few_wordings",
     "few_templates",
     "edge",
     "low_detection",
@@ -32,6 +34,7 @@ WarningCode = Literal[
 ]
 WARNINGS: dict[WarningCode, str] = {
     "too_few_templates": TOO_FEW,
+    "too_few_wordings": TOO_FEW_WORDINGS,
     "few_templates": f"fewer than {FEW_TEMPLATES} templates: the interval is a rough one",
     "edge": "nearly all templates have the same score, or few lie far off the others: the interval allows for one that "
     f"was not seen, up to {UNSEEN:g} away",
@@ -86,7 +89,8 @@ class MetricScore(Record):
     method: IntervalMethod | None = None
     """How the interval was made: by the bootstrap, or with room for what was not seen (`edge`); None: there is none."""
     standard_error: float | None
-    """Cluster-robust, by the templates' influences; None where there is no interval for want of templates."""
+    """Cluster-robust, by the templates' influences; None where there is no interval for want of templates or of
+    wordings."""
     analytic_low: float | None
     """Value minus t times the standard error: a check on the bootstrap; None where no interval was asked for."""
     analytic_high: float | None
@@ -104,6 +108,8 @@ class MetricScore(Record):
     """Templates with rows in a denominator."""
     effective_templates: float | None
     """How many templates of equal size would count as much; None where a denominator is 0."""
+    n_wordings: int | None = None
+    """Wordings that the interval generalises over; None where they are held fixed."""
     dropped: int
     """Resamples in which the score was undefined."""
     warnings: tuple[WarningCode, ...]
@@ -160,6 +166,8 @@ class ScoreTable(Record):
     interval_method: IntervalMethod
     resamples: int
     seed: int
+    wordings: Wordings = "fixed"
+    """Whether intervals and tests speak of the wordings that were asked, or of wordings like these."""
     cluster: tuple[str, ...]
     """What makes a template."""
     definitions: dict[str, MetricDefinition]

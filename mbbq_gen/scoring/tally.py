@@ -11,6 +11,7 @@ from mbbq_gen.errors import UnknownNameError
 from mbbq_gen.records import Outcome
 from mbbq_gen.scoring.cells import CELLS, Counts, Undetected, cell_expression, count_matrix
 from mbbq_gen.scoring.weights import weight_of_rows
+from mbbq_gen.scoring.wordings import Wordings
 
 if TYPE_CHECKING:
     import polars
@@ -43,6 +44,9 @@ GROUPINGS: dict[str, str] = {
 
 CLUSTER = ("benchmark", "category", "template_id")
 """What makes a template: all its languages, splits, wordings and orders are one cluster."""
+WORDING = "variant"
+"""The column that tells wordings apart: one id is one wording, whatever the language."""
+_WORDING_CODE = "wording_code"
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class Tally:
     """Templates × CELLS: how many answers fell into each cell; by their weights, where the design gave some."""
     without_weights: Array | None = None
     """The same without weights; None: `cells` has none."""
+    by_wording: Array | None = None
+    """Templates × wordings × CELLS, wordings being those of the whole table; None: not asked for."""
 
     def counts(self, undetected: Undetected, cells: Array | None = None) -> Counts:
         """Named counts by template, or of other tallies of cells."""
@@ -92,9 +98,14 @@ def grouping_columns(by: Sequence[str]) -> dict[str, str]:
     return {name: GROUPINGS[name] for name in chosen}
 
 
-def tally_groups(frame: polars.DataFrame, columns: dict[str, str]) -> Iterator[Tally]:
-    """What every group holds, sorted by the group's values: one pass over the rows, the rest on its small result."""
+def tally_groups(frame: polars.DataFrame, columns: dict[str, str], wordings: Wordings = "fixed") -> Iterator[Tally]:
+    """What every group holds, sorted by the group's values: one pass over the rows, the rest on its small result.
+
+    With `random` wordings they are also counted by wording.
+    """
     import polars as pl
+
+    crossed = [WORDING] if wordings == "random" else []
 
     keys = {f"by_{name}": pl.col(column).cast(pl.String) for name, column in columns.items()}
     template = pl.concat_str([pl.col(column).cast(pl.String) for column in CLUSTER], separator=" / ")
@@ -102,7 +113,7 @@ def tally_groups(frame: polars.DataFrame, columns: dict[str, str]) -> Iterator[T
         frame.lazy()
         .with_columns(cell_expression(), was_corrected=pl.col("corrected_index").is_not_null())
         .group_by(
-            *dict.fromkeys((*columns.values(), *CLUSTER, "model", "split", "method")),
+            *dict.fromkeys((*columns.values(), *CLUSTER, "model", "split", "method", *crossed)),
             "outcome",
             "cell",
             "was_corrected",
@@ -115,11 +126,13 @@ def tally_groups(frame: polars.DataFrame, columns: dict[str, str]) -> Iterator[T
     instances = _instances_by_group(frame, names, keys)
     clusters = counted["cluster"].unique().sort()
     coded = counted.with_columns(
-        template=pl.col("cluster").replace_strict(clusters, range(len(clusters)), return_dtype=pl.Int32)
+        pl.col("cluster").replace_strict(clusters, range(len(clusters)), return_dtype=pl.Int32).alias("template"),
+        *((pl.col(name).cast(pl.String).fill_null("").rank("dense") - 1).alias(_WORDING_CODE) for name in crossed),
     )
     for values, part in sorted(coded.partition_by(names, as_dict=True).items(), key=lambda item: _order(item[0])):
         group = dict(zip(columns, values[1:], strict=True))
-        yield _tally_of(part, group, instances[values], clusters.to_list())
+        n_wordings = coded[_WORDING_CODE].n_unique() if crossed else None
+        yield _tally_of(part, group, instances[values], clusters.to_list(), n_wordings)
 
 
 def _order(values: tuple[object, ...]) -> list[tuple[bool, str]]:
@@ -138,7 +151,13 @@ def _instances_by_group(
     return {row[:-1]: row[-1] for row in rows.rows()}
 
 
-def _tally_of(part: polars.DataFrame, group: dict[str, str | None], n_instances: int, clusters: list[str]) -> Tally:
+def _tally_of(
+    part: polars.DataFrame,
+    group: dict[str, str | None],
+    n_instances: int,
+    clusters: list[str],
+    n_wordings: int | None,
+) -> Tally:
     """What one group holds; `template` in `part` is a place in `clusters`, which is sorted."""
     import numpy as np
 
@@ -150,6 +169,10 @@ def _tally_of(part: polars.DataFrame, group: dict[str, str | None], n_instances:
     places = (where, part["cell"].fill_null(0).to_numpy()[answered])
     np.add.at(cells, places, weights[answered])
     np.add.at(asked, places, rows[answered])
+    by_wording = None
+    if n_wordings is not None:
+        by_wording = np.zeros((len(numbers), n_wordings, len(CELLS)))
+        np.add.at(by_wording, (where, part[_WORDING_CODE].to_numpy()[answered], places[1]), weights[answered])
     return Tally(
         group=group,
         n_instances=n_instances,
@@ -159,4 +182,5 @@ def _tally_of(part: polars.DataFrame, group: dict[str, str | None], n_instances:
         templates=tuple(clusters[number] for number in numbers),
         cells=cells,
         without_weights=asked,
+        by_wording=by_wording,
     )

@@ -25,16 +25,25 @@ def template_mean(scores: Array) -> float:
     return float(known.mean()) if known.size else float("nan")
 
 
+def mid_ranks(values: Array) -> Array:
+    """The rank of each value, from 1; equal ones share the middle of theirs (`scipy.stats.rankdata`, a slow import)."""
+    import numpy as np
+
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    found: Array = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return found
+
+
 def sizes_matter(scores: Array, sizes: Array) -> bool:
     """Whether larger templates score otherwise for sure. `scores`: NaN for none; `sizes`: 0 for a template without."""
     import numpy as np
-    from scipy import special, stats
+    from scipy import special
 
     has = (sizes > 0) & ~np.isnan(scores)
     scores, sizes = scores[has], sizes[has]
     n = scores.size
     if n < FEWEST or sizes.min() == sizes.max() or scores.min() == scores.max():
         return False
-    correlation = float(np.corrcoef(stats.rankdata(scores), stats.rankdata(sizes))[0, 1])
+    correlation = float(np.corrcoef(mid_ranks(scores), mid_ranks(sizes))[0, 1])
     away = abs(correlation) * ((n - 2) / max(1 - correlation**2, 1e-12)) ** 0.5
     return bool(2 * special.stdtr(n - 2, -away) < LEVEL)

@@ -47,6 +47,23 @@ def strata_weights(frame: polars.DataFrame) -> polars.DataFrame | None:
     return frame.select(pl.col(name).cast(pl.String) for name in STRATA).with_columns(frame[WEIGHT]).unique()
 
 
+def weights_of_answers(rows: polars.DataFrame, frame: polars.DataFrame) -> polars.Series:
+    """What some answers, such as labelled ones, weigh in a table that they are of: by model and stratum.
+
+    1 where the table weighs answers alike, and for an answer to what it does not hold.
+    """
+    import polars as pl
+
+    if WEIGHT not in frame.columns:
+        return pl.repeat(1.0, rows.height, eager=True)
+    keys = [pl.col(name).cast(pl.String) for name in ("model", *STRATA[2:])]
+    strata = frame.group_by(keys).agg(pl.col(WEIGHT).mean().alias("design"))
+    told = rows.select(keys).join(
+        strata, on=[key.meta.output_name() for key in keys], how="left", maintain_order="left"
+    )
+    return told["design"].fill_null(1.0)
+
+
 def alike(frames: Sequence[polars.DataFrame]) -> list[polars.DataFrame]:
     """The tables with the same columns: a weight of 1 in those that have none, if any has one."""
     import polars as pl

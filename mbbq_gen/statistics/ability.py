@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.records import Record
 from mbbq_gen.scoring.metrics import METRICS, Metric
-from mbbq_gen.scoring.tally import grouping_columns, tally_groups
+from mbbq_gen.scoring.tally import Tally, grouping_columns, tally_groups
 from mbbq_gen.statistics.items import QUESTION, TEMPLATE, answer_scores, item_scores
 from mbbq_gen.statistics.panel import EstimateScore, Panel, Sampling, no_score, panel_of, ratio_of
 
@@ -49,14 +50,14 @@ class TemplateAbility(Record):
 
     def by_luck(self, selection: Selection) -> float:
         """How probable it is that a model which guesses passes on this template."""
-        from scipy import stats
+        from scipy import special
 
         n = self.n_questions
         most = math.floor(n * CHANCE + 1e-9)  # right answers that are not above a third
         if selection == "above-chance-exact":
             rights = range(n + 1)
-            most = max(right for right in rights if float(stats.binom.sf(right - 1, n, CHANCE)) >= LEVEL)
-        return float(stats.binom.sf(most, n, CHANCE))
+            most = max(right for right in rights if float(special.bdtrc(right - 1, n, CHANCE)) >= LEVEL)
+        return float(special.bdtrc(most, n, CHANCE))
 
 
 class TemplateSelection(Record):
@@ -83,7 +84,7 @@ def template_ability(frame: polars.DataFrame, by: Sequence[str]) -> list[Templat
     Undetected answers are wrong; `error` and `filtered` do not count.
     """
     import polars as pl
-    from scipy import stats
+    from scipy import special
 
     columns = grouping_columns(by)
     control = frame.filter(pl.col("split") == "control")
@@ -99,7 +100,7 @@ def template_ability(frame: polars.DataFrame, by: Sequence[str]) -> list[Templat
     found = []
     for row in templates.sort(keys, nulls_last=True).iter_rows(named=True):
         n, right = row["questions"], row["right"]
-        p_value = float(stats.binom.sf(int(right + 1e-9) - 1, n, CHANCE))
+        p_value = float(special.bdtrc(int(right + 1e-9) - 1, n, CHANCE))
         found.append(
             TemplateAbility(
                 group={name: row[column] for name, column in columns.items()},
@@ -167,32 +168,34 @@ def split_panels(frame: polars.DataFrame, by: Sequence[str], sampling: Sampling)
 
     A group without control answers has empty cells there: its scores are undefined.
     """
-    from dataclasses import replace
-
     import polars as pl
 
-    columns = grouping_columns(by)
-    bias = list(tally_groups(frame.filter(pl.col("split") == "bias"), columns))
-    control = {
-        tuple(tally.group.values()): tally
-        for tally in tally_groups(frame.filter(pl.col("split") == "control"), columns)
-    }
-    wanted = {name for tally in bias for name in tally.templates}
-    twins = []
-    for tally in bias:
-        twin = control.get(tuple(tally.group.values()))
-        names = [] if twin is None else [name for name in twin.templates if name in wanted]
-        cells = tally.cells[:0] if twin is None else twin.cells[[name in wanted for name in twin.templates]]
-        twins.append(replace(tally, templates=tuple(names), cells=cells))
-    together = panel_of([*bias, *twins], sampling)
+    columns = {_SPLIT: "split", **grouping_columns(by)}
+    answers = frame.filter(pl.col("split").is_in(["bias", "control"]))
+    found: dict[str, dict[tuple[str | None, ...], Tally]] = {"bias": {}, "control": {}}
+    for tally in tally_groups(answers, columns, sampling.wordings):
+        group = {name: value for name, value in tally.group.items() if name != _SPLIT}
+        found[str(tally.group[_SPLIT])][tuple(group.values())] = replace(tally, group=group)
+    bias = found["bias"]
+    wanted = {name for tally in bias.values() for name in tally.templates}
+    twins = [_restricted(found["control"].get(key), tally, wanted) for key, tally in bias.items()]
+    together = panel_of([*bias.values(), *twins], sampling)
     middle = len(bias)
-    return (
-        replace(
-            together, groups=together.groups[:middle], tallies=together.tallies[:middle], cells=together.cells[:middle]
-        ),
-        replace(
-            together, groups=together.groups[middle:], tallies=together.tallies[middle:], cells=together.cells[middle:]
-        ),
+    return together.of_groups(slice(None, middle)), together.of_groups(slice(middle, None))
+
+
+_SPLIT = "split"
+
+
+def _restricted(control: Tally | None, bias: Tally, wanted: set[str]) -> Tally:
+    """The control answers of a group on the wanted templates; without any, none."""
+    kept = [] if control is None else [place for place, name in enumerate(control.templates) if name in wanted]
+    source = bias if control is None else control
+    return replace(
+        bias,
+        templates=tuple(source.templates[place] for place in kept),
+        cells=source.cells[kept],
+        by_wording=None if source.by_wording is None else source.by_wording[kept],
     )
 
 
@@ -243,6 +246,8 @@ def twin_differences(
     """For every group of the panel: mean over question pairs of bias minus control score, and how many pairs."""
     import polars as pl
 
+    if panel.sampling.wordings == "random":
+        return [(no_score("given with --wordings fixed", "not_applicable"), 0)] * len(panel.groups)
     if not metric.is_mean:
         nothing = no_score("the metric is no mean over answers: a question has no score of it", "not_applicable")
         return [(nothing, 0)] * len(panel.groups)

@@ -56,6 +56,7 @@ from mbbq_gen.statistics.corrected_scores import (
     reading_errors,
 )
 from mbbq_gen.statistics.correction_table import ConfusionMatrix, CorrectedDifference, CorrectedScore
+from mbbq_gen.statistics.crossed import crossed, crossed_groups
 from mbbq_gen.statistics.equivalence import smaller_than
 from mbbq_gen.statistics.family import Family, adjusted_over_all
 from mbbq_gen.statistics.items import TEMPLATE, item_scores, template_expression
@@ -172,6 +173,10 @@ def compare(
     import polars as pl
 
     sampling, family = sampling or Sampling(), family or Family()
+    if sampling.wordings == "random" and across == "variant":
+        raise UsageError("--wordings random: --across variant compares the wordings that were asked; leave one out")
+    if sampling.wordings == "random" and labelled is not None:
+        raise UsageError("--wordings random: corrected scores hold wordings fixed; leave --corrected-by out")
     frame = _comparable(frame, across)
     columns = grouping_columns([name for name in within if name != across])
     keyed = frame.with_columns(pl.col(column).cast(pl.String) for column in columns.values())
@@ -197,6 +202,7 @@ def compare(
         resamples=sampling.resamples,
         seed=sampling.seed,
         undetected=sampling.undetected,
+        wordings=sampling.wordings,
         comparisons=tuple(found if family.extent == "pairs" else adjusted_over_all(found)),
         adjusted_over=family.extent,
         simultaneous=family.simultaneous,
@@ -385,6 +391,7 @@ class _Workbench:
 
         sampling = how.sampling
         self._corrector, self._margin, self._wide = corrector, how.margin, how.wide
+        self._is_crossed = sampling.wordings == "random"
         self._column, self._levels, self._sampling = grouping_columns([across])[across], list(levels), sampling
         self._bias_frame = frame.filter(pl.col("split") == "bias")
         self._across = across
@@ -463,8 +470,11 @@ class _Workbench:
         if metric.low >= 0:
             return
         hypothesis = f"{metric.name} of {self._levels[place]} is 0"
-        yield sign_flip(contributions(score), hypothesis, seed=self._sampling.seed)
-        yield wilcoxon(self._bias.template_scores(metric)[place], f"{hypothesis} in the middle of the templates")
+        if self._is_crossed:
+            yield crossed(score, hypothesis, seed=self._sampling.seed)
+        else:
+            yield sign_flip(contributions(score), hypothesis, seed=self._sampling.seed)
+            yield wilcoxon(self._bias.template_scores(metric)[place], f"{hypothesis} in the middle of the templates")
         if self._margin is not None:
             what = f"{metric.name} of {self._levels[place]}"
             yield smaller_than(score, self._margin, what, self._sampling)
@@ -482,6 +492,9 @@ class _Workbench:
         hypothesis = f"{metric.name} does not differ across {self._across}"
         if left_out:
             hypothesis += f", leaving out {', '.join(left_out)}"
+        if self._is_crossed:
+            yield crossed_groups([scores[place] for place in defined], hypothesis, seed=self._sampling.seed)
+            return
         by_template = self._bias.template_scores(metric)[defined]
         yield sign_flip_groups(shares([scores[place] for place in defined]), hypothesis, seed=self._sampling.seed)
         yield friedman(by_template.T, hypothesis)
@@ -557,12 +570,15 @@ class _Workbench:
     ) -> Iterable[TestResult]:
         one, other = pair
         hypothesis = f"{metric.name} is equal in {self._levels[one]} and {self._levels[other]}"
-        flipped = sign_flip_groups(shares([scores[one], scores[other]]), hypothesis, seed=self._sampling.seed)
-        spread = difference.error * difference.effective**0.5
-        effect = number(difference.value / spread) if spread > 0 else None
-        yield flipped.model_copy(update={"effect": effect, "effect_name": "d_z"})
-        by_template = self._bias.template_scores(metric)
-        yield wilcoxon(by_template[one] - by_template[other], f"{hypothesis} in the middle of the templates")
+        if self._is_crossed:
+            yield crossed(difference, hypothesis, seed=self._sampling.seed)
+        else:
+            flipped = sign_flip_groups(shares([scores[one], scores[other]]), hypothesis, seed=self._sampling.seed)
+            spread = difference.error * difference.effective**0.5
+            effect = number(difference.value / spread) if spread > 0 else None
+            yield flipped.model_copy(update={"effect": effect, "effect_name": "d_z"})
+            by_template = self._bias.template_scores(metric)
+            yield wilcoxon(by_template[one] - by_template[other], f"{hypothesis} in the middle of the templates")
         if self._margin is not None:
             what = f"the difference of {metric.name} of {self._levels[one]} and {self._levels[other]}"
             yield smaller_than(difference, self._margin, what, self._sampling)
@@ -575,6 +591,8 @@ class _Workbench:
 
     def _adjusted_test(self, metric: Metric, names: tuple[str, str], adjusted: Estimate) -> TestResult:
         hypothesis = f"{metric.name} minus control is equal in {names[0]} and {names[1]}"
+        if self._is_crossed:
+            return crossed(adjusted, hypothesis, seed=self._sampling.seed)
         return sign_flip(contributions(adjusted), hypothesis, seed=self._sampling.seed)
 
     def _parts(self, metric: Metric, pair: tuple[int, int], difference: Estimate) -> Parts | None:

@@ -7,6 +7,7 @@ from typing import Literal
 from mbbq_gen.records import Confidence, Record
 from mbbq_gen.scoring.missing import LOW_DETECTION_TEXT
 from mbbq_gen.scoring.reasons import TOO_FEW
+from mbbq_gen.scoring.wordings import Wordings
 from mbbq_gen.statistics.ability import TemplateSelection
 from mbbq_gen.statistics.agreement import PairAgreement
 from mbbq_gen.statistics.correction_table import ConfusionMatrix, CorrectedDifference, CorrectedScore, ReadingError
@@ -153,6 +154,8 @@ class ComparisonTable(Record):
     resamples: int
     seed: int
     undetected: str
+    wordings: Wordings = "fixed"
+    """Whether intervals and tests speak of the wordings that were asked, or of wordings like these."""
     sign: str = "differences are first minus second; above 0: the first leans more to the stereotype"
     comparisons: tuple[Comparison, ...]
     adjusted_over: Literal["pairs", "all"] = "pairs"

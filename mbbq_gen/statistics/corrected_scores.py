@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from mbbq_gen.errors import UsageError
 from mbbq_gen.records import DETECTED, NOT_HAD, Confidence
 from mbbq_gen.scoring.cells import cell_expression
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.reasons import MIN_TEMPLATES, TOO_FEW, ReasonCode
 from mbbq_gen.scoring.tally import grouping_columns, tally_groups
-from mbbq_gen.scoring.weights import WEIGHT
+from mbbq_gen.scoring.weights import weight_of_rows, weights_of_answers
 from mbbq_gen.statistics.correction import (
     MIN_LABELS,
     CorrectableGroup,
@@ -66,18 +65,12 @@ def labelled_groups(
 ) -> list[LabelledGroup]:
     """The groups of an observations table, over one list of templates, each with its labelled answers.
 
-    Raises:
-        UsageError: where answers weigh unequally by design: labels were drawn among answers, not among weights.
+    Where answers weigh unequally by design, a label stands for its answers with the weight of its own.
     """
-    if WEIGHT in frame.columns:
-        raise UsageError(
-            "--corrected-by: this run asked some languages, categories or templates more than others, and labels do not"
-            " know of weights; score it without"
-        )
     columns = grouping_columns(by)
     panel = panel_of(list(tally_groups(frame, columns)), sampling)
     sizes, told = _keyed(frame, columns), _keyed(labelled, columns)
-    told = told.with_columns(cell_expression())
+    told = told.with_columns(cell_expression(), weight=told["weight"] * weights_of_answers(told, frame))
     audited = _audited_languages(told)
     rate = _error_rate(told)
     parts = _parts(sizes, columns), _parts(told, columns)
@@ -152,13 +145,13 @@ def _labelled_group(
     if reason is not None:
         return LabelledGroup(panel.groups[place], labels, None, reason)
     templates = {name: number for number, name in enumerate(panel.templates)}
-    counted = rows.group_by(TEMPLATE, *_CLASS).len()
+    counted = rows.group_by(TEMPLATE, *_CLASS).agg(weight_of_rows(rows))
     classes = sorted({row[1:-1] for row in counted.rows()} | set(told.select(_CLASS).unique().rows()))
     class_sizes = np.zeros((len(templates), len(classes)))
     for template, *names, count in counted.rows():
         class_sizes[templates[template], classes.index(tuple(names))] += count
     cells = np.zeros(panel.cells[place].shape)
-    for template, cell, count in rows.group_by(TEMPLATE, cell_expression()).len().rows():
+    for template, cell, count in rows.group_by(TEMPLATE, cell_expression()).agg(weight_of_rows(rows)).rows():
         cells[templates[template], cell] += count
     kinds = [classes.index(row) for row in told.select(_CLASS).rows()]
     return LabelledGroup(

@@ -32,6 +32,7 @@ from mbbq_gen.statistics.power import DEFAULTS, VarianceAssumptions
 
 if TYPE_CHECKING:
     from mbbq_gen.scoring.cells import Array
+    from mbbq_gen.scoring.metrics import Metric
 
 Goal = Literal["score", "difference between languages"]
 GOALS: Final[tuple[Goal, ...]] = ("score", "difference between languages")
@@ -52,9 +53,20 @@ class Components(Record):
     """Where the share comes from."""
 
 
-ASSUMED: Final = Components(
-    assumptions=DEFAULTS, question_share=QUESTION_SHARE, question_source="assumed; give --pilot RUN to measure it"
+_SHARES: Final = VarianceAssumptions(
+    **{name: sd / 2 for name, sd in DEFAULTS.model_dump(exclude={"answer", "source"}).items()},
+    answer=0.5,
+    source="assumed, of a share near one half; give --pilot RUN to take those of a run",
 )
+
+
+def assumed_components(metric: Metric) -> Components:
+    """What is assumed of a metric where no run tells: of biases from −1 to 1, or of shares from 0 to 1."""
+    return Components(
+        assumptions=DEFAULTS if metric.low < 0 else _SHARES,
+        question_share=QUESTION_SHARE,
+        question_source="assumed; give --pilot RUN to measure it",
+    )
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ within the margin, so that test and interval never disagree.
 
 from __future__ import annotations
 
+from mbbq_gen.scoring.wordings import TOO_FEW_WORDINGS
 from mbbq_gen.statistics.panel import Estimate, Sampling
 from mbbq_gen.statistics.significance import TestResult, too_few, untestable
 
@@ -23,6 +24,8 @@ def smaller_than(estimate: Estimate, margin: float, what: str, sampling: Samplin
         return untestable("tost", "template", hypothesis, estimate.n_templates, "a denominator is 0", "undefined")
     if (nothing := too_few("tost", "template", hypothesis, estimate.n_templates)) is not None:
         return nothing
+    if estimate.missing == "too_few_wordings":
+        return untestable("tost", "template", hypothesis, estimate.n_templates, TOO_FEW_WORDINGS, "too_few_wordings")
     return TestResult(
         test="tost",
         unit="template",
@@ -32,6 +35,7 @@ def smaller_than(estimate: Estimate, margin: float, what: str, sampling: Samplin
         margin=margin,
         p_value=_p_value(estimate, margin, sampling),
         n=estimate.n_templates,
+        n_wordings=None if estimate.crossing is None else estimate.crossing.count,
     )
 
 

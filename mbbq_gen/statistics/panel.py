@@ -23,6 +23,7 @@ from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.missing import LOW_DETECTION, ReadWarning
 from mbbq_gen.scoring.reasons import MIN_TEMPLATES, TOO_FEW, ReasonCode
 from mbbq_gen.scoring.tally import Tally, grouping_columns, tally_groups
+from mbbq_gen.scoring.wordings import MIN_WORDINGS, TOO_FEW_WORDINGS, Crossing, Wordings, crossings, moved_out
 
 if TYPE_CHECKING:
     import polars
@@ -38,6 +39,7 @@ class Sampling:
     resamples: int = 2000
     seed: int = 0
     undetected: Undetected = "discard"
+    wordings: Wordings = "fixed"
 
 
 class EstimateScore(Record):
@@ -49,12 +51,14 @@ class EstimateScore(Record):
     """Lower end of the expanded percentile interval over templates; None where there is none."""
     high: float | None
     standard_error: float | None
-    """Cluster-robust, by the templates' influences."""
+    """Cluster-robust, by the templates' influences; with random wordings, also by theirs."""
     analytic_low: float | None
     """Value minus t times the standard error: a check on the bootstrap."""
     analytic_high: float | None
     n_templates: int
     effective_templates: float | None
+    n_wordings: int | None = None
+    """Wordings that it generalises over; None where they are held fixed."""
     reason: str | None = None
     """Why `value`, or the interval, is None."""
     reason_code: ReasonCode | None = None
@@ -86,6 +90,8 @@ class Estimate:
     read: float = math.nan
     """Share of the answers in the score's contexts that could be read, the least where several scores make it; NaN:
     not told."""
+    crossing: Crossing | None = None
+    """What wordings make of it, where they are taken as random; None: they are held fixed."""
 
     @property
     def added(self) -> Array:
@@ -105,9 +111,26 @@ class Estimate:
         return float(self.sizes.sum()) ** 2 / squares if squares else float("nan")
 
     @property
+    def missing(self) -> ReasonCode | None:
+        """Why there is no value, or no interval; None where there are both."""
+        if math.isnan(self.value):
+            return "undefined"
+        if self.n_templates < MIN_TEMPLATES:
+            return "too_few_templates"
+        too_few = self.crossing is not None and self.crossing.count < MIN_WORDINGS
+        return "too_few_wordings" if too_few else None
+
+    @property
     def error(self) -> float:
-        """The cluster-robust standard error; NaN for fewer than MIN_TEMPLATES."""
+        """The standard error over templates, cluster-robust; NaN for fewer than MIN_TEMPLATES."""
         return float((self.mended**2).sum() ** 0.5) if self.n_templates >= MIN_TEMPLATES else float("nan")
+
+    @property
+    def whole_error(self) -> float:
+        """The standard error over templates and, where they are random, wordings; NaN where there is no interval."""
+        if self.missing is not None:
+            return float("nan")
+        return self.error if self.crossing is None else math.hypot(self.error, self.crossing.variance**0.5)
 
     @property
     def units(self) -> float:
@@ -118,17 +141,19 @@ class Estimate:
         """The difference, paired by template and resample."""
         return combine((self, other), (1.0, -1.0))
 
-    def score(self, sampling: Sampling) -> EstimateScore:
-        """With its intervals, as it leaves."""
+    def analytic_reach(self, confidence: float) -> float:
+        """How far its interval reaches to either side by t distributions; NaN where there is none."""
         import numpy as np
 
-        value, error = number(self.value), number(self.error)
-        code: ReasonCode | None = "undefined" if value is None else "too_few_templates" if error is None else None
+        templates = self.error * float(t_quantile(confidence, np.array(self.units)))
+        return templates if self.crossing is None else math.hypot(templates, self.crossing.reach(confidence))
+
+    def score(self, sampling: Sampling) -> EstimateScore:
+        """With its intervals, as it leaves."""
+        value, error, code = number(self.value), number(self.whole_error), self.missing
         ends = self.interval(sampling.confidence)
         low, high = (None, None) if ends is None else (number(ends[0]), number(ends[1]))
-        margin = None
-        if value is not None and error is not None:
-            margin = number(error * float(t_quantile(sampling.confidence, np.array(self.units))))
+        margin = None if error is None else number(self.analytic_reach(sampling.confidence))
         return EstimateScore(
             value=value,
             low=low,
@@ -138,21 +163,31 @@ class Estimate:
             analytic_high=None if margin is None or value is None else value + margin,
             n_templates=self.n_templates,
             effective_templates=number(self.effective),
+            n_wordings=None if self.crossing is None else self.crossing.count,
             reason=_REASONS.get(code),
             reason_code=code,
             warnings=("low_detection",) if self.read < LOW_DETECTION else (),
         )
 
     def interval(self, confidence: float) -> tuple[float, float] | None:
-        """The interval over templates: the bootstrap's, with room for what was not seen; None where there is none."""
+        """The interval over templates: the bootstrap's, with room for what was not seen; None where there is none.
+
+        Where wordings are random, moved out by what they add.
+        """
         import numpy as np
 
-        if math.isnan(self.value) or math.isnan(self.error):
+        if self.missing is not None or math.isnan(self.error):
             return None
         plain = float((self.pulls**2).sum() ** 0.5)
         widening = np.array(self.error / plain if plain else 1.0)
         (found,) = intervals_between(self.drawn, [expanded_tail(confidence, np.array(self.units), widening)])
-        return self.with_room(float(found.low), float(found.high), confidence)
+        return self.over_wordings(self.with_room(float(found.low), float(found.high), confidence), confidence)
+
+    def over_wordings(self, interval: tuple[float, float], confidence: float) -> tuple[float, float]:
+        """An interval round it with what wordings add, where they are random."""
+        if self.crossing is None:
+            return interval
+        return moved_out(self.value, interval, self.crossing.reach(confidence), self.ends)
 
     def with_room(self, low: float, high: float, confidence: float) -> tuple[float, float]:
         """The ends of the interval, with room for what was not seen where nearly all templates say the same."""
@@ -169,7 +204,11 @@ class Estimate:
         return edge_interval(own, self.sizes, confidence, self.ends, self.unseen)
 
 
-_REASONS: dict[ReasonCode | None, str] = {"undefined": "a denominator is 0", "too_few_templates": TOO_FEW}
+_REASONS: dict[ReasonCode | None, str] = {
+    "undefined": "a denominator is 0",
+    "too_few_templates": TOO_FEW,
+    "too_few_wordings": TOO_FEW_WORDINGS,
+}
 
 
 def number(value: float) -> float | None:
@@ -194,7 +233,21 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
         ends=(sum(low for low, _ in ends), sum(high for _, high in ends)),
         unseen=math.hypot(*(factor * estimate.unseen for estimate, factor in pairs)),
         read=_least([estimate.read for estimate in estimates]),
+        crossing=_combined(pairs),
     )
+
+
+def _combined(pairs: Sequence[tuple[Estimate, float]]) -> Crossing | None:
+    """The crossing of a weighted sum; None where wordings are held fixed."""
+    import numpy as np
+
+    found = [(estimate.crossing, factor) for estimate, factor in pairs if estimate.crossing is not None]
+    if not found or len(found) < len(pairs):
+        return None
+    sizes = np.sum([abs(factor) * crossing.sizes for crossing, factor in found], axis=0)
+    whole = float(sizes.sum())
+    pulls = np.sum([factor * crossing.pulls for crossing, factor in found], axis=0)
+    return Crossing(pulls, sizes / whole if whole else sizes)
 
 
 def _least(values: Sequence[float]) -> float:
@@ -255,6 +308,7 @@ def smooth(estimates: Sequence[Estimate], function: Callable[..., Any], slopes: 
         drawn=drawn,
         unseen=linear.unseen,
         read=linear.read,
+        crossing=linear.crossing,
     )
 
 
@@ -271,6 +325,8 @@ class Panel:
     sampling: Sampling
     strata: tuple[str, ...] | None = None
     """What each template is drawn within; None: all templates together."""
+    crossed: Array | None = None
+    """Groups × templates × wordings × CELLS, where wordings are random; None: they are held fixed."""
 
     @cached_property
     def weights(self) -> Array:
@@ -310,6 +366,9 @@ class Panel:
         pulls = influence(metric, self.by_template, self.total)
         effective = effective_templates(metric, self.by_template)
         sizes = least_even([share_of(fraction.denominator(self.by_template)) for fraction in metric.fractions])
+        crossed: list[Crossing] | list[None] = [None] * len(self.groups)
+        if self.crossed is not None:
+            crossed = crossings(metric, Counts(self.crossed @ count_matrix(), self.sampling.undetected), self.total)
         return [
             Estimate(
                 value=float(values[place]),
@@ -319,6 +378,7 @@ class Panel:
                 drawn=drawn[place],
                 ends=(metric.low, metric.high),
                 read=float(read[place]),
+                crossing=crossed[place],
             )
             for place in range(len(self.groups))
         ]
@@ -330,14 +390,35 @@ class Panel:
     def restricted(self, templates: Sequence[str]) -> Panel:
         """The same groups on some of the templates."""
         kept = [place for place, name in enumerate(self.templates) if name in set(templates)]
-        return Panel(
-            groups=self.groups,
-            tallies=self.tallies,
+        return replace(
+            self,
             templates=tuple(self.templates[place] for place in kept),
             cells=self.cells[:, kept],
-            sampling=self.sampling,
             strata=None if self.strata is None else tuple(self.strata[place] for place in kept),
+            crossed=None if self.crossed is None else self.crossed[:, kept],
         )
+
+    def of_groups(self, places: Sequence[int] | slice) -> Panel:
+        """Some of the groups on the same templates."""
+        numbers = range(len(self.groups))[places] if isinstance(places, slice) else places
+        return replace(
+            self,
+            groups=tuple(self.groups[place] for place in numbers),
+            tallies=tuple(self.tallies[place] for place in numbers),
+            cells=self.cells[list(numbers)],
+            crossed=None if self.crossed is None else self.crossed[list(numbers)],
+        )
+
+    def moved(self, matrices: Sequence[Array], sampling: Sampling) -> Panel:
+        """The panel with the answers of each group moved between cells: for each group CELLS × CELLS."""
+        import numpy as np
+
+        def of(cells: Array) -> Array:
+            found: Array = np.stack([part @ matrix for part, matrix in zip(cells, matrices, strict=True)])
+            return found
+
+        crossed = None if self.crossed is None else of(self.crossed)
+        return replace(self, cells=of(self.cells), crossed=crossed, sampling=sampling)
 
 
 def _widening(effective: float) -> float:
@@ -360,7 +441,8 @@ def shares(estimates: Sequence[Estimate]) -> Array:
 
 def make_panel(frame: polars.DataFrame, by: Sequence[str], sampling: Sampling, *, is_stratified: bool = False) -> Panel:
     """The panel of an observations table: one group for each value of the groupings `by`, sorted."""
-    return panel_of(list(tally_groups(frame, grouping_columns(by))), sampling, is_stratified=is_stratified)
+    tallies = list(tally_groups(frame, grouping_columns(by), sampling.wordings))
+    return panel_of(tallies, sampling, is_stratified=is_stratified)
 
 
 def panel_of(tallies: Sequence[Tally], sampling: Sampling, *, is_stratified: bool = False) -> Panel:
@@ -373,6 +455,12 @@ def panel_of(tallies: Sequence[Tally], sampling: Sampling, *, is_stratified: boo
     for row, tally in enumerate(tallies):
         cells[row, [place[name] for name in tally.templates]] = tally.cells
     strata = tuple(" / ".join(name.split(" / ")[:2]) for name in templates)
+    by_wording = [tally.by_wording for tally in tallies if tally.by_wording is not None]
+    crossed = None
+    if by_wording:
+        crossed = np.zeros((len(tallies), len(templates), by_wording[0].shape[1], len(CELLS)))
+        for row, (tally, counted) in enumerate(zip(tallies, by_wording, strict=True)):
+            crossed[row, [place[name] for name in tally.templates]] = counted
     return Panel(
         groups=tuple(tally.group for tally in tallies),
         tallies=tuple(tallies),
@@ -380,6 +468,7 @@ def panel_of(tallies: Sequence[Tally], sampling: Sampling, *, is_stratified: boo
         cells=cells,
         sampling=sampling,
         strata=strata if is_stratified else None,
+        crossed=crossed,
     )
 
 

@@ -21,6 +21,7 @@ from mbbq_gen.scoring.cells import CELLS, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.influence import effective_templates, influence
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import grouping_columns
+from mbbq_gen.scoring.weights import weight_of_rows
 from mbbq_gen.seeding import stable_number
 from mbbq_gen.statistics.items import TEMPLATE, template_expression
 from mbbq_gen.statistics.panel import (
@@ -390,10 +391,10 @@ def _cells_by_order(frame: polars.DataFrame, templates: Sequence[str]) -> Array:
         frame.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NOT_HAD)))
         .with_columns(cell_expression(), template_expression(), pl.col("order").cast(pl.String))
         .group_by("order", TEMPLATE, "cell")
-        .len()
+        .agg(weight_of_rows(frame))
     )
-    for order, template, cell, count in counted.rows():
-        found[ORDERS.index(order), place[template], cell] = count
+    for order, template, cell, weight in counted.rows():
+        found[ORDERS.index(order), place[template], cell] = weight
     return found
 
 

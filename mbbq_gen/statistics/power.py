@@ -10,7 +10,9 @@ where σ²_T is that of templates, σ²_TL of template × language, σ²_W of wo
 language × wording, and σ² that of one answer. That is for a statement about wordings like those asked (`random`). Where
 the wordings are held fixed, as intervals and tests hold them by default, the terms of σ²_W and σ²_LW are left out. The
 smallest difference that a two-sided test at level α finds with the given power is (t_{1 − α/2} + t_power) · √variance,
-t with N − 1 degrees of freedom. N is the effective number of templates, for those of MBBQ differ much in size.
+t with N − 1 degrees of freedom; where wordings are random, their part of the variance has t with K − 1 (as the interval
+of `mbbq_gen.scoring.wordings` has), and the squares of the two are added. N is the effective number of templates, for
+those of MBBQ differ much in size.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 from mbbq_gen.errors import UsageError
 from mbbq_gen.records import Record
 from mbbq_gen.scoring.reasons import MIN_TEMPLATES, TOO_FEW
+from mbbq_gen.scoring.wordings import MIN_WORDINGS, TOO_FEW_WORDINGS, Wordings
 
 if TYPE_CHECKING:
     from mbbq_gen.statistics.components import VarianceTable
@@ -46,8 +49,6 @@ SHAPES: dict[str, BenchmarkShape] = {
     "bbg": BenchmarkShape(templates=232, effective_share=1.0, questions=4.0),
 }
 """Counted from the benchmarks' own files, in their first language."""
-Wordings = Literal["fixed", "random"]
-"""Whether a statement is about the wordings that were asked, or about wordings like these."""
 
 
 class VarianceAssumptions(Record):
@@ -142,11 +143,11 @@ def power_table(
         )
     if variants < 1 or asked <= 0:
         raise UsageError(f"--variants {variants}, --questions {asked:g}: 1 wording and some questions are needed")
-    if wordings == "random" and variants < 2:
-        raise UsageError("--wordings random: one wording tells nothing about others; give --variants 2 or more")
-    held = assumptions.model_copy(update={"wording": 0.0, "language_wording": 0.0})
-    variances = _variances(assumptions if wordings == "random" else held, effective, variants, templates * asked)
-    reach = _reach(effective, level, power)
+    if wordings == "random" and variants < MIN_WORDINGS:
+        raise UsageError(f"--variants {variants}: {TOO_FEW_WORDINGS}; give {MIN_WORDINGS} or more")
+    variances = _variances(assumptions, effective, variants, templates * asked)
+    drawn = _variances_of_wordings(assumptions, variants) if wordings == "random" else {}
+    reach, further = _reach(effective, level, power), _reach(max(variants, 2), level, power)
     return PowerTable(
         benchmark=benchmark,
         metric=metric,
@@ -160,7 +161,9 @@ def power_table(
         assumptions=assumptions,
         detectable=tuple(
             Detectable(
-                question=name, standard_error=variance**0.5, smallest_difference=_possible(reach * variance**0.5, name)
+                question=name,
+                standard_error=(variance + drawn.get(name, 0.0)) ** 0.5,
+                smallest_difference=_possible((reach**2 * variance + further**2 * drawn.get(name, 0.0)) ** 0.5, name),
             )
             for name, variance in variances.items()
         ),
@@ -173,24 +176,27 @@ def _possible(difference: float, question: Question) -> float | None:
 
 
 def _variances(sd: VarianceAssumptions, templates: float, variants: int, answers: float) -> dict[Question, float]:
+    """Of wordings that are held fixed."""
     one = (
         (sd.template**2 + sd.template_language**2) / templates
-        + sd.wording**2 / variants
         + sd.template_wording**2 / (templates * variants)
         + sd.answer**2 / (variants * answers)
     )
-    languages = 2 * (
-        sd.template_language**2 / templates + sd.language_wording**2 / variants + sd.answer**2 / (variants * answers)
-    )
+    languages = 2 * (sd.template_language**2 / templates + sd.answer**2 / (variants * answers))
     wordings = 2 * (sd.template_wording**2 / templates + sd.answer**2 / answers)
     return {"one score against 0": one, "two languages": languages, "two wordings": wordings}
 
 
-def _reach(templates: float, level: float, power: float) -> float:
-    """How many standard errors a difference must have."""
+def _variances_of_wordings(sd: VarianceAssumptions, variants: int) -> dict[Question, float]:
+    """What random wordings add."""
+    return {"one score against 0": sd.wording**2 / variants, "two languages": 2 * sd.language_wording**2 / variants}
+
+
+def _reach(units: float, level: float, power: float) -> float:
+    """How many standard errors over that many templates, or wordings, a difference must have."""
     from scipy import special
 
-    return float(special.stdtrit(templates - 1, 1 - level / 2) + special.stdtrit(templates - 1, power))
+    return float(special.stdtrit(units - 1, 1 - level / 2) + special.stdtrit(units - 1, power))
 
 
 def half_width(standard_error: float, templates: float, interval: float = 0.95) -> float:

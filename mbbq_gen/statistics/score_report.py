@@ -17,12 +17,14 @@ from mbbq_gen.scoring.tally import grouping_columns, tally_groups
 from mbbq_gen.statistics.ability import AdjustedScore
 from mbbq_gen.statistics.corrected_scores import confidence_shares, correction, reading_errors
 from mbbq_gen.statistics.correction_table import ConfidenceShares, Correction, ReadingError, ReadingFlag
+from mbbq_gen.statistics.crossed import crossed
 from mbbq_gen.statistics.equivalence import smaller_than
 from mbbq_gen.statistics.panel import (
     Estimate,
     EstimateScore,
     Sampling,
     contributions,
+    make_panel,
     mean,
     mean_of_strata,
     no_score,
@@ -112,6 +114,7 @@ def reported(
         resamples=sampling.resamples,
         seed=sampling.seed,
         undetected=sampling.undetected,
+        wordings=sampling.wordings,
     )
     within = [name for name in by if name not in {"language", "split"}]
     biases = [metric for metric in metrics if metric.low < 0]
@@ -143,7 +146,7 @@ def macro_averages(
     """
     if over in by:
         raise UsageError(f"--macro {over}: also in --by; average over a grouping or show it")
-    tallies = list(tally_groups(frame, grouping_columns([*by, over])))
+    tallies = list(tally_groups(frame, grouping_columns([*by, over]), sampling.wordings))
     names = list(grouping_columns(by))
     (averaged,) = grouping_columns([over])
     groups: dict[tuple[str | None, ...], list[int]] = {}
@@ -186,9 +189,11 @@ def group_tests(
 ) -> list[GroupTest]:
     """Every group's scores against 0, by sign flips and by Wilcoxon's test, with the false discovery rate held.
 
+    Where wordings are random, by the test over templates and wordings instead.
+
     Only metrics whose 0 means no bias are tested. With a margin, also whether each is shown to be smaller than it.
     """
-    panel = panel_of(list(tally_groups(frame, grouping_columns(by))), sampling)
+    panel = make_panel(frame, by, sampling)
     found: list[GroupTest] = []
     for metric in metrics:
         if metric.low >= 0:
@@ -213,9 +218,9 @@ def group_tests(
     return found
 
 
-def _against_zero(
-    metric: Metric, estimate: Estimate, scores: Array, sampling: Sampling
-) -> tuple[TestResult, TestResult]:
+def _against_zero(metric: Metric, estimate: Estimate, scores: Array, sampling: Sampling) -> tuple[TestResult, ...]:
+    if sampling.wordings == "random":
+        return (crossed(estimate, f"{metric.name} is 0", seed=sampling.seed),)
     return (
         sign_flip(contributions(estimate), f"{metric.name} is 0", seed=sampling.seed),
         wilcoxon(scores, f"{metric.name} is 0 in the middle of the templates"),

@@ -10,8 +10,9 @@ spent as the information grows, α · t^ρ, t being the part of the information 
 Biometrika 70; the family of Kim & DeMets 1987, Biometrika 74). They are repeated confidence intervals (Jennison &
 Turnbull 1989, JRSS B 51): valid whatever the reason to stop, looked for or not.
 
-A run that is after a width looks at its values last: ρ = 3, nearly all of α is left for the look at which the width is
-reached. One that is after a decision may stop early: ρ = 1. Neither is after more information than all questions give.
+A run that is after a width looks at its values last: ρ = 6, nearly all of α is left for the look at which the width is
+reached. One that is after a decision may stop early: ρ = 0.7. Neither is after more information than all questions
+give.
 
 Information is 1 / variance of a score, the variance that templates tell (`scoring.influence`). It has two parts: what
 templates differ by, which stays, and what chance leaves in a template's answers, which falls with their number. A score
@@ -27,7 +28,6 @@ the same book, §11.5.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -52,11 +52,11 @@ KEPT: Final = 0.1
 LEAST_SPENT: Final = 0.1
 """Of the error that is left, at such looks."""
 FIRST_PART: Final = 0.2
-LAST_LEVEL: Final = 0.5
+LAST_LEVEL: Final = 0.6
 """Of α: a level that a last look comes by with ease; it sets what variance is aimed at. An aim too near is passed
 before the width is reached, and then nothing is left to spend."""
-FOR_WIDTH: Final = 3.0
-FOR_DECISION: Final = 1.0
+FOR_WIDTH: Final = 6.0
+FOR_DECISION: Final = 0.7
 """ρ: how late the error is spent."""
 HOPELESS: Final = 0.05
 """Chance of giving up on a width that all questions together would have reached."""
@@ -65,7 +65,7 @@ HOPELESS: Final = 0.05
 class Bounds:
     """The levels of successive looks, one after another."""
 
-    def __init__(self, alpha: float, rho: float = FOR_DECISION) -> None:
+    def __init__(self, alpha: float, rho: float) -> None:
         import numpy as np
 
         self._alpha = alpha
@@ -232,25 +232,42 @@ def interval_at(measure: Measure, reach: float) -> Interval:
     return Interval(estimate.value, nan if low is None else low, nan if high is None else high, level)
 
 
-def intervals(looks: Sequence[Measure], alpha: float, rho: float, aim: float = 0.0) -> list[Interval]:
+class Looks:
     """The intervals of a run's successive looks; together they hold the truth with confidence 1 − alpha.
 
     Looks at which templates all say the same, so that they tell no variance, spend nothing; their interval is that of
     the first look of a run that has hardly begun.
-
-    Args:
-        looks: all of them, in order.
-        alpha: 0.05 for 95 %.
-        rho: how late the error is spent.
-        aim: the variance that the run is after; 0: what all questions give.
     """
-    bounds, found = Bounds(alpha, rho), []
-    reach = Bounds(alpha, rho).look(1.0, FIRST_PART)
-    for measure in looks:
-        if measure.variance > 0:
-            reach = bounds.look(1 / measure.variance, measure.part(aim))
-        found.append(interval_at(measure, reach))
-    return found
+
+    def __init__(self, alpha: float, rho: float) -> None:
+        """For intervals of confidence 1 − `alpha`, 0.05 for 95 %; `rho`: how late the error is spent."""
+        self._alpha, self._rho = alpha, rho
+        self._seen: list[Measure] = []
+        self._counted = 0
+        """Of the looks, those that the bounds have been through."""
+        self._begin(0.0)
+
+    def next(self, measure: Measure, aim: float = 0.0) -> Interval:
+        """The interval of the next look.
+
+        Args:
+            measure: what it sees.
+            aim: the variance that the run is after; 0: what all questions give. Where it moves, the looks before are
+                gone through again: the bounds do not depend on the score.
+        """
+        if aim != self._aim:
+            self._begin(aim)
+        self._seen.append(measure)
+        for seen in self._seen[self._counted :]:
+            if seen.variance > 0:
+                self._reach = self._bounds.look(1 / seen.variance, seen.part(aim))
+        self._counted = len(self._seen)
+        return interval_at(measure, self._reach)
+
+    def _begin(self, aim: float) -> None:
+        self._aim = aim
+        self._bounds, self._counted = Bounds(self._alpha, self._rho), 0
+        self._reach = Bounds(self._alpha, self._rho).look(1.0, FIRST_PART)
 
 
 def reach_of(level: float) -> float:

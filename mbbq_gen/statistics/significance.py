@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.records import Record
 from mbbq_gen.scoring.reasons import MIN_TEMPLATES, TOO_FEW, ReasonCode
+from mbbq_gen.scoring.template_sizes import mid_ranks
 from mbbq_gen.seeding import stable_number
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 Unit = Literal["template", "item", "question", "answer", "level"]
 """What is taken to be independent: a template; a question over all its wordings; a question in one order with all the
 answers to it; one answer; a wording or language."""
-TestName = Literal["sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "randomisation", "binomial", "tost"]
+TestName = Literal[
+    "sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "randomisation", "binomial", "tost", "crossed"
+]
 
 EXACT_UP_TO = 12
 """Templates for which all sign flips are tried: 2¹² of them."""
@@ -53,6 +56,8 @@ class TestResult(Record):
     effect_name: str | None = None
     n: int
     """Units that it stands on."""
+    n_wordings: int | None = None
+    """Wordings that it generalises over; None where they are held fixed."""
     is_exact: bool = False
     """Whether the p value is exact, and not drawn or an approximation for many units."""
     margin: float | None = None
@@ -189,7 +194,7 @@ def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit) -> Tes
     items as units it forgets the templates. Effect: ε² = H / (n − 1).
     """
     import numpy as np
-    from scipy import stats
+    from scipy import special
 
     found = [sample[~np.isnan(sample)] for sample in samples]
     pooled = np.concatenate(found) if found else np.zeros(0)
@@ -200,15 +205,19 @@ def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit) -> Tes
         return untestable("kruskal_wallis", unit, hypothesis, n, "fewer than two groups", "not_applicable")
     if np.all(pooled == pooled[0]):
         return untestable("kruskal_wallis", unit, hypothesis, n, "all scores are equal")
-    result = stats.kruskal(*found)
+    ranks = np.split(mid_ranks(pooled), np.cumsum([sample.size for sample in found])[:-1])
+    spread = sum(float(part.sum()) ** 2 / part.size for part in ranks)
+    ties = np.unique(pooled, return_counts=True)[1].astype(float)
+    corrected = 1 - float((ties**3 - ties).sum()) / (float(n) ** 3 - n)
+    statistic = (12 / (n * (n + 1)) * spread - 3 * (n + 1)) / corrected
     return TestResult(
         test="kruskal_wallis",
         unit=unit,
         hypothesis=hypothesis,
-        statistic=float(result.statistic),
+        statistic=statistic,
         statistic_name="H",
-        p_value=float(result.pvalue),
-        effect=float(result.statistic) / (n - 1),
+        p_value=float(special.chdtrc(len(found) - 1, statistic)),
+        effect=statistic / (n - 1),
         effect_name="epsilon_squared",
         n=n,
     )
@@ -220,7 +229,7 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template") -> Test
     Friedman 1937, with the correction for ties, χ² approximation. Effect: Kendall's W.
     """
     import numpy as np
-    from scipy import stats
+    from scipy import special
 
     whole = scores[~np.isnan(scores).any(axis=1)]
     n, groups = whole.shape
@@ -238,7 +247,7 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template") -> Test
         hypothesis=hypothesis,
         statistic=statistic,
         statistic_name="chi_squared",
-        p_value=float(stats.chi2.sf(statistic, groups - 1)),
+        p_value=float(special.chdtrc(groups - 1, statistic)),
         effect=agreement,
         effect_name="kendall_w",
         n=n,
@@ -251,12 +260,11 @@ def kendall_w(scores: Array) -> float | None:
     Kendall & Babington Smith 1939, with the correction for ties.
     """
     import numpy as np
-    from scipy import stats
 
     rows, columns = scores.shape
     if rows < 1 or columns < 2:
         return None
-    ranks = stats.rankdata(scores, axis=1)
+    ranks = np.stack([mid_ranks(row) for row in scores])
     ties = sum(
         float(np.sum(counts**3 - counts)) for counts in (np.unique(row, return_counts=True)[1] for row in scores)
     )

@@ -51,8 +51,8 @@ class UnreadPanels:
     def _all(self, scenario: Scenario) -> Panel:
         if scenario not in self._supposed:
             sampling = replace(self._panel.sampling, undetected="keep", resamples=1)
-            cells = self._panel.cells @ scenario_matrix(scenario)
-            self._supposed[scenario] = replace(self._panel, cells=cells, sampling=sampling)
+            matrices = [scenario_matrix(scenario)] * len(self._panel.groups)
+            self._supposed[scenario] = self._panel.moved(matrices, sampling)
         return self._supposed[scenario]
 
     def tipping_point(self, metric: Metric, pair: tuple[int, int], *, first_is_higher: bool) -> TippingPoint | None:
@@ -78,18 +78,11 @@ class UnreadPanels:
         """Whether the first is higher for sure, that share of the unread answers being against it."""
         import numpy as np
 
-        cells = np.stack([self._panel.cells[place] for place in pair])
-        moved = np.stack([cells[row] @ scenario_matrix(scenario) for row, scenario in enumerate(scenarios)])
-        sampling = replace(self._panel.sampling, resamples=1)
-        part = replace(
-            self._panel,
-            groups=tuple(self._panel.groups[place] for place in pair),
-            tallies=tuple(self._panel.tallies[place] for place in pair),
-            cells=cells + share * (moved - cells),
-            sampling=sampling,
-        )
+        as_read = np.eye(self._panel.cells.shape[-1])
+        matrices = [as_read + share * (scenario_matrix(scenario) - as_read) for scenario in scenarios]
+        part = self._panel.of_groups(pair).moved(matrices, replace(self._panel.sampling, resamples=1))
         one, other = part.estimates(metric)
-        found = one.minus(other).score(sampling)
+        found = one.minus(other).score(part.sampling)
         return found.analytic_low is not None and found.analytic_low > 0
 
 
@@ -103,6 +96,9 @@ def unread_bounds(low: Estimate, high: Estimate, sampling: Sampling) -> UnreadBo
     rooms = [end.room(sampling.confidence) for end in (low, high)]
     lowest = number(float(below)) if rooms[0] is None else number(min(float(below), rooms[0][0]))
     highest = number(float(above)) if rooms[1] is None else number(max(float(above), rooms[1][1]))
+    if lowest is not None and highest is not None:
+        lowest = number(low.over_wordings((lowest, low.value), sampling.confidence)[0])
+        highest = number(high.over_wordings((high.value, highest), sampling.confidence)[1])
     return UnreadBounds(
         low=number(low.value),
         high=number(high.value),

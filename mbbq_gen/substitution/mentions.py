@@ -309,7 +309,8 @@ class _Finder:
         if self._is_cut(person, start, kept):
             raise NotReplaceableError("mention_left_over", _shown(self.words, max(start - 2, 0), right))
         start = self._led_in(start, right)
-        if self._is_predicate(start, right) or self._is_clause(person, start, right):
+        is_told = self._is_predicate(start, right) or self._is_clause(person, start, right)
+        if is_told or self._is_had_behind(person, first, right):
             raise NotReplaceableError("attribute_told", _shown(self.words, max(start - 1, 0), right))
         if (with_stand_in := self._with_stand_in(start)) < start:
             start, inner = with_stand_in, start
@@ -366,6 +367,13 @@ class _Finder:
             return False
         behind, verb = self.words[start - 1], self.words[right + 1]
         return behind.low in self.rules.relatives and verb.low in self.rules.copulas
+
+    def _is_had_behind(self, person: Person, first: int, right: int) -> bool:
+        """Whether what tells of a person stands behind its noun as what it has: "de ene spreker *blauwe ogen* had"."""
+        if person.attachment != "behind" or not first or right + 1 >= len(self.words) or self.words[right + 1].gap:
+            return False
+        is_verb = self.words[right + 1].low in self.rules.told_last
+        return is_verb and self.words[first].gap == "" and self._is_head(person, self.words[first - 1].low)
 
     def _is_clause(self, person: Person, start: int, right: int) -> bool:
         """Whether the verb of a description stands without its relative: "one *wore* a hat"."""
@@ -769,8 +777,11 @@ class _Finder:
             NotReplaceableError: for an ending that asks for a form that the grammar does not know, or a tie told
                 behind the mention.
         """
-        if last + 1 < len(self.words) and self.words[last + 1].low in self.rules.relations_behind:
-            raise NotReplaceableError("relation_told", _shown(self.words, last, last + 1))
+        behind = self.words[last + 1 : last + 3]
+        if len(behind) > 1 and not behind[0].gap.strip("'’") and behind[0].gap:
+            behind = behind[1:]  # an ending behind an apostrophe
+        if behind and behind[0].low in self.rules.relations_behind:
+            raise NotReplaceableError("relation_told", f"{self.words[last].text} {behind[0].text}")
         article = self.rules.articles_behind.get(self.words[last].low)
         if article is not None:
             return article

@@ -57,6 +57,10 @@ class NamePairs:
             if not confusable(one, other, self._control_set):
                 yield one, other
 
+    def possible(self, gender: NameGender) -> tuple[tuple[str, str], ...]:
+        """Every pair that a story may get, each both ways round."""
+        return tuple(self._pairs[gender])
+
     def choose(self, gender: NameGender, template: str, story: str, avoid: Collection[str] = ()) -> NamePair:
         """The pair of a story: it depends on the language's names and the ids alone, so no question moves another's.
 

@@ -199,6 +199,7 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
     form = mention.case or ""
     if not form and mention.last + 1 < len(words):
         form, end = _apostrophe_case(text, words[mention.last + 1], end, language)
+    end += _closing_comma(words, mention, language)
     kept, behind = mention.kept, f" {mention.behind}" if mention.behind else ""
     was = text[start:end]
     if kept in rules.before_names:
@@ -211,6 +212,18 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
     before = _as_written(kept, was) + " " if kept else ""
     form = form or ("" if mention.told and kept else rules.name_form or "")  # "es diu Anna", but "és l'Anna"
     return start, end, NamePlace(mention.person, form, was, before, behind)
+
+
+def _closing_comma(words: Sequence[Word], mention: Mention, language: Language) -> int:
+    """1 where a comma closes the clause that the name replaces: Dutch "degene die lang is*,* zong", else 0."""
+    rules, there = language.rules, words[mention.first : mention.last + 1]
+    is_clause = there[-1].low in rules.closing_verbs and any(word.low in rules.relatives for word in there)
+    if not is_clause or mention.told or mention.last + 1 == len(words):
+        return 0
+    following, opens = words[mention.last + 1], mention.first == 0 or words[mention.first].gap.endswith((".", "?", "!"))
+    opens = opens or words[mention.first - 1].low in set(rules.clause_words) - set(rules.before_bare)
+    goes_on = following.low not in rules.clause_words and following.low not in language.determiners
+    return int(opens and goes_on and following.gap == ",")
 
 
 def _apostrophe_case(text: str, following: Word, end: int, language: Language) -> tuple[str, int]:

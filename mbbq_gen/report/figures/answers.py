@@ -45,21 +45,27 @@ class Answers:
         self.frame, self.sampling = frame, sampling
         self._scores: dict[tuple[Key, Key, str], dict[Key, GroupScore]] = {}
         self._marks: dict[tuple[Key, str, str], dict[Key, float | None]] = {}
+        self._values: dict[tuple[str, Split | None], list[str]] = {}
+        self._parts: dict[Split, polars.DataFrame] = {}
 
     def values(self, grouping: str, split: Split | None = None) -> list[str]:
         """The values of a grouping that occur, sorted."""
         import polars as pl
 
-        column = GROUPINGS[grouping]
-        frame = self.frame if split is None else self.part(split)
-        found = frame.select(pl.col(column).cast(pl.String)).to_series().drop_nulls().unique().sort()
-        return [str(value) for value in found]
+        if (grouping, split) not in self._values:
+            column = GROUPINGS[grouping]
+            frame = self.frame if split is None else self.part(split)
+            found = frame.select(pl.col(column).cast(pl.String)).to_series().drop_nulls().unique().sort()
+            self._values[grouping, split] = [str(value) for value in found]
+        return self._values[grouping, split]
 
     def part(self, split: Split) -> polars.DataFrame:
         """The answers of one split."""
         import polars as pl
 
-        return self.frame.filter(pl.col("split").cast(pl.String) == split)
+        if split not in self._parts:
+            self._parts[split] = self.frame.filter(pl.col("split").cast(pl.String) == split)
+        return self._parts[split]
 
     @cached_property
     def models(self) -> list[str]:

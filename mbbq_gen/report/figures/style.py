@@ -166,10 +166,10 @@ def text_width(texts: Sequence[str], size: float = FONT_SIZE) -> float:
 def _width(text: str) -> float:
     """How wide a text is, in its own size."""
     from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
+    from matplotlib.textpath import text_to_path
 
-    font = FontProperties(family=FONT)
-    return float(TextPath((0, 0), text, size=100, prop=font).get_extents().width) / 100
+    font = FontProperties(family=FONT, size=100)
+    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]) / 100
 
 
 # --- axes ------------------------------------------------------------------------------------------------------------

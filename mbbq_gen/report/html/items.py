@@ -194,10 +194,10 @@ def item_views(
     store: RunStore, items: Sequence[Item], lengths: Lengths, *, with_prompt: bool = False
 ) -> Iterator[dict[str, Any]]:
     """The views of items, each looked up in the run."""
-    version = thoughts_version(Resources())
+    version = thoughts_version(Resources()) if store.has_table("thoughts") else None
     for item in items:
-        answered = find_answered(store, item.presentation_id)
+        answered = find_answered(store, item.presentation_id, with_parallels=False)
         extraction = stored_readings(store, item.presentation_id).get(item.extractor)
         if answered is not None and extraction is not None:
-            lean = stored_thought(store, item.presentation_id, version)
+            lean = None if version is None else stored_thought(store, item.presentation_id, version)
             yield item_view(item, answered, extraction, lengths, lean, with_prompt=with_prompt)

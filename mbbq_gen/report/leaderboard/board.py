@@ -19,6 +19,7 @@ from mbbq_gen.runs.folder import OWN_DATA
 from mbbq_gen.scoring import METRICS, GroupScore, MetricScore, score
 from mbbq_gen.scoring.reasons import MIN_TEMPLATES, TOO_FEW
 from mbbq_gen.scoring.table import FEW_TEMPLATES, Bounds, MetricDefinition
+from mbbq_gen.scoring.wordings import Wordings
 from mbbq_gen.statistics.ability import CHANCE
 from mbbq_gen.statistics.panel import Sampling, make_panel
 
@@ -121,6 +122,8 @@ class Board(Record):
     resamples: int
     seed: int
     undetected: str
+    wordings: Wordings = "fixed"
+    """Whether intervals and ranks speak of the wordings that were asked, or of wordings like these."""
     models: tuple[str, ...]
     conclusions: dict[str, str]
     """Benchmark → one sentence on its rows."""
@@ -167,6 +170,7 @@ def make_board(frame: polars.DataFrame, manifests: Manifests | None = None, samp
         resamples=sampling.resamples,
         seed=sampling.seed,
         undetected=sampling.undetected,
+        wordings=sampling.wordings,
         models=tuple(sorted({row.model for row in rows})),
         conclusions={
             name: headline([row for row in rows if row.benchmark == name])
@@ -254,6 +258,7 @@ def _scores(part: polars.DataFrame, split: Split, sampling: Sampling) -> dict[st
         resamples=sampling.resamples,
         seed=sampling.seed,
         undetected=sampling.undetected,
+        wordings=sampling.wordings,
     )
     return {str(group.group["model"]): group for group in table.groups}
 

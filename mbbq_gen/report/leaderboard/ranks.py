@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mbbq_gen.records import Record
-from mbbq_gen.scoring.bootstrap import t_quantile
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.statistics.panel import Estimate, combine
 
@@ -63,10 +62,8 @@ def _is_above(metric: Metric, first: Estimate, second: Estimate, level: float) -
 
 
 def _sure_sign(estimate: Estimate, level: float) -> int:
-    """The side of 0 that the number is on for sure; 0 where that is open, or stands on too few templates."""
-    import numpy as np
-
-    margin = estimate.error * float(t_quantile(level, np.array(estimate.effective)))
+    """The side of 0 that the number is on for sure; 0 where that is open, or templates or wordings are too few."""
+    margin = estimate.analytic_reach(level)
     if not abs(estimate.value) > margin:  # NaN too
         return 0
     return 1 if estimate.value > 0 else -1

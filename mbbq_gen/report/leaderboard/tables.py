@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mbbq_gen.report.figures.table_text import Cell, Column, ColumnKind, DataTable
 from mbbq_gen.report.plain_text import visible
+from mbbq_gen.report.statistics_tables import SPOKEN_OF
 from mbbq_gen.report.tables import BOUNDS_NOTE, DASH, bounds_text, number, rounded_up, share
 from mbbq_gen.scoring import METRICS
 
@@ -135,6 +136,8 @@ def board_notes(board: Board) -> list[str]:
     if any(bounds_text(score.bounds) for row in board.rows for score in row.scores.values()):
         notes.append(f"bounds: {BOUNDS_NOTE}.")
     notes.append(f"rank: {board.ranks}.")
+    if board.wordings == "random":
+        notes.append(f"intervals and ranks: {SPOKEN_OF[board.wordings]}.")
     notes.append(board.no_total)
     return notes
 

@@ -1,0 +1,80 @@
+"""Reads the model outputs that EuroEval leaves with `--debug`.
+
+    MODEL-DATASET-model-outputs.json        {"what was sent": {"sequence": "the words", "scores": …}, …}
+
+What was sent is a text, or the messages as Python writes a list of tables. Without `--debug` the keys are digests and
+the file is removed when the model is done; `euroeval_benchmark_results.jsonl` holds sums only, from which no answer
+comes back. Read in EuroEval 16.11.0: `model_cache.py`, `generation.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from mbbq_gen.errors import DataError, UsageError
+from mbbq_gen.imports import fields
+from mbbq_gen.imports.answers import ForeignAnswer, NotImported, Source, Words
+from mbbq_gen.imports.files import UnreadableError, read_json, require_file
+from mbbq_gen.records import Message, Origin
+
+_ENDING: Final = "-model-outputs.json"
+_DIGEST: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def open_euroeval(path: Path) -> Source:
+    """The outputs of one model on one data set.
+
+    Raises:
+        UsageError: where the file holds sums, or digests in place of what was sent.
+        DataError: where it is no JSON, or of another shape.
+    """
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; name one *{_ENDING} in it, which EuroEval leaves with --debug")
+    require_file(path, f"a *{_ENDING} of EuroEval")
+    if path.suffix == ".jsonl":
+        raise UsageError(f"{path}: holds scores, and no answers; ask again with --debug and name the *{_ENDING}")
+    outputs = read_json(path)
+    if not isinstance(outputs, Mapping) or not all(isinstance(entry, Mapping) for entry in outputs.values()):
+        raise DataError(f"{path}: a JSON object of what was sent → what came back is needed")
+    if outputs and all(_DIGEST.fullmatch(key) for key in outputs):
+        raise UsageError(f"{path}: holds digests in place of what was sent; ask again with --debug")
+    name = path.name.removesuffix(_ENDING)
+    model, _, task = name.rpartition("-")
+    return Source(
+        tool="euroeval", path=path, rows=_rows(outputs, path, task or name), model=model or None, files=(path,)
+    )
+
+
+def _rows(outputs: Mapping[str, Any], path: Path, task: str) -> Iterator[ForeignAnswer | NotImported]:
+    for number, (sent, output) in enumerate(outputs.items(), start=1):
+        place = f"{path.name}:{number}"
+        try:
+            words = fields.text(output.get("sequence"), "sequence")
+            if words is None:
+                yield NotImported("no_answer", place, "no sequence")
+                continue
+            yield ForeignAnswer(
+                origin=Origin(tool="euroeval", file=path.name, id=str(number), task=task),
+                place=place,
+                words=Words(text=words),
+                messages=_messages(sent),
+                variant=task,
+            )
+        except UnreadableError as error:
+            yield NotImported("unreadable", place, str(error))
+
+
+def _messages(sent: str) -> tuple[Message, ...]:
+    """The messages of a key that holds them; else the key is the one message."""
+    if sent.startswith("[{"):
+        try:
+            turns = fields.messages(ast.literal_eval(sent), "what was sent")
+        except (ValueError, SyntaxError, MemoryError, RecursionError, UnreadableError):
+            turns = ()
+        if turns:
+            return turns
+    return (Message(role="user", content=sent),) if sent else ()

@@ -1,0 +1,41 @@
+"""What keeps commands quick to start gives the same as what it stands for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from mbbq_gen.extraction import load_extractor
+from mbbq_gen.extraction.engine import current_version
+from mbbq_gen.resources import Resources
+from mbbq_gen.scoring.template_sizes import mid_ranks
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=40))
+def test_ranks_are_scipys(values: list[int]) -> None:
+    assert np.array_equal(mid_ranks(np.array(values, dtype=float)), stats.rankdata(values))
+
+
+def test_an_extractors_version_is_told_from_its_files() -> None:
+    """`en` is the second language of the others; `xx` has no pack."""
+    where = Resources()
+    assert all(current_version(code, where) == load_extractor(code, where).version for code in ("en", "tr", "xx"))
+
+
+def test_scoring_loads_no_slow_library() -> None:
+    """scipy.stats and matplotlib take longer to import than a small run to score."""
+    code = (
+        "import sys; from mbbq_gen.cli import run_command_line as run\n"
+        "assert run(['score', '--benchmark']) == 2\n"
+        "import mbbq_gen.scoring.scorer, mbbq_gen.scoring.template_sizes as sizes, numpy as np\n"
+        "sizes.sizes_matter(np.arange(12.0), np.arange(1, 13))\n"
+        "print(sorted({'scipy.stats', 'matplotlib', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("[]")
