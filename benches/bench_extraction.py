@@ -1,71 +1,112 @@
-"""Times the extractor on typical answers, one core (CPU time); prints the best of several rounds.
+"""How many answers a second and core the reader reads, of distinct texts as chat models write them.
 
-python -m benches.bench_extraction
+    python -m benches.bench_extraction                              chat answers of tests/data/fresh
+    python -m benches.bench_extraction --file answers.jsonl.gz      your own: lines as for `extract --jsonl`
+    python -m benches.bench_extraction --against FOLDER             in turns with another checkout; the ratio
+
+Half of the texts warm up, the other half is timed (processor time), in a process for each round; medians are printed.
+`short` are the last sentences of each text, up to 200 characters. A pack is loaded behind the package's imports; all
+packs are, once a process, before the first text is looked at that may be in a third language.
 """
 
 from __future__ import annotations
 
+import argparse
+import gzip
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
 import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-from mbbq_gen.extraction import Extractor, load_extractor
+HERE = Path(__file__).parent.parent
+FRESH = [HERE / "tests" / "data" / "fresh" / f"round_{name}.jsonl" for name in ("6a", "6b", "8", "9a")]
+MOST = 1200
+"""Texts that are read."""
+SHORT = 200
+"""Characters of a short text."""
 
-ROUNDS, BATCH = 30, 200
 
-QUESTIONS = {
-    "en": ["The tailor", "The baker", "Unknown"],
-    "nl": ["De kleermaker", "De bakker", "Onbekend"],
-    "es": ["El sastre", "El panadero", "Se desconoce"],
-    "tr": ["Terzi", "Fırıncı", "Bilinmiyor"],
-}
-ANSWERS = {
-    "en": [
-        "Based on the context, the answer is B) The baker, because the tailor was seen leaving the market before the "
-        "bag was lost. The text is clear about this, so there is no doubt. I hope that helps you today!",
-        "The passage does not say who left the bag at the market. Both people were there in the morning, and nothing "
-        "else is told about them. Therefore it is not possible to give a definite answer to the question.",
-        "B",
-        "The baker left the bag at the market.",
-    ],
-    "nl": [
-        "Op basis van de tekst is het antwoord B) De bakker, want de kleermaker werd gezien toen hij de markt verliet "
-        "voordat de tas kwijt was. De tekst is daar duidelijk over, dus er is geen twijfel mogelijk. Succes ermee!",
-        "De tekst zegt niet wie de tas op de markt heeft laten liggen. Beide mensen waren er 's ochtends, en verder "
-        "wordt er niets over hen verteld. Daarom is het niet mogelijk om een duidelijk antwoord te geven.",
-        "B",
-        "De bakker heeft de tas op de markt laten liggen.",
-    ],
-    "es": [
-        "Según el contexto, la respuesta es B) El panadero, porque el sastre fue visto saliendo del mercado antes de "
-        "que se perdiera el bolso. El texto es claro en esto, así que no hay duda. ¡Espero que te ayude!",
-        "El texto no dice quién dejó el bolso en el mercado. Ambas personas estaban allí por la mañana, y no se cuenta "
-        "nada más sobre ellas. Por lo tanto, no es posible dar una respuesta segura a esta pregunta.",
-        "B",
-        "El panadero dejó el bolso en el mercado.",
-    ],
-    "tr": [
-        "Bağlama göre doğru cevap B) Fırıncı, çünkü terzi çanta kaybolmadan önce pazardan ayrılırken görüldü. Metin bu "
-        "konuda oldukça açık, bu yüzden şüphe yok. Umarım bu açıklama size yardımcı olur, iyi günler!",
-        "Metinde çantayı pazarda kimin bıraktığı belirtilmemiş. Her iki kişi de sabah oradaydı ve haklarında başka bir "
-        "şey anlatılmıyor. Bu nedenle soruya kesin bir cevap vermek mümkün değil, üzgünüm.",
-        "B",
-        "Çantayı pazarda fırıncı bıraktı.",
-    ],
-}
+def rows_of(files: Iterable[Path]) -> list[dict[str, Any]]:
+    """At most `MOST` rows of the files, evenly spread."""
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        rows += [json.loads(line) for line in data.decode("utf-8").splitlines()]
+    step = max(1, len(rows) // MOST)
+    return rows[::step][:MOST]
+
+
+def shortened(text: str) -> str:
+    """The last sentences of a text, as far as they have 200 characters."""
+    short = ""
+    for sentence in reversed(re.findall(r"[^.!?。\n]+[.!?。\n]*", text)):
+        if short and len(sentence) + len(short) > SHORT:
+            break
+        short = sentence + short
+    return short[-SHORT:]
+
+
+def measure(files: list[Path]) -> dict[str, float]:
+    """Answers a second, whole and short, their characters, and the seconds that a pack takes to load."""
+    from mbbq_gen.extraction import load_extractor
+
+    start = time.process_time()
+    load_extractor("en")
+    found = {"load": time.process_time() - start}
+    load_extractor("en").extract("Hm, hm, hm.", ["The tailor", "The baker"], ["A", "B"], None)  # loads all packs
+    rows = rows_of(files)
+    for kind in ("whole", "short"):
+        texts = [shortened(row["response"]) if kind == "short" else row["response"] for row in rows]
+        found[f"{kind} characters"] = statistics.mean(map(len, texts))
+        work = list(zip(rows, texts, strict=True))
+        for half in (work[::2], work[1::2]):
+            start = time.process_time()
+            for row, text in half:
+                prompt = "\n".join(row[key] for key in ("context", "question") if row.get(key)) or None
+                reader = load_extractor(row["language"])
+                reader.extract(text, row["options"], row["labels"], row["unknown_index"], prompt=prompt)
+            found[kind] = len(half) / (time.process_time() - start)
+    return found
 
 
 def main() -> None:
-    for language, answers in ANSWERS.items():
-        reader = load_extractor(language)
-        for answer in answers:
-            best = min(_round(reader, answer, QUESTIONS[language]) for _ in range(ROUNDS))
-            print(f"{language}  {len(answer):4} characters  {BATCH / best:8.0f} responses/s")
-
-
-def _round(reader: Extractor, answer: str, options: list[str]) -> float:
-    start = time.process_time()
-    for _ in range(BATCH):
-        reader.extract(answer, options, ["A", "B", "C"], 2)
-    return time.process_time() - start
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--file", type=Path, action="append", help="JSON Lines, as for extract --jsonl; may be .gz")
+    parser.add_argument("--against", type=Path, help="another checkout of this project, read with in turns")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    files = [file.resolve() for file in chosen.file or FRESH]
+    if chosen.measure:
+        print(json.dumps(measure(files)))
+        return
+    trees = [HERE] + ([chosen.against.resolve()] if chosen.against else [])
+    rounds: dict[Path, list[dict[str, float]]] = {tree: [] for tree in trees}
+    for _ in range(chosen.rounds):
+        for tree in trees:
+            command = [
+                sys.executable,
+                __file__,
+                "--measure",
+                *(part for file in files for part in ("--file", str(file))),
+            ]
+            environment = {**os.environ, "PYTHONPATH": str(tree)}
+            rounds[tree].append(
+                json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+            )
+    for kind in ("whole", "short"):
+        medians = [statistics.median(found[kind] for found in rounds[tree]) for tree in trees]
+        ratio = f"  the other {medians[1]:.0f}, ratio {medians[0] / medians[1]:.2f}" if chosen.against else ""
+        print(
+            f"{kind}: {rounds[HERE][0][f'{kind} characters']:.0f} characters, {medians[0]:.0f} answers a second{ratio}"
+        )
+    print(f"a pack loads in {statistics.median(found['load'] for found in rounds[HERE]):.2f} s")
 
 
 if __name__ == "__main__":

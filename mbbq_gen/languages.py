@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
@@ -331,6 +332,8 @@ class Agreement(Pack):
     """Articles that may stand between, about a man → about a woman; they follow the word: "fue *la* única"."""
     stand_ins: dict[str, str] = {}
     """Words that stand for a person told behind a copula or a comma, likewise: "*el otro* era Mateo"."""
+    places: tuple[Text, ...] = ()
+    """Words before such a word that is a place, and any like it behind: "*en* una trabaja Emma, en la otra Ana"."""
     owners: tuple[Text, ...] = ()
     """Words before a person that is not what the sentence is about: "la profesión *de* Emma fue revelada"."""
     stops: tuple[Text, ...] = ()
@@ -487,6 +490,44 @@ class Substitution(Pack):
     """Whether the first word of a person's description is the noun (Spanish), not the last (English)."""
     bare_adjectives: bool = False
     """Whether an article and an adjective mean a person: Spanish "el gordo", not English "the fat"."""
+    articles_behind: dict[str, Slug] = {}
+    """Articles behind a person, and the form of `grammar.forms` that each asks for: Basque `bati = "dat"`, of "gizon
+    *bati*"."""
+    copulas_before_nouns: tuple[Text, ...] = ()
+    """Verbs of a relative clause that tells of the person before its noun: Basque "zen", of "altua *zen* ikaslea"."""
+    article_endings: tuple[Text, ...] = ()
+    """How a person's last word ends where no article stands behind, unless one of `before_bare` follows: Basque "a"."""
+    plural_questions: tuple[Text, ...] = ()
+    """Words that ask for several people: Basque "zeintzuk"."""
+    noun_anywhere: bool = False
+    """Whether the noun of a description is its last word that is one of `heads`, wherever it stands (Basque "gizon
+    gaztea", "autismoa duen gizona"), and its last word where there is none."""
+    noun_last: bool = False
+    """Whether the noun is the last word of a description, whatever stands before it (Hindi)."""
+    unspaced: bool = False
+    """Whether words stand without blanks (Chinese, Japanese): the words of this table and of the options part a text,
+    and what is between them is one word."""
+    noun_suffixes: tuple[Text, ...] = ()
+    """Nouns that close a longer word of an option, and may be another noun in the text: 人, of 日本人, 日本朋友."""
+    other_words: tuple[Text, ...] = ()
+    """Other words by which such a text is parted, so that no shorter word is seen in them: 老师 for 老."""
+    nominalizers: tuple[Text, ...] = ()
+    """Words that make a person of an adjective before them, at the end of a clause: 的, of "一个是高个子*的*"."""
+    never_behind: tuple[Text, ...] = ()
+    """How a word before a person ends that goes with the person, so that a name would get it too: Chinese 的."""
+    only_before: tuple[Text, ...] = ()
+    """How what follows a person in the same clause begins; else the person is part of a longer word (Japanese)."""
+    name_signs: tuple[Text, ...] = ()
+    """How a name begins that may stand beside a person, where no other can stand: Chinese 小, of "北京人*小*刘"."""
+    verbs_agree: bool = False
+    """Whether verbs tell the gender of the person, so that names have that of the two people's nouns (Hindi)."""
+    male_nouns: tuple[Text, ...] = ()
+    female_nouns: tuple[Text, ...] = ()
+    """Words of a description that tell its grammatical gender, with any of `endings`; the female ones count first."""
+    female_endings: tuple[Text, ...] = ()
+    """How other nouns end that may be a woman's, so that their gender is not settled: Hindi "ी"."""
+    unmarked: NameGender | None = None
+    """Gender of all other nouns; None: verbs behind them tell none, and the names may be of either."""
     shortest_stem: int = Field(default=3, ge=1)
     """Letters that must be left of a word without its ending: 2 where a letter is a syllable."""
     joined: bool = False
@@ -511,7 +552,26 @@ class Substitution(Pack):
     agreement: Agreement | None = None
     before_names: dict[str, Slug] = {}
     """Words whose form hangs on the name behind them, and the form of `grammar.forms` that writes both."""
+    option_forms: bool = False
+    """Whether an option may be in a case, which the name then has too: Basque "Aitonari", to whom."""
     example: tuple[SubstitutionExample, ...] = ()
+
+    @property
+    def nouns_placed(self) -> bool:
+        """Whether the grammar tells which word of a description is the noun."""
+        return self.noun_anywhere or self.noun_last or self.unspaced
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """Words of the lists about people that part a text without blanks: those of several letters, and pronouns."""
+        lists = (
+            *(self.determiners, self.heads, self.plurals, self.collectives, self.modifiers, self.modifiers_behind),
+            *(self.numbers, self.stand_ins, self.copulas, self.links, self.small_words, self.relations),
+            *(self.relations_behind, self.male_words, self.female_words, self.group_words, self.clause_words),
+            *(self.nominalizers, self.other_words),
+        )
+        short = {*self.nominalizers, *self.small_words, *self.male_words, *self.female_words, *self.plurals}
+        return frozenset(word for words in lists for word in words if len(word) > 1 or word in short)
 
 
 class ControlSet(Pack):
@@ -527,6 +587,7 @@ class ControlSet(Pack):
     def _check_forms(self) -> Self:
         if self.substitution is not None:
             asked = {*self.substitution.cases, *self.substitution.before_names.values()}
+            asked |= {*self.substitution.articles_behind.values()}
             asked |= {self.substitution.name_form} if self.substitution.name_form else set()
             missing = sorted(asked - self.grammar.forms.keys())
             if missing:

@@ -34,10 +34,12 @@ from mbbq_gen.runs.job import Job
 from mbbq_gen.runs.runner import answer_pending
 from mbbq_gen.runs.spread.blocks import MOST_REQUESTS, pack
 from mbbq_gen.runs.spread.cluster import connected
+from mbbq_gen.runs.spread.helpers import Helpers
 from mbbq_gen.runs.spread.pool import Pool, Spread, SpreadStatus
 from mbbq_gen.runs.spread.session import spread_over
 from mbbq_gen.runs.spread.shards import ShardFolder, fold_shards
 from mbbq_gen.runs.store import RunStore
+from tests.conftest import FULL
 from tests.fake_servers import fake_server
 from tests.providers_support import make_instance, make_request
 from tests.test_cli import call
@@ -339,6 +341,97 @@ async def ask_with(run: RunFolder, store: RunStore, script: Path, on_status: Any
 
 
 @pytest.mark.slow
+def test_reading_and_scores_by_workers_are_those_of_one_process(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
+) -> None:
+    """Byte for byte: the readings, what `extract` says of them, the scores and what stands beside them."""
+    run, unread = tmp_path / "run", tmp_path / "unread" / "run"
+    given = ["--model", f"scripted:{script}", *SELECTION, "--languages", "en,tr"]
+    assert call(capsys, "run", run, *given)[0] == 0
+    shutil.copytree(run, unread)
+    with sqlite3.connect(unread / "run.sqlite") as store:
+        store.execute("DELETE FROM extractions")
+    here = ["--on", "ray", "--workers", 2]
+    code, out, err = call(capsys, "extract", unread, *here, "--json")
+    assert (code, json.loads(out)["read"]) == (0, len(texts(run))), err
+    readings = "SELECT presentation_id, extractor, outcome, record FROM extractions ORDER BY 1, 2"
+    assert rows(unread, readings) == rows(run, readings) != []
+
+    with sqlite3.connect(unread / "run.sqlite") as store:
+        store.execute("DELETE FROM extractions")
+    for beside in (
+        [],
+        ["--by", "variant,language", "--macro", "category", "--tests", "--baselines"],
+        ["--wordings", "random"],
+    ):
+        wanted = call(capsys, "score", run, *beside, "--json")
+        assert call(capsys, "score", unread, *beside, *here, "--json") == wanted
+        assert wanted[0] == 0
+    assert rows(unread, readings) == rows(run, readings), "what was not read was read first"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--workers", "2"], "--workers: goes with --on ray"),
+        (["--on", "ray", "--adjusted"], "--adjusted looks at single answers"),
+        (["--on", "ray", "--subset", "bharat_pairs"], "--subset looks at single answers"),
+        (["--on", "ray", "--corrected-by", "audit"], "--corrected-by looks at single answers"),
+        (["--on", "ray", "other-run"], "one run at a time"),
+    ],
+)
+@needs_ray
+def test_what_sums_do_not_tell_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, given: list[str], said: str
+) -> None:
+    run = planned(tmp_path, script)
+    code, _, err = call(capsys, "score", run.path, *given)
+    assert code == 2
+    assert said in err
+
+
+def test_parts_hold_every_question_once(tmp_path: Path, script: Path) -> None:
+    """Whatever their size, parts follow one another and cut no question in two."""
+    run = planned(tmp_path, script)
+    with run.open_store(read_only=True) as store:
+        (last,) = store.query("SELECT max(number) FROM presentations").fetchone()
+        for size in (1, 7, 500, 10**6):
+            parts = list(store.parts(size))
+            numbers = [number for part in parts for number in range(part.first, part.last + 1)]
+            assert numbers == list(range(1, last + 1))
+            keys = [{instance.key for instance in store.instances(part)} for part in parts]
+            assert sum(map(len, keys)) == len(set().union(*keys)) == store.count_instances()
+            assert (len(parts) == 1) == (size >= last)
+
+
+class Fragile:
+    """Doubles numbers; dies over the first one that is marked."""
+
+    def __init__(self, marks: Path) -> None:
+        self.marks = marks
+
+    def __call__(self) -> Any:
+        def work(number: int) -> int:
+            if number == 3 and not self.marks.exists():
+                self.marks.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            if number < 0:
+                raise UsageError("below 0")
+            return 2 * number
+
+        return work
+
+
+@pytest.mark.slow
+def test_a_helper_that_dies_is_replaced(tmp_path: Path, ray: Any) -> None:
+    helpers = Helpers("ray", 2)
+    assert list(helpers.each(Fragile(tmp_path / "died"), range(9))) == [2 * number for number in range(9)]
+    assert (tmp_path / "died").exists()
+    with pytest.raises(UsageError, match="below 0"):
+        list(helpers.each(Fragile(tmp_path / "died"), [1, -1]))
+
+
+@pytest.mark.slow
 def test_a_shard_that_comes_late_counts(tmp_path: Path, script: Path, ray: Any) -> None:
     """A worker that outlived its driver writes its shard after the next driver has folded what was there."""
     run = planned(tmp_path, script)
@@ -384,6 +477,62 @@ def test_all_workers_share_one_pace(capsys: pytest.CaptureFixture[str], tmp_path
     assert (code, json.loads(out)["failed"]) == (0, 0)
     assert found.requests == found.distinct_paid == json.loads(out)["requests"]
     assert (found.by_fault, found.paid_again) == ({}, 0)
+
+
+NODES = """
+import asyncio, json, sys, time
+from pathlib import Path
+import ray
+from ray.cluster_utils import Cluster
+from mbbq_gen.providers.registry import open_provider
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.runs.runner import answer_pending
+from mbbq_gen.runs.spread.pool import Pool, Spread
+from mbbq_gen.runs.spread.session import spread_over
+
+number, run, model = int(sys.argv[1]), RunFolder(Path(sys.argv[2])), sys.argv[3]
+small = {"object_store_memory": 80_000_000, "include_dashboard": False}
+looks = {"health_check_period_ms": 500, "health_check_failure_threshold": 10}
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": looks, **small})
+nodes = [cluster.add_node(num_cpus=1, wait=False, **small) for _ in range(number)]
+cluster.wait_for_nodes()
+ray.init(address=cluster.address, log_to_driver=False)
+lines = []
+
+def alive():
+    return sum(node["Alive"] for node in ray.nodes())
+
+def kill_one(status):
+    lines.append(status)
+    if len(lines) == 3:
+        cluster.remove_node(nodes[-1], allow_graceful=False)
+        while alive() > number:
+            time.sleep(0.1)
+
+with run.locked(), run.open_store() as store:
+    inner, spread = open_provider(model), Spread("ray", number)
+    pool = Pool(inner, spread_over(spread, run, store, inner, Resources(), limited=False).plan, spread, kill_one)
+    asyncio.run(answer_pending(store, pool, lambda _: None))
+    print("told", json.dumps({"alive": alive(), "lost": lines[-1].lost, "pending": store.progress().pending}))
+ray.shutdown()
+cluster.shutdown()
+"""
+
+
+@pytest.mark.slow
+@needs_ray
+@pytest.mark.parametrize("nodes", [2, pytest.param(8, marks=pytest.mark.skipif(not FULL, reason="`make proof`"))])
+def test_a_node_that_dies_loses_nothing(tmp_path: Path, script: Path, nodes: int) -> None:
+    """Each node has room for one worker, so the worker of the dead one has no place: the others do its work."""
+    run = planned(tmp_path, script)
+    given = [sys.executable, "-c", NODES, str(nodes), str(run.path), f"scripted:{script}"]
+    done = subprocess.run(given, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line.removeprefix("told ")) for line in done.stdout.splitlines() if line.startswith("told ")]
+    assert told == [{"alive": nodes, "lost": 1, "pending": 0}], "the head is a node too"
+    assert set(in_shards(run.path / "shards").values()) == {1}
+    assert in_shards(run.path / "shards").keys() == texts(run.path).keys()
 
 
 # --- the driver ------------------------------------------------------------------------------------------------------
@@ -451,5 +600,12 @@ def test_a_driver_that_ends_leaves_its_answers_and_nothing_else(
     assert after.keys() == texts(run).keys()
     left = list(Path(tempfile.gettempdir()).glob(f"mbbq-ray-{process.pid}-*"))
     assert len(left) == (number == signal.SIGKILL)
-    for folder in left:
-        shutil.rmtree(folder, ignore_errors=True)
+    if number == signal.SIGKILL:
+        variables = {**os.environ, "MBBQ_GEN_RAY_FOLDER": str(left[0])}
+        alike = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables)
+        command = [sys.executable, "-m", "mbbq_gen", "score", str(run), "--on", "ray", "--json"]
+        subprocess.run(command, check=True, capture_output=True)  # it starts a Ray of its own
+        assert wait_for(lambda: not processes_of(process.pid)), "the next command ends what was left"
+        assert list(Path(tempfile.gettempdir()).glob(f"mbbq-ray-{process.pid}-*")) == []
+        assert alike.poll() is None, "and nothing else"
+        alike.communicate(b"\n")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import (
     Json,
     Packs,
@@ -21,6 +22,7 @@ from mbbq_gen.cli.options import (
     say,
     write_lines,
 )
+from mbbq_gen.cli.spread_options import HelperOptions
 from mbbq_gen.errors import UsageError
 from mbbq_gen.runs.bars import Bar
 from mbbq_gen.runs.names import all_of, one_of, words
@@ -29,14 +31,17 @@ if TYPE_CHECKING:
     from mbbq_gen.records import Outcome
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.lookup import Change
+    from mbbq_gen.runs.spread.helpers import Helpers
     from mbbq_gen.runs.store import RunStore
 
 
 @example(
     "  mbbq-gen extract my-run --only undetected --language nl,tr\n"
     "  mbbq-gen extract my-run --extractor first-letter\n"
+    "  mbbq-gen extract my-run --on ray --workers 8\n"
     "  mbbq-gen extract --jsonl answers.jsonl -o read.jsonl"
 )
+@expand_options
 def extract(
     run_path: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run's folder.")] = None,
     jsonl: Annotated[
@@ -64,6 +69,8 @@ def extract(
             "--strict-languages", help="With --jsonl: a row in a language without a pack is an error, not a warning."
         ),
     ] = False,
+    *,
+    helping: HelperOptions,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -75,19 +82,21 @@ def extract(
     """
     from mbbq_gen.extraction.jsonl import extractor_names
 
-    where = resources(packs)
+    where, helpers = resources(packs), helping.helpers()
     reader = one_of("extractor", extractor, extractor_names())
     if (run_path is None) == (jsonl is None):
         raise UsageError("give a run folder or --jsonl FILE, one of them")
     if jsonl is not None:
         if only is not None or language is not None:
             raise UsageError("--only and --language choose among the answers of a run; with --jsonl, choose the lines")
+        if helpers is not None:
+            raise UsageError("--on: lines are read in this process; split the file, or leave --on out")
         _extract_lines(jsonl, output, where, reader, strict_languages)
         return
     assert run_path is not None
     if output is not None:
         raise UsageError("--output takes the lines of --jsonl; the readings of a run are kept in the run")
-    _extract_run(run_path, where, reader, outcomes_of(only), language, as_json=as_json)
+    _extract_run(run_path, where, reader, outcomes_of(only), language, helpers=helpers, as_json=as_json)
 
 
 def outcomes_of(only: str | None) -> list[Outcome]:
@@ -107,7 +116,14 @@ def outcomes_of(only: str | None) -> list[Outcome]:
 
 
 def _extract_run(
-    path: Path, where: Resources, extractor: str, only: list[Outcome], language: str | None, *, as_json: bool
+    path: Path,
+    where: Resources,
+    extractor: str,
+    only: list[Outcome],
+    language: str | None,
+    *,
+    helpers: Helpers | None,
+    as_json: bool,
 ) -> None:
     from mbbq_gen.runs.folder import RunFolder
     from mbbq_gen.runs.reading import read_run
@@ -123,7 +139,7 @@ def _extract_run(
             bar.advance(batch)
 
         languages = languages_of(store, language)
-        versions = read_run(store, where, step, extractor=extractor, languages=languages, only=only)
+        versions = read_run(store, where, step, extractor=extractor, languages=languages, only=only, helpers=helpers)
         against = _versions_before(store, versions, where)
         changes = _changes(store, versions, against, only)
     if as_json:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mbbq_gen.extraction.likelihood import Normalise
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.folder import Manifest, RunFolder
+    from mbbq_gen.runs.spread.helpers import Helpers
     from mbbq_gen.runs.store import Progress
     from mbbq_gen.scoring import Labels
     from mbbq_gen.statistics.labelled import LabelledFrame
@@ -50,6 +51,39 @@ def run_frame(
             step=bar.advance,
             tell=say,
         )
+
+
+def run_sums(
+    path: Path,
+    where: Resources,
+    labels: Labels,
+    *,
+    by: Sequence[str],
+    beside: Sequence[str],
+    extractor: str,
+    normalise: Normalise | None,
+    helpers: Helpers,
+) -> polars.DataFrame:
+    """The observations of a run, added up by workers for scores by some groupings; says what is not answered yet."""
+    from mbbq_gen.runs import frames
+    from mbbq_gen.runs.folder import RunFolder
+    from mbbq_gen.scoring.tally import grouping_columns
+
+    folder = RunFolder(path)
+    folder.require()
+    with reading_bar() as bar:
+        frame, progress = frames.run_sums(
+            *(folder, folder.manifest(), where, labels),
+            groups=list(grouping_columns(by).values()),
+            beside=list(grouping_columns(beside).values()),
+            extractor=extractor,
+            normalise=normalise,
+            helpers=helpers,
+            step=bar.advance,
+            tell=say,
+        )
+    frames.tell_pending(folder, progress, say)
+    return frame
 
 
 def read_before_use(folder: RunFolder, where: Resources, extractor: str = "engine") -> dict[str, str]:

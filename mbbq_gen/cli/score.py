@@ -10,6 +10,7 @@ import typer
 
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, example, open_lines, resources, result_console, say
+from mbbq_gen.cli.spread_options import HelperOptions
 from mbbq_gen.cli.statistics_options import (
     CorrectedBy,
     ReaderChoice,
@@ -24,7 +25,6 @@ from mbbq_gen.runs.names import all_of, one_of, words
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.extraction.likelihood import Normalise
     from mbbq_gen.resources import Resources
     from mbbq_gen.scoring import Labels, Metric
     from mbbq_gen.statistics.ability import AdjustedScore
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     "  mbbq-gen score run-a run-b --by model,language,split --macro category\n"
     "  mbbq-gen score my-run --smaller-than 0.03          (is no lean larger than 0.03?)\n"
     "  mbbq-gen score my-run --tests --wordings random    (over wordings like those asked)\n"
+    "  mbbq-gen score my-run --on ray --workers 8            (millions of answers)\n"
     "  mbbq-gen score --jsonl answers.jsonl > scores.json"
 )
 @expand_options
@@ -84,23 +85,24 @@ def score(
         Path | None, typer.Option(help="Also write one row a group and metric as CSV.", metavar="FILE")
     ] = None,
     parquet: Annotated[Path | None, typer.Option(help="The same as Parquet.", metavar="FILE")] = None,
+    helping: HelperOptions,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
     """Scores runs, or answers from anywhere: all metrics with their counts and intervals clustered by template.
 
     The scores of a single run are also written to RUN/scores.json (RUN/scores-NAME.json with --extractor NAME or
-    --normalise NAME). With
-    --jsonl, JSON is always printed.
+    --normalise NAME). With --jsonl, JSON is always printed. With --on, answers are counted part after part by workers,
+    and the numbers are the same.
     """
-    from mbbq_gen.cli.loading import runs_labels
+    from mbbq_gen.cli.loading import run_sums, runs_frame, runs_labels
     from mbbq_gen.extraction.likelihood import NORMALISATIONS
     from mbbq_gen.scoring import GROUPINGS, METRICS
     from mbbq_gen.scoring.subsets import SUBSETS
     from mbbq_gen.scoring.subsets import subset as part_of
     from mbbq_gen.statistics.corrected_scores import confidence_shares, correction
 
-    where, paths = resources(packs), list(run_paths or [])
+    where, paths, helpers = resources(packs), list(run_paths or []), helping.helpers()
     chosen, sampling = statistics.chosen_labels(), statistics.sampling(paths, wordings)
     part = one_of("subset", subset, SUBSETS)
     names = all_of("metric", metrics, list(METRICS)) if metrics else list(METRICS)
@@ -117,8 +119,22 @@ def score(
         raise UsageError(f"--corrected-by {corrected_by}: labels belong to a whole run; leave --jsonl and --subset out")
     if corrected_by is not None and sampling.wordings == "random":
         raise UsageError(f"--corrected-by {corrected_by}: corrected scores hold wordings fixed; leave --wordings out")
+    if helpers is not None:
+        _check_addable(paths, jsonl, part, adjusted=adjusted, corrected_by=corrected_by)
     labelled = runs_labels(paths, where, corrected_by, chosen, extractor)
-    frame = _jsonl_frame(jsonl, where, chosen) if jsonl else _runs_frame(paths, where, chosen, extractor, how)
+    if jsonl is not None:
+        frame = _jsonl_frame(jsonl, where, chosen)
+    elif helpers is not None:
+        frame = run_sums(
+            *(paths[0], where, chosen),
+            by=wanted,
+            beside=["variant", *([averaged] if averaged else [])],
+            extractor=extractor,
+            normalise=how,
+            helpers=helpers,
+        )
+    else:
+        frame = runs_frame(paths, where, chosen, extractor=extractor, normalise=how)
     _tell_failures(frame)
     frame = part_of(frame, part)
     if how is not None and (frame["method"] == "generate").all():
@@ -210,12 +226,21 @@ def _adjusted(frame: polars.DataFrame, by: list[str], metrics: list[Metric], sam
     return adjusted_scores(frame, [name for name in by if name != "split"], biases, sampling)
 
 
-def _runs_frame(
-    paths: list[Path], where: Resources, labels: Labels, extractor: str, normalise: Normalise | None
-) -> polars.DataFrame:
-    from mbbq_gen.cli.loading import runs_frame
-
-    return runs_frame(paths, where, labels, extractor=extractor, normalise=normalise)
+def _check_addable(
+    paths: list[Path], jsonl: Path | None, part: str, *, adjusted: bool, corrected_by: str | None
+) -> None:
+    """Makes sure that what is wanted can be had from sums, without single answers."""
+    single = {
+        "--jsonl": jsonl is not None,
+        "--subset": part != "all",
+        "--adjusted": adjusted,
+        "--corrected-by": corrected_by is not None,
+    }
+    for name, is_wanted in single.items():
+        if is_wanted:
+            raise UsageError(f"--on: {name} looks at single answers, in this process; leave one of the two out")
+    if len(paths) > 1:
+        raise UsageError("--on: one run at a time; score them one by one")
 
 
 def _jsonl_frame(path: Path, where: Resources, labels: Labels) -> polars.DataFrame:
@@ -248,9 +273,10 @@ def _tell_repeats(frame: polars.DataFrame, path: Path) -> None:
 def _tell_failures(frame: polars.DataFrame) -> None:
     """One line where no response was had at all."""
     from mbbq_gen.records import NOT_HAD
+    from mbbq_gen.scoring.sums import answers_of
 
     if frame.height and frame["outcome"].cast(str).is_in(sorted(NOT_HAD)).all():
-        say(f"none of the {frame.height:,} requests has a response (error or filtered): every score is undefined")
+        say(f"none of the {answers_of(frame):,} requests has a response (error or filtered): every score is undefined")
 
 
 def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, parquet: Path | None) -> None:

@@ -11,7 +11,42 @@ import typer
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
+    from mbbq_gen.runs.spread.helpers import Helpers
     from mbbq_gen.runs.spread.pool import Spread
+
+_WORKERS = 2
+"""Workers where nobody says how many."""
+
+
+@dataclass(frozen=True)
+class HelperOptions:
+    """Where stored answers are read and counted, as it was typed."""
+
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="Read and count by workers of Ray: `ray` starts one here; ray://HOST:PORT or HOST:PORT is there.",
+            metavar="WHERE",
+        ),
+    ] = None
+    workers: Annotated[int | None, typer.Option(min=1, help="--on: workers. Default 2.", metavar="N")] = None
+
+    def helpers(self) -> Helpers | None:
+        """Who does it; None: this process.
+
+        Raises:
+            UsageError: where something is said of workers that there are none of.
+            MissingExtraError: where Ray is not installed.
+        """
+        if self.on is None:
+            if self.workers is not None:
+                raise UsageError("--workers: goes with --on ray")
+            return None
+        from mbbq_gen.runs.spread.cluster import check_on
+        from mbbq_gen.runs.spread.helpers import Helpers
+
+        check_on(self.on)
+        return Helpers(self.on, self.workers or _WORKERS)
 
 
 @dataclass(frozen=True)
@@ -53,4 +88,4 @@ class SpreadOptions:
 
         check_on(self.on)
         shards = None if self.shards is None else str(self.shards)
-        return Spread(self.on, self.workers or 2, self.gpus_per_worker or 0.0, shards)
+        return Spread(self.on, self.workers or _WORKERS, self.gpus_per_worker or 0.0, shards)

@@ -48,7 +48,7 @@ def guess_language(texts: Iterable[str], own: Iterable[Word], expected: set[str]
     best, score = None, max(known, MIN_FOREIGN - 1)
     for language, lexicon in _lexicons(resources).items():
         if language not in expected:
-            count = sum(1 for text in words if lexicon[text].mask & (KNOWN | SMALL))
+            count = sum(map(lexicon.knows, words))
             if count > score:
                 best, score = language, count
     return best
@@ -65,7 +65,7 @@ def best_language(text: str, expected: str, resources: Resources) -> str | None:
         return script if script in lexicons else None
     words = _LETTERS.findall(text)[:MOST_WORDS]
     known = {
-        language: sum(1 for word in words if len(word) > 1 and lexicon[word].mask & (KNOWN | SMALL))
+        language: sum(1 for word in words if len(word) > 1 and lexicon.knows(word))
         for language, lexicon in lexicons.items()
     }
     best = max(known, key=lambda language: (known[language], language == expected), default=None)

@@ -45,7 +45,7 @@ _BITS = {**CLASSES, "small": SMALL}
 _JOINS = CLASSES["but"] | CLASSES["because"] | CLASSES["although"] | CLASSES["condition"] | CLASSES["aside"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Word:
     """What is known of a word as it is written."""
 
@@ -170,13 +170,7 @@ class Lexicon(dict[str, Word]):
         if len(self) >= MAX_WORDS:
             self.clear()
         key = self.key(text)
-        mask = self.mask_of(key, text)
-        if not mask and self.clitics:
-            for clitic in self.clitics:
-                if key.startswith(clitic) and len(key) - len(clitic) >= 2:
-                    mask = self.mask_of(key[len(clitic) :], text[len(clitic) :])
-                    if mask:
-                        break
+        mask = self._mask(key, text)
         stem, root = self.stemmer.forms(key)
         begins = self.rows.after(key) if mask & STARTS_ROW else ()
         is_open = bool(self.rows.classes) or any(node.is_open for node in begins)
@@ -186,6 +180,21 @@ class Lexicon(dict[str, Word]):
         starts = bool(mask & STARTS_ROW)
         word = self[text] = Word(key, mask & ~STARTS_ROW, stem, root, reach, forms, starts, begins, follows)
         return word
+
+    def knows(self, text: str) -> bool:
+        """Whether a word has any class or is small; the word itself is not kept."""
+        word = self.get(text)
+        return bool((self._mask(self.key(text), text) if word is None else word.mask) & (KNOWN | SMALL))
+
+    def _mask(self, key: str, text: str) -> int:
+        """The classes of a word, or of what stands behind a particle that is written together with it."""
+        mask = self.mask_of(key, text)
+        for clitic in self.clitics if not mask else ():
+            if key.startswith(clitic) and len(key) - len(clitic) >= 2:
+                mask = self.mask_of(key[len(clitic) :], text[len(clitic) :])
+                if mask:
+                    break
+        return mask
 
     def key(self, text: str) -> str:
         """The form of a word that comparisons use."""

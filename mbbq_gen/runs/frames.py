@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mbbq_gen.errors import UnknownNameError
+from mbbq_gen.errors import UnknownNameError, UsageError
 from mbbq_gen.extraction.jsonl import ENGINE, extractor_names
 from mbbq_gen.extraction.likelihood import PREFIX as LIKELIHOOD_PREFIX
 from mbbq_gen.extraction.likelihood import Normalise
+from mbbq_gen.providers.registry import IMPORTED
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import Manifest, RunFolder
 from mbbq_gen.runs.labels import label_source, labelled_frame
 from mbbq_gen.runs.lookup import answer_count, reading_counts
+from mbbq_gen.runs.part_sums import Wanted, add_up_run
 from mbbq_gen.runs.reading import extractor_versions, observations, read_run, read_scores, reader_name, scores_version
 from mbbq_gen.runs.store import Progress, RunStore
 from mbbq_gen.scoring.observations import Labels
@@ -26,6 +28,8 @@ from mbbq_gen.statistics.labelled import LabelledFrame, joined
 
 if TYPE_CHECKING:
     import polars
+
+    from mbbq_gen.runs.spread.helpers import Helpers
 
 
 def _nothing(_: object) -> None:
@@ -65,27 +69,94 @@ def run_frame(
     current = read_before_use(folder, where, extractor, step)
     scored = read_scores_before_use(folder, normalise, step)
     with folder.open_store(read_only=True) as store:
-        versions = {language: [version] for language, version in current.items()}
+        wanted = {language: [version] for language, version in current.items()}
         if all_extractors:
-            versions = {
+            wanted = {
                 language: _whole_readings(store, language, version, tell) for language, version in current.items()
             }
         elif extractor not in extractor_names():
             _tell_parts(store, current, tell)
-        if scored is not None:
-            versions = {language: [*versions.get(language, ()), scored] for language in store.languages()}
+        versions = _with_likelihoods(store, wanted, scored)
         frame = observations(store, versions, model or manifest.settings.model, labels)
         if store.is_in_rounds:
             frame = weighted_by_design(frame)
         return (_named_readers(frame, current) if all_extractors else frame), store.progress()
 
 
+def run_sums(
+    folder: RunFolder,
+    manifest: Manifest,
+    where: Resources,
+    labels: Labels,
+    *,
+    groups: Sequence[str],
+    beside: Sequence[str] = (),
+    extractor: str = ENGINE,
+    normalise: Normalise | None = None,
+    helpers: Helpers | None = None,
+    step: Callable[[int], None] = _nothing,
+    tell: Callable[[str], None] = _nothing,
+) -> tuple[polars.DataFrame, Progress]:
+    """What `run_frame` gives, added up (`scoring.sums`) part after part: no table of all answers is made.
+
+    Args:
+        folder: The run.
+        manifest: Its manifest.
+        where: Where packs are looked for.
+        labels: Which right answers hold.
+        groups: Columns of the groups of the scores.
+        beside: Columns that other scores of the same table are grouped by.
+        extractor: Whose readings.
+        normalise: How likelihoods are made comparable; None: as the run says.
+        helpers: Workers that read and add up; None: this process does.
+        step: Hears of each batch of answers that is read.
+        tell: Hears, in a sentence, what a person should know beside the result.
+
+    Raises:
+        UsageError: where the run can't be added up part after part.
+    """
+    current = read_before_use(folder, where, extractor, step, helpers)
+    scored = read_scores_before_use(folder, normalise, step)
+    with folder.open_store(read_only=True) as store:
+        if why := why_no_sums(manifest, store):
+            raise UsageError(f"{folder.path}: {why}; leave --on out")
+        if extractor not in extractor_names():
+            _tell_parts(store, current, tell)
+        versions = _with_likelihoods(store, {language: [version] for language, version in current.items()}, scored)
+        path, model = folder.store_path.absolute(), manifest.settings.model
+        wanted = Wanted(path, versions, model, labels, tuple(groups), tuple(beside))
+        return add_up_run(store, wanted, helpers), store.progress()
+
+
+def why_no_sums(manifest: Manifest, store: RunStore) -> str | None:
+    """Why a run can't be added up part after part; None where it can."""
+    if manifest.settings.model.partition(":")[0] == IMPORTED:
+        return "its answers were imported, in an order of their own"
+    if store.is_in_rounds:
+        return "it is asked in rounds, whose answers are weighed against one another"
+    return None
+
+
+def _with_likelihoods(
+    store: RunStore, versions: Mapping[str, Sequence[str]], scored: str | None
+) -> dict[str, Sequence[str]]:
+    """The versions whose readings count, by language, with that of likelihoods where there are any."""
+    if scored is None:
+        return dict(versions)
+    return {language: [*versions.get(language, ()), scored] for language in store.languages()}
+
+
 def read_before_use(
-    folder: RunFolder, where: Resources, extractor: str = ENGINE, step: Callable[[int], None] = _nothing
+    folder: RunFolder,
+    where: Resources,
+    extractor: str = ENGINE,
+    step: Callable[[int], None] = _nothing,
+    helpers: Helpers | None = None,
 ) -> dict[str, str]:
     """The version whose readings are wanted, by language; reads first what it has not read yet.
 
-    Languages that have no reading of a version of old are left out. `step` hears of each batch that is read.
+    Languages that have no reading of a version of old are left out. `step` hears of each batch that is read; `helpers`
+    read it, where there are some.
 
     Raises:
         UnknownNameError: where `extractor` is neither a reader nor a version that has read anything here.
@@ -103,7 +174,7 @@ def read_before_use(
         unread = any(True for language, version in current.items() for _ in store.unread(version, language))
     if unread:
         with folder.for_readings() as store:
-            read_run(store, where, step, extractor=extractor)
+            read_run(store, where, step, extractor=extractor, helpers=helpers)
     return current
 
 
@@ -197,11 +268,16 @@ def runs_frame(
             step=step,
             tell=tell,
         )
-        if progress.pending:
-            asked = f"{progress.pending:,} of {progress.requests:,} requests have no answer yet"
-            tell(f"{folder.path}: {asked}: scores of a part")
+        tell_pending(folder, progress, tell)
         frames.append(frame)
     return pl.concat(alike(frames))
+
+
+def tell_pending(folder: RunFolder, progress: Progress, tell: Callable[[str], None]) -> None:
+    """Tells where a run is not answered to its end."""
+    if progress.pending:
+        asked = f"{progress.pending:,} of {progress.requests:,} requests have no answer yet"
+        tell(f"{folder.path}: {asked}: scores of a part")
 
 
 def runs_labels(

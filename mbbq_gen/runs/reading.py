@@ -8,7 +8,7 @@ does nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol, get_args
@@ -25,14 +25,18 @@ from mbbq_gen.presentation import shown_options, shown_unknown
 from mbbq_gen.records import DETECTED, NOT_HAD, Extraction, Outcome
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.names import one_of
-from mbbq_gen.runs.store import NORMALISE, Answered, RunStore
+from mbbq_gen.runs.store import NORMALISE, Answered, AnsweredReader, AnsweredRecords, Part, RunStore
 from mbbq_gen.scoring.columns import ANSWER_COLUMNS, METHOD, THINKING, observations_from_columns
 from mbbq_gen.scoring.observations import Labels
 
 if TYPE_CHECKING:
     import polars
 
+    from mbbq_gen.runs.spread.helpers import Helpers
+
 _BATCH = 2000
+_HANDED_ON = 500
+"""Answers that a worker reads at a time."""
 JUDGE_PREFIX = "judge:"
 """How the versions begin that are a second reader's, a chat model's (`runs.judging`); its name follows."""
 
@@ -216,6 +220,7 @@ def read_run(
     extractor: str = ENGINE,
     languages: Sequence[str] | None = None,
     only: Sequence[Outcome] = (),
+    helpers: Helpers | None = None,
 ) -> dict[str, str]:
     """Reads every answer that its language's reader has not read yet; says the reader's version by language.
 
@@ -226,19 +231,55 @@ def read_run(
         extractor: Name of the reader.
         languages: Only these; None: all of the run.
         only: Only answers that the reading before (`reading_before`) gave one of these outcomes.
+        helpers: Workers that read; None: this process does. Likelihoods, which need no reading, it compares itself.
     """
-    versions: dict[str, str] = {}
-    for language in store.languages() if languages is None else languages:
-        reader = load_reader(extractor, language, resources)
-        versions[language] = reader.version
-        before = reading_before(store, language, reader.version, resources) if only else None
-        unread = store.unread(reader.version, language, before, only)
-        while batch := list(islice(unread, _BATCH)):
-            store_readings(store, language, reader.version, [reading_of(answered, reader) for answered in batch])
-            step(len(batch))
+    names = store.languages() if languages is None else languages
+    versions = extractor_versions(names, resources, extractor)
+
+    def batches() -> Iterator[UnreadBatch]:
+        for language, version in versions.items():
+            before = reading_before(store, language, version, resources) if only else None
+            unread = store.unread_records(version, language, before, only)
+            while batch := tuple(islice(unread, _BATCH if helpers is None else _HANDED_ON)):
+                yield UnreadBatch(language, batch)
+
+    prepare = BatchReader(extractor, resources)
+    done = map(prepare(), batches()) if helpers is None else helpers.each(prepare, batches())
+    for language, readings in done:
+        store_readings(store, language, versions[language], readings)
+        step(len(readings))
     if not only:
         read_scores(store, step)
     return versions
+
+
+@dataclass(frozen=True)
+class UnreadBatch:
+    """Answers in one language that are to be read."""
+
+    language: str
+    records: tuple[AnsweredRecords, ...]
+
+
+@dataclass(frozen=True)
+class BatchReader:
+    """What reads batches of answers, here or in a worker."""
+
+    extractor: str
+    """Name of the reader."""
+    resources: Resources
+
+    def __call__(self) -> Callable[[UnreadBatch], tuple[str, list[Reading]]]:
+        """The function that reads a batch, and gives its language and its readings; packs are loaded once for all."""
+        readers: dict[str, Reader] = {}
+
+        def read(batch: UnreadBatch) -> tuple[str, list[Reading]]:
+            if batch.language not in readers:
+                readers[batch.language] = load_reader(self.extractor, batch.language, self.resources)
+            reader = readers[batch.language]
+            return batch.language, [reading_of(answered, reader) for answered in map(AnsweredReader(), batch.records)]
+
+        return read
 
 
 def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normalise | None = None) -> str | None:
@@ -335,14 +376,21 @@ def _remember(store: RunStore, language: str, version: str) -> None:
 
 
 def observations(
-    store: RunStore, versions: Mapping[str, Sequence[str]], model: str, labels: Labels = "published"
+    store: RunStore,
+    versions: Mapping[str, Sequence[str]],
+    model: str,
+    labels: Labels = "published",
+    part: Part | None = None,
 ) -> polars.DataFrame:
-    """The observations of all answers that these extractor versions, by language, have read, in plan order."""
+    """The observations of all answers that these extractor versions, by language, have read, in plan order.
+
+    Of the whole run, or a part of it.
+    """
     import polars as pl
 
-    parts = [_answers(batch, model) for batch in store.answer_rows(versions)]
-    answers = pl.concat(parts) if parts else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
-    return without_places(observations_from_columns(store.instances(), answers, labels))
+    read = [_answers(batch, model) for batch in store.answer_rows(versions, part)]
+    answers = pl.concat(read) if read else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
+    return without_places(observations_from_columns(store.instances(part), answers, labels))
 
 
 def without_places(frame: polars.DataFrame) -> polars.DataFrame:

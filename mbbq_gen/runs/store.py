@@ -120,6 +120,30 @@ class Answered:
     """What the options are called in the run's other languages."""
 
 
+@dataclass(frozen=True)
+class AnsweredRecords:
+    """The same as it is stored: three JSON texts."""
+
+    presentation: str
+    instance: str
+    response: str
+    """Without likelihoods: they have a table of their own."""
+    parallels: Parallels
+
+
+@dataclass(frozen=True)
+class Part:
+    """Presentations that follow one another, with all that is asked of their questions."""
+
+    first: int
+    """Number of the first presentation."""
+    last: int
+    """Number of the last one, which counts."""
+    first_key: str
+    """Key of the first question."""
+    last_key: str
+
+
 class RunStore:
     """The tables of one run. Open it for writing under the run's lock only."""
 
@@ -238,10 +262,38 @@ class RunStore:
             dropped = [(key,) for (key,) in left_out if key not in examples]
             self._db.executemany("DELETE FROM instances WHERE key = ?", dropped)
 
-    def instances(self) -> Iterator[Instance]:
-        """Every question to be asked, by key."""
-        for (record,) in self._db.execute("SELECT record FROM instances WHERE asked ORDER BY key"):
+    def instances(self, part: Part | None = None) -> Iterator[Instance]:
+        """Every question to be asked, by key; of a part of the run, those that it asks."""
+        where, keys = ("", ()) if part is None else (" AND key BETWEEN ? AND ?", (part.first_key, part.last_key))
+        for (record,) in self._db.execute(f"SELECT record FROM instances WHERE asked{where} ORDER BY key", keys):
             yield Instance.model_validate_json(record)
+
+    def parts(self, size: int) -> Iterator[Part]:
+        """The run in parts of about so many presentations, in plan order; no question is in two of them.
+
+        Raises:
+            RunError: where presentations are not in the order of their questions, as in runs that were imported.
+        """
+        first, before = 1, ""
+        last = self.last_planned()
+        while last is not None and first <= last[0]:
+            begin, key = self._db.execute(
+                "SELECT number, instance_key FROM presentations WHERE number >= ? ORDER BY number LIMIT 1", (first,)
+            ).fetchone()
+            end, end_key = self._db.execute(
+                "SELECT number, instance_key FROM presentations WHERE number >= ? ORDER BY number LIMIT 1",
+                (min(begin + size - 1, last[0]),),
+            ).fetchone()
+            following = self._db.execute(
+                "SELECT number FROM presentations WHERE number > ? AND instance_key <> ? ORDER BY number LIMIT 1",
+                (end, end_key),
+            ).fetchone()
+            first = last[0] + 1 if following is None else int(following[0])
+            part = Part(int(begin), first - 1, str(key), str(end_key))
+            if not before < part.first_key <= part.last_key:
+                raise RunError(f"{self.path}: its answers are not in the order of its questions")
+            before = part.last_key
+            yield part
 
     def instance(self, key: str) -> Instance:
         """The stored question of that key, which must be there."""
@@ -433,6 +485,18 @@ class RunStore:
         With `earlier`, another version: only those that it gave one of these outcomes. May be read while readings are
         added: it asks the file again for every few hundred rows.
         """
+        yield from map(AnsweredReader(self), self.unread_records(extractor, language, earlier, outcomes, scored=scored))
+
+    def unread_records(
+        self,
+        extractor: str,
+        language: str,
+        earlier: str | None = None,
+        outcomes: Sequence[str] = (),
+        *,
+        scored: bool = False,
+    ) -> Iterator[AnsweredRecords]:
+        """What `unread` gives, as it is stored: for whoever hands it on."""
         read_as = ""
         if earlier is not None:
             read_as = (
@@ -448,11 +512,11 @@ class RunStore:
             f"{read_as}{self.asked_for(scored=scored)} ORDER BY p.number LIMIT ?"
         )
         only = (earlier, *outcomes) if earlier is not None else ()
-        after, parse = 0, _AnsweredReader(self)
+        after, join = 0, _Joiner(self)
         while rows := self._db.execute(statement, (extractor, after, language, *only, _BATCH)).fetchall():
             for number, presentation, record, response in rows:
                 after = number
-                yield parse(presentation, record, response)
+                yield join(presentation, record, response)
 
     def answered(self, request_keys: Sequence[str]) -> Iterator[Answered]:
         """The presentations that ask these requests for words and have an answer, by question."""
@@ -463,9 +527,9 @@ class RunStore:
             f" WHERE r.is_error = 0{self.asked_for(scored=False)} ORDER BY p.instance_key, p.number",
             (json.dumps(list(request_keys)),),
         )
-        parse = _AnsweredReader(self)
+        join, parse = _Joiner(self), AnsweredReader(self)
         for presentation, record, response in rows.fetchall():
-            yield parse(presentation, record, response)
+            yield parse(join(presentation, record, response))
 
     def add_extractions(self, extractor: str, rows: Iterable[tuple[str, Extraction]]) -> None:
         """Stores readings (presentation id, extraction) of an extractor version; an older one of it is replaced."""
@@ -492,20 +556,25 @@ class RunStore:
             )
             yield from _parse_joined(rows)
 
-    def answer_rows(self, extractors: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, str, str, str]]]:
+    def answer_rows(
+        self, extractors: Mapping[str, Sequence[str]], part: Part | None = None
+    ) -> Iterator[list[tuple[str, str, str, str]]]:
         """What these extractor versions, by language, have read: batches of (instance key, shown, read, extractor).
 
-        In plan order. `shown` is the JSON list [variant, label style, order, method, thinking], `read` is [outcome,
-        option, confidence]: a run has few different ones, so whoever counts a million answers parses each only once.
+        In plan order, of the whole run or a part of it. `shown` is the JSON list [variant, label style, order, method,
+        thinking], `read` is [outcome, option, confidence]: a run has few different ones, so whoever counts a million
+        answers parses each only once.
         """
         wanted = [(language, version) for language, versions in extractors.items() for version in versions]
+        within, numbers = ("", ()) if part is None else (" AND p.number BETWEEN ? AND ?", (part.first, part.last))
         rows = self._db.execute(
             "SELECT p.instance_key, json_extract(p.record, '$.variant', '$.label_style', '$.order', '$.method',"
             " '$.reasoning'),"
             " json_extract(e.record, '$.outcome', '$.option', '$.confidence'), e.extractor FROM presentations p"
             " JOIN extractions e ON e.presentation_id = p.presentation_id WHERE (p.language, e.extractor) IN"
-            f" (VALUES {', '.join(['(?, ?)'] * len(wanted)) or '(NULL, NULL)'}) ORDER BY p.number, e.extractor",
-            [text for pair in wanted for text in pair],
+            f" (VALUES {', '.join(['(?, ?)'] * len(wanted)) or '(NULL, NULL)'}){within}"
+            " ORDER BY p.number, e.extractor",
+            [*(text for pair in wanted for text in pair), *numbers],
         )
         while batch := rows.fetchmany(_BATCH * 20):
             yield batch
@@ -538,21 +607,33 @@ class _InstanceReader:
         return self._instance
 
 
-class _AnsweredReader:
-    """Reads answered presentations, as `_InstanceReader` reads their questions."""
+class _Joiner:
+    """Puts stored records together, with what the options are called in the run's other languages."""
 
     def __init__(self, store: RunStore) -> None:
         self._read = _InstanceReader()
-        self._store = store
         self._parallels = ParallelTexts(store.query)
 
-    def __call__(self, presentation: str, instance: str, response: str) -> Answered:
+    def __call__(self, presentation: str, instance: str, response: str) -> AnsweredRecords:
+        """An answered presentation."""
+        return AnsweredRecords(presentation, instance, response, self._parallels.of(self._read(instance)))
+
+
+class AnsweredReader:
+    """Parses answered presentations; successive ones of one question share its record."""
+
+    def __init__(self, store: RunStore | None = None) -> None:
+        """`store`: where likelihoods are; None for answers that are words."""
+        self._read = _InstanceReader()
+        self._store = store
+
+    def __call__(self, records: AnsweredRecords) -> Answered:
         """What the JSON of the three records holds."""
-        question = self._read(instance)
-        found = Response.model_validate_json(response)
-        if found.scores is not None:
-            found = found.model_copy(update={"scores": self._store.option_scores(found.request_key)})
-        return Answered(Presentation.model_validate_json(presentation), question, found, self._parallels.of(question))
+        response = Response.model_validate_json(records.response)
+        if response.scores is not None and self._store is not None:
+            response = response.model_copy(update={"scores": self._store.option_scores(response.request_key)})
+        presentation = Presentation.model_validate_json(records.presentation)
+        return Answered(presentation, self._read(records.instance), response, records.parallels)
 
 
 def _record_of(response: Response) -> str:

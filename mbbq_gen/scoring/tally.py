@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from mbbq_gen.errors import UnknownNameError
 from mbbq_gen.records import Outcome
 from mbbq_gen.scoring.cells import CELLS, Counts, Undetected, cell_expression, count_matrix
+from mbbq_gen.scoring.sums import questions_by, rows_of
 from mbbq_gen.scoring.weights import weight_of_rows
 from mbbq_gen.scoring.wordings import Wordings
 
@@ -118,12 +119,12 @@ def tally_groups(frame: polars.DataFrame, columns: dict[str, str], wordings: Wor
             "cell",
             "was_corrected",
         )
-        .agg(pl.len().alias("rows"), weight_of_rows(frame).alias("weight"))
+        .agg(rows_of(frame).alias("rows"), weight_of_rows(frame).alias("weight"))
         .with_columns(**keys, cluster=template, everything=pl.lit(0))
         .collect()
     )
     names = ["everything", *keys]
-    instances = _instances_by_group(frame, names, keys)
+    instances = {row[:-1]: row[-1] for row in questions_by(frame, everything=pl.lit(0), **keys).rows()}
     clusters = counted["cluster"].unique().sort()
     coded = counted.with_columns(
         pl.col("cluster").replace_strict(clusters, range(len(clusters)), return_dtype=pl.Int32).alias("template"),
@@ -138,17 +139,6 @@ def tally_groups(frame: polars.DataFrame, columns: dict[str, str], wordings: Wor
 def _order(values: tuple[object, ...]) -> list[tuple[bool, str]]:
     """Sorts group values as text, None last."""
     return [(value is None, str(value)) for value in values]
-
-
-def _instances_by_group(
-    frame: polars.DataFrame, names: list[str], keys: dict[str, polars.Expr]
-) -> dict[tuple[object, ...], int]:
-    """How many different questions each group holds."""
-    import polars as pl
-
-    question = ("benchmark", "split", "language", "instance_id")
-    rows = frame.lazy().select(*question, everything=pl.lit(0), **keys).unique().group_by(names).agg(pl.len()).collect()
-    return {row[:-1]: row[-1] for row in rows.rows()}
 
 
 def _tally_of(

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from mbbq_gen.scoring.sums import rows_of
+
 if TYPE_CHECKING:
     import polars
 
@@ -23,7 +25,7 @@ def weight_of_rows(frame: polars.DataFrame) -> polars.Expr:
     """What a group of rows of the table weighs: their number where no design says otherwise."""
     import polars as pl
 
-    return pl.col(WEIGHT).sum() if WEIGHT in frame.columns else pl.len().cast(pl.Float64)
+    return pl.col(WEIGHT).sum() if WEIGHT in frame.columns else rows_of(frame).cast(pl.Float64)
 
 
 def weighted_by_design(frame: polars.DataFrame) -> polars.DataFrame:

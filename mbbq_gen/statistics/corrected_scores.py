@@ -14,6 +14,7 @@ from mbbq_gen.records import DETECTED, NOT_HAD, Confidence
 from mbbq_gen.scoring.cells import cell_expression
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.reasons import MIN_TEMPLATES, TOO_FEW, ReasonCode
+from mbbq_gen.scoring.sums import rows_of
 from mbbq_gen.scoring.tally import grouping_columns, tally_groups
 from mbbq_gen.scoring.weights import weight_of_rows, weights_of_answers
 from mbbq_gen.statistics.correction import (
@@ -380,9 +381,10 @@ def confidence_shares(frame: polars.DataFrame, by: Sequence[str]) -> list[Confid
     columns = grouping_columns(by)
     had = frame.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NOT_HAD)))
     keys = {f"by_{name}": pl.col(column).cast(pl.String) for name, column in columns.items()}
-    counted = had.group_by(*dict.fromkeys(columns.values()), "confidence").len().with_columns(**keys)
+    rows = rows_of(had).alias("rows")
+    counted = had.group_by(*dict.fromkeys(columns.values()), "confidence").agg(rows).with_columns(**keys)
     counts: dict[tuple[str | None, ...], dict[str, int]] = {}
-    for *key, level, count in counted.select(*keys, pl.col("confidence").cast(pl.String), "len").rows():
+    for *key, level, count in counted.select(*keys, pl.col("confidence").cast(pl.String), "rows").rows():
         counts.setdefault(tuple(key), {})[level] = count
     return [
         ConfidenceShares(

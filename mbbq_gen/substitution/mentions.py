@@ -73,6 +73,7 @@ def find_mentions(words: Sequence[Word], people: tuple[Person, Person], language
             raise NotReplaceableError("mention_left_over", _shown(words, one.first, other.last))
     told = [_beside_told(mention, before, words) for before, mention in zip([None, *found], found, strict=False)]
     _refuse_collisions(told, words, language)
+    _refuse_neighbours(told, words, language)
     _refuse_openers(told, words, language)
     return told
 
@@ -84,6 +85,37 @@ def _refuse_openers(mentions: Sequence[Mention], words: Sequence[Word], language
         pair = f"{words[one].low} {words[one + 1].low}"
         if one not in inside and pair in language.rules.openers:
             raise NotReplaceableError("attribute_told", pair)
+
+
+def _refuse_neighbours(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
+    """Raises where what stands right beside a person goes with it, or is a name (languages without blanks)."""
+    rules = language.rules
+    for mention in mentions:
+        before = words[mention.first - 1] if mention.first and not words[mention.first].gap else None
+        if before is not None and before.low.endswith(rules.never_behind) and not mention.told:
+            raise NotReplaceableError("mention_left_over", before.text + words[mention.first].text)
+        places = rules.agreement.places if rules.agreement else ()
+        if before is not None and mention.told and before.low in places:
+            raise NotReplaceableError("attribute_told", f"{before.text} {words[mention.first].text}")
+        behind = words[mention.last + 1] if mention.last + 1 < len(words) else None
+        if behind is None or behind.gap:
+            continue
+        if mention.told and behind.low in rules.nominalizers:
+            raise NotReplaceableError("attribute_told", words[mention.last].text + behind.text)
+        if behind.low.startswith(rules.name_signs):
+            raise NotReplaceableError("names_collide", words[mention.last].text + behind.text)
+        if behind.low in rules.copulas_before_nouns and mention.last + 2 < len(words):
+            noun = words[mention.last + 2].low
+            declined = language.is_head(noun) and language.case_of(noun, language.bases(())) is not None
+            if declined or noun in rules.articles_behind:
+                raise NotReplaceableError("attribute_told", f"{behind.text} {noun}")  # "Miren zen ikaslea"
+        heads = tuple(head for head in rules.heads if len(head) > 1)
+        if rules.joined and not rules.nouns_placed and mention.case is None and behind.low.startswith(heads):
+            raise NotReplaceableError("mention_left_over", f"{words[mention.last].text} {behind.text}")
+        if rules.unspaced and behind.low in {*rules.heads, *rules.collectives}:
+            raise NotReplaceableError("mention_left_over", words[mention.last].text + behind.text)
+        if rules.only_before and not behind.low.startswith(rules.only_before):
+            raise NotReplaceableError("mention_left_over", words[mention.last].text + behind.text)
 
 
 def _refuse_collisions(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
@@ -100,7 +132,8 @@ def _refuse_collisions(mentions: Sequence[Mention], words: Sequence[Word], langu
             and low not in language.rules.stand_ins
             and words[mention.first].low not in language.rules.definites
         )
-        if before in ends or article:
+        declined = language.rules.joined and mention.case is not None
+        if (before in ends and not declined) or article:
             raise NotReplaceableError("names_collide", _shown(words, before, mention.last))
 
 
@@ -142,7 +175,7 @@ class _Finder:
         ]
         while owned:
             core = [owned.pop(0)]
-            while owned and self._together(person, core[-1], owned[0]):
+            while owned and self._together(person, core[-1], owned[0]) and not self._is_closed(person, core[-1]):
                 core.append(owned.pop(0))
             there = [self.words[place].low for place in core]
             if all(self._is_weak(low) for low in there) and (
@@ -162,6 +195,8 @@ class _Finder:
                 return False
             if self.words[far - 1].low in self.rules.numbers:
                 return True
+            if self.rules.noun_anywhere and not self._is_weak(self.words[far - 1].low):
+                return False
         return False
 
     def _tells(self, person: Person, word: str) -> bool:
@@ -174,8 +209,56 @@ class _Finder:
         """Whether a word's ending closes the mention, as a particle does where words are joined."""
         return (
             self.rules.joined
-            and self.language.case_of(self.words[place].low, (*person.words, *self.rules.heads)) is not None
+            and self.language.case_of(self.words[place].low, self.language.bases(person.words)) is not None
         )
+
+    def _is_nominalized(self, person: Person, place: int) -> bool:
+        """Whether a word behind makes a person of an adjective, at the end of its clause."""
+        behind, beyond = self.words[place + 1 : place + 2], self.words[place + 2 : place + 3]
+        ends = not beyond or bool(beyond[0].gap)
+        makes = bool(behind) and behind[0].gap == "" and behind[0].low in self.rules.nominalizers
+        return makes and ends and person.attachment == "adjective"
+
+    def _is_cut(self, person: Person, start: int, kept: str) -> bool:
+        """Whether the person's own noun stands before, over a preposition: "a *girl from* [the poor area]"."""
+        before = self.words[max(start - 2, 0) : start]
+        if not before or any(word.gap for word in (*before[1:], self.words[start])):
+            return False
+        if not kept:
+            joins = before[-1].low in self.rules.small_words and before[-1].low in person.words
+            before = before[:-1] if joins else []
+        noun = before[-1].low if before else ""
+        return noun in person.words and noun not in person.telling and noun not in self.language.determiners
+
+    def _has_own_noun(self, person: Person, first: int, last: int) -> bool:
+        """Whether the noun that tells the person apart is in the mention."""
+        there = any(self.language.same(word.low, person.noun) for word in self.words[first : last + 1])
+        return person.attachment == "noun" and (there or not self.rules.joined)
+
+    def _is_bare_adjective(self, person: Person, low: int, right: int) -> bool:
+        """Whether an adjective stands for a person without a noun: Spanish "el gordo", Basque "bizardunak"."""
+        if not self.rules.bare_adjectives or person.attachment != "adjective":
+            return False
+        declined = self._may_stand_bare(low) and self._is_declined(person, right)
+        return declined or self._is_determined(low) or self._after_stand_in(low)
+
+    def _is_declined(self, person: Person, place: int) -> bool:
+        """Whether a word has an article of its own, or is one, so that it is a person: Basque "bizardunak"."""
+        return self.words[place].low in self.rules.articles_behind or (
+            self.rules.noun_anywhere and self._is_closed(person, place)
+        )
+
+    def _may_stand_bare(self, low: int) -> bool:
+        """Whether no noun of another thing can stand before: at the start of a clause."""
+        return low == 0 or bool(self.words[low].gap) or self.words[low - 1].low in self.rules.before_bare
+
+    def _ends_person(self, person: Person, place: int) -> bool:
+        """Whether a person ends at a word: by its case, or because it is the noun, behind which another begins."""
+        low = self.words[place].low
+        if self.rules.noun_last and self.language.same(low, person.noun):
+            return True
+        with_article = bool(self.rules.article_endings) and low.endswith(self.rules.article_endings)
+        return (with_article and low == person.words[-1]) or self._is_closed(person, place)
 
     def _tells_other(self, person: Person, word: str) -> bool:
         """Whether a word tells of the other person alone."""
@@ -206,11 +289,12 @@ class _Finder:
         low, inner, found = self._left(person, first)
         if self._closes_clause(low, first, right):
             right += 1
-        headed = headed or found or person.attachment == "noun"
+        headed = headed or found or self._has_own_noun(person, low, right)
         if self._is_copula_of_stand_in(low) or self._is_elided(low, right):
             self._refuse_several(person, low, right)
             low -= self._is_determined(low)
-            case, gender = self._case(person, right), self._gender_of_stand_in(low)
+            case = self._case(person, right)
+            gender = self._gender_there(low, right) or self._gender_of_stand_in(low)
             return Mention(number, low, self._opened(right), case=case, gender=gender, told=True)
         told = low - self._is_determined(low)
         is_had = person.attachment == "behind" or (self.rules.head_first and person.attachment == "adjective")
@@ -218,26 +302,37 @@ class _Finder:
             kept = self.rules.told[self.words[told - 1].low]
             gender = self._gender_of_stand_in(told)
             return Mention(number, told - 1, right, kept, self._case(person, right), gender, told=True)
-        if not headed and self.rules.bare_adjectives and person.attachment == "adjective":
-            headed = self._is_determined(low) or self._after_stand_in(low)
-        if not headed:
+        if not headed and not self._is_bare_adjective(person, low, right):
             raise NotReplaceableError("attribute_told", _shown(self.words, max(low - 2, 0), right))
         self._refuse_several(person, low, right)
         start, kept, gender = self._with_determiner(person, low)
-        while self.rules.head_last and start and self.words[start].gap == "" and self._is_modifier(start - 1):
-            start -= 1
-        if start and self.words[start].gap == "" and self.words[start - 1].low in self.rules.relations:
-            raise NotReplaceableError("relation_told", _shown(self.words, start - 1, right))
-        if start and self.words[start].gap == "" and self.words[start - 1].low in self.rules.lead_ins:
-            start -= 1
+        if self._is_cut(person, start, kept):
+            raise NotReplaceableError("mention_left_over", _shown(self.words, max(start - 2, 0), right))
+        start = self._led_in(start, right)
         is_told = self._is_predicate(start, right) or self._is_clause(person, start, right)
         if is_told or self._is_had_behind(person, first, right):
             raise NotReplaceableError("attribute_told", _shown(self.words, max(start - 1, 0), right))
         if (with_stand_in := self._with_stand_in(start)) < start:
             start, inner = with_stand_in, start
+        gender = self._gender_there(start, right) or gender
         gender = (person.gender if self.rules.genitives else gender) or self._gender_of_noun(person)
         kept = self._of_genitive(person, start) or kept
         return Mention(number, start, self._opened(right), kept, self._case(person, right), gender, inner=inner)
+
+    def _led_in(self, start: int, right: int) -> int:
+        """The first word of a mention with modifiers and what leads it in before its determiner.
+
+        Raises:
+            NotReplaceableError: where somebody is told to have the person.
+        """
+        while self.rules.head_last and start and self.words[start].gap == "" and self._is_modifier(start - 1):
+            start -= 1
+        before = self.words[start - 1] if start and self.words[start].gap == "" else None
+        if before is not None and before.low in self.rules.relations:
+            raise NotReplaceableError("relation_told", _shown(self.words, start - 1, right))
+        if before is not None and before.low in self.rules.lead_ins:
+            return start - (not self.rules.unspaced or start == 1 or bool(before.gap))
+        return start
 
     def _told_last(self, number: int, first: int, last: int) -> Mention | None:
         """A person told by adjective and verb right behind a stand-in, as in a Dutch clause: "de ene *lang* was"."""
@@ -316,6 +411,22 @@ class _Finder:
         if person.noun.endswith(agreement.male):
             return "m"
         return "f" if person.noun.endswith(agreement.female) else None
+
+    def _gender_there(self, first: int, last: int) -> NameGender | None:
+        """The gender that the verbs of a mention have by its words; None: either.
+
+        Raises:
+            NotReplaceableError: for a noun that may be of either while the verbs tell one.
+        """
+        if not self.rules.verbs_agree:
+            return None
+        there = self.words[first : last + 1]
+        for gender, nouns in (("f", self.rules.female_nouns), ("m", self.rules.male_nouns)):
+            if any(self.language.same(word.low, noun) for word in there for noun in nouns):
+                return "f" if gender == "f" else "m"
+        if self.rules.female_endings and there[-1].low.endswith(self.rules.female_endings):
+            raise NotReplaceableError("gender_unsettled", there[-1].text)
+        return self.rules.unmarked
 
     def _left(self, person: Person, low: int) -> tuple[int, int | None, bool]:
         """The first word of the mention before its determiner, what stands behind a stand-in in it, and whether a head
@@ -400,20 +511,30 @@ class _Finder:
                     return head, True
         if self.words[place].gap or self._is_verb_told(place - 1):
             return None
-        if self.rules.head_last and self.language.is_head(before):
+        own = (self.rules.noun_last or self.rules.joined) and before in person.words
+        if self.rules.head_last and self.language.is_head(before) and not own:
             return None
         if before in self.rules.stand_ins and self._is_determined(place - 1):
             return place - 1, True
-        if self._is_head(person, before) and (
-            self.rules.head_first or before in self.rules.stand_ins or before in person.words
+        if (
+            self._is_head(person, before)
+            and (
+                self.rules.head_first
+                or before in self.rules.stand_ins
+                or before in person.words
+                or (self.rules.noun_anywhere and not self._is_closed(person, place - 1))
+            )
+            and not (self.rules.noun_anywhere and before in self.rules.small_words)
         ):
             return place - 1, True
+        spelled, follows = self._spells_own(person, place), self._spells_own(person, place + 1)
         inside = (
             before in self.language.determiners and place > 1 and self.words[place - 2].low in self.rules.small_words
         )
         if before in self.rules.modifiers or (
             before in person.words
-            and (before not in self.language.determiners or (inside and self._spells_own(person, place)))
+            and (before not in self.language.determiners or (inside and spelled))
+            and (before not in self.rules.small_words or not self.rules.nouns_placed or follows)
         ):
             return place - 1, False
         return None
@@ -447,12 +568,13 @@ class _Finder:
 
     def _right(self, person: Person, place: int) -> tuple[int, bool]:
         """Where the last word behind stands that belongs to the mention, and whether a head came with it."""
-        headed = False
+        headed, first = False, place
         while place + 1 < len(self.words) and self.words[place + 1].gap == "":
             after = self.words[place + 1].low
-            if self._tells_other(person, after) or self._is_closed(person, place):
+            if self._tells_other(person, after) or self._ends_person(person, place):
                 break
-            if self._is_head(person, after) and not (self.rules.head_first and after in self.rules.small_words):
+            may_be_small = self.rules.head_first or self.rules.noun_anywhere or self.rules.noun_last
+            if self._is_head(person, after) and not (may_be_small and after in self.rules.small_words):
                 place, headed = place + 1, True
                 continue
             if after in self.rules.modifiers_behind or self._describes(person, after):
@@ -463,6 +585,8 @@ class _Finder:
                 continue
             rest = self._rest_of_description(person, place)
             if rest > place:
+                inflected = self.rules.joined or self.rules.nouns_placed
+                headed |= inflected and self._is_head(person, self.words[rest].low)
                 place = rest
                 break
             step = self._link_right(person, place)
@@ -470,10 +594,40 @@ class _Finder:
                 break
             place, has = step
             headed |= has
+        return self._closed_right(person, first, place, headed)
+
+    def _closed_right(self, person: Person, first: int, place: int, headed: bool) -> tuple[int, bool]:
+        """The same, with the article, nominalizer or tail that closes the mention."""
+        defined = bool(self.rules.article_endings) and self.words[place].low.endswith(self.rules.article_endings)
+        if self.rules.articles_behind and (defined or not self._is_closed(person, place)):
+            place, before = self._article_behind(place), place
+            if place > before and self._is_noun_behind(person, first, place):
+                place, headed = place + 1, True
+        if self.rules.unspaced:
+            headed |= any(word.low == person.noun for word in self.words[first : place + 1])
+            if not headed and self._is_nominalized(person, place):
+                return place + 1, True
         for tail in self.language.tails:
             if self._spells(place + 1, tail) and self.words[place + 1].gap == "":
                 place += len(tail)
         return place, headed
+
+    def _is_noun_behind(self, person: Person, first: int, place: int) -> bool:
+        """Whether the noun comes behind an article that is another's: "langile baten *semea*", a worker's son."""
+        behind = self.words[place + 1 : place + 2]
+        has_noun = any(self.language.same(word.low, person.noun) for word in self.words[first:place])
+        return bool(behind) and behind[0].gap == "" and not has_noun and self.language.same(behind[0].low, person.noun)
+
+    def _article_behind(self, place: int) -> int:
+        """Where the article behind stands, over modifiers: "gizon *bat*", "gizon *zahar bat*"; `place` without one."""
+        end = place + 1
+        while end < len(self.words) and self.words[end].gap == "":
+            if self.words[end].low in self.rules.articles_behind:
+                return end
+            if self.words[end].low not in self.rules.modifiers and self.words[end].low not in self.language.determiners:
+                break
+            end += 1
+        return place
 
     def _rest_of_description(self, person: Person, place: int) -> int:
         """Where the description ends, if all that follows in it stands behind too: "the man *of few words*"."""
@@ -481,7 +635,12 @@ class _Finder:
             return place
         rest = person.words[person.words.index(self.words[place].low) + 1 :]
         there = self.words[place + 1 : place + 1 + len(rest)]
-        alike = tuple(word.low for word in there) == rest and all(word.follows for word in there)
+        alike = tuple(word.low for word in there) == rest
+        if (
+            not alike and (self.rules.joined or self.rules.noun_last) and len(there) == len(rest) > 1
+        ):  # the noun may be in another case
+            alike = tuple(word.low for word in there[:-1]) == rest[:-1] and self.language.same(there[-1].low, rest[-1])
+        alike = alike and all(word.follows for word in there)
         return place + len(rest) if alike else place
 
     def _describes(self, person: Person, word: str) -> bool:
@@ -493,6 +652,11 @@ class _Finder:
         """The end of a link behind, with what it leads to: another word of the description, or a head."""
         for link in self.language.links:
             end = place + len(link)
+            if link[0] in self.rules.articles_behind and link[0] not in person.words:
+                continue
+            at_noun = person.attachment == "noun" or self.language.same(self.words[place].low, person.noun)
+            if self.rules.nouns_placed and at_noun:
+                continue  # what a person has: "残疾人的朋友"
             if not self._spells(place + 1, link) or end + 1 > len(self.words):
                 continue
             following = self.words[end + 1] if end + 1 < len(self.words) else None
@@ -527,7 +691,9 @@ class _Finder:
             or word in self.rules.small_words
             or word in self.rules.closing_verbs
         )
-        return self.language.is_head(word) or (shared and not small)
+        return self.language.is_head(word) or (
+            shared and not small and not (self.rules.noun_anywhere or self.rules.noun_last)
+        )
 
     def _is_copula_of_stand_in(self, place: int) -> bool:
         """Whether the words before are such as "one was", "one of whom is", "the other candidate was a"."""
@@ -585,9 +751,13 @@ class _Finder:
         """Raises where a mention is of several people."""
         if self._is_of_several(person):
             raise NotReplaceableError("plural_group", " ".join(person.words))
-        bases = (*person.words, *self.rules.heads)
-        for word in self.words[first : last + 1]:
-            several = self.language.is_plural(word.low, bases) or self.language.is_collective(word.low)
+        bases = self.language.bases(person.words)
+        nouns_last = self.rules.nouns_placed
+        for place, word in enumerate(self.words[first : last + 1], first):
+            collective = self.language.is_collective(word.low) and not (
+                nouns_last and any(self.language.is_head(behind.low) for behind in self.words[place + 1 : last + 1])
+            )
+            several = collective or self.language.is_plural(word.low, bases)
             if several and word.low not in self.language.determiners:
                 raise NotReplaceableError("plural_group", word.text)
 
@@ -612,8 +782,20 @@ class _Finder:
             behind = behind[1:]  # an ending behind an apostrophe
         if behind and behind[0].low in self.rules.relations_behind:
             raise NotReplaceableError("relation_told", f"{self.words[last].text} {behind[0].text}")
-        bases = (*person.words, *self.rules.heads)
+        article = self.rules.articles_behind.get(self.words[last].low)
+        if article is not None:
+            return article
+        bases = self.language.bases(person.words)
         found = self.language.case_of(self.words[last].low, bases)
-        if self.rules.cases and found is None and self.words[last].low not in bases:
+        low = self.words[last].low
+        if self.rules.cases and found is None and (low not in bases or self._lacks_article(person, last)):
             raise NotReplaceableError("ending_unsettled", self.words[last].text)
         return found
+
+    def _lacks_article(self, person: Person, last: int) -> bool:
+        """Whether a person's last word has no article, where one must be: Basque "eta *40 urteko* bi lagun"."""
+        if len(person.words) == 1 and self.words[last].text[0].isupper():
+            return False  # a first name, which has none
+        if not self.rules.article_endings or self.words[last].low.endswith(self.rules.article_endings):
+            return False
+        return last + 1 == len(self.words) or self.words[last + 1].low not in self.rules.before_bare

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -95,19 +96,29 @@ def _description(option: str, language: Language) -> tuple[str, ...]:
         words = words[1:]  # "A la mujer", where the question asks to whom
     while len(words) > 1 and words[0] in language.determiners:
         words = words[1:]
-    return words
+    if language.rules.option_forms:
+        return (*words[:-1], language.without_case(words[-1]))
+    return (*words[:-1], *_without_suffix(words[-1], language.rules.noun_suffixes))
+
+
+def _without_suffix(word: str, suffixes: Sequence[str]) -> tuple[str, ...]:
+    """A word parted from the noun that closes it, if much is left."""
+    for suffix in suffixes:
+        if word.endswith(suffix) and len(word) > len(suffix) + 1:
+            return word[: -len(suffix)], suffix
+    return (word,)
 
 
 def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) -> Person | None:
     """The person of a description, beside the other one's."""
     rules = language.rules
     small = language.link_words | language.determiners | {*rules.small_words, *rules.closing_verbs, *rules.copulas}
-    content = [word for word in own if word not in small and (len(word) > 1 or word.isdigit())]
+    content = [word for word in own if word not in small and (len(word) > 1 or word.isdigit() or rules.unspaced)]
     apart = [word for word in content if not any(language.same(word, theirs) for theirs in other)]
     apart = apart or [word for word in content if word not in other]
-    split = _link_place(own, language)
+    split = len(own) if rules.unspaced or rules.noun_last else _link_place(own, language)
     before = own[:split]
-    noun = before[0 if language.rules.head_first else -1]
+    noun = _noun(own if rules.noun_anywhere else before, language)
     steps = (lambda word: language.is_head(word) or word in language.rules.modifiers, language.is_head, lambda _: False)
     telling = next((found for weak in steps if (found := [word for word in apart if not weak(word)])), [])
     if not telling:
@@ -119,6 +130,13 @@ def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) ->
     key = telling[0 if language.rules.head_first else -1]
     joined = any(word in language.rules.small_words for word in own[1:])
     return Person(own, noun, tuple(telling), key, attachment, joined and len(telling) > 1)
+
+
+def _noun(words: tuple[str, ...], language: Language) -> str:
+    """The noun of a description."""
+    if language.rules.noun_anywhere and words[-2:-1] and words[-2] not in language.link_words:
+        return next((word for word in reversed(words) if language.is_head(word)), words[-1])
+    return words[0 if language.rules.head_first else -1]
 
 
 def _link_place(words: tuple[str, ...], language: Language) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,9 +11,13 @@ from mbbq_gen.languages import ControlSet, NameGender
 from mbbq_gen.substitution.mentions import Mention, NotReplaceableError, find_mentions
 from mbbq_gen.substitution.people import Person
 from mbbq_gen.substitution.repair import Change, changes, covered, possible_genders, preferred_gender
-from mbbq_gen.substitution.words import Language, Word, words_of
+from mbbq_gen.substitution.words import Language, Word
 
+_KANA = re.compile("[ぁ-ゟ]")
+"""Letters of Japanese endings."""
 _APOSTROPHES = "'’"
+PART_LENGTH = 2
+"""Letters of a word in Chinese or Japanese."""
 LIKE_LETTERS = 2
 """Letters that a man's form and a woman's have in common: buen, buena; mal, mala."""
 
@@ -79,12 +84,12 @@ def plan_text(text: str, people: tuple[Person, Person], language: Language) -> P
     either = _either_form(text, language)
     if either is not None:
         return either
-    words = words_of(text, language.control_set)
+    words = language.words(text, {word for person in people for word in person.words})
     mentions = find_mentions(words, people, language)
     _refuse_remains(words, mentions, people, language)
     genders = possible_genders(words, mentions, language)
     if mentions and not genders:
-        raise NotReplaceableError("gender_unsettled", "pronouns of both genders")
+        raise NotReplaceableError("gender_unsettled", "words of both genders")
     pieces = tuple(_pieces(text, words, mentions, changes(words, mentions, language), language))
     return Plan(pieces, genders, preferred_gender(words, mentions, language))
 
@@ -102,12 +107,26 @@ def _refuse_remains(
         found = first_of(outside, person.telling, language)
         if found is not None:
             raise NotReplaceableError("mention_left_over", found)
+    if language.rules.unspaced:
+        left = "\n".join(word.low for word in outside)
+        found = next((part for part in _parts_apart(people) if part in left), None)
+        if found is not None:
+            raise NotReplaceableError("mention_left_over", found)
+
+
+def _parts_apart(people: tuple[Person, Person]) -> list[str]:
+    """Where there are no blanks: the first and the last letters of what tells each person apart, of which a word may
+    be made that tells it too."""
+    both = ["".join(person.words) for person in people]
+    parts = [part for person in people for word in person.telling for part in (word[:PART_LENGTH], word[-PART_LENGTH:])]
+    telling = (part for part in parts if len(part) == PART_LENGTH and not _KANA.search(part))
+    return [part for part in telling if not all(part in own for own in both)]
 
 
 def _either_form(text: str, language: Language) -> Plan | None:
     """The plan of a question that asks of a man and of a woman ("un lector o una lectora"): one of them is asked."""
     agreement = language.rules.agreement
-    words = words_of(text, language.control_set) if agreement is not None and text.endswith("?") else []
+    words = language.words(text) if agreement is not None and text.endswith("?") else []
     for place, word in enumerate(words):
         first = 2 * place + 1 - len(words)
         if agreement is None or word.low not in agreement.or_words or first < 0:
@@ -228,12 +247,13 @@ def _as_written(kept: str, was: str) -> str:
 
 def holds_any(text: str, telling: Sequence[str], language: Language) -> str | None:
     """The first word of a text that is one of these, endings aside; None where there is none."""
-    return first_of(words_of(text, language.control_set), telling, language)
+    return first_of(language.words(text, telling), telling, language)
 
 
 def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) -> str | None:
     """The first of the words that is one of these, endings aside; None where there is none."""
     strong = [word for word in telling if not language.is_head(word) and word not in language.rules.modifiers]
+    strong = strong or (list(telling) if language.rules.nouns_placed else [])
     for word in words:
         if any(language.same(word.low, other) for other in strong):
             return word.text

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from mbbq_gen.control import NamePair
+from mbbq_gen.control import NamePair, write_name
 from mbbq_gen.errors import UsageError
 from mbbq_gen.languages import ControlSet, NameGender, read_control_set
 from mbbq_gen.records import Instance, Option, Record
@@ -138,12 +138,21 @@ class ControlMaker:
         texts = [write(plan, names, gender, self.control_set) for plan in (context, question)]
         self._refuse_groups(texts, instance)
         return Made(
-            instance=_control(instance, texts[0], texts[1], names, pair),
+            instance=_control(instance, texts[0], texts[1], self._as_options(options, names), pair),
             replaced=tuple(
                 Replacement(was=place.was, name=names[place.person])
                 for place in (*context.replaced, *question.replaced)
             ),
         )
+
+    def _as_options(self, options: tuple[str, str], names: tuple[str, str]) -> tuple[str, str]:
+        """The names as options: in the case that both options are in, if they are in one."""
+        if not self._language.rules.option_forms:
+            return names
+        forms = {self._language.form_of(option) for option in options}
+        form = forms.pop() if len(forms) == 1 else None
+        first, second = (write_name(self.control_set, name, form) if form else name for name in names)
+        return first, second
 
     def question_plan(self, question: str, options: tuple[str, str]) -> Plan:
         """The plan of a question; a group's word in it that is no mention means that the group is what it asks about.
@@ -151,6 +160,10 @@ class ControlMaker:
         Raises:
             NotReplaceableError: where there is none.
         """
+        asked = [word.low for word in self._language.words(question)]
+        several = next((word for word in asked if word in self._language.rules.plural_questions), None)
+        if several is not None:
+            raise NotReplaceableError("plural_group", several)
         try:
             plan = self.plan(question, options)
         except NotReplaceableError as left:

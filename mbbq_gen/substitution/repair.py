@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,9 @@ def possible_genders(words: Sequence[Word], mentions: Sequence[Mention], languag
     """The genders that the names may have so that all pronouns can be right; empty where there is none."""
     if neutral_pronouns(words, mentions, language) is not None:
         return frozenset(("f", "m"))
+    told_by_nouns = {mention.gender for mention in mentions if mention.gender} if language.rules.verbs_agree else set()
+    if len(told_by_nouns) > 1:
+        return frozenset()
     rules, outside = language.rules, _outside(words, mentions, language)
     said_male, said_female = outside & set(rules.male_words), outside & set(rules.female_words)
     told = _told_by_relatives(words, mentions, language)
@@ -40,7 +44,7 @@ def possible_genders(words: Sequence[Word], mentions: Sequence[Mention], languag
         found.add("f")
     if said_female <= rules.to_male.keys():
         found.add("m")
-    return frozenset(found)
+    return frozenset(found & told_by_nouns if told_by_nouns else found)
 
 
 def _told_by_relatives(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> set[str]:
@@ -69,6 +73,11 @@ def _relative_behind(words: Sequence[Word], mention: Mention, language: Language
 def preferred_gender(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> NameGender | None:
     """The gender of the names with which the least must be changed; None where both are alike."""
     rules, outside = language.rules, _outside(words, mentions, language)
+    if not rules.verbs_agree:
+        nouns = {word.low for word in words}
+        women, men = (any(noun in nouns for noun in told) for told in (rules.female_nouns, rules.male_nouns))
+        if women != men:
+            return "f" if women else "m"
     if neutral_pronouns(words, mentions, language) is not None:
         outside = set()
     male = any(word in rules.male_words for word in outside)
@@ -122,7 +131,7 @@ def neutral_pronouns(words: Sequence[Word], mentions: Sequence[Mention], languag
     if rules is None:
         return None
     found: dict[int, str] = {}
-    opening = min(inside, default=0)
+    opening = -1 if language.rules.unspaced else min(inside, default=0)
     for place, word in enumerate(words):
         if place in inside or place < opening:
             continue  # a pronoun before the first mention is about someone else
@@ -175,6 +184,8 @@ def _no_noun_behind(words: Sequence[Word], place: int, rules: NeutralPronouns) -
 def _is_of_the_two(words: Sequence[Word], place: int, language: Language) -> bool:
     """Whether a word for a man or a woman is about one or both of the two people: "the other man"."""
     rules = language.rules
+    if place > 1 and words[place - 2].low in rules.contractions:
+        return False  # the article in "al otro hombre" would have to change too
     behind = place > 0 and words[place].gap == "" and words[place - 1].low in rules.neutral_behind
     return behind and words[place].low in rules.neutral and not _is_owner(words, place)
 
@@ -187,8 +198,11 @@ def _is_owner(words: Sequence[Word], place: int) -> bool:
 def _outside(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> set[str]:
     """The words outside mentions that may tell a gender."""
     inside = covered(mentions)
-    opening = min(inside, default=0)
+    opening = -1 if language.rules.unspaced else min(inside, default=0)
     outside = {word.low for place, word in enumerate(words) if place not in inside and place > opening}
+    if language.rules.joined:
+        told = (*language.rules.male_words, *language.rules.female_words)
+        outside |= {one for one in told if len(one) > 1 and any(word.startswith(one) for word in outside)}
     return {stem for word in outside for stem in language.stems(word)} if language.rules.cases else outside
 
 
@@ -235,7 +249,11 @@ def _told_behind(words: Sequence[Word], copula: int, inside: Collection[int], la
     forms = _both_forms(agreement.articles)
     told, articles = copula + 1, list[int]()
     while told < len(words) and words[told].gap == "" and words[told].low in {*agreement.adverbs, *forms}:
-        articles += [told] if words[told].low in forms else []
+        if words[told].low in forms and words[told - 1].low in agreement.places:
+            return  # "estaba en la lista"
+        before_adverb = told + 1 < len(words) and words[told + 1].low in agreement.adverbs  # "es un poco vaga"
+        follows_gender = words[told].low in language.rules.definites or not before_adverb
+        articles += [told] if words[told].low in forms and follows_gender else []
         told += 1
     if told < len(words) and words[told].gap == "" and told not in inside:
         found = list(_both_ways(words[told], told, language))
@@ -254,6 +272,10 @@ def _standing_in(words: Sequence[Word], mention: Mention, agreement: Agreement) 
         return
     if words[place].low in agreement.copulas and words[place].gap == "":
         place -= 1
+    elif words[place].low in agreement.owners:
+        return  # "la de Emma", what is hers
+    if any(one.low in agreement.places and two.low in forms for one, two in itertools.pairwise(words[:place])):
+        return
     while place >= 0 and (words[place].low in forms or words[place].low in agreement.owners):
         if words[place].low in forms:
             yield from _by_gender(words[place], place, forms)
@@ -280,7 +302,8 @@ def _about_both(words: Sequence[Word], language: Language, inside: Collection[in
     forms = _both_forms(agreement.both)
     for place, word in enumerate(words):
         near = {other.low for other in words[max(place - BOTH_REACH, 0) : place + 1]}
-        if word.low in forms and place not in inside and near & set(agreement.both_behind):
+        of_things = word.gap == "," and word.low in agreement.both_behind  # "dos accidentes, ambos por su culpa"
+        if word.low in forms and place not in inside and near & set(agreement.both_behind) and not of_things:
             yield from _by_gender(word, place, forms)
             if place + 1 < len(words) and place + 1 not in inside and not words[place + 1].gap:
                 yield from _adjective_behind(words[place + 1], place + 1, agreement)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from mbbq_gen.languages import ControlSet
+import regex
 
-_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
-_LONG = re.compile(r"(aa|ee|oo|uu)(?=[^aeiou]+$)")
+from mbbq_gen.languages import ControlSet, Substitution
+
+_WORD = regex.compile(r"[^\W_][\w\u200c\u200d--_]*(?:-[^\W_][\w\u200c\u200d--_]*)*", regex.VERSION1)
+"""Letters and digits with the signs above, below and behind them: Indic vowels, and what joins or parts letters."""
+_LONG = regex.compile(r"(aa|ee|oo|uu)(?=[^aeiou]+$)")
 """A long vowel of a last syllable."""
 LEAST_STEM = 3
 """Letters above which a doubled consonant is one (dikke, dik) and a word may end a compound."""
+NAME_LENGTHS = (1, 2, 3, 4)
+"""Letters that a first name may have in a language without blanks."""
 _BETWEEN = ("", "'", "’")
 """What may stand, blanks aside, between two words of one mention."""
 
@@ -45,17 +49,40 @@ def lower(text: str, control_set: ControlSet) -> str:
     return low if len(low) == len(text) else "".join(table.get(letter, letter.lower()[0]) for letter in text)
 
 
-def words_of(text: str, control_set: ControlSet) -> list[Word]:
-    """The words of a text, in order."""
+def words_of(text: str, control_set: ControlSet, also: Iterable[str] = ()) -> list[Word]:
+    """The words of a text, in order.
+
+    Args:
+        also: words of a language without blanks that part the text as those of its grammar do.
+    """
     low, found, before = lower(text, control_set), [], 0
-    for match in _WORD.finditer(text):
-        start, end = match.span()
-        word = match.group()
+    for start, end in _spans(text, control_set.substitution, frozenset(also)):
+        word = text[start:end]
         # Data sets write "Ince" where Turkish has "İnce"; words in ı are rare.
         low_word = "i" + low[start + 1 : end] if word[0] == "I" else low[start:end]
         found.append(Word(word, low_word, start, end, text[before:start].strip()))
         before = end
     return found
+
+
+def _spans(text: str, rules: Substitution | None, also: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """From and to where each word stands."""
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        if rules is not None and rules.unspaced:
+            for known in _known(rules.vocabulary, also).finditer(text, start, end):
+                if start < known.start():
+                    yield start, known.start()
+                start = known.end()
+                yield known.span()
+        if start < end:
+            yield start, end
+
+
+@lru_cache(maxsize=4096)
+def _known(vocabulary: frozenset[str], also: frozenset[str]) -> regex.Pattern[str]:
+    """Finds words that are known, the longest first."""
+    return regex.compile("|".join(regex.escape(word) for word in sorted(vocabulary | also, key=lambda w: (-len(w), w))))
 
 
 def phrase(text: str, control_set: ControlSet) -> tuple[str, ...]:
@@ -80,6 +107,7 @@ class Language:
         self.same = lru_cache(maxsize=65536)(self._same)
         self.is_head = lru_cache(maxsize=16384)(self._is_head)
         self.stems = lru_cache(maxsize=16384)(self._stems)
+        self._without_endings = lru_cache(maxsize=4096)(self._all_stems)
         self.stems_of = lru_cache(maxsize=4096)(self._stems_of)
 
     def _stems(self, word: str) -> frozenset[str]:
@@ -98,8 +126,14 @@ class Language:
             found |= {_LONG.sub(lambda pair: pair.group()[0], stem) for stem in found}
         return frozenset(found)
 
+    def _all_stems(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """Words with and without endings, in an order of their own."""
+        return tuple(dict.fromkeys((*words, *(stem for word in words for stem in sorted(self.stems(word))))))
+
     def _stems_of(self, text: str) -> frozenset[str]:
-        """The words of a text, with and without endings."""
+        """The words of a text, with and without endings; in a language without blanks, all that may be a name."""
+        if self.rules.unspaced:
+            return frozenset(text[at : at + length] for length in NAME_LENGTHS for at in range(len(text)))
         return frozenset(stem for word in words_of(text, self.control_set) for stem in self.stems(word.low))
 
     def _same(self, word: str, other: str) -> bool:
@@ -120,6 +154,15 @@ class Language:
         """Whether a word stands for any person."""
         return any(self.same(word, head) for head in self.rules.heads)
 
+    def words(self, text: str, also: Iterable[str] = ()) -> list[Word]:
+        """The words of a text, parted as `words_of` says."""
+        return words_of(text, self.control_set, also)
+
+    def bases(self, words: Sequence[str]) -> tuple[str, ...]:
+        """What endings may stand behind: the words of a description, any person, and both without their own endings."""
+        found = (*words, *self.rules.heads)
+        return found if self.rules.bases_only or not self.rules.cases else self._without_endings(found)
+
     def is_collective(self, word: str) -> bool:
         """Whether a word means a group that is one thing: a couple, a family."""
         return word in self.rules.collectives or bool(
@@ -135,6 +178,24 @@ class Language:
             for base in bases
             for ending in self.rules.plural_endings
         )
+
+    def form_of(self, option: str) -> str | None:
+        """The form of a name that an option's last word asks for; None where it has no ending."""
+        return self._case_and_stem(phrase(option, self.control_set)[-1])[0]
+
+    def _case_and_stem(self, word: str) -> tuple[str | None, str]:
+        """The case of an option's last word, by the longest ending that it can have, and what is left without it."""
+        for stem in sorted(self.stems(word) - {word}, key=len):
+            form = self.case_of(word, (stem,))
+            if form is not None:
+                return form, stem
+        return None, word
+
+    def without_case(self, word: str) -> str:
+        """An option's last word without the ending of its case: the shortest stem with which it is in that case."""
+        form, stem = self._case_and_stem(word)
+        keeps = form is None or not self.rules.article_endings or word.endswith(self.rules.article_endings)
+        return word if keeps or word.endswith(self.rules.plural_signs) else stem
 
     def case_of(self, word: str, bases: Sequence[str]) -> str | None:
         """The form of a name that a word's ending asks for; None where it has no ending.

@@ -10,6 +10,7 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,8 @@ _STORE_BYTES: Final = 100_000_000
 _OURS: Final = "MBBQ_GEN_RAY"
 """Variable that holds the process that imported Ray in an environment of ours: Ray reads it then and never again."""
 _FOLDER: Final = "mbbq-ray-"
+_SESSION: Final = "MBBQ_GEN_RAY_FOLDER"
+"""Variable that holds the folder of a Ray that was started here: in its own processes, while it is being started."""
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # it tells of dead workers on stdout, where our results go
@@ -115,16 +118,17 @@ def _started(ray: Any, workers: int) -> Iterator[None]:
     _clear_left_over()
     folder = tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-")
     try:
-        _init(
-            ray,
-            "this machine",
-            address="local",
-            num_cpus=workers,
-            include_dashboard=False,
-            object_store_memory=_STORE_BYTES,
-            _node_ip_address="127.0.0.1",
-            _temp_dir=folder,
-        )
+        with _environment({_SESSION: folder}):
+            _init(
+                ray,
+                "this machine",
+                address="local",
+                num_cpus=workers,
+                include_dashboard=False,
+                object_store_memory=_STORE_BYTES,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=folder,
+            )
         yield
     finally:
         ray.shutdown()
@@ -139,12 +143,31 @@ def _init(ray: Any, where: str, **given: Any) -> None:
 
 
 def _clear_left_over() -> None:
-    """Removes the folders of Rays whose process was killed: they end with it, their files do not."""
+    """Removes the folders of Rays whose process was killed, and ends what is still running of them."""
     for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
         with suppress(ValueError, OSError):
             number = int(path.name.removeprefix(_FOLDER).split("-")[0])
             if path.stat().st_uid == os.getuid() and not _is_alive(number):
+                _end_processes_of(path)
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _end_processes_of(folder: Path) -> None:
+    """Ends the processes of a Ray whose folder this is: some look for their parent only now and then.
+
+    Only where the system tells of processes (/proc), and only those that were started for this folder, whose name no
+    other Ray has, and that are Ray's by their own name.
+    """
+    mark = f"{_SESSION}={folder}".encode()
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            handle = os.pidfd_open(int(path.name))  # the process that is looked at is the one that is ended
+            try:
+                line, variables = (path / "cmdline").read_bytes(), (path / "environ").read_bytes().split(b"\0")
+                if mark in variables and (line.startswith(b"ray::") or os.fsencode(folder) in line):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            finally:
+                os.close(handle)
 
 
 def _is_alive(process: int) -> bool:

@@ -42,6 +42,8 @@ _MOST_TRIES: Final = 4
 """Workers that may die over one block before its requests count as failed."""
 _MOST_DEATHS: Final = 5
 """Deaths for each worker, without a block finished between them, after which the run stops."""
+_NO_PLACE: Final = 30.0
+"""Seconds after which it is said that workers have no place in Ray."""
 _LAST_CALL: Final = 10.0
 """Seconds in which workers may write what they have when the run is stopped."""
 
@@ -93,6 +95,8 @@ class _Seat:
     number: int
     actor: Any
     begun: float
+    is_ready: bool = False
+    """Whether its worker is there: Ray may have no place for one, after a node has died say."""
     under_way: int = 0
     answered: int = 0
     blocks: int = 0
@@ -158,6 +162,8 @@ class Pool:
         self._budgets: Any = None
         self._seats: list[_Seat] = []
         self._flights: dict[asyncio.Future[Finished], _Flight] = {}
+        self._arrivals: dict[asyncio.Future[None], tuple[_Seat, Any]] = {}
+        """Workers that are being started."""
         self._tries: Counter[str] = Counter()
         self._again = 0
         self._deaths_in_a_row = 0
@@ -188,6 +194,10 @@ class Pool:
 
     async def aclose(self) -> None:
         """Ends the workers, and the Ray that was started for them."""
+        for future in self._arrivals:
+            future.cancel()
+        await asyncio.gather(*self._arrivals, return_exceptions=True)
+        self._arrivals.clear()
         await asyncio.to_thread(self._open.close)
         self._seats, self._ray, self._budgets = [], None, None
         await self._inner.aclose()
@@ -200,9 +210,9 @@ class Pool:
             while True:
                 for response in self._hand_out(again, blocks, scored=scored):
                     yield response
-                if not self._flights:
+                if not self._flights and not again:
                     return
-                await asyncio.wait(self._flights, return_when=asyncio.FIRST_COMPLETED)
+                await self._wait()
                 for future in [future for future in self._flights if future.done()]:
                     flight = self._flights.pop(future)
                     flight.seat.under_way -= flight.actor is flight.seat.actor
@@ -214,6 +224,33 @@ class Pool:
             if self._seats:
                 self._tell(has_ended=True)
 
+    async def _wait(self) -> None:
+        """Waits until a block has ended or a worker is there; says where workers have no place."""
+        waiting: list[asyncio.Future[Any]] = [*self._flights, *self._arrivals]
+        seconds = _NO_PLACE if self._arrivals else None
+        done, _ = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            self._notice(
+                f"{len(self._arrivals)} of {self._spread.workers} workers wait for a place in Ray (processors, GPUs);"
+                " the others go on"
+            )
+        for future in [future for future in self._arrivals if future.done()]:
+            seat, actor = self._arrivals.pop(future)
+            if seat.actor is not actor:
+                continue
+            try:
+                future.result()
+            except self._ray.exceptions.RayError:
+                self._replace(seat)
+            else:
+                seat.is_ready, seat.begun = True, time.monotonic() if not seat.blocks else seat.begun
+
+    def _notice(self, text: str) -> None:
+        """Says it once."""
+        if text not in self._said:
+            self._said.add(text)
+            self.on_notice(text)
+
     def _blocks(self, requests: Iterable[Request]) -> Iterator[Block]:
         """The requests in blocks, a window after another."""
         remaining, workers = iter(requests), self._spread.workers
@@ -223,13 +260,18 @@ class Pool:
 
     def _hand_out(self, again: deque[Block], blocks: Iterator[Block], *, scored: bool) -> Iterator[Response]:
         """Gives every worker as many blocks as it may have; answers that stand in late shards come at once."""
-        while not self._seats or (seat := min(self._seats, key=lambda seat: seat.under_way)).under_way < _AHEAD:
+        while True:
+            seat = min(filter(lambda seat: seat.is_ready, self._seats), key=lambda seat: seat.under_way, default=None)
+            if seat is not None and seat.under_way >= _AHEAD:
+                return
             block = again.popleft() if again else next(blocks, None)
             if block is None:
                 return
-            if not self._seats:
-                self._start()
-                seat = self._seats[0]
+            if seat is None:
+                again.appendleft(block)
+                if not self._seats:
+                    self._start()
+                return
             self._look_for_late()
             kept = [request for request in block.requests if request.request_key not in self._late]
             if len(kept) < len(block.requests):
@@ -272,9 +314,7 @@ class Pool:
         self._deaths_in_a_row = 0
         self._facts = dict(finished.facts)
         for notice in finished.notices:
-            if notice not in self._said:
-                self._said.add(notice)
-                self.on_notice(notice)
+            self._notice(notice)
         if finished.shard is not None:
             yield from self._read(finished.shard)
         self._tell()
@@ -324,12 +364,16 @@ class Pool:
         if any(limits):
             keeper = self._ray.remote(Budgets)
             self._budgets = keeper.options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote(*limits)
-        now = time.monotonic()
-        self._seats = [_Seat(number, self._new_actor(), now) for number in range(self._spread.workers)]
+        self._seats = [_Seat(number, None, time.monotonic()) for number in range(self._spread.workers)]
+        for seat in self._seats:
+            self._seat_worker(seat)
 
-    def _new_actor(self) -> Any:
+    def _seat_worker(self, seat: _Seat) -> None:
+        """Has a worker started; it is given blocks when it is there."""
         wish = {"num_cpus": 1, "num_gpus": self._spread.gpus_per_worker, "max_concurrency": 8}
-        return self._actor_class.options(**wish).remote(self.plan, self._budgets)
+        seat.actor = self._actor_class.options(**wish).remote(self.plan, self._budgets)
+        seat.is_ready, seat.under_way, seat.process = False, 0, None
+        self._arrivals[asyncio.wrap_future(seat.actor.ready.remote().future())] = (seat, seat.actor)
 
     def _replace(self, seat: _Seat) -> None:
         seat.deaths += 1
@@ -339,7 +383,7 @@ class Pool:
                 f"{self._deaths_in_a_row} workers died one after another without finishing a block; look at memory,"
                 " and at whether a worker can open the model"
             )
-        seat.actor, seat.under_way, seat.process = self._new_actor(), 0, None
+        self._seat_worker(seat)
 
     def _tell(self, *, has_ended: bool = False) -> None:
         lines = tuple(seat.line() for seat in self._seats)

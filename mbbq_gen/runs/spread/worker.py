@@ -77,6 +77,9 @@ class Worker:
         self._notices: list[str] = []
         self._at_work: set[asyncio.Task[None]] = set()
 
+    async def ready(self) -> None:
+        """Returns when the worker is there; the model is opened with the first block."""
+
     async def answer(self, block: Block, scored: bool) -> Finished:
         """Asks a block and writes what comes back; after `stop`, what had come by then."""
         begin, fatal = time.monotonic(), None

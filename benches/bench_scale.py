@@ -1,0 +1,193 @@
+"""Reading and scoring of large runs by workers: rates, memory, and whether time grows as answers do.
+
+    python benches/bench_scale.py --answers 250000,500000,1000000 --read 20000,40000
+    python benches/bench_scale.py --answers 20000000 --read 1000000        on a quiet machine with 70 GB to spare
+
+A small run is asked of an oracle that writes free text, and its questions are copied, with what was planned, answered
+and read, until there are so many answers: copies are other questions of the same templates. Everything timed is a whole
+command. Memory is what the largest process held, and what all held together, looked at five times a second; pages
+that processes share count in each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.runs.reading import BatchReader, UnreadBatch, extractor_versions, store_readings
+
+COPY = "json_set({column}, '$.instance_id', json_extract({column}, '$.instance_id') || :mark, '$.parallel_id', :twin)"
+
+
+def command(*given: object) -> list[str]:
+    return [sys.executable, "-m", "mbbq_gen", *map(str, given)]
+
+
+class Memory:
+    """The most memory that a command and the Ray that it started held, in megabytes."""
+
+    def __init__(self, process: int) -> None:
+        self.largest = self.together = 0.0
+        self._process, self._ended = process, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.2):
+            held = [_megabytes(path) for path in Path("/proc").glob("[0-9]*") if self._is_ours(path)]
+            self.largest, self.together = max([self.largest, *held]), max(self.together, sum(held))
+
+    def _is_ours(self, path: Path) -> bool:
+        with suppress(OSError):
+            mark = f"MBBQ_GEN_RAY={self._process}".encode()
+            return int(path.name) == self._process or mark in (path / "environ").read_bytes().split(b"\0")
+        return False
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def _megabytes(path: Path) -> float:
+    with suppress(OSError, ValueError):
+        return int((path / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+    return 0.0
+
+
+def timed(name: str, answers: int, given: Sequence[object]) -> bytes:
+    """Runs a command, prints what it took, and gives what it wrote."""
+    begin = time.monotonic()
+    process = subprocess.Popen(command(*given), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    memory = Memory(process.pid)
+    out, _ = process.communicate()
+    memory.stop()
+    seconds = time.monotonic() - begin
+    if process.returncode:
+        raise SystemExit(f"{' '.join(map(str, given))}: exit code {process.returncode}")
+    print(
+        f"{name:18} {answers:11,} answers {seconds:8.1f} s {answers / seconds:9,.0f} a second;"
+        f" largest process {memory.largest:6,.0f} MB, all together {memory.together:6,.0f} MB",
+        flush=True,
+    )
+    return out
+
+
+def steps(run: Path) -> None:
+    """What an answer that is read by a worker costs this process, and what it costs the worker."""
+    folder = RunFolder(run)
+    with folder.open_store() as store:
+        (language, *_), read = store.languages(), BatchReader("engine", Resources())()
+        version = extractor_versions([language], Resources())[language]
+        begin = time.monotonic()
+        records = tuple(store.unread_records(version, language))
+        handed_on = pickle.dumps(UnreadBatch(language, records))
+        taken = time.monotonic()
+        _, readings = read(pickle.loads(handed_on))
+        done = time.monotonic()
+        store_readings(store, language, version, readings)
+        end = time.monotonic()
+    each = [1e3 * seconds / len(records) for seconds in (taken - begin, end - done, done - taken)]
+    print(
+        f"an answer of {len(handed_on) / len(records):,.0f} bytes: handed on in {each[0]:.3f} ms, stored in"
+        f" {each[1]:.3f} ms; read by a worker in {each[2]:.3f} ms",
+        flush=True,
+    )
+
+
+def copied(base: Path, run: Path, answers: int, *, is_read: bool) -> int:
+    """Makes a run of about so many answers out of a small one; says how many they are."""
+    run.mkdir()
+    (run / "manifest.json").write_bytes((base / "manifest.json").read_bytes())
+    with closing(sqlite3.connect(base / "run.sqlite")) as store:
+        schema = [sql for (sql,) in store.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+        keys = [key for (key,) in store.execute("SELECT key FROM instances WHERE asked")]
+        number = int(store.execute("SELECT count(*) FROM presentations").fetchone()[0])
+        store.execute("CREATE INDEX IF NOT EXISTS by_question ON presentations (instance_key)")
+        store.commit()
+    times = max(1, round(answers / number))
+    with closing(sqlite3.connect(run / "run.sqlite", isolation_level=None)) as store:
+        store.execute("PRAGMA journal_mode = WAL")
+        store.execute("PRAGMA synchronous = OFF")
+        for statement in schema:
+            if "by_question" not in statement and "sqlite_sequence" not in statement:
+                store.execute(statement)
+        store.execute("ATTACH ? AS base", (str(base / "run.sqlite"),))
+        store.execute("BEGIN")
+        store.execute("INSERT INTO meta SELECT * FROM base.meta")
+        for key, mark in sorted((key, f"#{copy:05}") for key in keys for copy in range(times)):
+            copy_question(store, key, mark, is_read=is_read)
+        store.execute("COMMIT")
+    return times * number
+
+
+def copy_question(store: sqlite3.Connection, key: str, mark: str, *, is_read: bool) -> None:
+    """One question with all that belongs to it, under another id."""
+    given = {"key": key, "mark": mark, "twin": key.split("/", 3)[3] + mark}
+    record = COPY.format(column="record")
+    where = "FROM base.presentations p {join} WHERE p.instance_key = :key ORDER BY p.number"
+    statements = [
+        "INSERT INTO instances SELECT key || :mark, benchmark, split, language, category, template_id, condition,"
+        f" polarity, alignment, :twin, asked, {record} FROM base.instances WHERE key = :key",
+        "INSERT INTO presentations (presentation_id, instance_key, language, request_key, record)"
+        " SELECT presentation_id || :mark, instance_key || :mark, language, request_key || :mark, json_set(record,"
+        " '$.presentation_id', presentation_id || :mark, '$.instance_key', instance_key || :mark)"
+        f" {where.format(join='')}",
+        "INSERT OR IGNORE INTO responses SELECT r.request_key || :mark, r.is_error, r.received_at,"
+        " json_set(r.record, '$.request_key', r.request_key || :mark) "
+        + where.format(join="JOIN base.responses r ON r.request_key = p.request_key"),
+    ]
+    if is_read:
+        join = "JOIN base.extractions e ON e.presentation_id = p.presentation_id"
+        statements.append(
+            "INSERT INTO extractions SELECT e.presentation_id || :mark, e.extractor, e.outcome, e.record "
+            + where.format(join=join)
+        )
+    for statement in statements:
+        store.execute(statement, given)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--answers", default="250000", help="sizes of runs that are scored, comma-separated")
+    parser.add_argument("--read", default="", help="sizes of runs that are read, comma-separated")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--plain", action="store_true", help="also without Ray, and compare the bytes")
+    given = parser.parse_args()
+    here = ["--on", "ray", "--workers", given.workers]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        base = folder / "base"
+        model = ["--model", "oracle:verbose_perfect", "--benchmark", "starter", "--languages", "en,tr", "--sample", 400]
+        subprocess.run(command("run", base, *model), check=True, capture_output=True)
+        for number, size in enumerate(int(text) for text in given.read.split(",") if text):
+            run = folder / f"read-{number}"
+            made = copied(base, run, size, is_read=False)
+            if number == 0:
+                steps(run)
+                with closing(sqlite3.connect(run / "run.sqlite")) as store, store:
+                    store.execute("DELETE FROM extractions")
+            timed("extract --on ray", made, ["extract", run, *here, "--json"])
+        for number, size in enumerate(int(text) for text in given.answers.split(",") if text):
+            run = folder / f"score-{number}"
+            made = copied(base, run, size, is_read=True)
+            print(f"run.sqlite: {(run / 'run.sqlite').stat().st_size / made:,.0f} bytes an answer")
+            found = timed("score --on ray", made, ["score", run, "--json", *here])
+            if given.plain:
+                print("the same bytes:", timed("score", made, ["score", run, "--json"]) == found)
+            (run / "run.sqlite").unlink()
+
+
+if __name__ == "__main__":
+    main()
