@@ -359,7 +359,7 @@ _ALL: tuple[Metric, ...] = (
         name="bias_adjusted_accuracy",
         title="bias-adjusted accuracy, ambiguous",
         formula="max(0, (correct − |biased − counter-biased|) / ambiguous questions), undetected kept",
-        source="EuroEval 16.11, its metric of the same name",
+        source="EuroEval 16.11's metric of the same name, here with the question's polarity",
         meaning="Accuracy less the size of the lean: one number that does not say which way a model leans, nor "
         "whether it leans or can't do the task.",
         sign="higher: more right answers, and less lean either way",
