@@ -334,13 +334,20 @@ def test_wordings_like_those_asked(capsys: pytest.CaptureFixture[str], runs: dic
     code, out, _ = call(capsys, "leaderboard", run, *few)
     assert code == 0
     assert "intervals and ranks: of wordings like these, drawn by chance." in out
+    page = tmp_path / "page.html"
+    assert call(capsys, "report", run, "-o", page, *few[2:])[0] == 0
+    assert "interval over templates and over wordings like these" in page.read_text(encoding="utf-8")
+    code, out, _ = call(capsys, "report", run, *few[2:])
+    assert code == 0
+    assert "with a 95% interval over wordings like these" in " ".join(out.split())
     code, out, _ = call(capsys, "score", runs["random"], *few)
     assert code == 0
     assert "fewer than 3 wordings: nothing can be said of wordings like them" in " ".join(out.split())
     code, _, err = call(capsys, "compare", run, "--across", "variant", *few)
     assert (code, err.count("\n")) == (2, 1)
-    code, _, err = call(capsys, "score", run, "--corrected-by", "audit", *few)
-    assert (code, err.count("\n")) == (2, 1)
+    for command in ("score", "report"):
+        code, _, err = call(capsys, command, run, "--corrected-by", "audit", *few[2:])
+        assert (code, err.count("\n")) == (2, 1)
     code, _, err = call(capsys, "score", run, "--wordings", "all")
     assert code == 2
     assert "unknown choice for --wordings 'all'" in err

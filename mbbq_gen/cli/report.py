@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.options import Json, Packs, Verbose, example, print_json, resources, result_console, say, write_lines
-from mbbq_gen.cli.statistics_options import CorrectedBy, RunPaths, several
+from mbbq_gen.cli.statistics_options import CorrectedBy, RunPaths, WordingsChoice, several, usual_sampling
 from mbbq_gen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.folder import Manifest, RunFolder
     from mbbq_gen.statistics.labelled import LabelledFrame
+    from mbbq_gen.statistics.panel import Sampling
     from mbbq_gen.statistics.score_report import ScoreReport
 
 _STEPS_BESIDE_CHARTS = 1
@@ -29,6 +30,7 @@ _STEPS_BESIDE_CHARTS = 1
     "  mbbq-gen report my-run\n"
     "  mbbq-gen report my-run -o report.html --open\n"
     "  mbbq-gen report my-run -o report.html --corrected-by audit\n"
+    "  mbbq-gen report my-run -o report.html --wordings random\n"
     "  mbbq-gen report run-a run-b -o report.html --figures figures"
 )
 def report(
@@ -43,6 +45,7 @@ def report(
     items: Annotated[int, typer.Option(min=0, help="Items in the page; of more, a sample is drawn.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of items and of the intervals.")] = 0,
     corrected_by: CorrectedBy = None,
+    wordings: WordingsChoice = "fixed",
     verbose: Verbose = False,
     packs: Packs = None,
     as_json: Json = False,
@@ -57,39 +60,42 @@ def report(
 
     if open_browser and output is None:
         raise UsageError("--open: give -o FILE.html too, the page that is to be opened")
+    if corrected_by is not None and wordings != "fixed":
+        raise UsageError(f"--corrected-by {corrected_by}: corrected scores hold wordings fixed; leave --wordings out")
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     for folder in folders:
         folder.require()
+    sampling = usual_sampling([folder.path for folder in folders], wordings, seed=seed)
     if as_json and (output or figures):
         raise UsageError("--json: for the scores alone; leave -o and --figures out")
     where = resources(packs)
     if output is None and figures is None:
         if as_json:
-            _print_scores(folders, where, corrected_by, seed)
+            _print_scores(folders, where, corrected_by, sampling)
             return
         labelled = {folder: runs_labels([folder.path], where, corrected_by) for folder in folders}
         for folder in folders:
-            show_report(folder, where, labelled[folder], verbose=verbose)
+            show_report(folder, where, labelled[folder], verbose=verbose, wordings=wordings)
         return
     _check_output(output)
-    _write_report(folders, where, output=output, figures=figures, items=items, seed=seed, corrected_by=corrected_by)
+    _write_report(
+        folders, where, output=output, figures=figures, items=items, sampling=sampling, corrected_by=corrected_by
+    )
     if open_browser and output is not None:
         import webbrowser
 
         webbrowser.open(output.resolve().as_uri())
 
 
-def _print_scores(folders: list[RunFolder], where: Resources, corrected_by: str | None, seed: int) -> None:
+def _print_scores(folders: list[RunFolder], where: Resources, corrected_by: str | None, sampling: Sampling) -> None:
     """The scores of the report as JSON."""
     from mbbq_gen.cli.loading import runs_frame, runs_labels
     from mbbq_gen.report.html.contents import BY, SCORES
-    from mbbq_gen.runs.honest import honest_sampling
-    from mbbq_gen.statistics.panel import Sampling
     from mbbq_gen.statistics.score_report import reported
 
     paths = [folder.path for folder in folders]
     labelled = runs_labels(paths, where, corrected_by)
-    found = reported(runs_frame(paths, where), BY, SCORES, honest_sampling(Sampling(seed=seed), paths, say), labelled)
+    found = reported(runs_frame(paths, where), BY, SCORES, sampling, labelled)
     control = {folder.path.as_posix(): folder.manifest().control for folder in folders}
     made = {
         path: {name: counts.model_dump() for name, counts in found.items()} for path, found in control.items() if found
@@ -115,7 +121,7 @@ def _write_report(
     output: Path | None,
     figures: Path | None,
     items: int,
-    seed: int,
+    sampling: Sampling,
     corrected_by: str | None,
 ) -> None:
     """Makes the charts, once, and what is wanted of them."""
@@ -124,14 +130,11 @@ def _write_report(
     from mbbq_gen.report.html.contents import contents, language_names
     from mbbq_gen.report.html.page import report_page, template_environment
     from mbbq_gen.runs.bars import Bar
-    from mbbq_gen.runs.honest import honest_sampling
-    from mbbq_gen.statistics.panel import Sampling
 
     if output is not None:
         template_environment()  # what is missing is said before the work is done
     labelled = runs_labels([folder.path for folder in folders], where, corrected_by)
     sources, frame = _load(folders, where)
-    sampling = honest_sampling(Sampling(seed=seed), [folder.path for folder in folders], say)
     with Bar("report", len(CHARTS) + _STEPS_BESIDE_CHARTS + len(folders), "steps", delay=1.0) as bar:
 
         def tick(_: str) -> None:
@@ -171,7 +174,12 @@ def _load(folders: list[RunFolder], where: Resources) -> tuple[list[Source], pol
 
 
 def show_report(
-    folder: RunFolder, where: Resources, labelled: LabelledFrame | None = None, *, verbose: bool = False
+    folder: RunFolder,
+    where: Resources,
+    labelled: LabelledFrame | None = None,
+    *,
+    verbose: bool = False,
+    wordings: str = "fixed",
 ) -> None:
     """Prints the report of a run on stdout; with labelled answers, corrected by them too."""
     from mbbq_gen.cli.loading import run_frame
@@ -179,8 +187,6 @@ def show_report(
     from mbbq_gen.report.correction_tables import flag_sentences, print_correction
     from mbbq_gen.report.money_tables import cost_line
     from mbbq_gen.report.tables import SUMMARY_METRICS
-    from mbbq_gen.runs.honest import honest_sampling
-    from mbbq_gen.statistics.panel import Sampling
     from mbbq_gen.statistics.score_report import reported
 
     manifest = folder.manifest()
@@ -188,7 +194,7 @@ def show_report(
     by = (["benchmark"] if len(manifest.settings.benchmarks) > 1 else []) + several(frame, "method")
     by += ["language", "split"]
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
-    sampling = honest_sampling(Sampling(), [folder.path], say)
+    sampling = usual_sampling([folder.path], wordings)
     scores = reported(frame, by, metrics, sampling, labelled)
     console = result_console()
     for line in _heading(manifest):

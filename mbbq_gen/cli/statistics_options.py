@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.scoring import Labels, Metric, Undetected
+    from mbbq_gen.scoring.wordings import Wordings
     from mbbq_gen.statistics.panel import Sampling
 
 
@@ -100,12 +101,24 @@ class StatisticsOptions:
     def sampling(self, runs: Sequence[Path] = (), wordings: str = "fixed") -> Sampling:
         """The settings of intervals and tests; of runs that looked before they stopped, with wider intervals."""
         from mbbq_gen.runs.honest import honest_sampling
-        from mbbq_gen.scoring.wordings import Wordings
         from mbbq_gen.statistics.panel import Sampling
 
-        spoken_of = one_of("choice for --wordings", wordings, get_args(Wordings))
-        given = Sampling(self.interval, self.resamples, self.seed, self.chosen_undetected(), spoken_of)
+        given = Sampling(self.interval, self.resamples, self.seed, self.chosen_undetected(), _spoken_of(wordings))
         return honest_sampling(given, runs, say)
+
+
+def usual_sampling(runs: Sequence[Path], wordings: str, seed: int = 0) -> Sampling:
+    """The usual intervals, about the wordings asked or wordings like them; wider ones of runs that looked."""
+    from mbbq_gen.runs.honest import honest_sampling
+    from mbbq_gen.statistics.panel import Sampling
+
+    return honest_sampling(Sampling(seed=seed, wordings=_spoken_of(wordings)), runs, say)
+
+
+def _spoken_of(wordings: str) -> Wordings:
+    from mbbq_gen.scoring.wordings import Wordings
+
+    return one_of("choice for --wordings", wordings, get_args(Wordings))
 
 
 def metrics_of(names: str | None, usual: tuple[str, ...]) -> list[Metric]:

@@ -44,7 +44,7 @@ def print_brief(scores: ScoreTable, console: Console) -> None:
         console.print(line)
     console.print()
     console.print(brief_table(found, [*names, "language"], console.width))
-    console.print(_LEGEND)
+    console.print(_LEGEND + (" over wordings like these" if scores.wordings == "random" else ""))
     marks = {code for verdict in found for code in _deciding(verdict)}
     for code in _DECIDING:
         if code in marks:
