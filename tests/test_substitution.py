@@ -92,7 +92,8 @@ def test_the_same_questions_give_the_same_bytes_in_any_order(language: str) -> N
 
 def digest(language: str) -> str:
     """What becomes of all `starter` questions of a language, as one number."""
-    made = (ControlMaker(SETS[language]).make(one) for one in STARTER[language])
+    maker = ControlMaker(SETS[language])
+    made = (maker.make(one) for one in STARTER[language])
     return hashlib.sha256("\n".join(one.model_dump_json() for one in made).encode()).hexdigest()
 
 
