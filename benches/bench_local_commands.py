@@ -1,10 +1,12 @@
 """The whole command with a local model beside lm-eval's: start, load, ask, store, read and score the same prompts.
 
-    python benches/bench_local_commands.py --data FOLDER [--questions 12] [--rounds 3] [--batch 16]
+    python benches/bench_local_commands.py --data FOLDER [--questions 12] [--rounds 3] [--batch 16] [--whole-templates]
 
 mbbq-gen asks MBBQ's questions (or another benchmark's) in five wordings, as a run does. lm-eval gets the very same
 messages as a task of its own, through its hf backend on the same files of the same model, in float32, with the
-model's chat template. Both run in turn, several times over; medians are compared, and the texts too.
+model's chat template. Both run in turn, several times over; medians are compared, and the texts too. A sample has as
+few questions of a template as can be, so prompts share little; a whole run asks all of them, as `--whole-templates`
+does of the first templates that together have as many questions.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ import json
 import statistics
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 
 from bench_api_peers import export_prompts
 from fake_api import ENVIRONMENT, must, run_command, say, table
 
+from mbbq_gen.datasets.registry import load_benchmark
 from mbbq_gen.providers.smollm2 import smollm2_source
 from mbbq_gen.resources import cache_directory
 from mbbq_gen.runs.folder import RunFolder
@@ -47,11 +51,23 @@ metric_list:
 
 def ours(given: argparse.Namespace, folder: Path) -> list[str]:
     """Our command."""
-    asked = ["--benchmark", given.benchmark, "--languages", given.language, "--splits", "bias", "--variants", WORDINGS]
-    if given.data:
-        asked += ["--data", str(given.data)]
+    asked = ["--languages", given.language, "--splits", "bias", "--variants", WORDINGS]
+    if given.whole_templates:
+        asked += ["--instances", str(folder.parent / "questions.jsonl")]
+    else:
+        asked += ["--benchmark", given.benchmark, *(["--data", str(given.data)] if given.data else [])]
     limits = ["--sample", str(given.questions), "--max-new-tokens", str(given.max_new_tokens), "--dtype", "float32"]
     return [sys.executable, "-m", "mbbq_gen", "run", str(folder), "--model", "transformers:smollm2", *asked, *limits]
+
+
+def write_whole_templates(given: argparse.Namespace, path: Path) -> None:
+    """The questions of whole templates, the smallest first, until there are as many as are to be asked."""
+    templates = defaultdict(list)
+    for instance in load_benchmark(given.benchmark, data=given.data, languages=[given.language], splits=["bias"]):
+        templates[instance.template_id].append(instance)
+    ordered = [one for _, rows in sorted(templates.items(), key=lambda found: len(found[1])) for one in rows]
+    lines = [instance.model_dump_json() for instance in ordered[: given.questions]]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def theirs(given: argparse.Namespace, work: Path) -> list[str]:
@@ -92,6 +108,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch", type=int, default=16, help="lm-eval's batch size")
     parser.add_argument("--max-new-tokens", type=int, default=32)
+    parser.add_argument("--whole-templates", action="store_true", help="all questions of few templates")
     given = parser.parse_args()
 
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OMP_WAIT_POLICY": "PASSIVE"}
@@ -99,6 +116,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         environment = {**ENVIRONMENT, **offline, "HF_HOME": str(work / "hf")}
+        if given.whole_templates:
+            write_whole_templates(given, work / "questions.jsonl")
         for number in range(given.rounds):
             folder = work / f"run-{number}"
             ended = must(run_command(ours(given, folder), work / "ours.log", environment), "mbbq-gen")
