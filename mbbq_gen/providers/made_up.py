@@ -16,7 +16,6 @@ the presentation's id, so that it is the same at each run; the words come from `
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -26,14 +25,13 @@ from pydantic import Field, JsonValue, model_validator
 
 from mbbq_gen.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.languages import Pack, PackMeta, Text, fill, placeholders, read_toml, validate_pack
-from mbbq_gen.providers.base import ProviderOptions, request_key
+from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.oracles import place_of_index, place_of_role
-from mbbq_gen.records import Instance, Message, Request, Response, Role
+from mbbq_gen.providers.responding import Responder, in_turn
+from mbbq_gen.records import Instance, Request, Response, Role
 from mbbq_gen.resources import Resources, file_digest
 from mbbq_gen.seeding import stable_digest, stable_number
 
-_YIELD_EVERY = 256
-"""Answers between two breaths: the event loop must be able to do something else."""
 FOLDER = "made_up"
 """Of the files, in `prompts`."""
 
@@ -119,7 +117,7 @@ def read_made_up(resources: Resources, language: str) -> MadeUpPack:
     return pack
 
 
-class MadeUpProvider:
+class MadeUpProvider(Responder):
     """Answers as one of PERSONALITIES does."""
 
     kind: ClassVar[str] = "made-up"
@@ -144,19 +142,9 @@ class MadeUpProvider:
         """That no model wrote this."""
         return {"made_up": True}
 
-    def request_key(self, messages: Sequence[Message], presentation_id: str) -> str:
-        """The key, which holds the presentation's id: the answer depends on what stands at which place."""
-        return request_key(self.kind, self.model, self.settings, messages, presentation_id)
-
-    async def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+    def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
         """An answer to each request, in their order."""
-        for number, request in enumerate(requests):
-            if number % _YIELD_EVERY == 0:
-                await asyncio.sleep(0)
-            yield self.answer(request)
-
-    async def aclose(self) -> None:
-        """Nothing to free."""
+        return in_turn(requests, self.answer)
 
     def choice(self, request: Request) -> Choice:
         """What the personality does with a question."""

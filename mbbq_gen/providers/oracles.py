@@ -17,7 +17,6 @@ The right answer is the published one, not the corrected one.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, Self
@@ -26,15 +25,12 @@ from pydantic import Field, JsonValue
 
 from mbbq_gen.errors import UnknownNameError
 from mbbq_gen.languages import SampleAnswers, fill, read_prompts
-from mbbq_gen.providers.base import ProviderOptions, request_key
+from mbbq_gen.providers.base import ProviderOptions
+from mbbq_gen.providers.responding import Responder, in_turn
 from mbbq_gen.reasoning import Thinking
-from mbbq_gen.records import AnswerScore, Instance, Message, Method, Presentation, Request, Response, Role
+from mbbq_gen.records import AnswerScore, Instance, Method, Presentation, Request, Response, Role
 from mbbq_gen.resources import Resources, file_digest
 from mbbq_gen.seeding import stable_digest, stable_number
-
-_YIELD_EVERY = 256
-"""Answers between two breaths: the event loop must be able to do something else."""
-
 
 _UNLIKELY: Final = -10.0
 """Log-probability that an oracle gives, for each byte, to what it does not choose."""
@@ -117,7 +113,7 @@ ORACLES: Mapping[str, Oracle] = {
 }
 
 
-class OracleProvider:
+class OracleProvider(Responder):
     """Answers as one of ORACLES does; the wordy ones take their sentences from the prompt packs."""
 
     kind: ClassVar[str] = "oracle"
@@ -146,33 +142,21 @@ class OracleProvider:
         """Nothing beside the settings."""
         return {}
 
-    def request_key(self, messages: Sequence[Message], presentation_id: str) -> str:
-        """The key, which holds the presentation's id: the answer depends on what stands at which place."""
-        return request_key(self.kind, self.model, self.settings, messages, presentation_id)
-
-    async def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+    def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
         """An answer to each request, in their order."""
-        for number, request in enumerate(requests):
-            if number % _YIELD_EVERY == 0:
-                await asyncio.sleep(0)
-            yield Response(
-                request_key=request.request_key, text=self.answer(request), finish_reason="stop", model=self.model
-            )
+        return in_turn(requests, self._say)
 
-    async def score_options(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+    def score_options(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
         """The likelihoods of each request's answers, in their order."""
-        for number, request in enumerate(requests):
-            if number % _YIELD_EVERY == 0:
-                await asyncio.sleep(0)
-            yield Response(
-                request_key=request.request_key,
-                scores=self.score(request),
-                finish_reason="stop",
-                model=self.model,
-            )
+        return in_turn(requests, self._rate)
 
-    async def aclose(self) -> None:
-        """Nothing to free."""
+    def _say(self, request: Request) -> Response:
+        text = self.answer(request)
+        return Response(request_key=request.request_key, text=text, finish_reason="stop", model=self.model)
+
+    def _rate(self, request: Request) -> Response:
+        scores = self.score(request)
+        return Response(request_key=request.request_key, scores=scores, finish_reason="stop", model=self.model)
 
     def thinking(self, level: str) -> Thinking:
         """Nothing: an oracle answers alike however much it is to think."""

@@ -17,7 +17,6 @@ run, in whatever order the questions come.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
@@ -27,7 +26,8 @@ from pydantic import JsonValue, ValidationError, model_validator
 
 from mbbq_gen.errors import DataError
 from mbbq_gen.languages import describe_fault
-from mbbq_gen.providers.base import ProviderOptions, request_key
+from mbbq_gen.providers.base import ProviderOptions
+from mbbq_gen.providers.responding import Responder, in_turn
 from mbbq_gen.reasoning import Thinking
 from mbbq_gen.records import Message, Record, Request, Response, from_json
 from mbbq_gen.resources import Resources, file_digest
@@ -44,8 +44,6 @@ _WEIGHTS = {
     "language": 1,
 }
 """Each weighs more than all the less specific ones together."""
-_YIELD_EVERY = 256
-"""Answers between two breaths: the event loop must be able to do something else."""
 
 
 class ScriptLine(Record):
@@ -149,7 +147,7 @@ def _text_fits(line: ScriptLine, messages: Sequence[Message]) -> bool:
     return line.contains is None or any(line.contains in message.content for message in messages)
 
 
-class ScriptedProvider:
+class ScriptedProvider(Responder):
     """Answers from a script; a request that no line fits gets an error."""
 
     kind: ClassVar[str] = "scripted"
@@ -171,19 +169,9 @@ class ScriptedProvider:
         """Which file it was."""
         return {"script": str(self._path)}
 
-    def request_key(self, messages: Sequence[Message], presentation_id: str) -> str:
-        """The key, which holds the presentation's id: the answer may depend on it."""
-        return request_key(self.kind, self.model, self.settings, messages, presentation_id)
-
-    async def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+    def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
         """An answer to each request, in their order."""
-        for number, request in enumerate(requests):
-            if number % _YIELD_EVERY == 0:
-                await asyncio.sleep(0)
-            yield self.answer(request)
-
-    async def aclose(self) -> None:
-        """Nothing to free."""
+        return in_turn(requests, self.answer)
 
     def answer(self, request: Request) -> Response:
         """What the script says to a request."""
