@@ -30,7 +30,7 @@ from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.resources import cache_directory
 from mbbq_gen.runs.folder import RunFolder
 
-_LM_EVAL_TASK = """task: fake_questions
+LM_EVAL_TASK = """task: {name}
 dataset_path: json
 dataset_kwargs:
   data_files:
@@ -40,14 +40,15 @@ output_type: generate_until
 doc_to_text: "{{{{prompt}}}}"
 doc_to_target: "{{{{target}}}}"
 generation_kwargs:
-  until: []
-  max_gen_toks: 16
+  until: {until}
+  max_gen_toks: {limit}
   do_sample: false
 metric_list:
   - metric: exact_match
     aggregation: mean
     higher_is_better: true
 """
+"""A task of lm-eval over prompts of ours: its name, their file, what ends an answer, and its most tokens."""
 
 _INSPECT_TASK = """from inspect_ai import Task, task
 from inspect_ai.dataset import FieldSpec, json_dataset
@@ -86,7 +87,8 @@ class Peer:
 def _lm_eval(programs: Path, at: FakeServer, work: Work) -> list[str]:
     tasks = work.folder / "lm-eval"
     tasks.mkdir(exist_ok=True)
-    (tasks / "fake_questions.yaml").write_text(_LM_EVAL_TASK.format(prompts=work.prompts), encoding="utf-8")
+    text = LM_EVAL_TASK.format(name="fake_questions", prompts=work.prompts, until="[]", limit=16)
+    (tasks / "fake_questions.yaml").write_text(text, encoding="utf-8")
     model = f"model=fake,base_url={at.openai}/chat/completions,num_concurrent={work.concurrency},max_retries=5"
     options = ["--model", "local-chat-completions", "--model_args", model, "--apply_chat_template"]
     output = ["--output_path", str(tasks / "out"), "--log_samples"]

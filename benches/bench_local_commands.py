@@ -19,7 +19,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from bench_api_peers import export_prompts
+from bench_api_peers import LM_EVAL_TASK, export_prompts
 from fake_api import ENVIRONMENT, must, run_command, say, table
 
 from mbbq_gen.datasets.registry import load_benchmark
@@ -29,24 +29,6 @@ from mbbq_gen.runs.folder import RunFolder
 
 WORDINGS = "polite,bare,letters,single_letter,reasoned"
 _LAUNCH = "import sys; sys.path += {paths!r}; from lm_eval.__main__ import cli_evaluate; cli_evaluate()"
-_TASK = """task: local_questions
-dataset_path: json
-dataset_kwargs:
-  data_files:
-    test: {prompts}
-test_split: test
-output_type: generate_until
-doc_to_text: "{{{{prompt}}}}"
-doc_to_target: "{{{{target}}}}"
-generation_kwargs:
-  until: ["<|im_end|>"]
-  max_gen_toks: {limit}
-  do_sample: false
-metric_list:
-  - metric: exact_match
-    aggregation: mean
-    higher_is_better: true
-"""
 
 
 def ours(given: argparse.Namespace, folder: Path) -> list[str]:
@@ -74,7 +56,8 @@ def theirs(given: argparse.Namespace, work: Path) -> list[str]:
     """lm-eval's command on the prompts that ours sent."""
     task = work / "task"
     task.mkdir(exist_ok=True)
-    text = _TASK.format(prompts=work / "prompts.jsonl", limit=given.max_new_tokens)
+    name, prompts, until = "local_questions", work / "prompts.jsonl", '["<|im_end|>"]'
+    text = LM_EVAL_TASK.format(name=name, prompts=prompts, until=until, limit=given.max_new_tokens)
     (task / "local_questions.yaml").write_text(text, encoding="utf-8")
     paths = [str(path) for path in (cache_directory() / "bench-peers").glob("lm-eval/lib/python3*/site-packages")]
     files = smollm2_source(cache_directory()).location

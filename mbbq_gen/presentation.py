@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from mbbq_gen.errors import UnknownNameError, UsageError
-from mbbq_gen.languages import PromptVariant, fill, placeholders
+from mbbq_gen.languages import OPEN_VARIANT, PromptVariant, fill, placeholders
 from mbbq_gen.records import Answer, Instance, Message, Method, Presentation
 from mbbq_gen.sampling import Outline
 from mbbq_gen.seeding import stable_digest, stable_number
@@ -161,6 +161,15 @@ class Setting:
         if self.label_style == UNLABELLED:
             return tuple(texts)
         return self.native_labels or labels_of(self.label_style)
+
+
+def listed(variant: PromptVariant, style: str) -> PromptVariant:
+    """A wording as it lists its options in a label style.
+
+    Raises:
+        UsageError: where the style has no labels and the wording asks for one.
+    """
+    return unlabelled(variant) if style == UNLABELLED and variant.id != OPEN_VARIANT else variant
 
 
 def unlabelled(variant: PromptVariant) -> PromptVariant:

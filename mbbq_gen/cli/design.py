@@ -74,9 +74,7 @@ def design(
             " give its folder here, and go on with the same run"
         )
     where = resources(packs)
-    settings = selection.settings(where)
-    options = {**settings.model_options, **remote.provider_options()}
-    settings = settings.model_copy(update={"model_options": options})
+    settings = remote.added_to(selection.settings(where))
     wanted: Goal = one_of("goal", goal, GOALS)
     chosen = METRICS[one_of("metric", metric, METRICS)]
     found = _report(settings, where, remote.price_file, pilot, wanted, chosen, interval, width, budget)

@@ -69,9 +69,7 @@ def plan(
     from mbbq_gen.report.money_tables import print_forecast
 
     where = resources(packs)
-    settings = selection.settings(where)
-    options = {**settings.model_options, **remote.provider_options()}
-    settings = settings.model_copy(update={"model_options": options})
+    settings = remote.added_to(selection.settings(where))
     found = make_forecast(settings, where, remote.price_file, tokenizer, from_run, judge, try_it=try_it)
     if as_json:
         typer.echo(found.model_dump_json(indent=2))

@@ -101,7 +101,7 @@ def show(
     from mbbq_gen.axes import parse_cell
     from mbbq_gen.axis_texts import native_labels
     from mbbq_gen.datasets.registry import load_benchmark
-    from mbbq_gen.presentation import NATIVE, ORDER_POLICIES, UNLABELLED, plan_orders, present, unlabelled
+    from mbbq_gen.presentation import NATIVE, ORDER_POLICIES, listed, plan_orders, present
     from mbbq_gen.runs.selection import check_published, prompt_source
     from mbbq_gen.sampling import Outline
 
@@ -115,8 +115,8 @@ def show(
     setting = replace(known[number], system=system, question_only=question_only)
     if label_style is not None:
         native = native_labels(where, language) if label_style == NATIVE else None
-        variant_shown = unlabelled(setting.variant) if label_style == UNLABELLED else setting.variant
-        setting = replace(setting, variant=variant_shown, label_style=label_style, native_labels=native)
+        shown_as = listed(setting.variant, label_style)
+        setting = replace(setting, variant=shown_as, label_style=label_style, native_labels=native)
     policy = one_of("option order", order, ORDER_POLICIES)
     folder = data_folder(benchmark, data)
     chosen = splits_of(split)

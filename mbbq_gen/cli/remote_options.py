@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from mbbq_gen.runs.asking import RuleChanges
+    from mbbq_gen.runs.folder import RunSettings
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,11 @@ class RemoteOptions:
     price_file: Annotated[
         Path | None, typer.Option(help="Your own prices (TOML); they come before ours.", metavar="FILE")
     ] = None
+
+    def added_to(self, settings: RunSettings) -> RunSettings:
+        """The settings with these options of the provider."""
+        options = {**settings.model_options, **self.provider_options()}
+        return settings.model_copy(update={"model_options": options})
 
     def provider_options(self) -> dict[str, Any]:
         """The options of the provider that were given, by name."""

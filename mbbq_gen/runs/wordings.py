@@ -13,7 +13,7 @@ from mbbq_gen.datasets.published_prompts import PublishedWording, read_published
 from mbbq_gen.datasets.registry import find_benchmark
 from mbbq_gen.errors import UsageError
 from mbbq_gen.languages import OPEN_VARIANT, PromptPack, PromptVariant, VariantKind, read_prompts
-from mbbq_gen.presentation import NATIVE, UNLABELLED, Setting, unlabelled
+from mbbq_gen.presentation import NATIVE, UNLABELLED, Setting, listed
 from mbbq_gen.records import Instance, Method
 from mbbq_gen.resources import Resources, file_digest
 from mbbq_gen.runs.folder import OWN_DATA, BenchmarkChoice, RunSettings, name_in_copy
@@ -133,8 +133,7 @@ class Wordings:
 
     def _listed(self, language: str, variant: str, style: str) -> PromptVariant:
         """A wording as it lists its options in a label style."""
-        wording = self._by_id(language, variant)
-        return unlabelled(wording) if style == UNLABELLED and variant != OPEN_VARIANT else wording
+        return listed(self._by_id(language, variant), style)
 
     def _pack(self, instance: Instance) -> PromptPack:
         return self._packs[self._settings.instruction_language or instance.language]
