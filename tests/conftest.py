@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from mbbq_gen.cli import GC_THRESHOLD
 from mbbq_gen.datasets.registry import load_benchmark
@@ -32,6 +33,10 @@ FULL = os.environ.get("MBBQ_GEN_PROOF") == "full"
 gc.set_threshold(*GC_THRESHOLD)  # as the command line does
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # tests run side by side: who waits leaves the core to the other
 
+# The same examples in every run; `make proof` looks for new ones. No deadline: the machine may be busy.
+settings.register_profile("mbbq-gen", derandomize=not FULL, deadline=None)
+settings.load_profile("mbbq-gen")
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -39,6 +44,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests go first, so that none of them is what the others wait for at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("model")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def _sendable(value: object) -> object:
+    """`value` with halves of a surrogate pair written out: a report that holds one can't be sent between processes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_sendable(key): _sendable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_sendable(item) for item in value)
+    return value
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, object, object]:
+    """The failure of a test on text that no encoding has is reported as any other."""
+    return _sendable((yield))
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,6 @@ def cells(draw: st.DrawFn) -> dict[str, str]:
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(cells())
 def test_a_name_says_all_levels(levels: dict[str, str]) -> None:
     assert parse_cell(cell_id(levels)) == levels
@@ -100,7 +99,7 @@ TWO_LEVELS = {
 }
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(["wording", "format", "hint", "debias", "fields"]), st.none(), min_size=1))
 def test_a_full_design_has_every_cell_once(names: dict[str, None]) -> None:
     axes = {name: AXES[name].levels for name in names}
@@ -203,7 +202,7 @@ def test_registers_differ_where_there_are_two(language: str, packs: dict[str, Ax
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(levels=cells())
 def test_every_cell_can_be_asked(language: str, levels: dict[str, str]) -> None:
     """It holds all fields once, the instruction once, and no brace is left over."""

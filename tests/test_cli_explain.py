@@ -55,7 +55,7 @@ def printed(told: Explanation, *, terminal: bool = False) -> str:
 
 
 @given(case=st.sampled_from(CASES))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_decision_explained_is_the_one_extracted(case: Case) -> None:
     told = explain(case.response, case)
     reader = load_extractor(case.language)
@@ -70,7 +70,7 @@ def test_the_decision_explained_is_the_one_extracted(case: Case) -> None:
 
 
 @given(words=st.lists(WORDS, max_size=30))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_nothing_is_lost_or_made_up_in_the_marked_response(words: list[str]) -> None:
     """Without its marks the response is what it was."""
     response = " ".join(words)

@@ -74,7 +74,7 @@ def names(case: Case) -> str:
 
 
 @given(case=st.sampled_from(CASES), order=st.permutations(range(3)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_permuting_options_with_their_labels_permutes_the_result(case: Case, order: list[int]) -> None:
     """Only what speaks of places, lists or ranges of options depends on the display order."""
     if case.family in {
@@ -132,7 +132,7 @@ def test_capitals_change_hardly_any_reading() -> None:
 
 
 @given(case=st.sampled_from(DETECTED))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_leading_answer_word_changes_nothing(case: Case) -> None:
     """Where one option is named: behind "Answer:", the first of two that a sentence names is the announced one."""
     if case.family not in {"letter_and_text", "text_exact"} or read(case).option != case.gold or len(named(case)) > 1:
@@ -142,7 +142,7 @@ def test_a_leading_answer_word_changes_nothing(case: Case) -> None:
 
 
 @given(case=st.sampled_from(CASES))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_inside_a_reasoning_block_nothing_counts(case: Case) -> None:
     if "think" in case.response or "<" in case.response or "THINK" in case.response:
         return
@@ -151,7 +151,7 @@ def test_inside_a_reasoning_block_nothing_counts(case: Case) -> None:
 
 
 @given(case=st.sampled_from(PLAIN_CASES))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_prompt_alone_is_no_answer(case: Case) -> None:
     lines = "\n".join(f"{label}) {text}" for label, text in zip(case.labels, case.options, strict=True))
     prompt = f"{case.options[0]}, {case.options[1]}, {case.options[2]}. ?\n{lines}\n"
@@ -199,7 +199,7 @@ def test_no_first_or_last_character_decides(language: str, letter: str) -> None:
 
 
 @given(text=st.text(max_size=400), language=st.sampled_from(LANGUAGES))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_is_read_without_a_crash(text: str, language: str) -> None:
     extractor = load_extractor(language)
     found = extractor.extract(text, ["Nadia", "Laura", "?"], ["A", "B", "C"], 2)

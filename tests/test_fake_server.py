@@ -87,7 +87,7 @@ def raw(body: bytes, *headers: str, last: bool = True) -> bytes:
 
 
 @given(cuts=st.lists(st.integers(0, 400), max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_requests_may_come_in_any_pieces(cuts: list[int]) -> None:
     body = json.dumps(QUESTION).encode()
     chunks = b"%x\r\n%b\r\n%x;why=not\r\n%b\r\n0\r\n\r\n" % (10, body[:10], len(body) - 10, body[10:])

@@ -302,7 +302,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     field=st.sampled_from(
         ["id", "epoch", "input", "choices", "messages", "output", "metadata", "events", "attachments", "events_data"]
@@ -314,7 +314,7 @@ def test_any_value_in_any_field_of_a_sample(tmp_path: Path, field: str, value: A
     assert all(isinstance(row, ForeignAnswer | NotImported) for row in rows_of(log))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(doc=json_values, arguments=json_values, resps=json_values | st.just([["A"]]), doc_id=json_values)
 def test_any_value_in_a_line_of_lm_eval(tmp_path: Path, doc: Any, arguments: Any, resps: Any, doc_id: Any) -> None:
     log = tmp_path / "samples_x_2026-01-01T00-00-00.jsonl"
@@ -323,7 +323,7 @@ def test_any_value_in_a_line_of_lm_eval(tmp_path: Path, doc: Any, arguments: Any
     assert all(isinstance(found, ForeignAnswer | NotImported) for found in open_source("lm-eval", log).rows)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(state=json_values, field=st.sampled_from(["instance", "request", "result", "output_mapping", None]))
 def test_any_value_in_a_state_of_helm(tmp_path: Path, state: Any, field: str | None) -> None:
     good = {"instance": {"id": "id1"}, "request": {"prompt": "p"}, "result": {"completions": [{"text": "A"}]}}
@@ -332,7 +332,7 @@ def test_any_value_in_a_state_of_helm(tmp_path: Path, state: Any, field: str | N
     assert all(isinstance(found, ForeignAnswer | NotImported) for found in open_source("helm", tmp_path).rows)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=300), tool=st.sampled_from([tool for tool in TOOLS if tool != "csv"]))
 def test_any_bytes(tmp_path: Path, content: bytes, tool: Any) -> None:
     """Whatever the bytes are: rows, rows that are counted, or one of our errors."""

@@ -195,7 +195,7 @@ def test_reading_streams() -> None:
     ] == ["1"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.dictionaries(
         st.sampled_from(

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
@@ -30,7 +29,6 @@ from mbbq_gen.providers.static_decoding import StaticDecoder
 from mbbq_gen.providers.token_trees import Trail, lay_out
 from tests.providers_support import make_model, make_token_lists
 
-untimed = hypothesis_settings(deadline=None)
 STOP = frozenset({2, 7, 11, 19})
 Answers = dict[int, tuple[tuple[int, ...], str | None, int]]
 
@@ -102,7 +100,6 @@ endings = st.lists(st.integers(5, 47), min_size=1, max_size=5).map(tuple)
 
 
 @pytest.mark.parametrize("kind", sorted(MODELS))
-@untimed
 @given(
     lists=st.lists(st.builds(lambda first, rest: (*first, *rest), beginnings, endings), min_size=1, max_size=10),
     batch_size=st.integers(1, 12),
@@ -191,7 +188,6 @@ def test_static_sampling_depends_on_the_seed_and_leaves_the_global_chance_alone(
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@untimed
 @given(
     lists=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8),
     trail=st.lists(st.integers(0, 3), max_size=8).map(tuple),
@@ -206,7 +202,6 @@ def test_a_sheet_spells_every_prompt(lists: list[tuple[int, ...]], trail: tuple[
         assert [where[place] for place in path] == list(range(len(prompt.tokens)))
 
 
-@untimed
 @given(lists=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8))
 def test_a_sheet_reads_each_shared_beginning_once(lists: list[tuple[int, ...]]) -> None:
     sheet = lay_out(sorted(lists), Trail(), [len(tokens) - 1 for tokens in sorted(lists)])

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
@@ -22,7 +21,6 @@ from mbbq_gen.providers.local_source import ModelSource
 from mbbq_gen.providers.packed_scoring import iterate_scores, score_answers, scoring_way
 from tests.providers_support import make_model, make_token_lists
 
-untimed = hypothesis_settings(deadline=None)
 KINDS = ["llama", "gpt2", "qwen2", "mistral"]
 Questions = tuple[list[list[int]], list[list[list[int]]]]
 
@@ -84,7 +82,6 @@ MODELS = {kind: make_model(kind) for kind in ("llama", "gpt2", "qwen2")}
 
 
 @pytest.mark.parametrize("kind", sorted(MODELS))
-@untimed
 @given(asked=questions, max_tokens=st.integers(1, 80))
 def test_any_questions_in_any_order_are_scored_as_alone(
     kind: str, asked: list[tuple[list[int], list[list[int]]]], max_tokens: int

@@ -10,7 +10,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mbbq_gen.records import Extraction
@@ -29,10 +29,20 @@ def test_escaped_text_comes_back_as_it_is_seen(text: str) -> None:
     assert html.unescape(found) == visible(text)
 
 
+def joined(value: object) -> object:
+    """`value` with two halves of a surrogate pair that stand together as the one character that they are in a page."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    if isinstance(value, dict):
+        return {joined(key): joined(item) for key, item in value.items()}
+    return [joined(item) for item in value] if isinstance(value, list) else value
+
+
+@example(["\ud83d\ude00", {"\ud83d": "\ude00\ud83d"}])
 @given(st.recursive(TEXTS | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)))
 def test_inert_json_is_the_same_value_and_ends_no_script(value: object) -> None:
     found = inert_json(value)
-    assert json.loads(found) == value
+    assert json.loads(found) == joined(value)
     assert not re.search("[<>&\u2028\u2029\ud800-\udfff]", found)
     found.encode()
 

@@ -83,7 +83,7 @@ def one_by_one(rows: Sequence[Row], instances: dict[str, Instance], labels: Labe
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(answer_rows(), min_size=1, max_size=30), st.sampled_from(("published", "corrected")))
 def test_by_columns_is_as_row_by_row(rows: list[Row], labels: Labels) -> None:
     instances, answers = table(rows)
@@ -94,7 +94,7 @@ def test_by_columns_is_as_row_by_row(rows: list[Row], labels: Labels) -> None:
     assert_frame_equal(by_columns.with_columns(text.cast(pl.String)), by_rows.with_columns(text.cast(pl.String)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(answer_rows(), min_size=1, max_size=30), st.permutations(("published", "corrected")))
 def test_relabelling_is_observing_anew_and_can_be_taken_back(rows: list[Row], labels: list[Labels]) -> None:
     instances, _ = table(rows)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -43,7 +43,6 @@ def test_what_was_not_seen_is_bounded(templates: int) -> None:
     assert low == pytest.approx(1 - UNSEEN * (1 - 0.025 ** (1 / templates)), abs=0.01)
 
 
-@settings(deadline=None)
 @given(
     SMALL.flatmap(lambda count: st.lists(st.sampled_from([1.0, 1.0, 1.0, 0.9, 0.0]), min_size=count, max_size=count)),
     st.integers(min_value=1, max_value=50),

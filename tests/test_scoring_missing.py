@@ -97,7 +97,7 @@ def test_few_templates_have_bounds_without_an_interval() -> None:
     assert (bounds.interval_low, bounds.interval_high) == (None, None)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 9), st.integers(6, 15))
 def test_the_panel_says_what_the_scorer_says(unread: int, templates: int) -> None:
     rows = [

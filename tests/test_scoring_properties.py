@@ -47,7 +47,7 @@ row_lists = st.lists(rows_with, min_size=1, max_size=25).map(
     lambda rows: [replace(row, number=number) for number, row in enumerate(rows)]
 )
 policies = st.sampled_from(("discard", "keep"))
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=40)
 
 
 def score_one(rows: Sequence[Row], undetected: Undetected = "discard", interval: float | None = None) -> GroupScore:

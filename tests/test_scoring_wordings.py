@@ -38,7 +38,7 @@ def crossing_of(scores: Any) -> Crossing:
     return Crossing((scores - scores.mean()) / scores.size, np.full(scores.shape, 1 / scores.size))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(3, 6), st.integers(5, 12))
 def test_what_wordings_add_is_the_analysis_of_variance(seed: int, wordings: int, templates: int) -> None:
     """Of a balanced design: (mean square of wordings − that of the interaction) / number of cells, or 0."""

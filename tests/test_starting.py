@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -16,7 +16,6 @@ from mbbq_gen.resources import Resources
 from mbbq_gen.scoring.template_sizes import mid_ranks
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=40))
 def test_ranks_are_scipys(values: list[int]) -> None:
     assert np.array_equal(mid_ranks(np.array(values, dtype=float)), stats.rankdata(values))

@@ -23,7 +23,7 @@ def random_cells(seed: int, templates: int = 12) -> Any:
     return np.random.default_rng(seed).integers(0, 9, (templates, len(CELLS))).astype(float)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from(sorted(METRICS)))
 def test_influences_are_the_slopes_of_the_score(seed: int, name: str) -> None:
     """Counting a template a little more changes the score by its influence: a derivative, taken numerically."""

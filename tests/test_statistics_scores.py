@@ -71,7 +71,7 @@ ROWS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(ROWS, min_size=1, max_size=25))
 def test_baselines_score_what_the_oracles_of_that_name_must(rows: list[Row]) -> None:
     frame = observations_frame(observations_of(rows))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -194,7 +194,6 @@ def test_benjamini_hochberg_is_scipys() -> None:
     assert benjamini_hochberg([None, 0.02, None]) == [None, 0.02, None]
 
 
-@settings(deadline=None)
 @given(P_VALUES)
 def test_adjusting_keeps_order_and_never_lowers(p_values: list[float | None]) -> None:
     for adjust in (holm, benjamini_hochberg):
