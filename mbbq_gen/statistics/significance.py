@@ -12,6 +12,7 @@ drawn) (Phipson & Smyth 2010): never 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.records import Record
@@ -137,16 +138,19 @@ def standardised(values: Array) -> float | None:
     return float(values.mean()) / spread if spread > _TIE else None
 
 
+@lru_cache(maxsize=4)
 def signs(n: int, seed: int) -> Array:
-    """Rows of +1 and −1: all of them for few units, else PERMUTATIONS drawn ones."""
+    """Rows of +1 and −1, not to be changed: all of them for few units, else PERMUTATIONS drawn ones."""
     import numpy as np
 
     if n <= EXACT_UP_TO:
         bits = ((np.arange(2**n)[:, None] >> np.arange(n)) & 1).astype(np.float64)
-        return 1.0 - 2.0 * bits
-    generator = np.random.default_rng(stable_number("sign_flip", seed, n))
-    drawn: Array = generator.integers(0, 2, (PERMUTATIONS, n)).astype(np.float64) * 2.0 - 1.0
-    return drawn
+    else:
+        generator = np.random.default_rng(stable_number("sign_flip", seed, n))
+        bits = 1.0 - generator.integers(0, 2, (PERMUTATIONS, n)).astype(np.float64)
+    found: Array = 1.0 - 2.0 * bits
+    found.flags.writeable = False
+    return found
 
 
 def permutation_p(statistics: Array, observed: float, *, is_exact: bool) -> float:
