@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mbbq_gen.extraction import load_extractor
+from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.records import Extraction
 
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "fresh"
@@ -38,7 +38,7 @@ def read(row: dict[str, Any]) -> Extraction:
     """What the reader takes an answer to mean."""
     prompt = f"{row['context']}\n{row['question']}"
     extractor = load_extractor(row["language"])
-    return extractor.extract(row["response"], row["options"], row["labels"], row["unknown_index"], prompt=prompt)
+    return extractor.extract(row["response"], Question(row["options"], row["labels"], row["unknown_index"], prompt))
 
 
 def verdict(row: dict[str, Any], option: int | None) -> str:
