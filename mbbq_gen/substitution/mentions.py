@@ -67,15 +67,49 @@ def find_mentions(words: Sequence[Word], people: tuple[Person, Person], language
             several people.
     """
     finder = _Finder(words, people, language)
-    found = sorted(finder.mentions(), key=lambda mention: mention.first)
+    found = list(finder.mentions())
+    found = sorted([*found, *_said_again(found, words, language)], key=lambda mention: mention.first)
     for one, other in itertools.pairwise(found):
         if one.last >= other.first:
             raise NotReplaceableError("mention_left_over", _shown(words, one.first, other.last))
     told = [_beside_told(mention, before, words) for before, mention in zip([None, *found], found, strict=False)]
-    _refuse_collisions(told, words, language)
-    _refuse_neighbours(told, words, language)
+    refuse_beside(told, words, language)
     _refuse_openers(told, words, language)
     return told
+
+
+def _said_again(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> Iterator[Mention]:
+    """Mentions of a person by the noun alone that a clause between commas is about: "my neighbor", of "my neighbor, who
+    has a cough, …".
+
+    Raises:
+        NotReplaceableError: where that noun stands elsewhere otherwise.
+    """
+    inside = {place for mention in mentions for place in range(mention.first, mention.last + 1)}
+    for mention in mentions:
+        there = words[mention.first : mention.last + 1]
+        comma = next((at for at, word in enumerate(there) if at and is_aside(word, language)), None)
+        if comma is None:
+            continue
+        said = tuple(word.low for word in there[:comma])
+        for place, word in enumerate(words):
+            if place in inside or not language.same(word.low, said[-1]):
+                continue
+            first = place - len(said) + 1
+            if first < 0 or tuple(one.low for one in words[first : place + 1]) != said:
+                raise NotReplaceableError("attribute_told", word.text)
+            yield Mention(mention.person, first, place)
+
+
+def is_aside(word: Word, language: Language) -> bool:
+    """Whether a word opens a clause that commas set off."""
+    return word.gap == "," and word.low in language.rules.asides
+
+
+def refuse_beside(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
+    """Raises where a name can't stand beside what stands beside a mention."""
+    _refuse_collisions(mentions, words, language)
+    _refuse_neighbours(mentions, words, language)
 
 
 def _refuse_openers(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
@@ -286,7 +320,7 @@ class _Finder:
         if told_last is not None:
             return told_last
         right, headed = self._right(person, last)
-        low, inner, found = self._left(person, first)
+        low, inner, found = self._left(person, first, right)
         if self._closes_clause(low, first, right):
             right += 1
         headed = headed or found or self._has_own_noun(person, low, right)
@@ -428,11 +462,11 @@ class _Finder:
             raise NotReplaceableError("gender_unsettled", there[-1].text)
         return self.rules.unmarked
 
-    def _left(self, person: Person, low: int) -> tuple[int, int | None, bool]:
+    def _left(self, person: Person, low: int, right: int) -> tuple[int, int | None, bool]:
         """The first word of the mention before its determiner, what stands behind a stand-in in it, and whether a head
         was found."""
         inner, has_head = None, False
-        while (step := self._left_step(person, low)) is not None:
+        while (step := self._left_step(person, low, right)) is not None:
             if step[1] and self.words[step[0]].low in self.rules.stand_ins:
                 inner = low
             low, has_head = step[0], has_head or step[1]
@@ -498,14 +532,20 @@ class _Finder:
             gender = "f"
         return self.rules.contractions.get(word, ""), gender
 
-    def _left_step(self, person: Person, place: int) -> tuple[int, bool] | None:
-        """Where the word or link before stands that belongs to the mention, and whether it is a head."""
+    def _left_step(self, person: Person, place: int, right: int) -> tuple[int, bool] | None:
+        """Where the word or link before stands that belongs to the mention, and whether it is a head.
+
+        Args:
+            person: who is mentioned.
+            place: of the first word so far.
+            right: of the last.
+        """
         if place == 0 or not self.words[place].follows:
             return None
         before = self.words[place - 1].low
         for link in () if self.rules.head_last else self.language.links:
             start = place - len(link)
-            if start >= 1 and self._spells(start, link) and self.words[start].follows:
+            if start >= 1 and self._spells(start, link) and (self.words[start].follows or self._is_aside(start, right)):
                 head = self._head_before_link(person, start)
                 if head is not None:
                     return head, True
@@ -538,6 +578,11 @@ class _Finder:
         ):
             return place - 1, False
         return None
+
+    def _is_aside(self, start: int, right: int) -> bool:
+        """Whether commas set off a clause about a person: "my neighbor*, who has a cough,* sings"."""
+        closes = right + 1 < len(self.words) and self.words[right + 1].gap == ","
+        return closes and is_aside(self.words[start], self.language)
 
     def _head_before_link(self, person: Person, start: int) -> int | None:
         """Where the head stands that a link hangs on: "the *one* who is", "un *profesor* de universidad que era", and
