@@ -474,6 +474,12 @@ class Substitution(Pack):
     """Those of them that mean several."""
     cases: dict[Slug, tuple[Text, ...]] = {}
     """Form of a name (`grammar.forms`) → endings of a mention's last word that ask for it."""
+    other_stems: dict[str, str] = {}
+    """What stands before the endings of a word, where that is not the word: Marathi `मुला = "मुलगा"`, of मुलाने."""
+    inner_signs: str = ""
+    """Signs that may stand inside a word: the apostrophe of Assamese ল'ৰা."""
+    phrases: tuple[Text, ...] = ()
+    """Several words that are one: Odia "ନ ଥିବା"."""
     softened: dict[str, str] = {}
     """Last letters that change before an ending: Turkish `k = "ğ"`."""
     long_vowels: bool = False
@@ -524,6 +530,12 @@ class Substitution(Pack):
     male_nouns: tuple[Text, ...] = ()
     female_nouns: tuple[Text, ...] = ()
     """Words of a description that tell its grammatical gender, with any of `endings`; the female ones count first."""
+    male_noun_endings: tuple[Text, ...] = ()
+    female_noun_endings: tuple[Text, ...] = ()
+    """How the noun of an option ends that is a man's or a woman's: Telugu "డు", "రాలు"."""
+    male_verb_endings: tuple[Text, ...] = ()
+    female_verb_endings: tuple[Text, ...] = ()
+    """How words outside the mentions end that tell of a man or a woman, where the nouns leave it open: Telugu "ాడు"."""
     female_endings: tuple[Text, ...] = ()
     """How other nouns end that may be a woman's, so that their gender is not settled: Hindi "ी"."""
     unmarked: NameGender | None = None

@@ -32,19 +32,31 @@ def possible_genders(words: Sequence[Word], mentions: Sequence[Mention], languag
     if neutral_pronouns(words, mentions, language) is not None:
         return frozenset(("f", "m"))
     told_by_nouns = {mention.gender for mention in mentions if mention.gender} if language.rules.verbs_agree else set()
-    if len(told_by_nouns) > 1:
-        return frozenset()
     rules, outside = language.rules, _outside(words, mentions, language)
+    told_by_verbs = _told_by_verbs(outside, language)
+    if len(told_by_nouns) > 1:
+        if told_by_verbs or not rules.male_verb_endings:
+            return frozenset()
+        told_by_nouns = set()
     said_male, said_female = outside & set(rules.male_words), outside & set(rules.female_words)
     told = _told_by_relatives(words, mentions, language)
     said_male |= told & rules.relatives_by_gender.keys()
     said_female |= told & set(rules.relatives_by_gender.values())
+    if mentions and not told_by_nouns:
+        said_male |= {word for word in told_by_verbs if word.endswith(rules.male_verb_endings)}
+        said_female |= {word for word in told_by_verbs if word.endswith(rules.female_verb_endings)}
     found: set[NameGender] = set()
     if said_male <= rules.to_female.keys():
         found.add("f")
     if said_female <= rules.to_male.keys():
         found.add("m")
     return frozenset(found & told_by_nouns if told_by_nouns else found)
+
+
+def _told_by_verbs(outside: Collection[str], language: Language) -> set[str]:
+    """The words that end as verbs about a man or a woman do."""
+    endings = (*language.rules.male_verb_endings, *language.rules.female_verb_endings)
+    return {word for word in outside if endings and word.endswith(endings)}
 
 
 def _told_by_relatives(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> set[str]:
