@@ -536,6 +536,13 @@ class Substitution(Pack):
     male_verb_endings: tuple[Text, ...] = ()
     female_verb_endings: tuple[Text, ...] = ()
     """How words outside the mentions end that tell of a man or a woman, where the nouns leave it open: Telugu "ాడు"."""
+    gender_verbs: tuple[Text, ...] = ()
+    """Verbs behind which words agree with the person, so that two people of two genders can't both be replaced: French
+    "est", of "est venue"."""
+    genderless: tuple[Text, ...] = ()
+    """Words in `male_verb_endings` and `female_verb_endings` that tell nothing."""
+    genderless_behind: tuple[Text, ...] = ()
+    """Verbs behind which a word of `male_verb_endings` tells nothing: French "a", of "a mangé"."""
     female_endings: tuple[Text, ...] = ()
     """How other nouns end that may be a woman's, so that their gender is not settled: Hindi "ी"."""
     unmarked: NameGender | None = None

@@ -37,7 +37,26 @@ EXAMPLES = [
 ]
 STARTER = {
     code: list(load_benchmark("starter", languages=[code], splits=["bias"]))
-    for code in ("en", "nl", "es", "tr", "ca", "eu", "zh", "ja", "hi", "bn", "ta", "te", "mr", "or", "as")
+    for code in (
+        "en",
+        "nl",
+        "es",
+        "tr",
+        "ca",
+        "eu",
+        "zh",
+        "ja",
+        "hi",
+        "bn",
+        "ta",
+        "te",
+        "mr",
+        "or",
+        "as",
+        "fr",
+        "it",
+        "pt",
+    )
 }
 MIXED = STARTER["en"][:72] + [one for one in STARTER["en"][72:] if isinstance(MAKERS["en"].make(one), LeftOut)][:24]
 """English questions, some of which have no control question."""

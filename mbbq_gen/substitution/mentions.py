@@ -134,7 +134,8 @@ def _refuse_collisions(mentions: Sequence[Mention], words: Sequence[Word], langu
             and words[mention.first].low not in language.rules.definites
         )
         declined = language.rules.joined and mention.case is not None
-        if (before in ends and not declined) or article:
+        parted = declined or bool(mention.kept)  # "dallo psicologo *col* meccanico"
+        if (before in ends and not parted) or article:
             raise NotReplaceableError("names_collide", _shown(words, before, mention.last))
 
 
@@ -178,6 +179,7 @@ class _Finder:
             core = [owned.pop(0)]
             while owned and self._together(person, core[-1], owned[0]) and not self._is_closed(person, core[-1]):
                 core.append(owned.pop(0))
+            core = self._without_loose_ends(person, core)
             there = [self.words[place].low for place in core]
             if all(self._is_weak(low) for low in there) and (
                 self._is_counted(core[0]) or all(self.language.is_plural(low, person.words) for low in there)
@@ -188,6 +190,15 @@ class _Finder:
                 yield core[0], core[-1]
             elif not all(self._may_be_left(person, low) for low in there):
                 raise NotReplaceableError("mention_left_over", _shown(self.words, core[0], core[-1]))
+
+    def _without_loose_ends(self, person: Person, core: list[int]) -> list[int]:
+        """Telling words without small ones at an end where the description has none: "un chapeau *avec* ma sœur"."""
+        small = [any(self.language.same(self.words[place].low, word) for word in person.small) for place in core]
+        while len(core) > 1 and small[-1] and person.telling[-1] not in person.small:
+            core, small = core[:-1], small[:-1]
+        while len(core) > 1 and small[0] and person.telling[0] not in person.small:
+            core, small = core[1:], small[1:]
+        return core
 
     def _is_counted(self, place: int) -> bool:
         """Whether a number for several stands shortly before, in its phrase: Turkish "iki uzun süreli arkadaş"."""
@@ -240,8 +251,16 @@ class _Finder:
         """Whether an adjective stands for a person without a noun: Spanish "el gordo", Basque "bizardunak"."""
         if not self.rules.bare_adjectives or person.attachment != "adjective":
             return False
+        if self.rules.head_first and self.rules.verbs_agree and self._may_precede_noun(right):
+            return False  # "mon *riche* cousin"
         declined = self._may_stand_bare(low) and self._is_declined(person, right)
         return declined or self._is_determined(low) or self._after_stand_in(low)
+
+    def _may_precede_noun(self, place: int) -> bool:
+        """Whether the word behind may be a noun: none of those that can't."""
+        behind = self.words[place + 1 : place + 2]
+        known = {*self.rules.clause_words, *self.rules.small_words, *self.rules.before_bare, *self.rules.gender_verbs}
+        return bool(behind) and behind[0].gap == "" and behind[0].low not in known
 
     def _is_declined(self, person: Person, place: int) -> bool:
         """Whether a word has an article of its own, or is one, so that it is a person: Basque "bizardunak"."""
@@ -786,6 +805,9 @@ class _Finder:
             collective = self.language.is_collective(word.low) and not (
                 nouns_last and any(self.language.is_head(behind.low) for behind in self.words[place + 1 : last + 1])
             )
+            inside = {before.low for before in self.words[first:place]}
+            if self.rules.verbs_agree and inside & {*self.rules.small_words}:
+                collective = False  # "um menino de família pobre"
             several = collective or self.language.is_plural(word.low, bases)
             if several and word.low not in self.language.determiners:
                 raise NotReplaceableError("plural_group", word.text)

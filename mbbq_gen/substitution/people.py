@@ -129,9 +129,11 @@ def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) ->
     noun = _noun(own if rules.noun_anywhere else before, language)
     telling = [word for word in apart if not _is_weak(word, language)]
     apart_small: set[str] = set()
-    if not telling and rules.noun_last:
+    if not telling and (rules.noun_last or rules.verbs_agree):
         telling, apart_small = _told_by_small_words(own, other, content, language)
     telling = telling or [word for word in apart if not language.is_head(word)] or apart
+    if apart_small and rules.head_first:
+        telling = [word for word in telling if word != noun]
     if not telling:
         return None
     attachment: Attachment = "behind"
@@ -166,6 +168,8 @@ def _noun(words: tuple[str, ...], language: Language) -> str:
     """The noun of a description."""
     if language.rules.noun_anywhere and words[-2:-1] and words[-2] not in language.link_words:
         return next((word for word in reversed(words) if language.is_head(word)), words[-1])
+    if language.rules.head_first and language.rules.verbs_agree:
+        return next((word for word in words if language.is_head(word)), words[0])  # "un gros *voisin*"
     return words[0 if language.rules.head_first else -1]
 
 

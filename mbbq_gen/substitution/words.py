@@ -16,7 +16,7 @@ def _word(inner_signs: str, phrases: tuple[str, ...]) -> regex.Pattern[str]:
     """Letters and digits with the signs above, below and behind them: Indic vowels, and what joins or parts letters."""
     part = r"[^\W_][\w\u200c\u200d--_]*"
     whole = "".join(rf"\b{regex.escape(phrase)}\b|" for phrase in phrases)
-    return regex.compile(f"{whole}{part}(?:[-{regex.escape(inner_signs)}]{part})*", regex.VERSION1)
+    return regex.compile(f"{whole}{part}(?:[-{regex.escape(inner_signs)}]{part})*", regex.VERSION1 | regex.IGNORECASE)
 
 
 _LONG = regex.compile(r"(aa|ee|oo|uu)(?=[^aeiou]+$)")
@@ -126,7 +126,7 @@ class Language:
             stem = word[: -len(ending)]
             if word.endswith(ending) and len(stem) >= self.rules.shortest_stem:
                 found.add(stem)
-                if stem[-2:-1] == stem[-1] and len(stem) > LEAST_STEM:
+                if stem[-2:-1] == stem[-1] and len(stem) > LEAST_STEM and not self.rules.verbs_agree:
                     found.add(stem[:-1])
                 if stem[-1] in softened:
                     found.add(stem[:-1] + softened[stem[-1]])
