@@ -38,14 +38,50 @@ EXAMPLES = [
 ]
 STARTER = {
     code: list(load_benchmark("starter", languages=[code], splits=["bias"]))
-    for code in ("en", "nl", "es", "tr", "ca", "eu", "zh", "ja", "hi", "bn", "ta")
+    for code in (
+        "en",
+        "nl",
+        "es",
+        "tr",
+        "ca",
+        "eu",
+        "zh",
+        "ja",
+        "hi",
+        "bn",
+        "ta",
+        "te",
+        "mr",
+        "or",
+        "as",
+        "fr",
+        "it",
+        "pt",
+    )
 }
 MIXED = STARTER["en"][:72] + [one for one in STARTER["en"][72:] if isinstance(MAKERS["en"].make(one), LeftOut)][:24]
 """English questions, some of which have no control question."""
 
 
 def test_these_languages_have_a_grammar() -> None:
-    assert {"en", "nl", "es", "tr", "ca", "ko", "de", "eu", "zh", "ja", "hi", "bn", "ta"} <= MAKERS.keys()
+    assert {
+        "en",
+        "nl",
+        "es",
+        "tr",
+        "ca",
+        "ko",
+        "de",
+        "eu",
+        "zh",
+        "ja",
+        "hi",
+        "bn",
+        "ta",
+        "te",
+        "mr",
+        "or",
+    } <= MAKERS.keys()
     assert all(any(param.values[0] == code for param in EXAMPLES) for code in MAKERS)
 
 

@@ -11,7 +11,8 @@ What tells a person apart and is no mention ("maneuvering his wheelchair") is le
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mbbq_gen.languages import NameGender
@@ -167,7 +168,8 @@ def _refuse_collisions(mentions: Sequence[Mention], words: Sequence[Word], langu
             and words[mention.first].low not in language.rules.definites
         )
         declined = language.rules.joined and mention.case is not None
-        if (before in ends and not declined) or article:
+        parted = declined or bool(mention.kept)  # "dallo psicologo *col* meccanico"
+        if (before in ends and not parted) or article:
             raise NotReplaceableError("names_collide", _shown(words, before, mention.last))
 
 
@@ -211,6 +213,7 @@ class _Finder:
             core = [owned.pop(0)]
             while owned and self._together(person, core[-1], owned[0]) and not self._is_closed(person, core[-1]):
                 core.append(owned.pop(0))
+            core = self._without_loose_ends(person, core)
             there = [self.words[place].low for place in core]
             if all(self._is_weak(low) for low in there) and (
                 self._is_counted(core[0]) or all(self.language.is_plural(low, person.words) for low in there)
@@ -219,8 +222,17 @@ class _Finder:
             wanted = person.telling if person.needs_all else (person.key,)
             if all(any(self.language.same(low, telling) for low in there) for telling in wanted):
                 yield core[0], core[-1]
-            elif not all(self._is_weak(low) for low in there):
+            elif not all(self._may_be_left(person, low) for low in there):
                 raise NotReplaceableError("mention_left_over", _shown(self.words, core[0], core[-1]))
+
+    def _without_loose_ends(self, person: Person, core: list[int]) -> list[int]:
+        """Telling words without small ones at an end where the description has none: "un chapeau *avec* ma sœur"."""
+        small = [any(self.language.same(self.words[place].low, word) for word in person.small) for place in core]
+        while len(core) > 1 and small[-1] and person.telling[-1] not in person.small:
+            core, small = core[:-1], small[:-1]
+        while len(core) > 1 and small[0] and person.telling[0] not in person.small:
+            core, small = core[1:], small[1:]
+        return core
 
     def _is_counted(self, place: int) -> bool:
         """Whether a number for several stands shortly before, in its phrase: Turkish "iki uzun süreli arkadaş"."""
@@ -273,8 +285,16 @@ class _Finder:
         """Whether an adjective stands for a person without a noun: Spanish "el gordo", Basque "bizardunak"."""
         if not self.rules.bare_adjectives or person.attachment != "adjective":
             return False
+        if self.rules.head_first and self.rules.verbs_agree and self._may_precede_noun(right):
+            return False  # "mon *riche* cousin"
         declined = self._may_stand_bare(low) and self._is_declined(person, right)
         return declined or self._is_determined(low) or self._after_stand_in(low)
+
+    def _may_precede_noun(self, place: int) -> bool:
+        """Whether the word behind may be a noun: none of those that can't."""
+        behind = self.words[place + 1 : place + 2]
+        known = {*self.rules.clause_words, *self.rules.small_words, *self.rules.before_bare, *self.rules.gender_verbs}
+        return bool(behind) and behind[0].gap == "" and behind[0].low not in known
 
     def _is_declined(self, person: Person, place: int) -> bool:
         """Whether a word has an article of its own, or is one, so that it is a person: Basque "bizardunak"."""
@@ -291,6 +311,8 @@ class _Finder:
         low = self.words[place].low
         if self.rules.noun_last and self.language.same(low, person.noun):
             return True
+        if self.rules.noun_last and any(self.language.same(low, own) for own in person.words[:-1]):
+            return False  # "मजुराच्या मुलाने", whose case is that of the noun behind
         with_article = bool(self.rules.article_endings) and low.endswith(self.rules.article_endings)
         return (with_article and low == person.words[-1]) or self._is_closed(person, place)
 
@@ -298,6 +320,13 @@ class _Finder:
         """Whether a word tells of the other person alone."""
         other = self.people[1] if person is self.people[0] else self.people[0]
         return self._tells(other, word) and not self._tells(person, word)
+
+    def _may_be_left(self, person: Person, word: str) -> bool:
+        """Whether a word that tells a person only beside others may stand outside the person's mentions: a small word,
+        and what is told of the other person too."""
+        other = self.people[1] if person is self.people[0] else self.people[0]
+        known = {*person.small, *other.words} if person.small else set()
+        return self._is_weak(word) or any(self.language.same(word, one) for one in known)
 
     def _is_weak(self, word: str) -> bool:
         """Whether a word tells of a person only beside others: "other", "old"."""
@@ -330,7 +359,7 @@ class _Finder:
             self._refuse_several(person, low, right)
             low -= self._is_determined(low)
             case = self._case(person, right)
-            gender = self._gender_there(low, right) or self._gender_of_stand_in(low)
+            gender = self._gender_there(person, low, right) or self._gender_of_stand_in(low)
             return Mention(number, low, self._opened(right), case=case, gender=gender, told=True)
         told = low - self._is_determined(low)
         is_had = person.attachment == "behind" or (self.rules.head_first and person.attachment == "adjective")
@@ -352,7 +381,7 @@ class _Finder:
             return told_behind
         if (with_stand_in := self._with_stand_in(start)) < start:
             start, inner = with_stand_in, start
-        gender = self._gender_there(start, right) or gender
+        gender = self._gender_there(person, start, right) or gender
         gender = (person.gender if self.rules.genitives else gender) or self._gender_of_noun(person)
         kept = self._of_genitive(person, start) or kept
         return Mention(number, start, self._opened(right), kept, self._case(person, right), gender, inner=inner)
@@ -495,7 +524,7 @@ class _Finder:
             return "m"
         return "f" if person.noun.endswith(agreement.female) else None
 
-    def _gender_there(self, first: int, last: int) -> NameGender | None:
+    def _gender_there(self, person: Person, first: int, last: int) -> NameGender | None:
         """The gender that the verbs of a mention have by its words; None: either.
 
         Raises:
@@ -504,9 +533,17 @@ class _Finder:
         if not self.rules.verbs_agree:
             return None
         there = self.words[first : last + 1]
-        for gender, nouns in (("f", self.rules.female_nouns), ("m", self.rules.male_nouns)):
-            if any(self.language.same(word.low, noun) for word in there for noun in nouns):
-                return "f" if gender == "f" else "m"
+        nouns: tuple[tuple[NameGender, tuple[str, ...]], ...]
+        nouns = (("f", self.rules.female_nouns), ("m", self.rules.male_nouns))
+        ways: tuple[Callable[[str, str], bool], ...] = (operator.eq, self.language.same)
+        for word, alike in itertools.product(reversed(there), ways):
+            for gender, known in nouns:
+                if any(alike(word.low, noun) for noun in known):
+                    return gender
+        if person.noun.endswith(self.rules.female_noun_endings or "\0"):
+            return "f"
+        if person.noun.endswith(self.rules.male_noun_endings or "\0"):
+            return "m"
         if self.rules.female_endings and there[-1].low.endswith(self.rules.female_endings):
             raise NotReplaceableError("gender_unsettled", there[-1].text)
         return self.rules.unmarked
@@ -621,7 +658,7 @@ class _Finder:
             before in self.language.determiners and place > 1 and self.words[place - 2].low in self.rules.small_words
         )
         if before in self.rules.modifiers or (
-            before in person.words
+            self._is_own(person, before)
             and (before not in self.language.determiners or (inside and spelled))
             and (before not in self.rules.small_words or not self.rules.nouns_placed or follows)
         ):
@@ -673,6 +710,10 @@ class _Finder:
                 continue
             if after in self.rules.modifiers_behind or self._describes(person, after):
                 place += 1
+                continue
+            pair = (self.words[place].low, after)
+            if self.rules.noun_last and pair in itertools.pairwise(person.words):
+                place += 1  # "గ్రామం *నుంచి* వచ్చిన ఒక విద్యార్థిని"
                 continue
             if any(after == opener.split()[0] for opener in self.rules.openers):
                 place += 1
@@ -740,7 +781,13 @@ class _Finder:
     def _describes(self, person: Person, word: str) -> bool:
         """Whether a word behind is one of the description's own."""
         small = word in self.language.link_words or word in self.rules.small_words or word in self.rules.closing_verbs
-        return word in person.words and not small and word not in self.language.determiners
+        return self._is_own(person, word) and not small and word not in self.language.determiners
+
+    def _is_own(self, person: Person, word: str) -> bool:
+        """Whether a word is one of the description's, perhaps with another ending where what stands before a noun has
+        one: Marathi "गरीब *कुटुंबातल्या* मुलाने"."""
+        alike = self.rules.noun_last and any(self.language.same(word, own) for own in person.words)
+        return word in person.words or alike
 
     def _link_right(self, person: Person, place: int) -> tuple[int, bool] | None:
         """The end of a link behind, with what it leads to: another word of the description, or a head."""
@@ -760,6 +807,7 @@ class _Finder:
                 and (
                     self._is_head(person, following.low)
                     or any(self.language.same(following.low, telling) for telling in person.telling)
+                    or (self.rules.noun_last and self._describes(person, following.low))
                 )
             ):
                 return end + 1, self._is_head(person, following.low)
@@ -851,6 +899,9 @@ class _Finder:
             collective = self.language.is_collective(word.low) and not (
                 nouns_last and any(self.language.is_head(behind.low) for behind in self.words[place + 1 : last + 1])
             )
+            inside = {before.low for before in self.words[first:place]}
+            if self.rules.verbs_agree and inside & {*self.rules.small_words}:
+                collective = False  # "um menino de família pobre"
             several = collective or self.language.is_plural(word.low, bases)
             if several and word.low not in self.language.determiners:
                 raise NotReplaceableError("plural_group", word.text)
