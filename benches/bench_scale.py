@@ -137,6 +137,8 @@ def copied(base: Path, run: Path, answers: int, *, is_read: bool, in_shards: boo
                 copy_question(store, key, mark, is_read=is_read)
             store.execute("COMMIT")
             packing.records.pack()
+        if in_shards:
+            packing.records.keep_in_files()  # as a plan: the file gets small once
     return times * number
 
 
