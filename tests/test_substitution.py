@@ -26,6 +26,7 @@ from mbbq_gen.substitution.mentions import NotReplaceableError
 from mbbq_gen.substitution.pairs import NamePairs, confusable, edit_distance
 from mbbq_gen.substitution.plan import write
 from mbbq_gen.substitution.questions import people_of
+from mbbq_gen.substitution.slots import Places
 
 RESOURCES = Resources()
 SETS = {code: read_control_set(RESOURCES, code) for code in RESOURCES.names("control_sets")}
@@ -45,16 +46,25 @@ def test_every_language_has_a_grammar() -> None:
     assert all(any(param.values[0] == code for param in EXAMPLES) for code in MAKERS)
 
 
+def places_of(example: SubstitutionExample) -> Places | None:
+    """Where the slots of an example stand in its text."""
+    found: list[tuple[int, int, int]] = []
+    for words, person in example.slots:
+        start = example.text.index(words, found[-1][1] if found else 0)
+        found.append((start, start + len(words), person))
+    return tuple(found) or None
+
+
 @pytest.mark.parametrize(("language", "example"), EXAMPLES)
 def test_examples_of_the_packs(language: str, example: SubstitutionExample) -> None:
     maker = MAKERS[language]
     if example.refused is not None:
         assert example.refused in REASONS
         with pytest.raises(NotReplaceableError) as caught:
-            maker.plan(example.text, example.options)
+            maker.plan(example.text, example.options, places=places_of(example))
         assert caught.value.reason == example.refused
         return
-    plan = maker.plan(example.text, example.options)
+    plan = maker.plan(example.text, example.options, places=places_of(example))
     assert write(plan, example.names, example.gender, maker.control_set) == example.becomes
 
 

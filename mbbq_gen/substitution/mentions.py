@@ -68,15 +68,49 @@ def find_mentions(words: Sequence[Word], people: tuple[Person, Person], language
             several people.
     """
     finder = _Finder(words, people, language)
-    found = sorted(finder.mentions(), key=lambda mention: mention.first)
+    found = list(finder.mentions())
+    found = sorted([*found, *_said_again(found, words, language)], key=lambda mention: mention.first)
     for one, other in itertools.pairwise(found):
         if one.last >= other.first:
             raise NotReplaceableError("mention_left_over", _shown(words, one.first, other.last))
     told = [_beside_told(mention, before, words) for before, mention in zip([None, *found], found, strict=False)]
-    _refuse_collisions(told, words, language)
-    _refuse_neighbours(told, words, language)
+    refuse_beside(told, words, language)
     _refuse_openers(told, words, language)
     return told
+
+
+def _said_again(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> Iterator[Mention]:
+    """Mentions of a person by the noun alone that a clause between commas is about: "my neighbor", of "my neighbor, who
+    has a cough, …".
+
+    Raises:
+        NotReplaceableError: where that noun stands elsewhere otherwise.
+    """
+    inside = {place for mention in mentions for place in range(mention.first, mention.last + 1)}
+    for mention in mentions:
+        there = words[mention.first : mention.last + 1]
+        comma = next((at for at, word in enumerate(there) if at and is_aside(word, language)), None)
+        if comma is None:
+            continue
+        said = tuple(word.low for word in there[:comma])
+        for place, word in enumerate(words):
+            if place in inside or not language.same(word.low, said[-1]):
+                continue
+            first = place - len(said) + 1
+            if first < 0 or tuple(one.low for one in words[first : place + 1]) != said:
+                raise NotReplaceableError("attribute_told", word.text)
+            yield Mention(mention.person, first, place)
+
+
+def is_aside(word: Word, language: Language) -> bool:
+    """Whether a word opens a clause that commas set off."""
+    return word.gap == "," and word.low in language.rules.asides
+
+
+def refuse_beside(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
+    """Raises where a name can't stand beside what stands beside a mention."""
+    _refuse_collisions(mentions, words, language)
+    _refuse_neighbours(mentions, words, language)
 
 
 def _refuse_openers(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
@@ -325,10 +359,12 @@ class _Finder:
         if told_last is not None:
             return told_last
         right, headed = self._right(person, last)
-        low, inner, found = self._left(person, first)
+        low, inner, found = self._left(person, first, right)
         if self._closes_clause(low, first, right):
             right += 1
         headed = headed or found or self._has_own_noun(person, low, right)
+        if (opened := self._opened_around(number, low, right)) is not None:
+            return opened
         if self._is_copula_of_stand_in(low) or self._is_elided(low, right):
             self._refuse_several(person, low, right)
             low -= self._is_determined(low)
@@ -351,6 +387,8 @@ class _Finder:
         is_told = self._is_predicate(start, right) or self._is_clause(person, start, right)
         if is_told or self._is_had_behind(person, first, right):
             raise NotReplaceableError("attribute_told", _shown(self.words, max(start - 1, 0), right))
+        if (told_behind := self._told_behind_verb(number, start, right)) is not None:
+            return told_behind
         if (with_stand_in := self._with_stand_in(start)) < start:
             start, inner = with_stand_in, start
         gender = self._gender_there(person, start, right) or gender
@@ -383,16 +421,50 @@ class _Finder:
         while last + 1 < len(self.words) and self.words[last + 1].low in words and not self._closes(last + 1):
             last += 1
         verb = last + 1
-        if verb >= len(self.words) or self.words[verb].gap or not self._after_stand_in(first):
+        ends = verb == len(self.words) or bool(self.words[verb].gap)
+        first -= self._is_determined(first) and self._is_aside(first - 2, verb)
+        if not ends and first and self._is_aside(first - 1, verb) and self.words[first].gap == "":
+            told = self.rules.told_last.get(self.words[verb].low)
+            return Mention(number, first, verb, behind=told, told=True) if told else None
+        if self._is_determined(first) and self._stand_in_before(number, first - 1) is not None:
+            first -= self.people[number].attachment == "behind"  # "had *een* beugel"
+        owner = self._stand_in_before(number, first)
+        if owner is None or not self._is_determined(owner) or self.words[owner].gap:
             return None
-        if not self._is_determined(first - 1) or self.words[first - 1].gap:
+        if not ends:
+            return self._told_by_verb(number, first, last)
+        is_had = self.rules.told_last and self.people[number].attachment == "behind" and owner == first - 1
+        return Mention(number, first, last, told=True) if is_had else None
+
+    def _opened_around(self, number: int, low: int, right: int) -> Mention | None:
+        """A person told by an opener around the verb: "de andere *gekleed* was *in een oud pak*"."""
+        for rest in (low, low - 1 - self._is_determined(low)):
+            first = rest - 2
+            if first < 1 or any(word.gap for word in self.words[first : rest + 1]):
+                continue
+            opener, verb = self.words[first].low, self.words[rest - 1].low
+            is_opener = f"{opener} {self.words[rest].low}" in self.rules.openers and verb in self.rules.copulas
+            if is_opener and self._stand_in_before(number, first) is not None:
+                return Mention(number, first, right, behind=verb, told=True)
+        return None
+
+    def _told_by_verb(self, number: int, first: int, last: int) -> Mention | None:
+        """The same, by the verb right behind."""
+        verb, low = last + 1, self.words[last + 1].low
+        if low in self.rules.told_last:
+            return Mention(number, first, verb, behind=self.rules.told_last[low], told=True)
+        if low not in self.rules.copulas or low not in self.rules.closing_verbs:
             return None
-        if self.words[verb].low in self.rules.told_last:
-            told = self.rules.told_last[self.words[verb].low]
-            return Mention(number, first, verb, behind=told, told=True)
-        is_verb = self.words[verb].low in self.rules.copulas and self.words[verb].low in self.rules.closing_verbs
+        if verb + 2 < len(self.words) and self._opens(verb + 1):  # "slordig was *gekleed in een pak*"
+            return Mention(number, first, self._opened(verb + 1), behind=low, told=True)
         ends = verb + 1 == len(self.words) or bool(self.words[verb + 1].gap) or self._begins_clause(verb + 1)
-        return Mention(number, first, last, told=True) if is_verb and ends else None
+        return Mention(number, first, last, told=True) if ends and self._after_stand_in(first) else None
+
+    def _stand_in_before(self, number: int, place: int) -> int | None:
+        """Where the stand-in is right before a word, or before a noun for a person that is: "de *ene* spreker"."""
+        if place and self.words[place].gap == "" and self._is_head(self.people[number], self.words[place - 1].low):
+            place -= not self._after_stand_in(place)
+        return place - 1 if self._after_stand_in(place) else None
 
     def _closes(self, place: int) -> bool:
         return self.words[place].low in self.rules.closing_verbs
@@ -413,6 +485,17 @@ class _Finder:
             return False
         is_verb = self.words[right + 1].low in self.rules.told_last
         return is_verb and self.words[first].gap == "" and self._is_head(person, self.words[first - 1].low)
+
+    def _told_behind_verb(self, number: int, start: int, right: int) -> Mention | None:
+        """A person told of a stand-in behind the verb, which stays: "was de ene vrouw *gekleed in een jurk*"."""
+        if not start or self.words[start].gap or self.words[start - 1].low not in self.rules.copulas:
+            return None
+        place = start + 1
+        if not self.rules.told_last or place + 2 > right or self.words[place].low not in self.rules.stand_ins:
+            return None
+        if not self._is_head(self.people[number], self.words[place + 1].low):
+            return None
+        return Mention(number, place + 2, self._opened(right), told=True)
 
     def _is_clause(self, person: Person, start: int, right: int) -> bool:
         """Whether the verb of a description stands without its relative: "one *wore* a hat"."""
@@ -477,11 +560,11 @@ class _Finder:
             raise NotReplaceableError("gender_unsettled", there[-1].text)
         return self.rules.unmarked
 
-    def _left(self, person: Person, low: int) -> tuple[int, int | None, bool]:
+    def _left(self, person: Person, low: int, right: int) -> tuple[int, int | None, bool]:
         """The first word of the mention before its determiner, what stands behind a stand-in in it, and whether a head
         was found."""
         inner, has_head = None, False
-        while (step := self._left_step(person, low)) is not None:
+        while (step := self._left_step(person, low, right)) is not None:
             if step[1] and self.words[step[0]].low in self.rules.stand_ins:
                 inner = low
             low, has_head = step[0], has_head or step[1]
@@ -547,14 +630,20 @@ class _Finder:
             gender = "f"
         return self.rules.contractions.get(word, ""), gender
 
-    def _left_step(self, person: Person, place: int) -> tuple[int, bool] | None:
-        """Where the word or link before stands that belongs to the mention, and whether it is a head."""
+    def _left_step(self, person: Person, place: int, right: int) -> tuple[int, bool] | None:
+        """Where the word or link before stands that belongs to the mention, and whether it is a head.
+
+        Args:
+            person: who is mentioned.
+            place: of the first word so far.
+            right: of the last.
+        """
         if place == 0 or not self.words[place].follows:
             return None
         before = self.words[place - 1].low
         for link in () if self.rules.head_last else self.language.links:
             start = place - len(link)
-            if start >= 1 and self._spells(start, link) and self.words[start].follows:
+            if start >= 1 and self._spells(start, link) and (self.words[start].follows or self._is_aside(start, right)):
                 head = self._head_before_link(person, start)
                 if head is not None:
                     return head, True
@@ -595,6 +684,11 @@ class _Finder:
         ):
             return place - 1, False
         return None
+
+    def _is_aside(self, start: int, right: int) -> bool:
+        """Whether commas set off a clause about a person: "my neighbor*, who has a cough,* sings"."""
+        closes = right + 1 < len(self.words) and self.words[right + 1].gap == ","
+        return closes and is_aside(self.words[start], self.language)
 
     def _head_before_link(self, person: Person, start: int) -> int | None:
         """Where the head stands that a link hangs on: "the *one* who is", "un *profesor* de universidad que era", and

@@ -69,6 +69,17 @@ def describe(options: tuple[str, str], language: Language) -> tuple[Person, Pers
     )
 
 
+def describe_apart(options: tuple[str, str], language: Language) -> tuple[Person, Person]:
+    """Two people whose places in the text are known, so that words need not tell them apart: every word of their
+    descriptions tells of them, endings aside."""
+    found = []
+    for option in options:
+        words = _description(option, language)
+        content = [word for word in words if word not in language.rules.small_words and not language.is_head(word)]
+        found.append(Person(words, words[-1], tuple(content) or words, words[-1], "adjective"))
+    return found[0], found[1]
+
+
 def _gender(option: str, language: Language) -> NameGender | None:
     """The grammatical gender that an option's article tells."""
     first, names = phrase(option, language.control_set)[:1], language.control_set.names

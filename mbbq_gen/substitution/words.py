@@ -143,7 +143,7 @@ class Language:
         self.link_words = frozenset(word for link in self.links for word in link) - opening
         self.tails = tuple(tuple(phrase(tail, control_set)) for tail in rules.tails)
         self._endings = tuple(sorted(rules.endings, key=len, reverse=True))
-        self._cases = [(ending, form) for form, endings in rules.cases.items() for ending in endings]
+        self.cases = [(ending, form) for form, endings in rules.cases.items() for ending in endings]
         self.forms = lru_cache(maxsize=4096)(self._forms)
         self.same = lru_cache(maxsize=65536)(self._same)
         self.is_head = lru_cache(maxsize=16384)(self._is_head)
@@ -272,7 +272,7 @@ class Language:
             return None
         softened = [base[:-1] + self.rules.softened[base[-1]] for base in bases if base[-1] in self.rules.softened]
         for base in sorted((*bases, *softened), key=len, reverse=True):
-            for ending, form in self._cases:
+            for ending, form in self.cases:
                 if word == base + ending:
                     return form
         return None
