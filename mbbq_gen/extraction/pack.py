@@ -19,6 +19,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from mbbq_gen.extraction.question import Question
 from mbbq_gen.languages import Pack, PackMeta, Text
 from mbbq_gen.records import Outcome
 
@@ -255,6 +256,11 @@ class Example(Pack):
         if self.unknown is None:
             return len(self.options) - 1
         return None if self.unknown < 0 else self.unknown
+
+    @property
+    def asked(self) -> Question:
+        """What it answers."""
+        return Question(self.options, self.shown_labels, self.unknown_index, self.question)
 
 
 class Grammar(Pack):

@@ -10,7 +10,7 @@ from mbbq_gen.extraction.lexicon import ANYBODY, CLOSES, INNER, MENTIONED, NOUN,
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import ASK, COLON, COMMA, Line
 from mbbq_gen.extraction.mentions import How, Mention
-from mbbq_gen.extraction.options import Question
+from mbbq_gen.extraction.options import QuestionWords
 from mbbq_gen.extraction.reading import Reading
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.sections import (
@@ -92,7 +92,7 @@ MAX_GREETING = 4
 
 
 def read_propositions(
-    question: Question, lines: list[Line], mentions: list[list[Mention]], *, announced: bool = False
+    question: QuestionWords, lines: list[Line], mentions: list[list[Mention]], *, announced: bool = False
 ) -> Reading:
     """The propositions of a response, in the order of its text; `announced` where all of it is an answer."""
     count = len(question.options)
