@@ -381,6 +381,7 @@ def observations(
     model: str,
     labels: Labels = "published",
     part: Part | None = None,
+    *,
     questions: Questions | None = None,
 ) -> polars.DataFrame:
     """The observations of all answers that these extractor versions, by language, have read, in plan order.
