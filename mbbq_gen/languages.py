@@ -377,6 +377,8 @@ class SubstitutionExample(Pack):
     gender: NameGender
     """Of both names."""
     text: Text
+    slots: tuple[tuple[Text, Literal[0, 1]], ...] = ()
+    """Where the data tells where the people stand: what is in each slot, in order, and whose it is."""
     becomes: Text | None = None
     """None where it is refused."""
     refused: Slug | None = None
@@ -447,6 +449,8 @@ class Substitution(Pack):
     """Whether a long word that ends in another is that word too: Dutch "universiteitsvriend" and "vriend"."""
     relatives: tuple[Text, ...] = ()
     """Words that begin a clause about a person whose verb comes last: Dutch "die"."""
+    asides: tuple[Text, ...] = ()
+    """Relatives of a clause about a person that commas set off: "my neighbor, *who* has a cough, sings"."""
     clause_relatives: tuple[Text, ...] = ()
     """Relatives behind which the verb of a description stands: Spanish "que"."""
     closing_verbs: tuple[Text, ...] = ()
@@ -474,6 +478,21 @@ class Substitution(Pack):
     """Those of them that mean several."""
     cases: dict[Slug, tuple[Text, ...]] = {}
     """Form of a name (`grammar.forms`) → endings of a mention's last word that ask for it."""
+    closing_cases: tuple[Slug, ...] = ()
+    """Those forms whose endings close a person in a slot of a template, whatever describes it: Korean `topic`, of
+    "22세*는*"; others may be a part of the description ("조울증*을* 앓는 사람"). Empty: slots are not used."""
+    behind_two: tuple[Text, ...] = ()
+    """Words behind two people in slots, joined by "and", that are about both: Korean "모두"."""
+    behind_bare: tuple[Text, ...] = ()
+    """How words begin before which a person in a slot stands without an ending: Korean "때문"."""
+    noun_links: tuple[Text, ...] = ()
+    """Endings of a noun that describes the noun behind it: Korean "인", of "의사*인* 친구"."""
+    other_stems: dict[str, str] = {}
+    """What stands before the endings of a word, where that is not the word: Marathi `मुला = "मुलगा"`, of मुलाने."""
+    inner_signs: str = ""
+    """Signs that may stand inside a word: the apostrophe of Assamese ল'ৰা."""
+    phrases: tuple[Text, ...] = ()
+    """Several words that are one: Odia "ନ ଥିବା"."""
     softened: dict[str, str] = {}
     """Last letters that change before an ending: Turkish `k = "ğ"`."""
     long_vowels: bool = False
@@ -524,6 +543,19 @@ class Substitution(Pack):
     male_nouns: tuple[Text, ...] = ()
     female_nouns: tuple[Text, ...] = ()
     """Words of a description that tell its grammatical gender, with any of `endings`; the female ones count first."""
+    male_noun_endings: tuple[Text, ...] = ()
+    female_noun_endings: tuple[Text, ...] = ()
+    """How the noun of an option ends that is a man's or a woman's: Telugu "డు", "రాలు"."""
+    male_verb_endings: tuple[Text, ...] = ()
+    female_verb_endings: tuple[Text, ...] = ()
+    """How words outside the mentions end that tell of a man or a woman, where the nouns leave it open: Telugu "ాడు"."""
+    gender_verbs: tuple[Text, ...] = ()
+    """Verbs behind which words agree with the person, so that two people of two genders can't both be replaced: French
+    "est", of "est venue"."""
+    genderless: tuple[Text, ...] = ()
+    """Words in `male_verb_endings` and `female_verb_endings` that tell nothing."""
+    genderless_behind: tuple[Text, ...] = ()
+    """Verbs behind which a word of `male_verb_endings` tells nothing: French "a", of "a mangé"."""
     female_endings: tuple[Text, ...] = ()
     """How other nouns end that may be a woman's, so that their gender is not settled: Hindi "ी"."""
     unmarked: NameGender | None = None

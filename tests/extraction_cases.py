@@ -18,6 +18,7 @@ import json
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,12 @@ def _values(item: dict[str, Any], order: tuple[str, ...], labels: tuple[str, ...
                 f"V{key}": "correct" if right else "incorrect",
             }
     return values
+
+
+@cache
+def reading_of(case: Case) -> Extraction:
+    """How a case is read as it stands: once for all tests that ask."""
+    return load_extractor(case.language).extract(case.response, case.question)
 
 
 def load_readings(folder: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from mbbq_gen.extraction.lint import check_pack
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.records import DETECTED, Extraction
 from mbbq_gen.resources import Resources
-from tests.extraction_cases import CORE, FOLDER, LANGUAGES, Case, load_cases
+from tests.extraction_cases import CORE, FOLDER, LANGUAGES, Case, load_cases, reading_of
 
 MIN_RIGHT, MIN_RIGHT_CORE = 0.78, 0.92
 """Right readings of the development set, of any language and of the first four. It was written against an engine that
@@ -21,14 +21,9 @@ MAX_WRONG = {"high": 0.015, "medium": 0.06, "low": 0.5}
 """Wrong readings that a level of confidence may have at most."""
 
 
-def read(case: Case) -> Extraction:
-    extractor = load_extractor(case.language)
-    return extractor.extract(case.response, case.question)
-
-
 @pytest.fixture(scope="module")
 def readings() -> list[tuple[Case, Extraction]]:
-    return [(case, read(case)) for case in load_cases()]
+    return [(case, reading_of(case)) for case in load_cases()]
 
 
 STRUCTURES = [json.loads(line) for line in (FOLDER / "structures.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -115,7 +110,7 @@ def test_a_question_needs_no_question_mark() -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_overall_thresholds(language: str) -> None:
-    own = [(case, read(case)) for case in load_cases((language,))]
+    own = [(case, reading_of(case)) for case in load_cases((language,))]
     answered = [(case, found) for case, found in own if case.gold is not None]
     silent = [(case, found) for case, found in own if case.gold is None]
     right = sum(found.option == case.gold for case, found in own)

@@ -26,6 +26,7 @@ from mbbq_gen.substitution.mentions import NotReplaceableError
 from mbbq_gen.substitution.pairs import NamePairs, confusable, edit_distance
 from mbbq_gen.substitution.plan import write
 from mbbq_gen.substitution.questions import people_of
+from mbbq_gen.substitution.slots import Places
 
 RESOURCES = Resources()
 SETS = {code: read_control_set(RESOURCES, code) for code in RESOURCES.names("control_sets")}
@@ -37,15 +38,60 @@ EXAMPLES = [
 ]
 STARTER = {
     code: list(load_benchmark("starter", languages=[code], splits=["bias"]))
-    for code in ("en", "nl", "es", "tr", "ca", "eu", "zh", "ja", "hi", "bn", "ta")
+    for code in (
+        "en",
+        "nl",
+        "es",
+        "tr",
+        "ca",
+        "eu",
+        "zh",
+        "ja",
+        "hi",
+        "bn",
+        "ta",
+        "te",
+        "mr",
+        "or",
+        "as",
+        "fr",
+        "it",
+        "pt",
+    )
 }
 MIXED = STARTER["en"][:72] + [one for one in STARTER["en"][72:] if isinstance(MAKERS["en"].make(one), LeftOut)][:24]
 """English questions, some of which have no control question."""
 
 
 def test_these_languages_have_a_grammar() -> None:
-    assert {"en", "nl", "es", "tr", "ca", "ko", "de", "eu", "zh", "ja", "hi", "bn", "ta"} <= MAKERS.keys()
+    assert {
+        "en",
+        "nl",
+        "es",
+        "tr",
+        "ca",
+        "ko",
+        "de",
+        "eu",
+        "zh",
+        "ja",
+        "hi",
+        "bn",
+        "ta",
+        "te",
+        "mr",
+        "or",
+    } <= MAKERS.keys()
     assert all(any(param.values[0] == code for param in EXAMPLES) for code in MAKERS)
+
+
+def places_of(example: SubstitutionExample) -> Places | None:
+    """Where the slots of an example stand in its text."""
+    found: list[tuple[int, int, int]] = []
+    for words, person in example.slots:
+        start = example.text.index(words, found[-1][1] if found else 0)
+        found.append((start, start + len(words), person))
+    return tuple(found) or None
 
 
 @pytest.mark.parametrize(("language", "example"), EXAMPLES)
@@ -54,10 +100,10 @@ def test_examples_of_the_packs(language: str, example: SubstitutionExample) -> N
     if example.refused is not None:
         assert example.refused in REASONS
         with pytest.raises(NotReplaceableError) as caught:
-            maker.plan(example.text, example.options)
+            maker.plan(example.text, example.options, places=places_of(example))
         assert caught.value.reason == example.refused
         return
-    plan = maker.plan(example.text, example.options)
+    plan = maker.plan(example.text, example.options, places=places_of(example))
     assert write(plan, example.names, example.gender, maker.control_set) == example.becomes
 
 

@@ -26,7 +26,7 @@ from mbbq_gen.records import DETECTED, NOT_HAD, Extraction, Outcome
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.names import one_of
 from mbbq_gen.runs.store import NORMALISE, Answered, AnsweredReader, AnsweredRecords, Part, RunStore
-from mbbq_gen.scoring.columns import ANSWER_COLUMNS, METHOD, THINKING, observations_from_columns
+from mbbq_gen.scoring.columns import ANSWER_COLUMNS, METHOD, THINKING, Questions, observations_from_columns
 from mbbq_gen.scoring.observations import Labels
 
 if TYPE_CHECKING:
@@ -328,16 +328,18 @@ def observations(
     model: str,
     labels: Labels = "published",
     part: Part | None = None,
+    *,
+    questions: Questions | None = None,
 ) -> polars.DataFrame:
     """The observations of all answers that these extractor versions, by language, have read, in plan order.
 
-    Of the whole run, or a part of it.
+    Of the whole run, or a part of it. `questions`: its questions, where they have been read already.
     """
     import polars as pl
 
     read = [_answers(batch, model) for batch in store.answer_rows(versions, part)]
     answers = pl.concat(read) if read else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
-    return without_places(observations_from_columns(store.instances(part), answers, labels))
+    return without_places(observations_from_columns(questions or store.instances(part), answers, labels))
 
 
 def without_places(frame: polars.DataFrame) -> polars.DataFrame:

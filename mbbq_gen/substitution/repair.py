@@ -12,6 +12,8 @@ from mbbq_gen.substitution.words import Language, Word
 
 BOTH_REACH = 3
 """How many words before a word about both people the one may be that tells so: "*cada* una de ellas"."""
+HAVE_REACH = 2
+"""How many words before a participle the verb may be behind which it tells nothing: "a *toujours* mangé"."""
 _SENTENCE_ENDS = ".?!;:"
 
 
@@ -32,19 +34,38 @@ def possible_genders(words: Sequence[Word], mentions: Sequence[Mention], languag
     if neutral_pronouns(words, mentions, language) is not None:
         return frozenset(("f", "m"))
     told_by_nouns = {mention.gender for mention in mentions if mention.gender} if language.rules.verbs_agree else set()
-    if len(told_by_nouns) > 1:
-        return frozenset()
     rules, outside = language.rules, _outside(words, mentions, language)
+    told_by_verbs = _told_by_verbs(words, mentions, language)
+    if mentions and rules.verbs_agree and len(told_by_nouns) != 1:
+        if outside & {*rules.gender_verbs} or (told_by_nouns and (told_by_verbs or not rules.male_verb_endings)):
+            return frozenset()
+        told_by_nouns = set()
     said_male, said_female = outside & set(rules.male_words), outside & set(rules.female_words)
     told = _told_by_relatives(words, mentions, language)
     said_male |= told & rules.relatives_by_gender.keys()
     said_female |= told & set(rules.relatives_by_gender.values())
+    if mentions and not told_by_nouns:
+        said_female |= {word for word in told_by_verbs if word.endswith(rules.female_verb_endings or "\0")}
+        said_male |= told_by_verbs - said_female
     found: set[NameGender] = set()
     if said_male <= rules.to_female.keys():
         found.add("f")
     if said_female <= rules.to_male.keys():
         found.add("m")
     return frozenset(found & told_by_nouns if told_by_nouns else found)
+
+
+def _told_by_verbs(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> set[str]:
+    """The words from the first mention on that end as verbs and participles about a man or a woman do."""
+    rules, inside = language.rules, covered(mentions)
+    found = set()
+    for place, word in enumerate(words):
+        if place > min(inside, default=0) and place not in inside and word.low not in rules.genderless:
+            near = {before.low for before in words[max(place - HAVE_REACH, 0) : place]}
+            is_male = word.low.endswith(rules.male_verb_endings or "\0") and not near & {*rules.genderless_behind}
+            if is_male or word.low.endswith(rules.female_verb_endings or "\0"):
+                found.add(word.low)
+    return found
 
 
 def _told_by_relatives(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> set[str]:
@@ -122,7 +143,7 @@ def changes(words: Sequence[Word], mentions: Sequence[Mention], language: Langua
         if mention.gender == "m" and _relative_behind(words, mention, language):
             forms = language.rules.relatives_by_gender
             found.append(Change(place, "f", forms.get(words[place].low, words[place].text)))
-    return found + list(_agreeing(words, mentions, language, inside))
+    return found if language.rules.verbs_agree else found + list(_agreeing(words, mentions, language, inside))
 
 
 def neutral_pronouns(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> dict[int, str] | None:

@@ -10,8 +10,15 @@ import regex
 
 from mbbq_gen.languages import ControlSet, Substitution
 
-_WORD = regex.compile(r"[^\W_][\w\u200c\u200d--_]*(?:-[^\W_][\w\u200c\u200d--_]*)*", regex.VERSION1)
-"""Letters and digits with the signs above, below and behind them: Indic vowels, and what joins or parts letters."""
+
+@lru_cache(maxsize=64)
+def _word(inner_signs: str, phrases: tuple[str, ...]) -> regex.Pattern[str]:
+    """Letters and digits with the signs above, below and behind them: Indic vowels, and what joins or parts letters."""
+    part = r"[^\W_][\w\u200c\u200d--_]*"
+    whole = "".join(rf"\b{regex.escape(phrase)}\b|" for phrase in phrases)
+    return regex.compile(f"{whole}{part}(?:[-{regex.escape(inner_signs)}]{part})*", regex.VERSION1 | regex.IGNORECASE)
+
+
 _LONG = regex.compile(r"(aa|ee|oo|uu)(?=[^aeiou]+$)")
 """A long vowel of a last syllable."""
 LEAST_STEM = 3
@@ -67,7 +74,8 @@ def words_of(text: str, control_set: ControlSet, also: Iterable[str] = ()) -> li
 
 def _spans(text: str, rules: Substitution | None, also: frozenset[str]) -> Iterator[tuple[int, int]]:
     """From and to where each word stands."""
-    for match in _WORD.finditer(text):
+    word = _word(rules.inner_signs, rules.phrases) if rules is not None else _word("", ())
+    for match in word.finditer(text):
         start, end = match.span()
         if rules is not None and rules.unspaced:
             for known in _known(rules.vocabulary, also).finditer(text, start, end):
@@ -103,7 +111,7 @@ class Language:
         self.link_words = frozenset(word for link in self.links for word in link) - opening
         self.tails = tuple(tuple(phrase(tail, control_set)) for tail in rules.tails)
         self._endings = tuple(sorted(rules.endings, key=len, reverse=True))
-        self._cases = [(ending, form) for form, endings in rules.cases.items() for ending in endings]
+        self.cases = [(ending, form) for form, endings in rules.cases.items() for ending in endings]
         self.same = lru_cache(maxsize=65536)(self._same)
         self.is_head = lru_cache(maxsize=16384)(self._is_head)
         self.stems = lru_cache(maxsize=16384)(self._stems)
@@ -118,10 +126,12 @@ class Language:
             stem = word[: -len(ending)]
             if word.endswith(ending) and len(stem) >= self.rules.shortest_stem:
                 found.add(stem)
-                if stem[-2:-1] == stem[-1] and len(stem) > LEAST_STEM:
+                if stem[-2:-1] == stem[-1] and len(stem) > LEAST_STEM and not self.rules.verbs_agree:
                     found.add(stem[:-1])
                 if stem[-1] in softened:
                     found.add(stem[:-1] + softened[stem[-1]])
+                if stem in self.rules.other_stems:
+                    found.add(self.rules.other_stems[stem])
         if self.rules.long_vowels:
             found |= {_LONG.sub(lambda pair: pair.group()[0], stem) for stem in found}
         return frozenset(found)
@@ -161,6 +171,7 @@ class Language:
     def bases(self, words: Sequence[str]) -> tuple[str, ...]:
         """What endings may stand behind: the words of a description, any person, and both without their own endings."""
         found = (*words, *self.rules.heads)
+        found += tuple(stem for stem, word in self.rules.other_stems.items() if word in found)
         return found if self.rules.bases_only or not self.rules.cases else self._without_endings(found)
 
     def is_collective(self, word: str) -> bool:
@@ -208,7 +219,7 @@ class Language:
             return None
         softened = [base[:-1] + self.rules.softened[base[-1]] for base in bases if base[-1] in self.rules.softened]
         for base in sorted((*bases, *softened), key=len, reverse=True):
-            for ending, form in self._cases:
+            for ending, form in self.cases:
                 if word == base + ending:
                     return form
         return None

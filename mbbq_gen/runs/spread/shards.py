@@ -10,16 +10,15 @@ shards are what a worker or a driver that dies leaves behind, and nothing that s
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from mbbq_gen.errors import RunError, UsageError
 from mbbq_gen.records import Response, from_json
+from mbbq_gen.runs.record_files import digest, write_durably
 from mbbq_gen.runs.store import RunStore
 from mbbq_gen.runs.uncounted import Sendings
 
@@ -77,17 +76,10 @@ class ShardFolder:
         content = io.BytesIO()
         polars.DataFrame(columns, schema=dict.fromkeys(columns, polars.String)).write_parquet(content)
         data = content.getvalue()
-        name = f"{block}-{_digest(data)}.parquet"
-        part = self.path / f"{name}.{os.getpid()}.part"
+        name = f"{block}-{digest(data)}.parquet"
         try:
-            with part.open("wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            part.replace(self.path / name)
-            _flush_folder(self.path)
+            write_durably(self.path / name, data)
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise RunError(f"{self.path / name}: can't write: {error.strerror or error}") from error
         return name
 
@@ -112,7 +104,7 @@ class ShardFolder:
             data = path.read_bytes()
         except OSError as error:
             raise RunError(f"{path}: can't read: {error.strerror or error}") from error
-        if not name.endswith(f"-{_digest(data)}.parquet"):
+        if not name.endswith(f"-{digest(data)}.parquet"):
             raise RunError(f"{path}: damaged (it is not what its name says); take it away to ask its requests again")
         rows = polars.read_parquet(io.BytesIO(data), columns=["received_at", "record"]).iter_rows()
         return [(from_json(Response, record), received_at) for received_at, record in rows]
@@ -151,16 +143,3 @@ def _new(store: RunStore, answers: Iterable[tuple[Response, str]]) -> list[tuple
             if is_error is None or (is_error and by_key[key][0].error is None):
                 new.append(by_key[key])
     return new
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
-
-
-def _flush_folder(path: Path) -> None:
-    """Makes a rename last."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
