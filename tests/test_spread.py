@@ -90,7 +90,9 @@ def in_shards(folder: Path) -> Counter[str]:
 def requests_of(lengths: Sequence[int], wordings: int) -> list[Request]:
     return [
         make_request(
-            make_instance(str(number)), presentation_id=f"{number}-{wording}", text="x" * (length + wording)
+            make_instance(str(number)).model_copy(update={"template_id": f"t{number % 3}"}),
+            presentation_id=f"{number}-{wording}",
+            text="x" * (length + wording),
         ).model_copy(update={"request_key": f"{number}-{wording}"})
         for wording in range(wordings)
         for number, length in enumerate(lengths)
@@ -106,10 +108,13 @@ def test_blocks_hold_every_request_once(lengths: list[int], wordings: int, worke
     assert all(1 <= len(block.requests) <= MOST_REQUESTS for block in blocks)
     assert len({block.name for block in blocks}) == len(blocks)
     questions = [key.split("-")[0] for key in keys]
-    changes = sum(one != two for one, two in itertools.pairwise(questions))
-    assert changes == max(0, len(set(questions)) - 1), "a context's wordings stand together"
-    firsts = [lengths[int(number)] for number in dict.fromkeys(questions)]
-    assert firsts == sorted(firsts, reverse=True), "the longest come first"
+    for together in (questions, [f"t{int(number) % 3}" for number in questions]):
+        changes = sum(one != two for one, two in itertools.pairwise(together))
+        assert changes == max(0, len(set(together)) - 1), (
+            "a context's wordings stand together, and a template's contexts"
+        )
+    longest = [max(lengths[number::3]) for number in dict.fromkeys(int(number) % 3 for number in questions)]
+    assert longest == sorted(longest, reverse=True), "the longest template comes first"
 
 
 def test_a_block_has_another_name_in_another_session() -> None:
