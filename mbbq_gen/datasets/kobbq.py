@@ -29,6 +29,8 @@ from typing import Annotated, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.datasets.assemble import Found, Source, assemble, named_or_none, other_person
+from mbbq_gen.datasets.kobbq_slots import FILE as TEMPLATES
+from mbbq_gen.datasets.kobbq_slots import TemplateSlots
 from mbbq_gen.datasets.rows import Place, find_files, python_literal, read_table
 from mbbq_gen.records import Instance, NonBlank, Split
 
@@ -100,11 +102,25 @@ def _load(benchmark: str, name: str, folder: Path, language: str, split: Split) 
 def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[Instance]:
     """The instances of a file that is there."""
     seen: set[str] = set()
+    templates = path.with_name(TEMPLATES)
+    slots = TemplateSlots(templates) if templates.is_file() else None
     for place, row in read_table(path, KobbqRow, delimiter="\t"):
         if row.sample_id in seen:
             raise place.error(f"{row.sample_id!r} stands twice; ids are unique", "sample_id")
         seen.add(row.sample_id)
-        yield _instance(row, place, benchmark, language, split)
+        instance = _instance(row, place, benchmark, language, split)
+        yield instance if slots is None else _with_places(instance, slots)
+
+
+def _with_places(instance: Instance, slots: TemplateSlots) -> Instance:
+    """The instance with the places of the two people in its context, if its template tells them."""
+    people = [option.text for option in instance.options[:UNKNOWN_INDEX]]
+    disambiguated = instance.condition == "disambiguated"
+    key = "-".join(instance.instance_id.split("-")[:2])
+    places = slots.of(key, disambiguated=disambiguated, context=instance.context, people=people)
+    if places is None:
+        return instance
+    return instance.model_copy(update={"metadata": {**instance.metadata, "people_at": {"context": places}}})
 
 
 def _instance(row: KobbqRow, place: Place, benchmark: str, language: str, split: Split) -> Instance:

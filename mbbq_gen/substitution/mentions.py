@@ -11,7 +11,8 @@ What tells a person apart and is no mention ("maneuvering his wheelchair") is le
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mbbq_gen.languages import NameGender
@@ -67,15 +68,50 @@ def find_mentions(words: Sequence[Word], people: tuple[Person, Person], language
             several people.
     """
     finder = _Finder(words, people, language)
-    found = sorted(finder.mentions(), key=lambda mention: mention.first)
+    found = list(finder.mentions())
+    found = sorted([*found, *_said_again(found, words, language)], key=lambda mention: mention.first)
     for one, other in itertools.pairwise(found):
         if one.last >= other.first:
             raise NotReplaceableError("mention_left_over", _shown(words, one.first, other.last))
     told = [_beside_told(mention, before, words) for before, mention in zip([None, *found], found, strict=False)]
-    _refuse_collisions(told, words, language)
-    _refuse_neighbours(told, words, language)
+    refuse_beside(told, words, language)
     _refuse_openers(told, words, language)
     return told
+
+
+def _said_again(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> Iterator[Mention]:
+    """Mentions of a person by the noun alone that a clause between commas is about: "my neighbor", of "my neighbor, who
+    has a cough, …".
+
+    Raises:
+        NotReplaceableError: where that noun stands elsewhere otherwise.
+    """
+    inside = {place for mention in mentions for place in range(mention.first, mention.last + 1)}
+    for mention in mentions:
+        there = words[mention.first : mention.last + 1]
+        comma = next((at for at, word in enumerate(there) if at and is_aside(word, language)), None)
+        if comma is None:
+            continue
+        said = tuple(word.low for word in there[:comma])
+        for place, word in enumerate(words):
+            if place in inside or not language.same(word.low, said[-1]):
+                continue
+            first = place - len(said) + 1
+            if first < 0 or tuple(one.low for one in words[first : place + 1]) != said:
+                raise NotReplaceableError("attribute_told", word.text)
+            yield Mention(mention.person, first, place)
+
+
+def is_aside(word: Word, language: Language) -> bool:
+    """Whether a word opens a clause that commas set off."""
+    return word.gap == "," and word.low in language.rules.asides
+
+
+def refuse_beside(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
+    """Raises where a name can't stand beside what stands beside a mention."""
+    _refuse_collisions(mentions, words, language)
+    _refuse_had(mentions, words, language)
+    _refuse_neighbours(mentions, words, language)
 
 
 def _refuse_openers(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
@@ -110,12 +146,24 @@ def _refuse_neighbours(mentions: Sequence[Mention], words: Sequence[Word], langu
             if declined or noun in rules.articles_behind:
                 raise NotReplaceableError("attribute_told", f"{behind.text} {noun}")  # "Miren zen ikaslea"
         heads = tuple(head for head in rules.heads if len(head) > 1)
-        if rules.joined and not rules.nouns_placed and mention.case is None and behind.low.startswith(heads):
+        grown = rules.joined and not rules.nouns_placed and not rules.article_prefix
+        if grown and mention.case is None and behind.low.startswith(heads):
             raise NotReplaceableError("mention_left_over", f"{words[mention.last].text} {behind.text}")
         if rules.unspaced and behind.low in {*rules.heads, *rules.collectives}:
             raise NotReplaceableError("mention_left_over", words[mention.last].text + behind.text)
         if rules.only_before and not behind.low.startswith(rules.only_before):
             raise NotReplaceableError("mention_left_over", words[mention.last].text + behind.text)
+
+
+def _refuse_had(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
+    """Raises where a name would be what somebody has: "la mujer *que llevaba* Emma"."""
+    rules = language.rules
+    for mention in mentions:
+        before = words[max(mention.first - 2, 0) : mention.first]
+        if len(before) < 2 or before[1].gap or words[mention.first].gap:
+            continue
+        if before[0].low in rules.clause_relatives and before[1].low in rules.told:
+            raise NotReplaceableError("attribute_told", f"{before[0].text} {before[1].text}")
 
 
 def _refuse_collisions(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
@@ -133,7 +181,8 @@ def _refuse_collisions(mentions: Sequence[Mention], words: Sequence[Word], langu
             and words[mention.first].low not in language.rules.definites
         )
         declined = language.rules.joined and mention.case is not None
-        if (before in ends and not declined) or article:
+        parted = declined or bool(mention.kept)  # "dallo psicologo *col* meccanico"
+        if (before in ends and not parted) or article:
             raise NotReplaceableError("names_collide", _shown(words, before, mention.last))
 
 
@@ -177,6 +226,9 @@ class _Finder:
             core = [owned.pop(0)]
             while owned and self._together(person, core[-1], owned[0]) and not self._is_closed(person, core[-1]):
                 core.append(owned.pop(0))
+            core = self._without_loose_ends(person, core)
+            if person.apart_from and self._is_of_other(person, core):
+                continue  # "غير *مصاب*", of the other
             there = [self.words[place].low for place in core]
             if all(self._is_weak(low) for low in there) and (
                 self._is_counted(core[0]) or all(self.language.is_plural(low, person.words) for low in there)
@@ -185,8 +237,24 @@ class _Finder:
             wanted = person.telling if person.needs_all else (person.key,)
             if all(any(self.language.same(low, telling) for low in there) for telling in wanted):
                 yield core[0], core[-1]
-            elif not all(self._is_weak(low) for low in there):
+            elif not all(self._may_be_left(person, low) for low in there):
                 raise NotReplaceableError("mention_left_over", _shown(self.words, core[0], core[-1]))
+
+    def _is_of_other(self, person: Person, core: list[int]) -> bool:
+        """Whether the small words that tell of the other person stand beside telling words."""
+        other = self.people[1] if person is self.people[0] else self.people[0]
+        reach = len(other.words) - len(person.words)
+        near = self.words[max(core[0] - reach, 0) : core[-1] + 1 + reach]
+        return any(self.language.same(word.low, small) for word in near for small in person.apart_from)
+
+    def _without_loose_ends(self, person: Person, core: list[int]) -> list[int]:
+        """Telling words without small ones at an end where the description has none: "un chapeau *avec* ma sœur"."""
+        small = [any(self.language.same(self.words[place].low, word) for word in person.small) for place in core]
+        while len(core) > 1 and small[-1] and person.telling[-1] not in person.small:
+            core, small = core[:-1], small[:-1]
+        while len(core) > 1 and small[0] and person.telling[0] not in person.small:
+            core, small = core[1:], small[1:]
+        return core
 
     def _is_counted(self, place: int) -> bool:
         """Whether a number for several stands shortly before, in its phrase: Turkish "iki uzun süreli arkadaş"."""
@@ -239,8 +307,16 @@ class _Finder:
         """Whether an adjective stands for a person without a noun: Spanish "el gordo", Basque "bizardunak"."""
         if not self.rules.bare_adjectives or person.attachment != "adjective":
             return False
+        if self.rules.head_first and self.rules.verbs_agree and self._may_precede_noun(right):
+            return False  # "mon *riche* cousin"
         declined = self._may_stand_bare(low) and self._is_declined(person, right)
         return declined or self._is_determined(low) or self._after_stand_in(low)
+
+    def _may_precede_noun(self, place: int) -> bool:
+        """Whether the word behind may be a noun: none of those that can't."""
+        behind = self.words[place + 1 : place + 2]
+        known = {*self.rules.clause_words, *self.rules.small_words, *self.rules.before_bare, *self.rules.gender_verbs}
+        return bool(behind) and behind[0].gap == "" and behind[0].low not in known
 
     def _is_declined(self, person: Person, place: int) -> bool:
         """Whether a word has an article of its own, or is one, so that it is a person: Basque "bizardunak"."""
@@ -257,6 +333,8 @@ class _Finder:
         low = self.words[place].low
         if self.rules.noun_last and self.language.same(low, person.noun):
             return True
+        if self.rules.noun_last and any(self.language.same(low, own) for own in person.words[:-1]):
+            return False  # "मजुराच्या मुलाने", whose case is that of the noun behind
         with_article = bool(self.rules.article_endings) and low.endswith(self.rules.article_endings)
         return (with_article and low == person.words[-1]) or self._is_closed(person, place)
 
@@ -264,6 +342,13 @@ class _Finder:
         """Whether a word tells of the other person alone."""
         other = self.people[1] if person is self.people[0] else self.people[0]
         return self._tells(other, word) and not self._tells(person, word)
+
+    def _may_be_left(self, person: Person, word: str) -> bool:
+        """Whether a word that tells a person only beside others may stand outside the person's mentions: a small word,
+        and what is told of the other person too."""
+        other = self.people[1] if person is self.people[0] else self.people[0]
+        known = {*person.small, *other.words} if person.small else set()
+        return self._is_weak(word) or any(self.language.same(word, one) for one in known)
 
     def _is_weak(self, word: str) -> bool:
         """Whether a word tells of a person only beside others: "other", "old"."""
@@ -281,27 +366,29 @@ class _Finder:
     def _grown(self, number: int, person: Person, first: int, last: int) -> Mention:
         """The whole mention around telling words."""
         if person.is_name and not self._is_determined(first):
-            return Mention(number, first, last, case=self._case(person, last), gender=person.gender)
+            return Mention(number, first, last, case=self._case(person, first, last), gender=person.gender)
         told_last = self._told_last(number, first, last)
         if told_last is not None:
             return told_last
         right, headed = self._right(person, last)
-        low, inner, found = self._left(person, first)
+        low, inner, found = self._left(person, first, right)
         if self._closes_clause(low, first, right):
             right += 1
         headed = headed or found or self._has_own_noun(person, low, right)
+        if (opened := self._opened_around(number, low, right)) is not None:
+            return opened
         if self._is_copula_of_stand_in(low) or self._is_elided(low, right):
             self._refuse_several(person, low, right)
             low -= self._is_determined(low)
-            case = self._case(person, right)
-            gender = self._gender_there(low, right) or self._gender_of_stand_in(low)
+            case = self._case(person, low, right)
+            gender = self._gender_there(person, low, right) or self._gender_of_stand_in(low)
             return Mention(number, low, self._opened(right), case=case, gender=gender, told=True)
         told = low - self._is_determined(low)
         is_had = person.attachment == "behind" or (self.rules.head_first and person.attachment == "adjective")
         if is_had and self._is_had_by_stand_in(person, told):
             kept = self.rules.told[self.words[told - 1].low]
             gender = self._gender_of_stand_in(told)
-            return Mention(number, told - 1, right, kept, self._case(person, right), gender, told=True)
+            return Mention(number, told - 1, right, kept, self._case(person, low, right), gender, told=True)
         if not headed and not self._is_bare_adjective(person, low, right):
             raise NotReplaceableError("attribute_told", _shown(self.words, max(low - 2, 0), right))
         self._refuse_several(person, low, right)
@@ -312,12 +399,14 @@ class _Finder:
         is_told = self._is_predicate(start, right) or self._is_clause(person, start, right)
         if is_told or self._is_had_behind(person, first, right):
             raise NotReplaceableError("attribute_told", _shown(self.words, max(start - 1, 0), right))
+        if (told_behind := self._told_behind_verb(number, start, right)) is not None:
+            return told_behind
         if (with_stand_in := self._with_stand_in(start)) < start:
             start, inner = with_stand_in, start
-        gender = self._gender_there(start, right) or gender
+        gender = self._gender_there(person, start, right) or gender
         gender = (person.gender if self.rules.genitives else gender) or self._gender_of_noun(person)
         kept = self._of_genitive(person, start) or kept
-        return Mention(number, start, self._opened(right), kept, self._case(person, right), gender, inner=inner)
+        return Mention(number, start, self._opened(right), kept, self._case(person, low, right), gender, inner=inner)
 
     def _led_in(self, start: int, right: int) -> int:
         """The first word of a mention with modifiers and what leads it in before its determiner.
@@ -344,16 +433,50 @@ class _Finder:
         while last + 1 < len(self.words) and self.words[last + 1].low in words and not self._closes(last + 1):
             last += 1
         verb = last + 1
-        if verb >= len(self.words) or self.words[verb].gap or not self._after_stand_in(first):
+        ends = verb == len(self.words) or bool(self.words[verb].gap)
+        first -= self._is_determined(first) and self._is_aside(first - 2, verb)
+        if not ends and first and self._is_aside(first - 1, verb) and self.words[first].gap == "":
+            told = self.rules.told_last.get(self.words[verb].low)
+            return Mention(number, first, verb, behind=told, told=True) if told else None
+        if self._is_determined(first) and self._stand_in_before(number, first - 1) is not None:
+            first -= self.people[number].attachment == "behind"  # "had *een* beugel"
+        owner = self._stand_in_before(number, first)
+        if owner is None or not self._is_determined(owner) or self.words[owner].gap:
             return None
-        if not self._is_determined(first - 1) or self.words[first - 1].gap:
+        if not ends:
+            return self._told_by_verb(number, first, last)
+        is_had = self.rules.told_last and self.people[number].attachment == "behind" and owner == first - 1
+        return Mention(number, first, last, told=True) if is_had else None
+
+    def _opened_around(self, number: int, low: int, right: int) -> Mention | None:
+        """A person told by an opener around the verb: "de andere *gekleed* was *in een oud pak*"."""
+        for rest in (low, low - 1 - self._is_determined(low)):
+            first = rest - 2
+            if first < 1 or any(word.gap for word in self.words[first : rest + 1]):
+                continue
+            opener, verb = self.words[first].low, self.words[rest - 1].low
+            is_opener = f"{opener} {self.words[rest].low}" in self.rules.openers and verb in self.rules.copulas
+            if is_opener and self._stand_in_before(number, first) is not None:
+                return Mention(number, first, right, behind=verb, told=True)
+        return None
+
+    def _told_by_verb(self, number: int, first: int, last: int) -> Mention | None:
+        """The same, by the verb right behind."""
+        verb, low = last + 1, self.words[last + 1].low
+        if low in self.rules.told_last:
+            return Mention(number, first, verb, behind=self.rules.told_last[low], told=True)
+        if low not in self.rules.copulas or low not in self.rules.closing_verbs:
             return None
-        if self.words[verb].low in self.rules.told_last:
-            told = self.rules.told_last[self.words[verb].low]
-            return Mention(number, first, verb, behind=told, told=True)
-        is_verb = self.words[verb].low in self.rules.copulas and self.words[verb].low in self.rules.closing_verbs
+        if verb + 2 < len(self.words) and self._opens(verb + 1):  # "slordig was *gekleed in een pak*"
+            return Mention(number, first, self._opened(verb + 1), behind=low, told=True)
         ends = verb + 1 == len(self.words) or bool(self.words[verb + 1].gap) or self._begins_clause(verb + 1)
-        return Mention(number, first, last, told=True) if is_verb and ends else None
+        return Mention(number, first, last, told=True) if ends and self._after_stand_in(first) else None
+
+    def _stand_in_before(self, number: int, place: int) -> int | None:
+        """Where the stand-in is right before a word, or before a noun for a person that is: "de *ene* spreker"."""
+        if place and self.words[place].gap == "" and self._is_head(self.people[number], self.words[place - 1].low):
+            place -= not self._after_stand_in(place)
+        return place - 1 if self._after_stand_in(place) else None
 
     def _closes(self, place: int) -> bool:
         return self.words[place].low in self.rules.closing_verbs
@@ -374,6 +497,17 @@ class _Finder:
             return False
         is_verb = self.words[right + 1].low in self.rules.told_last
         return is_verb and self.words[first].gap == "" and self._is_head(person, self.words[first - 1].low)
+
+    def _told_behind_verb(self, number: int, start: int, right: int) -> Mention | None:
+        """A person told of a stand-in behind the verb, which stays: "was de ene vrouw *gekleed in een jurk*"."""
+        if not start or self.words[start].gap or self.words[start - 1].low not in self.rules.copulas:
+            return None
+        place = start + 1
+        if not self.rules.told_last or place + 2 > right or self.words[place].low not in self.rules.stand_ins:
+            return None
+        if not self._is_head(self.people[number], self.words[place + 1].low):
+            return None
+        return Mention(number, place + 2, self._opened(right), told=True)
 
     def _is_clause(self, person: Person, start: int, right: int) -> bool:
         """Whether the verb of a description stands without its relative: "one *wore* a hat"."""
@@ -412,7 +546,7 @@ class _Finder:
             return "m"
         return "f" if person.noun.endswith(agreement.female) else None
 
-    def _gender_there(self, first: int, last: int) -> NameGender | None:
+    def _gender_there(self, person: Person, first: int, last: int) -> NameGender | None:
         """The gender that the verbs of a mention have by its words; None: either.
 
         Raises:
@@ -421,18 +555,28 @@ class _Finder:
         if not self.rules.verbs_agree:
             return None
         there = self.words[first : last + 1]
-        for gender, nouns in (("f", self.rules.female_nouns), ("m", self.rules.male_nouns)):
-            if any(self.language.same(word.low, noun) for word in there for noun in nouns):
-                return "f" if gender == "f" else "m"
+        nouns: tuple[tuple[NameGender, tuple[str, ...]], ...]
+        nouns = (("f", self.rules.female_nouns), ("m", self.rules.male_nouns))
+        ways: tuple[Callable[[str, str], bool], ...] = (operator.eq, self.language.same)
+        for word, alike in itertools.product(reversed(there), ways):
+            for gender, known in nouns:
+                if any(alike(word.low, noun) for noun in known):
+                    return gender
+        if person.noun in self.rules.genderless:
+            return None
+        if person.noun.endswith(self.rules.female_noun_endings or "\0"):
+            return "f"
+        if person.noun.endswith(self.rules.male_noun_endings or "\0"):
+            return "m"
         if self.rules.female_endings and there[-1].low.endswith(self.rules.female_endings):
             raise NotReplaceableError("gender_unsettled", there[-1].text)
         return self.rules.unmarked
 
-    def _left(self, person: Person, low: int) -> tuple[int, int | None, bool]:
+    def _left(self, person: Person, low: int, right: int) -> tuple[int, int | None, bool]:
         """The first word of the mention before its determiner, what stands behind a stand-in in it, and whether a head
         was found."""
         inner, has_head = None, False
-        while (step := self._left_step(person, low)) is not None:
+        while (step := self._left_step(person, low, right)) is not None:
             if step[1] and self.words[step[0]].low in self.rules.stand_ins:
                 inner = low
             low, has_head = step[0], has_head or step[1]
@@ -498,14 +642,20 @@ class _Finder:
             gender = "f"
         return self.rules.contractions.get(word, ""), gender
 
-    def _left_step(self, person: Person, place: int) -> tuple[int, bool] | None:
-        """Where the word or link before stands that belongs to the mention, and whether it is a head."""
+    def _left_step(self, person: Person, place: int, right: int) -> tuple[int, bool] | None:
+        """Where the word or link before stands that belongs to the mention, and whether it is a head.
+
+        Args:
+            person: who is mentioned.
+            place: of the first word so far.
+            right: of the last.
+        """
         if place == 0 or not self.words[place].follows:
             return None
         before = self.words[place - 1].low
         for link in () if self.rules.head_last else self.language.links:
             start = place - len(link)
-            if start >= 1 and self._spells(start, link) and self.words[start].follows:
+            if start >= 1 and self._spells(start, link) and (self.words[start].follows or self._is_aside(start, right)):
                 head = self._head_before_link(person, start)
                 if head is not None:
                     return head, True
@@ -516,10 +666,13 @@ class _Finder:
             return None
         if before in self.rules.stand_ins and self._is_determined(place - 1):
             return place - 1, True
+        at_noun = self.rules.head_first and self.rules.verbs_agree and self._is_head(person, self.words[place].low)
+        if at_noun and before in self.rules.small_words:
+            return None  # "كان *على* لاعبة تنس على كرسي"
         if (
             self._is_head(person, before)
             and (
-                self.rules.head_first
+                (self.rules.head_first and (not self.rules.declensions or self.language.same(before, person.noun)))
                 or before in self.rules.stand_ins
                 or before in person.words
                 or (self.rules.noun_anywhere and not self._is_closed(person, place - 1))
@@ -531,13 +684,23 @@ class _Finder:
         inside = (
             before in self.language.determiners and place > 1 and self.words[place - 2].low in self.rules.small_words
         )
-        if before in self.rules.modifiers or (
-            before in person.words
-            and (before not in self.language.determiners or (inside and spelled))
-            and (before not in self.rules.small_words or not self.rules.nouns_placed or follows)
+        declined = self.rules.declensions and any(self.language.same(before, one) for one in self.rules.modifiers)
+        if (
+            declined
+            or before in self.rules.modifiers
+            or (
+                self._is_own(person, before)
+                and (before not in self.language.determiners or (inside and spelled))
+                and (before not in self.rules.small_words or not self.rules.nouns_placed or follows)
+            )
         ):
             return place - 1, False
         return None
+
+    def _is_aside(self, start: int, right: int) -> bool:
+        """Whether commas set off a clause about a person: "my neighbor*, who has a cough,* sings"."""
+        closes = right + 1 < len(self.words) and self.words[right + 1].gap == ","
+        return closes and is_aside(self.words[start], self.language)
 
     def _head_before_link(self, person: Person, start: int) -> int | None:
         """Where the head stands that a link hangs on: "the *one* who is", "un *profesor* de universidad que era", and
@@ -574,11 +737,16 @@ class _Finder:
             if self._tells_other(person, after) or self._ends_person(person, place):
                 break
             may_be_small = self.rules.head_first or self.rules.noun_anywhere or self.rules.noun_last
-            if self._is_head(person, after) and not (may_be_small and after in self.rules.small_words):
+            others = self.rules.article_prefix and after not in person.words  # "لدى أب *طفل*"
+            if self._is_head(person, after) and not (may_be_small and after in self.rules.small_words) and not others:
                 place, headed = place + 1, True
                 continue
             if after in self.rules.modifiers_behind or self._describes(person, after):
                 place += 1
+                continue
+            pair = (self.words[place].low, after)
+            if self.rules.noun_last and pair in itertools.pairwise(person.words):
+                place += 1  # "గ్రామం *నుంచి* వచ్చిన ఒక విద్యార్థిని"
                 continue
             if any(after == opener.split()[0] for opener in self.rules.openers):
                 place += 1
@@ -646,7 +814,14 @@ class _Finder:
     def _describes(self, person: Person, word: str) -> bool:
         """Whether a word behind is one of the description's own."""
         small = word in self.language.link_words or word in self.rules.small_words or word in self.rules.closing_verbs
-        return word in person.words and not small and word not in self.language.determiners
+        return self._is_own(person, word) and not small and word not in self.language.determiners
+
+    def _is_own(self, person: Person, word: str) -> bool:
+        """Whether a word is one of the description's, perhaps with another ending where what stands before a noun has
+        one: Marathi "गरीब *कुटुंबातल्या* मुलाने"."""
+        inflected = self.rules.noun_last or bool(self.rules.declensions)
+        alike = inflected and any(self.language.same(word, own) for own in person.words)
+        return word in person.words or alike
 
     def _link_right(self, person: Person, place: int) -> tuple[int, bool] | None:
         """The end of a link behind, with what it leads to: another word of the description, or a head."""
@@ -666,6 +841,7 @@ class _Finder:
                 and (
                     self._is_head(person, following.low)
                     or any(self.language.same(following.low, telling) for telling in person.telling)
+                    or (self.rules.noun_last and self._describes(person, following.low))
                 )
             ):
                 return end + 1, self._is_head(person, following.low)
@@ -757,6 +933,9 @@ class _Finder:
             collective = self.language.is_collective(word.low) and not (
                 nouns_last and any(self.language.is_head(behind.low) for behind in self.words[place + 1 : last + 1])
             )
+            inside = {before.low for before in self.words[first:place]} & {*self.rules.small_words}
+            if self.rules.verbs_agree and word.low != person.noun and (inside or word.low in person.words):
+                collective = False  # "um menino de família pobre"
             several = collective or self.language.is_plural(word.low, bases)
             if several and word.low not in self.language.determiners:
                 raise NotReplaceableError("plural_group", word.text)
@@ -770,7 +949,7 @@ class _Finder:
         sign = noun.endswith(self.rules.plural_signs) and not noun.endswith(self.rules.no_plural_signs)
         return plural_head or (sign and person.attachment == "noun")
 
-    def _case(self, person: Person, last: int) -> str | None:
+    def _case(self, person: Person, first: int, last: int) -> str | None:
         """The form of a name that the last word of a mention asks for.
 
         Raises:
@@ -786,11 +965,56 @@ class _Finder:
         if article is not None:
             return article
         bases = self.language.bases(person.words)
+        if self.rules.declensions:
+            return self._declined_case(person, first, last)
         found = self.language.case_of(self.words[last].low, bases)
         low = self.words[last].low
         if self.rules.cases and found is None and (low not in bases or self._lacks_article(person, last)):
             raise NotReplaceableError("ending_unsettled", self.words[last].text)
         return found
+
+    def _declined_case(self, person: Person, first: int, last: int) -> str | None:
+        """The form of a name that the noun of a mention asks for, by its declension and the word before the mention.
+
+        Raises:
+            NotReplaceableError: for forms of several people, and where the case can't be told.
+        """
+        place = self._place_of_noun(person, first, last)
+        low = self.words[place].low
+        lemma = next((word for word in (person.noun, *self.rules.heads) if self.language.same(low, word)), low)
+        cases = self.language.forms(lemma).get(low, ())
+        before = self._words_before(first)
+        if low == lemma:
+            if cases and before[-1:] and before[-1].endswith(self.rules.object_behind):
+                raise NotReplaceableError("ending_unsettled", self.words[place].text)
+            return None
+        if not cases:
+            raise NotReplaceableError("plural_group", self.words[place].text)
+        told = self.rules.case_by_preposition
+        joined = bool(before) and before[-1] in self.rules.clause_words
+        near = before if joined else before[-1:]  # "у студентки и *соседки*"
+        asked = [case for case in cases if {*told.get(case, ())} & {*near}]
+        free = [case for case in cases if case not in self.rules.only_behind]
+        found = asked or free
+        opens = not asked and (joined or not before) and found[0] in self.rules.never_opening
+        if len(found) != 1 or opens:
+            raise NotReplaceableError("ending_unsettled", self.words[place].text)
+        return found[0]
+
+    def _words_before(self, first: int) -> list[str]:
+        """The last words before a mention in its clause, in lower case."""
+        start = first
+        while start and self.words[start].gap == "" and first - start < STAND_IN_REACH:
+            start -= 1
+        return [word.low for word in self.words[start:first]]
+
+    def _place_of_noun(self, person: Person, first: int, last: int) -> int:
+        """Where the noun of a mention stands; its last word where none is known."""
+        for known in (lambda low: self.language.same(low, person.noun), self.language.is_head):
+            found = next((place for place in range(first, last + 1) if known(self.words[place].low)), None)
+            if found is not None:
+                return found
+        return last
 
     def _lacks_article(self, person: Person, last: int) -> bool:
         """Whether a person's last word has no article, where one must be: Basque "eta *40 urteko* bi lagun"."""

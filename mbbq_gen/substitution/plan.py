@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mbbq_gen.control import write_name
 from mbbq_gen.languages import ControlSet, NameGender
-from mbbq_gen.substitution.mentions import Mention, NotReplaceableError, find_mentions
+from mbbq_gen.substitution.mentions import Mention, NotReplaceableError, find_mentions, is_aside
 from mbbq_gen.substitution.people import Person
 from mbbq_gen.substitution.repair import Change, changes, covered, possible_genders, preferred_gender
-from mbbq_gen.substitution.words import Language, Word
+from mbbq_gen.substitution.slots import Places, part, slot_mentions
+from mbbq_gen.substitution.words import LEAST_STEM, Language, Word
 
 _KANA = re.compile("[ぁ-ゟ]")
 """Letters of Japanese endings."""
@@ -85,7 +86,45 @@ def plan_text(text: str, people: tuple[Person, Person], language: Language) -> P
     if either is not None:
         return either
     words = language.words(text, {word for person in people for word in person.words})
-    mentions = find_mentions(words, people, language)
+    return _planned(text, words, find_mentions(words, people, language), people, language)
+
+
+def plan_places(text: str, places: Places, people: tuple[Person, Person], language: Language) -> Plan:
+    """The plan of a text that says itself where the two people stand.
+
+    Raises:
+        NotReplaceableError: where not every mention can be replaced.
+    """
+    words = part(language.words(text), places, language)
+    mentions = slot_mentions(words, places, people, language)
+    _refuse_nouns_left(words, mentions, people, language)
+    return _planned(text, words, mentions, (_by_stems(people[0], language), _by_stems(people[1], language)), language)
+
+
+def _refuse_nouns_left(
+    words: Sequence[Word], mentions: Sequence[Mention], people: tuple[Person, Person], language: Language
+) -> None:
+    """Raises where nouns for any person tell the two apart ("학생"), and one of them stands outside the mentions."""
+    inside = covered(mentions)
+    outside = [word for place, word in enumerate(words) if place not in inside]
+    for person in people:
+        if all(language.is_head(word) for word in person.telling):
+            several = tuple(noun + ending for noun in person.telling for ending in language.rules.plural_endings)
+            for word in outside:
+                if word.low.startswith(several) or any(language.same(word.low, noun) for noun in person.telling):
+                    raise NotReplaceableError("mention_left_over", word.text)
+
+
+def _by_stems(person: Person, language: Language) -> Person:
+    """The person, told also by words without the endings that they have in the option: "조울증이", "조울증"."""
+    stems = [stem for word in person.telling for stem in sorted(language.stems(word)) if len(stem) > 1]
+    return replace(person, telling=tuple(dict.fromkeys((*person.telling, *stems))))
+
+
+def _planned(
+    text: str, words: Sequence[Word], mentions: Sequence[Mention], people: tuple[Person, Person], language: Language
+) -> Plan:
+    """The plan of a text with these mentions."""
     _refuse_remains(words, mentions, people, language)
     genders = possible_genders(words, mentions, language)
     if mentions and not genders:
@@ -104,9 +143,14 @@ def _refuse_remains(
     if mentions and told is not None:
         raise NotReplaceableError("attribute_told", told)
     for person in people:
-        found = first_of(outside, person.telling, language)
+        found = first_of(outside, person.left_over, language)
         if found is not None:
             raise NotReplaceableError("mention_left_over", found)
+        other = people[1] if person is people[0] else people[0]
+        if language.rules.noun_last and mentions and not any(language.same(person.noun, own) for own in other.words):
+            left = next((word.text for word in outside if language.same(word.low, person.noun)), None)
+            if left is not None:  # "కాలేజీ అమ్మాయి" and then "ఆ అమ్మాయి"
+                raise NotReplaceableError("mention_left_over", left)
     if language.rules.unspaced:
         left = "\n".join(word.low for word in outside)
         found = next((part for part in _parts_apart(people) if part in left), None)
@@ -204,7 +248,7 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
     was = text[start:end]
     if kept in rules.before_names:
         return start, end, NamePlace(mention.person, rules.before_names[kept], was, behind=behind)
-    if not kept and mention.first and words[mention.first].follows and not form:
+    if not kept and mention.first and words[mention.first].follows and (not form or rules.declensions):
         word = words[mention.first - 1]
         if word.low in rules.before_names:
             was = text[word.start : end]
@@ -217,6 +261,8 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
 def _closing_comma(words: Sequence[Word], mention: Mention, language: Language) -> int:
     """1 where a comma closes the clause that the name replaces: Dutch "degene die lang is*,* zong", else 0."""
     rules, there = language.rules, words[mention.first : mention.last + 1]
+    if any(is_aside(word, language) for word in there[1:]):
+        return 1
     is_clause = there[-1].low in rules.closing_verbs and any(word.low in rules.relatives for word in there)
     if not is_clause or mention.told or mention.last + 1 == len(words):
         return 0
@@ -257,6 +303,15 @@ def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) 
     for word in words:
         if any(language.same(word.low, other) for other in strong):
             return word.text
-        if language.rules.joined and any(len(other) > 1 and word.low.startswith(other) for other in strong):
+        if language.rules.joined and any(
+            word.low.startswith(start) for other in strong for start in _starts(other, language)
+        ):
             return word.text
     return None
+
+
+def _starts(word: str, language: Language) -> list[str]:
+    """How other words begin in which a telling word may be: with it, or where what stands before an ending may differ
+    from it, with what is left of it without one: Marathi शिंप, of शिंपी in शिंप्यासमोर."""
+    stems, least = language.stems(word) if language.rules.noun_last else (), 2 if language.rules.article_prefix else 1
+    return [start for start in (word, *stems) if len(start) > (least if start == word else LEAST_STEM)]

@@ -9,6 +9,7 @@ two people are names. Both share a parallel id: their own, or where the benchmar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
@@ -20,12 +21,15 @@ from mbbq_gen.records import Instance, Option, Record
 from mbbq_gen.resources import Resources
 from mbbq_gen.substitution.mentions import NotReplaceableError
 from mbbq_gen.substitution.pairs import NamePairs, gender_of_story
-from mbbq_gen.substitution.people import Person, describe
-from mbbq_gen.substitution.plan import Plan, holds_any, plan_text, write
+from mbbq_gen.substitution.people import Person, describe, describe_apart
+from mbbq_gen.substitution.plan import Plan, holds_any, plan_places, plan_text, write
+from mbbq_gen.substitution.slots import Places, people_at
 from mbbq_gen.substitution.words import Language, phrase
 
 LEAST_GROUP_WORD: Final = 3
 """Letters from which on a word of a group's name is looked for in the text."""
+_UNFILLED: Final = re.compile(r"\{+[^{}]*\}+|[{}]")
+"""A slot that the data never filled."""
 REASONS: Final[dict[str, str]] = {
     "same_people": "the two options do not tell the people apart",
     "no_mention": "one of the two people is not named in the context",
@@ -89,23 +93,28 @@ class ControlMaker:
     def _describe(self, options: tuple[str, str]) -> tuple[Person, Person] | None:
         return describe(options, self._language)
 
-    def _plan(self, text: str, options: tuple[str, str]) -> Plan | tuple[str, str]:
+    def _plan(self, text: str, options: tuple[str, str], places: Places | None) -> Plan | tuple[str, str]:
         """The plan of a text, or the reason why there is none and the words at which it failed."""
         people = self._described(options)
-        if people is None:
-            return "same_people", " / ".join(options)
         try:
-            return plan_text(text, people, self._language)
+            if places is not None:
+                return plan_places(text, places, people or describe_apart(options, self._language), self._language)
+            return ("same_people", " / ".join(options)) if people is None else plan_text(text, people, self._language)
         except NotReplaceableError as left:
             return left.reason, left.what
 
-    def plan(self, text: str, options: tuple[str, str]) -> Plan:
+    def plan(self, text: str, options: tuple[str, str], places: Places | None = None) -> Plan:
         """The plan of a text about the people of two options.
+
+        Args:
+            text: the text.
+            options: of the two people.
+            places: where they stand in it, if the data tells; None: to be found.
 
         Raises:
             NotReplaceableError: where there is none.
         """
-        plan = self._planned(text, options)
+        plan = self._planned(text, options, places)
         if isinstance(plan, tuple):
             raise NotReplaceableError(*plan)
         return plan
@@ -126,7 +135,12 @@ class ControlMaker:
 
     def _make(self, instance: Instance) -> Made:
         options = people_of(instance)
-        context, question = self.plan(instance.context, options), self.question_plan(instance.question, options)
+        unfilled = _UNFILLED.search(instance.context)
+        if unfilled is not None:
+            raise NotReplaceableError("no_mention", unfilled[0])
+        places = people_at(instance, options) if self._language.rules.closing_cases else None
+        context = self.plan(instance.context, options, places)
+        question = self.question_plan(instance.question, options, None if places is None else ())
         if len(context.people) < len(options):
             missing = next(number for number in (0, 1) if number not in context.people)
             raise NotReplaceableError("no_mention", options[missing])
@@ -154,8 +168,10 @@ class ControlMaker:
         first, second = (write_name(self.control_set, name, form) if form else name for name in names)
         return first, second
 
-    def question_plan(self, question: str, options: tuple[str, str]) -> Plan:
+    def question_plan(self, question: str, options: tuple[str, str], places: Places | None = None) -> Plan:
         """The plan of a question; a group's word in it that is no mention means that the group is what it asks about.
+
+        Args: as of `plan`.
 
         Raises:
             NotReplaceableError: where there is none.
@@ -164,8 +180,13 @@ class ControlMaker:
         several = next((word for word in asked if word in self._language.rules.plural_questions), None)
         if several is not None:
             raise NotReplaceableError("plural_group", several)
+        people = self._described(options) if places is not None else None
+        telling = [word for person in people or () for word in person.telling]
+        named = next((word for word in asked if any(self._language.same(word, one) for one in telling)), None)
+        if named is not None:
+            raise NotReplaceableError("trait_is_group", named)  # "women's quota", of a woman
         try:
-            plan = self.plan(question, options)
+            plan = self.plan(question, options, places)
         except NotReplaceableError as left:
             if left.reason in ("mention_left_over", "attribute_told"):
                 raise NotReplaceableError("trait_is_group", left.what) from left
