@@ -54,12 +54,14 @@ def shortened(text: str) -> str:
 
 def measure(files: list[Path]) -> dict[str, float]:
     """Answers a second, whole and short, their characters, and the seconds that a pack takes to load."""
-    from mbbq_gen.extraction import load_extractor
+    from mbbq_gen.extraction import Question, load_extractor
 
     start = time.process_time()
     load_extractor("en")
     found = {"load": time.process_time() - start}
-    load_extractor("en").extract("Hm, hm, hm.", ["The tailor", "The baker"], ["A", "B"], None)  # loads all packs
+    load_extractor("en").extract(
+        "Hm, hm, hm.", Question(["The tailor", "The baker"], ["A", "B"], None)
+    )  # loads all packs
     rows = rows_of(files)
     for kind in ("whole", "short"):
         texts = [shortened(row["response"]) if kind == "short" else row["response"] for row in rows]
@@ -70,7 +72,7 @@ def measure(files: list[Path]) -> dict[str, float]:
             for row, text in half:
                 prompt = "\n".join(row[key] for key in ("context", "question") if row.get(key)) or None
                 reader = load_extractor(row["language"])
-                reader.extract(text, row["options"], row["labels"], row["unknown_index"], prompt=prompt)
+                reader.extract(text, Question(row["options"], row["labels"], row["unknown_index"], prompt))
             found[kind] = len(half) / (time.process_time() - start)
     return found
 

@@ -6,7 +6,8 @@
     python benches/bench_likelihood.py --no-alone --peer-batches 1 --rounds 1 --questions 300
 
 Eleven answers a question, as EsBBQ's protocol has them: two people and nine wordings of "unknown". Everything runs in
-one process on one loaded model in float32, in turn, several times over; medians are compared. The same texts are asked
+one process on the same model in float32, ours as we load it and the others as transformers does, in turn, several times
+over; medians are compared. The same texts are asked
 everywhere, cut into tokens as lm-eval does it. The questions are our starter's unless a folder is named.
 """
 
@@ -15,7 +16,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import time
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from lm_eval_peer import find_lm_eval, network_of, requests, wrap
+from lm_eval_peer import CLOCKS, find_lm_eval, library_network, network_of, requests, wrap
 
 import mbbq_gen.datasets
 from mbbq_gen.datasets.registry import load_benchmark
 from mbbq_gen.providers.local_model import LocalModel, load_model
-from mbbq_gen.providers.local_options import TransformersOptions, find_device
+from mbbq_gen.providers.local_options import Device, TransformersOptions, find_device
 from mbbq_gen.providers.packed_scoring import score_answers
 from mbbq_gen.providers.smollm2 import smollm2_source
 from mbbq_gen.records import Instance
@@ -83,9 +83,9 @@ def _question(instance: Instance, form: str, unknown: Sequence[str], model: Loca
 
 
 @torch.inference_mode()
-def score_alone(model: LocalModel, asked: Sequence[Question]) -> Scores:
+def score_alone(device: Device, asked: Sequence[Question]) -> Scores:
     """A forward for each answer."""
-    network, found = network_of(model), []
+    network, found = library_network(device), []
     for question in asked:
         sums = []
         for answer in question.answer_tokens:
@@ -96,9 +96,9 @@ def score_alone(model: LocalModel, asked: Sequence[Question]) -> Scores:
     return found
 
 
-def score_by_peer(model: LocalModel, asked: Sequence[Question], batch_size: int) -> Scores:
+def score_by_peer(device: Device, model: LocalModel, asked: Sequence[Question], batch_size: int) -> Scores:
     """What lm-eval's hf backend gives."""
-    peer = wrap(network_of(model), model.tokenizer, batch_size)
+    peer = wrap(library_network(device), model.tokenizer, batch_size)
     arguments = [(question.prompt, answer) for question in asked for answer in question.answers]
     found = iter(peer.loglikelihood(requests("loglikelihood", arguments), disable_tqdm=True))
     return [[next(found)[0] for _ in question.answers] for question in asked]
@@ -113,14 +113,14 @@ def score_packed(model: LocalModel, asked: Sequence[Question], max_tokens: int) 
     )
 
 
-def ways(given: argparse.Namespace, model: LocalModel) -> dict[str, Callable[[list[Question]], Scores]]:
+def ways(given: argparse.Namespace, device: Device, model: LocalModel) -> dict[str, Callable[[list[Question]], Scores]]:
     """What is compared."""
     found: dict[str, Callable[[list[Question]], Scores]] = {}
     if given.alone:
-        found[ALONE] = partial(score_alone, model)
+        found[ALONE] = partial(score_alone, device)
     if find_lm_eval():
         for size in map(int, given.peer_batches.split(",")):
-            found[f"lm-eval hf, batch {size}"] = partial(score_by_peer, model, batch_size=size)
+            found[f"lm-eval hf, batch {size}"] = partial(score_by_peer, device, model, batch_size=size)
     for most in map(int, given.max_tokens.split(",")):
         found[f"packed, {most} tokens"] = partial(score_packed, model, max_tokens=most)
     return found
@@ -140,7 +140,9 @@ def main() -> None:
     parser.add_argument("--alone", action=argparse.BooleanOptionalAction, default=True, help=f"also {ALONE}")
     parser.add_argument("--max-tokens", default="512", help="tokens a forward, comma-separated")
     parser.add_argument("--peer-batches", default="1,16", help="batch sizes of lm-eval, comma-separated")
+    parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall", help="what is measured")
     given = parser.parse_args()
+    clock = CLOCKS[given.clock]
 
     options = TransformersOptions(device="cpu", dtype="float32", threads=given.threads)
     device = find_device(options)
@@ -149,17 +151,18 @@ def main() -> None:
     read = statistics.mean(len(question.prompt_tokens) for question in asked)
     written = statistics.mean(len(answer) for question in asked for answer in question.answer_tokens)
     print(f"{len(asked)} questions of {read:.0f} tokens, {given.answers} answers of {written:.1f}")
-    print(f"{device.name}, {device.dtype}, {device.threads} threads; medians of {given.rounds} rounds")
+    print(f"{device.name}, {device.dtype}, {device.threads} threads")
+    print(f"medians of {given.rounds} rounds, {given.clock} time")
 
     seconds: dict[str, list[float]] = {}
     scores: dict[str, Scores] = {}
-    compared = ways(given, model)
+    compared = ways(given, device, model)
     score_packed(model, asked[:1], 512)  # the model is tried once
     for _ in range(given.rounds):
         for name, score in compared.items():
-            started = time.perf_counter()
+            started = clock()
             scores[name] = score(asked)
-            seconds.setdefault(name, []).append(time.perf_counter() - started)
+            seconds.setdefault(name, []).append(clock() - started)
             print(f"  {seconds[name][-1]:6.1f} s  {name}", file=sys.stderr, flush=True)
     show(seconds, scores, len(asked))
 

@@ -6,7 +6,8 @@
 Asks questions of the starter benchmark, or of another one whose folder is named, in five wordings, as a run does:
 `--sample whole` (the default) the first templates with all that they ask, as a whole benchmark is asked; `--sample
 balanced` as many templates as there are questions, so that no contexts are alike. All ways are measured in turn,
-several times over, so that whatever else the machine does falls on all of them; the medians are compared. So are the
+several times over, so that whatever else the machine does falls on all of them; the medians are compared. Ours runs on
+the model as we load it, the others on what transformers loads. So are the
 texts: in float32 they must all be the same.
 """
 
@@ -16,14 +17,13 @@ import argparse
 import random
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice, pairwise
 from pathlib import Path
 
-from lm_eval_peer import find_lm_eval, network_of, requests, wrap
+from lm_eval_peer import CLOCKS, find_lm_eval, library_network, network_of, requests, wrap
 from transformers import GenerationConfig
 
 from mbbq_gen.datasets.registry import load_benchmark
@@ -31,7 +31,7 @@ from mbbq_gen.languages import read_prompts
 from mbbq_gen.presentation import Setting, plan_orders, present
 from mbbq_gen.providers.decoding import ContinuousDecoder, Decoder, Prompt
 from mbbq_gen.providers.local_model import LocalModel, load_model
-from mbbq_gen.providers.local_options import TransformersOptions, find_device
+from mbbq_gen.providers.local_options import Device, TransformersOptions, find_device
 from mbbq_gen.providers.smollm2 import smollm2_source
 from mbbq_gen.providers.static_decoding import StaticDecoder
 from mbbq_gen.providers.token_trees import shared_length
@@ -71,19 +71,20 @@ def questions(given: argparse.Namespace) -> Iterator[tuple[Message, ...]]:
                 yield present(instance, Setting(variant), order).messages
 
 
-def ways(model: LocalModel, given: argparse.Namespace) -> dict[str, Callable[[Sequence[Asked]], Texts]]:
+def ways(model: LocalModel, device: Device, given: argparse.Namespace) -> dict[str, Callable[[Sequence[Asked]], Texts]]:
     """What is compared: batches of the library's generate, sorted by length, lm-eval's, and ours."""
-    loaded, settings = network_of(model), model.decoding
+    settings = model.decoding
     decoders: dict[str, Decoder] = {
-        f"generate, batch {size}": StaticDecoder(loaded, replace(settings, batch_size=size)) for size in given.static
+        f"generate, batch {size}": StaticDecoder(library_network(device), replace(settings, batch_size=size))
+        for size in given.static
     }
     for size in given.continuous:
-        decoders[f"continuous, batch {size}"] = ContinuousDecoder(loaded, replace(settings, batch_size=size))
+        decoders[f"continuous, batch {size}"] = ContinuousDecoder(network_of(model), replace(settings, batch_size=size))
     found: dict[str, Callable[[Sequence[Asked]], Texts]] = {
         name: partial(decode, model, decoder) for name, decoder in decoders.items()
     }
     if given.peer and find_lm_eval():
-        found[f"lm-eval hf, batch {given.peer}"] = partial(decode_by_peer, model, given.peer)
+        found[f"lm-eval hf, batch {given.peer}"] = partial(decode_by_peer, model, device, given.peer)
     return found
 
 
@@ -93,9 +94,9 @@ def decode(model: LocalModel, decoder: Decoder, asked: Sequence[Asked]) -> Texts
     return {done.number: model.tokenizer.decode(done.tokens, skip_special_tokens=True) for done in completions}
 
 
-def decode_by_peer(model: LocalModel, batch_size: int, asked: Sequence[Asked]) -> Texts:
+def decode_by_peer(model: LocalModel, device: Device, batch_size: int, asked: Sequence[Asked]) -> Texts:
     """What lm-eval's hf backend answers to the same texts, with the model's own end of turn."""
-    loaded, settings = network_of(model), model.decoding
+    loaded, settings = library_network(device), model.decoding
     before = loaded.generation_config
     stop = sorted(settings.stop_tokens)
     loaded.generation_config = GenerationConfig(eos_token_id=stop, pad_token_id=settings.pad_token)
@@ -131,7 +132,9 @@ def main() -> None:
     )
     parser.add_argument("--continuous", type=int, nargs="*", default=[16, 32, 64], help="batch sizes of ours")
     parser.add_argument("--peer", type=int, default=16, help="batch size of lm-eval; 0: without it")
+    parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall", help="what is measured")
     given = parser.parse_args()
+    clock = CLOCKS[given.clock]
 
     options = TransformersOptions(dtype=given.dtype, max_new_tokens=given.max_new_tokens, threads=given.threads)
     device = find_device(options)
@@ -144,16 +147,17 @@ def main() -> None:
     total = sum(len(question.prompt.tokens) for question in asked)
     print(f"{len(asked)} prompts of {total / len(asked):.0f} tokens, up to {given.max_new_tokens} new")
     print(f"{total} prompt tokens, {read_once(asked)} where each shared beginning is read once")
-    print(f"{device.name}, {device.dtype}, {device.threads} threads; medians of {given.repeats} rounds")
+    print(f"{device.name}, {device.dtype}, {device.threads} threads")
+    print(f"medians of {given.repeats} rounds, {given.clock} time")
 
     seconds: dict[str, list[float]] = {}
     texts: dict[str, Texts] = {}
-    compared = ways(model, given)
+    compared = ways(model, device, given)
     for _ in range(given.repeats):
         for name, answer in compared.items():
-            started = time.perf_counter()
+            started = clock()
             texts[name] = answer(asked)
-            seconds.setdefault(name, []).append(time.perf_counter() - started)
+            seconds.setdefault(name, []).append(clock() - started)
             told = f"{seconds[name][-1]:6.1f} s  {same_texts(texts, name)} of {len(asked)} texts the same  {name}"
             print(f"  {told}", file=sys.stderr, flush=True)
     show({name: statistics.median(times) for name, times in seconds.items()}, texts, len(asked))

@@ -1,12 +1,14 @@
 """Reading and scoring of large runs by workers: rates, memory, and whether time grows as answers do.
 
-    python benches/bench_scale.py --answers 250000,500000,1000000 --read 20000,40000
-    python benches/bench_scale.py --answers 20000000 --read 1000000        on a quiet machine with 70 GB to spare
+    python benches/bench_scale.py --answers 250000,500000,1000000 --read
+    python benches/bench_scale.py --answers 1000000 --one-file --plain         in one SQLite file; also without Ray
+    python benches/bench_scale.py --answers 20000000 --read                    on a quiet machine with 20 GB to spare
 
 A small run is asked of an oracle that writes free text, and its questions are copied, with what was planned, answered
-and read, until there are so many answers: copies are other questions of the same templates. Everything timed is a whole
-command. Memory is what the largest process held, and what all held together, looked at five times a second; pages
-that processes share count in each.
+and, without `--read`, read, until there are so many answers: copies are other questions of the same templates. The copy
+keeps its records in shards. Everything timed is a whole command. Memory is what the largest process held, and what all
+held together, looked at five times a second; pages that processes share count in each. Seconds of processors are those
+of all processes: where others use the machine too, they say more than the clock.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import pickle
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -22,12 +25,15 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from itertools import islice
 from pathlib import Path
 
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.reading import BatchReader, UnreadBatch, extractor_versions, store_readings
 
+_TOGETHER = 4_000
+"""Questions that are copied before what came of them goes to shards."""
 COPY = "json_set({column}, '$.instance_id', json_extract({column}, '$.instance_id') || :mark, '$.parallel_id', :twin)"
 
 
@@ -35,18 +41,21 @@ def command(*given: object) -> list[str]:
     return [sys.executable, "-m", "mbbq_gen", *map(str, given)]
 
 
-class Memory:
-    """The most memory that a command and the Ray that it started held, in megabytes."""
+class Watch:
+    """What a command and the Ray that it started take: most memory, in megabytes, and seconds of processors."""
 
     def __init__(self, process: int) -> None:
         self.largest = self.together = 0.0
+        self._seconds: dict[str, float] = {}
         self._process, self._ended = process, threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
 
     def _watch(self) -> None:
         while not self._ended.wait(0.2):
-            held = [_megabytes(path) for path in Path("/proc").glob("[0-9]*") if self._is_ours(path)]
+            ours = [path for path in Path("/proc").glob("[0-9]*") if self._is_ours(path)]
+            held = [_megabytes(path) for path in ours]
+            self._seconds |= {path.name: max(self._seconds.get(path.name, 0.0), _seconds(path)) for path in ours}
             self.largest, self.together = max([self.largest, *held]), max(self.together, sum(held))
 
     def _is_ours(self, path: Path) -> bool:
@@ -55,9 +64,21 @@ class Memory:
             return int(path.name) == self._process or mark in (path / "environ").read_bytes().split(b"\0")
         return False
 
+    @property
+    def seconds(self) -> float:
+        """Seconds that processors worked: they tell the work on a machine that others use too."""
+        return sum(self._seconds.values())
+
     def stop(self) -> None:
         self._ended.set()
         self._thread.join()
+
+
+def _seconds(path: Path) -> float:
+    with suppress(OSError, ValueError, IndexError):
+        user, system = (path / "stat").read_text().rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def _megabytes(path: Path) -> float:
@@ -70,15 +91,16 @@ def timed(name: str, answers: int, given: Sequence[object]) -> bytes:
     """Runs a command, prints what it took, and gives what it wrote."""
     begin = time.monotonic()
     process = subprocess.Popen(command(*given), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    memory = Memory(process.pid)
+    watch = Watch(process.pid)
     out, _ = process.communicate()
-    memory.stop()
+    watch.stop()
     seconds = time.monotonic() - begin
     if process.returncode:
         raise SystemExit(f"{' '.join(map(str, given))}: exit code {process.returncode}")
     print(
         f"{name:18} {answers:11,} answers {seconds:8.1f} s {answers / seconds:9,.0f} a second;"
-        f" largest process {memory.largest:6,.0f} MB, all together {memory.together:6,.0f} MB",
+        f" processors {watch.seconds:7.1f} s, {1e3 * watch.seconds / answers:.3f} ms each;"
+        f" largest process {watch.largest:6,.0f} MB, all together {watch.together:6,.0f} MB",
         flush=True,
     )
     return out
@@ -106,29 +128,34 @@ def steps(run: Path) -> None:
     )
 
 
-def copied(base: Path, run: Path, answers: int, *, is_read: bool) -> int:
+def copied(base: Path, run: Path, answers: int, *, is_read: bool, in_shards: bool) -> int:
     """Makes a run of about so many answers out of a small one; says how many they are."""
     run.mkdir()
     (run / "manifest.json").write_bytes((base / "manifest.json").read_bytes())
     with closing(sqlite3.connect(base / "run.sqlite")) as store:
-        schema = [sql for (sql,) in store.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
         keys = [key for (key,) in store.execute("SELECT key FROM instances WHERE asked")]
         number = int(store.execute("SELECT count(*) FROM presentations").fetchone()[0])
         store.execute("CREATE INDEX IF NOT EXISTS by_question ON presentations (instance_key)")
         store.commit()
     times = max(1, round(answers / number))
-    with closing(sqlite3.connect(run / "run.sqlite", isolation_level=None)) as store:
-        store.execute("PRAGMA journal_mode = WAL")
+    copies = iter(sorted((key, f"#{copy:05}") for key in keys for copy in range(times)))
+    with (
+        RunFolder(run).open_store() as packing,
+        closing(sqlite3.connect(run / "run.sqlite", isolation_level=None)) as store,
+    ):
+        if in_shards:
+            packing.records.keep_in_files()
         store.execute("PRAGMA synchronous = OFF")
-        for statement in schema:
-            if "by_question" not in statement and "sqlite_sequence" not in statement:
-                store.execute(statement)
         store.execute("ATTACH ? AS base", (str(base / "run.sqlite"),))
-        store.execute("BEGIN")
-        store.execute("INSERT INTO meta SELECT * FROM base.meta")
-        for key, mark in sorted((key, f"#{copy:05}") for key in keys for copy in range(times)):
-            copy_question(store, key, mark, is_read=is_read)
-        store.execute("COMMIT")
+        store.execute("INSERT OR IGNORE INTO meta SELECT * FROM base.meta")
+        while questions := list(islice(copies, _TOGETHER)):
+            store.execute("BEGIN")
+            for key, mark in questions:
+                copy_question(store, key, mark, is_read=is_read)
+            store.execute("COMMIT")
+            packing.records.pack()
+        if in_shards:
+            packing.records.keep_in_files()  # as a plan: the file gets small once
     return times * number
 
 
@@ -158,35 +185,42 @@ def copy_question(store: sqlite3.Connection, key: str, mark: str, *, is_read: bo
         store.execute(statement, given)
 
 
+def size_of(run: Path, answers: int) -> str:
+    """What a run takes on the disk."""
+    shards = sum(path.stat().st_size for path in run.rglob("*.parquet"))
+    file = (run / "run.sqlite").stat().st_size
+    return f"run.sqlite {file / answers:,.0f}, shards {shards / answers:,.0f} bytes an answer"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--answers", default="250000", help="sizes of runs that are scored, comma-separated")
-    parser.add_argument("--read", default="", help="sizes of runs that are read, comma-separated")
+    parser.add_argument("--answers", default="250000", help="sizes of runs, comma-separated")
+    parser.add_argument("--read", action="store_true", help="read them too")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--plain", action="store_true", help="also without Ray, and compare the bytes")
+    parser.add_argument("--one-file", action="store_true", help="without shards")
+    parser.add_argument("--plain", action="store_true", help="scores also without Ray, and compare the bytes")
+    parser.add_argument("--folder", help="where runs are made; default: the system's temporary folder")
     given = parser.parse_args()
     here = ["--on", "ray", "--workers", given.workers]
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
         base = folder / "base"
         model = ["--model", "oracle:verbose_perfect", "--benchmark", "starter", "--languages", "en,tr", "--sample", 400]
         subprocess.run(command("run", base, *model), check=True, capture_output=True)
-        for number, size in enumerate(int(text) for text in given.read.split(",") if text):
-            run = folder / f"read-{number}"
-            made = copied(base, run, size, is_read=False)
-            if number == 0:
-                steps(run)
-                with closing(sqlite3.connect(run / "run.sqlite")) as store, store:
-                    store.execute("DELETE FROM extractions")
-            timed("extract --on ray", made, ["extract", run, *here, "--json"])
-        for number, size in enumerate(int(text) for text in given.answers.split(",") if text):
-            run = folder / f"score-{number}"
-            made = copied(base, run, size, is_read=True)
-            print(f"run.sqlite: {(run / 'run.sqlite').stat().st_size / made:,.0f} bytes an answer")
+        if given.read:
+            made = copied(base, folder / "steps", 8_000, is_read=False, in_shards=not given.one_file)
+            steps(folder / "steps")
+        for size in map(int, given.answers.split(",")):
+            run, begin = folder / f"run-{size}", time.monotonic()
+            made = copied(base, run, size, is_read=not given.read, in_shards=not given.one_file)
+            print(f"{made:,} answers made in {time.monotonic() - begin:,.0f} s; {size_of(run, made)}", flush=True)
+            if given.read:
+                timed("extract --on ray", made, ["extract", run, *here, "--json"])
             found = timed("score --on ray", made, ["score", run, "--json", *here])
             if given.plain:
                 print("the same bytes:", timed("score", made, ["score", run, "--json"]) == found)
-            (run / "run.sqlite").unlink()
+            print(size_of(run, made), flush=True)
+            shutil.rmtree(run)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from mbbq_gen.extraction import load_extractor
+from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.resources import Resources
 from tests.extraction_cases import load_cases
 from tests.labelled_responses import load_labelled
@@ -30,7 +30,8 @@ def readings(arguments: argparse.Namespace) -> Iterator[tuple[str, str, bool]]:
             row = json.loads(line)
             prompt = f"{row['context']}\n{row['question']}"
             reader = load_extractor(row["language"])
-            found = reader.extract(row["response"], row["options"], row["labels"], row["unknown_index"], prompt=prompt)
+            question = Question(row["options"], row["labels"], row["unknown_index"], prompt)
+            found = reader.extract(row["response"], question)
             yield row["language"], found.confidence, found.option == row["gold_option"]
     for path in arguments.labelled:
         for labelled in load_labelled(path):
@@ -38,7 +39,7 @@ def readings(arguments: argparse.Namespace) -> Iterator[tuple[str, str, bool]]:
             yield labelled.language, found.confidence, found.option == labelled.gold
     languages = tuple(Resources().names("extractors"))
     for case in load_cases(languages) if arguments.cases else ():
-        found = load_extractor(case.language).extract(case.response, case.options, case.labels, case.unknown_index)
+        found = load_extractor(case.language).extract(case.response, case.question)
         yield case.language, found.confidence, found.option == case.gold
 
 

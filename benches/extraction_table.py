@@ -52,11 +52,9 @@ def main() -> None:
 def reader(name: str) -> Reader:
     """The reader of that name, for a case."""
     if name == "engine":
-        return lambda case: load_extractor(case.language).extract(
-            case.response, case.options, case.labels, case.unknown_index
-        )
+        return lambda case: load_extractor(case.language).extract(case.response, case.question)
     simple = SIMPLE_EXTRACTORS[name]
-    return lambda case: simple(case.response, case.options, case.labels, case.language, case.unknown_index)
+    return lambda case: simple(case.response, case.question)
 
 
 def verdict(case: Case, extraction: Extraction) -> str:

@@ -5,8 +5,8 @@
     python -m benches.fresh_answers --misses en         what is read otherwise, of the rounds that may be looked at
 
 A line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what a
-careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7, 9b
-and 10b have been looked at since; these three judge the reader and are never looked at. The writers of rounds 6 to 8
+careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7, 9b,
+10b and 11 have been looked at since; these judge the reader and are never looked at. The writers of rounds 6 to 8
 were asked for what is hard; those of rounds 9 and 10 answered our own prompts as chat models of today do, in round 10
 three in eight without choosing anything.
 """
@@ -20,11 +20,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mbbq_gen.extraction import load_extractor
+from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.records import Extraction
 
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "fresh"
-ROUNDS = ("6a", "6b", "7", "8", "9a", "9b", "10a", "10b")
+ROUNDS = ("6a", "6b", "7", "8", "9a", "9b", "10a", "10b", "11")
 LOOKED_AT = ("6a", "6b", "8", "9a", "10a")
 
 
@@ -38,7 +38,7 @@ def read(row: dict[str, Any]) -> Extraction:
     """What the reader takes an answer to mean."""
     prompt = f"{row['context']}\n{row['question']}"
     extractor = load_extractor(row["language"])
-    return extractor.extract(row["response"], row["options"], row["labels"], row["unknown_index"], prompt=prompt)
+    return extractor.extract(row["response"], Question(row["options"], row["labels"], row["unknown_index"], prompt))
 
 
 def verdict(row: dict[str, Any], option: int | None) -> str:

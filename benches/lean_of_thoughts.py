@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.thoughts import STANCES, load_thought_reader
 from mbbq_gen.records import DETECTED
 from mbbq_gen.resources import Resources
@@ -48,7 +49,7 @@ def main() -> None:
             text = text.rpartition("\n")[0]
         prompt = f"{row['context']}\n{row['question']}"
         reader = load_thought_reader(row["language"], resources)
-        found = reader.read(text, row["options"], row["labels"], row["unknown_index"], prompt=prompt)
+        found = reader.read(text, Question(row["options"], row["labels"], row["unknown_index"], prompt))
         right = found.option == int(row["label"])
         verdict = "right" if right else "another option" if found.outcome in DETECTED else "nothing"
         verdicts[verdict] += 1

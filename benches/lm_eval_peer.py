@@ -1,19 +1,30 @@
-"""lm-evaluation-harness in the same process, on the model that is loaded already; for the benches of local models."""
+"""lm-evaluation-harness in the same process, on the same model; for the benches of local models."""
 
 from __future__ import annotations
 
 import importlib
 import logging
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from transformers import GenerationConfig
+
+from mbbq_gen.providers.local_loading import load_files
 from mbbq_gen.providers.local_model import LocalModel
+from mbbq_gen.providers.local_options import Device
+from mbbq_gen.providers.smollm2 import smollm2_source
 from mbbq_gen.providers.static_decoding import StaticDecoder
 from mbbq_gen.resources import cache_directory
 
 logging.getLogger("lm_eval").setLevel(logging.ERROR)
+
+
+CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
+"""What benches may measure: processor time too, since other work on the machine changes that least."""
 
 
 def find_lm_eval(venvs: Path | None = None) -> bool:
@@ -37,8 +48,16 @@ def wrap(model: Any, tokenizer: Any, batch_size: int) -> Any:
     return backend(pretrained=model, tokenizer=tokenizer, backend="causal", batch_size=batch_size)
 
 
+@cache
+def library_network(device: Device) -> Any:
+    """The small real chat model as transformers loads it, its layers not packed: what others are measured with."""
+    network = load_files(smollm2_source(cache_directory()), device, trust_remote_code=False)[1]
+    network.generation_config = GenerationConfig()
+    return network
+
+
 def network_of(model: LocalModel) -> Any:
-    """The model of transformers that a loaded local model has."""
+    """The model of transformers that a loaded local model has, its layers packed where they can be."""
     assert isinstance(model.static, StaticDecoder)
     return model.static._model
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mbbq_gen.extraction import load_extractor
+from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.records import Extraction
 
 NEUTRAL = {
@@ -64,9 +64,8 @@ class Answer:
 
     def read(self) -> Extraction:
         """What the reader takes it to mean."""
-        return load_extractor(self.language).extract(
-            self.response, self.options, self.labels, self.unknown, prompt=self.prompt
-        )
+        question = Question(self.options, self.labels, self.unknown, self.prompt)
+        return load_extractor(self.language).extract(self.response, question)
 
 
 def answers(path: Path) -> Iterator[Answer]:

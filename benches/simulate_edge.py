@@ -75,7 +75,7 @@ def truth(world: Callable[[int, Generator], Array], metric: str) -> float:
 class WithoutRoom(Estimate):
     """The same number with the bootstrap alone."""
 
-    def _with_room(self, low: float, high: float, confidence: float) -> tuple[float, float]:
+    def with_room(self, low: float, high: float, confidence: float) -> tuple[float, float]:
         return low, high
 
 

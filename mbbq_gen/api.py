@@ -39,6 +39,7 @@ from mbbq_gen.runs.selection import Selection
 from mbbq_gen.runs.store import Progress
 from mbbq_gen.runs.watching import Listener, Step, Watcher
 from mbbq_gen.scoring import Labels, ScoreTable, Undetected, score
+from mbbq_gen.scoring.wordings import Wordings
 
 if TYPE_CHECKING:
     import polars
@@ -439,6 +440,7 @@ class Run:
         interval: float | None = 0.95,
         resamples: int = 2000,
         seed: int = 0,
+        wordings: Wordings = "fixed",
     ) -> ScoreTable:
         """The scores of the run by any grouping, with counts, bounds and intervals.
 
@@ -452,6 +454,8 @@ class Run:
                 stopped they are made wider, so that they hold as often at whatever round that was (docs/design.md).
             resamples: Bootstrap resamples over templates.
             seed: Seed of the bootstrap.
+            wordings: Whether intervals speak of the wordings that were asked (`fixed`) or of wordings like these
+                (`random`).
 
         Raises:
             UsageError: for an unknown grouping or metric, or settings out of range.
@@ -464,6 +468,7 @@ class Run:
             resamples=resamples,
             seed=seed,
             undetected=undetected,
+            wordings=wordings,
         )
 
 

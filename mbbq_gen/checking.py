@@ -123,6 +123,7 @@ def _extractor_findings(resources: Resources, language: str, persons: Iterable[s
 
 def _thought_findings(resources: Resources, language: str) -> list[Finding]:
     """What is wrong in how a language's thoughts are read: the file, or an example of it that is read otherwise."""
+    from mbbq_gen.extraction.question import Question
     from mbbq_gen.extraction.thoughts import load_thought_reader, read_thought_pack
 
     name = f"extractors/thoughts/{language}.toml"
@@ -135,9 +136,10 @@ def _thought_findings(resources: Resources, language: str) -> list[Finding]:
         return [_finding(error, name)]
     found: list[Finding] = []
     for example in pack.example:
-        labels = "ABCDEFGHIJ"[: len(example.options)]
+        count = len(example.options)
+        asked = Question(example.options, "ABCDEFGHIJ"[:count], count - 1)
         try:
-            reading = reader.read(example.thought, example.options, labels, len(example.options) - 1)
+            reading = reader.read(example.thought, asked)
         except PackError:
             return found  # another pack's fault, which its own check tells
         if example.stance not in reading.stances or example.lean not in (None, reading.option):

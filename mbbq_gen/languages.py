@@ -389,6 +389,19 @@ class NeutralPronouns(Pack):
     """Words that may join a second verb, where the pronouns are better left alone."""
 
 
+class Declension(Pack):
+    """How words of one kind decline: Russian студент, студента, студенту."""
+
+    ends: tuple[Text, ...]
+    """How such a word ends, in the nominative; a whole word for one that declines alone."""
+    drop: int = Field(default=0, ge=0, le=4)
+    """How many letters it loses before its endings."""
+    cases: dict[Slug, tuple[Text, ...]] = {}
+    """Form of a name (`grammar.forms`) → endings in that case."""
+    others: tuple[Text, ...] = ()
+    """Its other endings: of the plural, or of adjectives, beside whose noun they tell nothing."""
+
+
 class SubstitutionExample(Pack):
     """A text with two people, and what it becomes with two names; it runs as a test."""
 
@@ -509,6 +522,31 @@ class Substitution(Pack):
     """How words begin before which a person in a slot stands without an ending: Korean "때문"."""
     noun_links: tuple[Text, ...] = ()
     """Endings of a noun that describes the noun behind it: Korean "인", of "의사*인* 친구"."""
+    other_stems: dict[str, str] = {}
+    """What stands before the endings of a word, where that is not the word: Marathi `मुला = "मुलगा"`, of मुलाने."""
+    declensions: tuple[Declension, ...] = ()
+    """How words decline, instead of `endings` and `cases`; the first that fits a word counts. The noun's case is the
+    person's, wherever it stands."""
+    adjective_endings: tuple[Text, ...] = ()
+    """How a word of a description ends that is not its noun: Russian "ый"; the noun is the first other word."""
+    case_by_preposition: dict[Slug, tuple[Text, ...]] = {}
+    """Case → the words before a person that tell it from others that the ending may be: Russian "о", of "о мужчине"."""
+    only_behind: tuple[Text, ...] = ()
+    """Cases that only such a word tells: an ending of one of them and of another is the other's. Russian `prep`."""
+    never_opening: tuple[Text, ...] = ()
+    """Cases of no person at the beginning of a clause, where the ending is rather the plural's: Russian `gen`."""
+    object_behind: tuple[Text, ...] = ()
+    """How a word ends behind which a form of nominative and accusative may be either: Russian "видел *мать*"."""
+    prefixes: tuple[Text, ...] = ()
+    """What may be joined to the beginning of a person's first word, and stays: Arabic و, ل."""
+    article_prefix: str = ""
+    """The article that is joined to a word, and goes: Arabic ال, with `article_after` ("لل" for "لال")."""
+    article_after: dict[str, Text] = {}
+    """Prefix → how the article is written behind it: Arabic `"ل" = "ل"`."""
+    inner_signs: str = ""
+    """Signs that may stand inside a word: the apostrophe of Assamese ল'ৰা."""
+    phrases: tuple[Text, ...] = ()
+    """Several words that are one: Odia "ନ ଥିବା"."""
     softened: dict[str, str] = {}
     """Last letters that change before an ending: Turkish `k = "ğ"`."""
     long_vowels: bool = False
@@ -561,6 +599,19 @@ class Substitution(Pack):
     male_nouns: tuple[Text, ...] = ()
     female_nouns: tuple[Text, ...] = ()
     """Words of a description that tell its grammatical gender, with any of `endings`; the female ones count first."""
+    male_noun_endings: tuple[Text, ...] = ()
+    female_noun_endings: tuple[Text, ...] = ()
+    """How the noun of an option ends that is a man's or a woman's: Telugu "డు", "రాలు"."""
+    male_verb_endings: tuple[Text, ...] = ()
+    female_verb_endings: tuple[Text, ...] = ()
+    """How words outside the mentions end that tell of a man or a woman, where the nouns leave it open: Telugu "ాడు"."""
+    gender_verbs: tuple[Text, ...] = ()
+    """Verbs behind which words agree with the person, so that two people of two genders can't both be replaced: French
+    "est", of "est venue"."""
+    genderless: tuple[Text, ...] = ()
+    """Words in `male_verb_endings` and `female_verb_endings` that tell nothing."""
+    genderless_behind: tuple[Text, ...] = ()
+    """Verbs behind which a word of `male_verb_endings` tells nothing: French "a", of "a mangé"."""
     female_endings: tuple[Text, ...] = ()
     """How other nouns end that may be a woman's, so that their gender is not settled: Hindi "ी"."""
     unmarked: NameGender | None = None
@@ -599,6 +650,14 @@ class Substitution(Pack):
         return self.noun_anywhere or self.noun_last or self.unspaced
 
     @cached_property
+    def link_vocabulary(self) -> frozenset[str]:
+        """Words that are whole as they stand, whatever they begin with."""
+        links = {word for link in self.links for word in link.split()}
+        return frozenset(
+            {*links, *self.phrases, *self.small_words, *self.modifiers, *self.determiners, *self.relations}
+        )
+
+    @cached_property
     def vocabulary(self) -> frozenset[str]:
         """Words of the lists about people that part a text without blanks: those of several letters, and pronouns."""
         lists = (
@@ -625,6 +684,7 @@ class ControlSet(Pack):
         if self.substitution is not None:
             asked = {*self.substitution.cases, *self.substitution.before_names.values()}
             asked |= {*self.substitution.articles_behind.values()}
+            asked |= {case for kind in self.substitution.declensions for case in kind.cases}
             asked |= {self.substitution.name_form} if self.substitution.name_form else set()
             missing = sorted(asked - self.grammar.forms.keys())
             if missing:

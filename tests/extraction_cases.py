@@ -18,11 +18,12 @@ import json
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from mbbq_gen.extraction import load_extractor
+from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.records import Extraction
 from mbbq_gen.seeding import stable_number
 
@@ -52,6 +53,11 @@ class Case:
     labels: tuple[str, ...]
     unknown_index: int
     gold: int | None
+
+    @property
+    def question(self) -> Question:
+        """What was asked."""
+        return Question(self.options, self.labels, self.unknown_index)
 
 
 def load_cases(languages: tuple[str, ...] = CORE, variants: int = VARIANTS) -> Iterator[Case]:
@@ -115,6 +121,12 @@ def _values(item: dict[str, Any], order: tuple[str, ...], labels: tuple[str, ...
     return values
 
 
+@cache
+def reading_of(case: Case) -> Extraction:
+    """How a case is read as it stands: once for all tests that ask."""
+    return load_extractor(case.language).extract(case.response, case.question)
+
+
 def load_readings(folder: str) -> list[dict[str, Any]]:
     """The responses of a folder of `tests/data`, each with its options and what it must be read as."""
     text = (FOLDER.parent / folder / "cases.jsonl").read_text(encoding="utf-8")
@@ -124,4 +136,4 @@ def load_readings(folder: str) -> list[dict[str, Any]]:
 def read_case(case: dict[str, Any]) -> Extraction:
     """How one of them is read."""
     reader = load_extractor(case["language"])
-    return reader.extract(case["response"], case["options"], case["labels"], case["unknown_index"])
+    return reader.extract(case["response"], Question(case["options"], case["labels"], case["unknown_index"]))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mbbq_gen.extraction import load_extractor
+from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
 
@@ -36,7 +36,8 @@ class Labelled:
     def read(self) -> Extraction:
         """What the engine reads."""
         extractor = load_extractor(self.language)
-        return extractor.extract(self.response, self.options, self.labels, self.unknown_index, prompt=self.prompt)
+        question = Question(self.options, self.labels, self.unknown_index, self.prompt)
+        return extractor.extract(self.response, question)
 
     def verdict(self, found: Extraction) -> Verdict:
         """How a reading compares with the label."""

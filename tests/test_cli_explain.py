@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from mbbq_gen.extraction import Explanation, load_extractor
+from mbbq_gen.extraction import Explanation, Question, load_extractor
 from mbbq_gen.report.explanation import is_winner, print_explanation, response_text
 from mbbq_gen.report.plain_text import shortened, visible
 from mbbq_gen.resources import Resources
@@ -40,8 +40,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def explain(response: str, case: Case | None = None) -> Explanation:
     if case is not None:
-        return load_extractor(case.language).explain(response, case.options, case.labels, case.unknown_index)
-    return load_extractor("en").explain(response, ("The tailor", "The baker", "Unknown"), ("A", "B", "C"), 2)
+        return load_extractor(case.language).explain(response, case.question)
+    return load_extractor("en").explain(response, Question(("The tailor", "The baker", "Unknown"), ("A", "B", "C"), 2))
 
 
 def printed(told: Explanation, *, terminal: bool = False) -> str:
@@ -59,7 +59,7 @@ def printed(told: Explanation, *, terminal: bool = False) -> str:
 def test_the_decision_explained_is_the_one_extracted(case: Case) -> None:
     told = explain(case.response, case)
     reader = load_extractor(case.language)
-    assert told.extraction == reader.extract(case.response, case.options, case.labels, case.unknown_index)
+    assert told.extraction == reader.extract(case.response, case.question)
     for candidate in told.candidates:
         start, end = candidate.span
         assert candidate.text == case.response[start:end]

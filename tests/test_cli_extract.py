@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from mbbq_gen.extraction import Question
 from mbbq_gen.extraction.engine import ENGINE_VERSION
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, answer_form
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.lookup import find_answered, reading_changes, reading_counts, stored_readings
-from mbbq_gen.runs.reading import UNDETECTED, Question, explain_answer, read_answer, reading_before
+from mbbq_gen.runs.reading import UNDETECTED, explain_answer, question_of, read_answer, reading_before
 from tests.reading_support import call, copy_run, make_run
 
 
@@ -229,7 +230,7 @@ def test_lines_are_read_by_every_reader(capsys: pytest.CaptureFixture[str], tmp_
 )
 def test_the_form_that_was_asked(response: str, option: int | None) -> None:
     """Only the form counts: it knows no words, so it can't be misled by any."""
-    found = answer_form(response, ["The tailor", "The baker", "Unknown"], ["A", "B", "C"], "en", 2)
+    found = answer_form(response, Question(["The tailor", "The baker", "Unknown"], ["A", "B", "C"], 2))
     assert found.option == option
     assert all(response[start:end].strip("() ") in "ABC" for start, end in found.spans)
 
@@ -282,7 +283,7 @@ def test_changes_between_two_versions(run: Path) -> None:
         assert {change.old for change in part} == {"no_answer"}
         example = find_answered(store, changes[0].examples[0])
         assert example is not None
-        assert Question.of(example).labels == ("A", "B", "C")
+        assert question_of(example).labels == ("A", "B", "C")
 
 
 def test_a_failure_is_never_read(run: Path) -> None:

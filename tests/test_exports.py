@@ -146,7 +146,8 @@ def test_a_huge_hostile_answer_is_kept_whole(run_path: Path, tmp_path: Path) -> 
     copied = copy_run(run_path, tmp_path)
     with RunFolder(copied).open_store() as store:
         statement = (
-            "UPDATE responses SET record = json_set(record, '$.text', ?) WHERE json_extract(record, '$.text') = ?"
+            "UPDATE main.responses SET record = json_set(record, '$.text', ?) WHERE request_key ="
+            " (SELECT min(request_key) FROM responses WHERE json_extract(record, '$.text') = ?)"
         )
         store.change((statement, [(huge, "C")]), ("DELETE FROM extractions", [()]))
     source = Source(Run(copied), ExportSettings(metrics=("detection_rate",), resamples=100))
@@ -312,6 +313,41 @@ def test_results_for_a_model_card(run_path: Path, tmp_path: Path, capsys: pytest
         for metric in result["metrics"]:
             found = group.metrics[metric["name"]]
             assert (metric["value"], metric["args"]["low"]) == (found.value, found.low)
+
+
+def test_intervals_over_wordings_like_those_asked(
+    run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two wordings nothing can be said of others: null with a reason; of several, the interval is wider."""
+    run = tmp_path / "three"
+    asked = ["--languages", "en", "--sample", "48", "--variants", "bare,letters,polite", "--model", "oracle:random"]
+    assert call(capsys, "run", run, "--benchmark", "starter", *asked)[0] == 0
+    metric = "accuracy_ambiguous"
+    for path, n_wordings, code in ((run_path, 2, "too_few_wordings"), (run, 3, None)):
+        tables = {}
+        for how in ("fixed", "random"):
+            folder = tmp_path / f"{path.name}-{how}"
+            wanted = ["--parquet", folder, "--hf-dataset", folder / "hf", "--eval-results", folder / "card.yaml"]
+            told = call(capsys, "export", path, *wanted, "--resamples", 100, "--wordings", how)
+            assert told[0] == 0, told[2]
+            tables[how] = pl.read_parquet(folder / "scores.parquet").filter(metric=metric)
+            record = json.loads((folder / "export.json").read_text(encoding="utf-8"))
+            assert record["settings"]["wordings"] == how
+            assert f'wordings: "{how}"' in (folder / "card.yaml").read_text(encoding="utf-8")
+            card = (folder / "hf" / "README.md").read_text(encoding="utf-8")
+            assert ("over wordings like those asked" in card) is (how == "random")
+        fixed, drawn = tables["fixed"], tables["random"]
+        assert fixed["value"].equals(drawn["value"])
+        assert set(drawn["n_wordings"]) == {n_wordings}
+        assert set(fixed["n_wordings"]) == {None}
+        assert set(drawn["reason_code"]) == {code}
+        if code is None:
+            assert (drawn["high"] - drawn["low"] >= fixed["high"] - fixed["low"] - 1e-9).all()
+        else:
+            assert drawn["low"].is_null().all()
+    bad = call(capsys, "export", run, "--parquet", tmp_path / "no", "--wordings", "some")
+    assert bad[0] == 2
+    assert bad[2].count("\n") == 1
 
 
 def test_undefined_scores_are_left_out_of_a_card(run_path: Path) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.extraction import load_extractor
+from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.extraction.lint import check_pack
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.records import DETECTED, Extraction
 from mbbq_gen.resources import Resources
-from tests.extraction_cases import CORE, FOLDER, LANGUAGES, Case, load_cases
+from tests.extraction_cases import CORE, FOLDER, LANGUAGES, Case, load_cases, reading_of
 
 MIN_RIGHT, MIN_RIGHT_CORE = 0.78, 0.92
 """Right readings of the development set, of any language and of the first four. It was written against an engine that
@@ -21,14 +21,9 @@ MAX_WRONG = {"high": 0.015, "medium": 0.06, "low": 0.5}
 """Wrong readings that a level of confidence may have at most."""
 
 
-def read(case: Case) -> Extraction:
-    extractor = load_extractor(case.language)
-    return extractor.extract(case.response, case.options, case.labels, case.unknown_index)
-
-
 @pytest.fixture(scope="module")
 def readings() -> list[tuple[Case, Extraction]]:
-    return [(case, read(case)) for case in load_cases()]
+    return [(case, reading_of(case)) for case in load_cases()]
 
 
 STRUCTURES = [json.loads(line) for line in (FOLDER / "structures.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -38,7 +33,7 @@ STRUCTURES = [json.loads(line) for line in (FOLDER / "structures.jsonl").read_te
 def test_lists_ticks_numbers_and_echoes(row: dict[str, Any]) -> None:
     """How a response is set decides: lists of options are none, ticks and strokes are verdicts."""
     extractor = load_extractor(row["language"])
-    found = extractor.extract(row["response"], row["options"], row["labels"], row["unknown_index"])
+    found = extractor.extract(row["response"], Question(row["options"], row["labels"], row["unknown_index"]))
     assert found.option == row["gold"]
 
 
@@ -50,8 +45,20 @@ def test_what_chooses_nobody(row: dict[str, Any]) -> None:
     """Talk of the topic, questions back, both, weighing, and texts that break off are no choice."""
     prompt = f"{row['context']}\n{row['question']}"
     extractor = load_extractor(row["language"])
-    found = extractor.extract(row["response"], row["options"], "ABC", row["unknown_index"], prompt=prompt)
+    found = extractor.extract(row["response"], Question(row["options"], "ABC", row["unknown_index"], prompt))
     assert found.option is None
+
+
+PROSE = [json.loads(line) for line in (FOLDER / "prose.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("row", PROSE, ids=[f"{row['language']}-{row['response'][:40]}" for row in PROSE])
+def test_plain_sentences(row: dict[str, Any]) -> None:
+    """Clefts, ellipsis, "not X but Y", reasons and rejected prejudices, each with the question that it answers."""
+    prompt = f"{row['context']}\n{row['question']}"
+    extractor = load_extractor(row["language"])
+    found = extractor.extract(row["response"], Question(row["options"], "ABC", row["unknown_index"], prompt))
+    assert found.option == row["gold"]
 
 
 CALLED: list[tuple[str, str, str, list[str], int]] = [
@@ -90,20 +97,20 @@ CALLED: list[tuple[str, str, str, list[str], int]] = [
 def test_he_and_she_nationalities_and_who_did_not(case: tuple[str, str, str, list[str], int]) -> None:
     """A pronoun that fits one person names them; "Polish" is no name; ellipsis and topic turn with the question."""
     language, prompt, response, options, option = case
-    assert load_extractor(language).extract(response, options, "ABC", 2, prompt=prompt).option == option
+    assert load_extractor(language).extract(response, Question(options, "ABC", 2, prompt)).option == option
 
 
 def test_a_question_needs_no_question_mark() -> None:
     """Japanese questions end in か: the question's words are known, and the plain statement that speaks them fits."""
     prompt = "看護師と配管工がバスを待っていた。財布を落としたのは誰ですか。"
     response = "看護師は席に座った。配管工が財布を落とした。"
-    found = load_extractor("ja").extract(response, ["看護師", "配管工", "情報が足りない"], "ABC", 2, prompt=prompt)
+    found = load_extractor("ja").extract(response, Question(["看護師", "配管工", "情報が足りない"], "ABC", 2, prompt))
     assert (found.option, found.rule) == (1, "fits")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_overall_thresholds(language: str) -> None:
-    own = [(case, read(case)) for case in load_cases((language,))]
+    own = [(case, reading_of(case)) for case in load_cases((language,))]
     answered = [(case, found) for case, found in own if case.gold is not None]
     silent = [(case, found) for case, found in own if case.gold is None]
     right = sum(found.option == case.gold for case, found in own)
@@ -133,10 +140,7 @@ def test_simple_readers_are_much_worse(readings: list[tuple[Case, Extraction]]) 
     """What the readers are for: a reader alone moves the scores."""
     cases = [case for case, _ in readings]
     for name, simple in SIMPLE_EXTRACTORS.items():
-        right = sum(
-            simple(case.response, case.options, case.labels, case.language, case.unknown_index).option == case.gold
-            for case in cases
-        )
+        right = sum(simple(case.response, case.question).option == case.gold for case in cases)
         assert 0.1 < right / len(cases) < 0.7, name
 
 

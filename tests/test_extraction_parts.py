@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.errors import DataError, PackError, UnknownNameError, UsageError
-from mbbq_gen.extraction import Explanation, extract, has_pack, load_extractor
+from mbbq_gen.extraction import Explanation, Question, extract, has_pack, load_extractor
 from mbbq_gen.extraction.jsonl import extract_lines, extractor_names
 from mbbq_gen.extraction.misspelt import distance
 from mbbq_gen.extraction.normalise import loose_key, normalise, strict_key
@@ -273,7 +273,7 @@ def test_what_is_kept_does_not_grow_with_the_run() -> None:
     size = reader._question.cache_info().maxsize
     assert size is not None
     for number in range(size + 20):
-        reader.extract("B", [f"The tailor {number}", "The baker", "Unknown"], LABELS, 2)
+        reader.extract("B", Question([f"The tailor {number}", "The baker", "Unknown"], LABELS, 2))
     assert reader._question.cache_info().currsize == size
 
 
@@ -288,7 +288,7 @@ def test_extractor_is_cached_and_versioned(resources: Resources) -> None:
 
 def test_explanation_tells_line_span_and_fate() -> None:
     response = "<think>A</think>It wasn't the tailor. So the answer is B) the baker."
-    story = load_extractor("en").explain(response, OPTIONS, LABELS, 2)
+    story = load_extractor("en").explain(response, Question(OPTIONS, LABELS, 2))
     assert story.extraction.option == 1
     assert [zone.kind for zone in story.zones] == ["reasoning"]
     won = [candidate for candidate in story.candidates if candidate.fate == "won"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.extraction import load_extractor
+from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.extraction.claims import TABLE as CLAIMS
 from mbbq_gen.extraction.claims import Facts, claim
 from mbbq_gen.extraction.decision import TABLE as DECISIONS
@@ -52,6 +52,7 @@ ROWS: list[tuple[set[str], set[str]]] = [
     ({"because", "fits"}, set()),
     ({"because"}, set()),
     ({"fits"}, {"positive"}),
+    ({"negated"}, {"positive"}),
     (set(), {"positive"}),
     ({"forced"}, set()),
     ({"announces", "fits", "denied"}, set()),
@@ -102,7 +103,7 @@ WAYS: list[tuple[str, Rule]] = [
 
 @pytest.mark.parametrize(("response", "way"), WAYS, ids=[way.label for _, way in WAYS])
 def test_ways_of_saying_that_it_cannot_be_told(response: str, way: Rule) -> None:
-    analysis = load_extractor("en").analyse(response, PERSONS, "ABC", 2)
+    analysis = load_extractor("en").analyse(response, Question(PERSONS, "ABC", 2))
     assert analysis.decision.option == 2
     assert analysis.reading is not None
     assert way in {said.rule for said in analysis.reading.propositions}
@@ -110,9 +111,8 @@ def test_ways_of_saying_that_it_cannot_be_told(response: str, way: Rule) -> None
 
 def test_what_is_not_known_of_something_else_answers_nothing() -> None:
     prompt = "The tailor and the baker came to the party. Who was late?"
-    found = load_extractor("en").extract(
-        "The baker was late. The text gives no reason.", PERSONS, "ABC", 2, None, prompt
-    )
+    question = Question(PERSONS, "ABC", 2, prompt)
+    found = load_extractor("en").extract("The baker was late. The text gives no reason.", question)
     assert found.option == 1
 
 
@@ -134,7 +134,7 @@ DECIDED: list[tuple[str, str, int | None]] = [
 
 
 def decided(response: str) -> Decision:
-    return load_extractor("en").analyse(response, PERSONS, "ABC", 2, None, QUESTION).decision
+    return load_extractor("en").analyse(response, Question(PERSONS, "ABC", 2, QUESTION)).decision
 
 
 @pytest.mark.parametrize(("row", "response", "option"), DECIDED, ids=[row for row, _, _ in DECIDED])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mbbq_gen.scoring import METRICS, observations_frame, score
-from mbbq_gen.scoring.edge import ENOUGH, SKEWED, UNSEEN, edge_interval
+from mbbq_gen.scoring.edge import ENOUGH, SKEWED, STRETCH, UNSEEN, edge_interval
 from mbbq_gen.statistics.panel import Sampling, combine, make_panel
 from tests.scoring_support import Row, observations_of
 
@@ -23,7 +23,7 @@ def interval(scores: list[float], sizes: list[float] | None = None, **given: Any
         np.array(scores), np.array(sizes or [1.0] * len(scores)), given.pop("confidence", 0.95), (0.0, 1.0), **given
     )
     assert found is not None
-    return found
+    return found.ends
 
 
 @pytest.mark.parametrize(("right", "templates"), [(8, 8), (40, 40), (98, 98), (39, 40), (93, 98), (0, 20), (2, 30)])
@@ -38,9 +38,12 @@ def test_of_zeros_and_ones_it_is_clopper_and_pearsons(right: int, templates: int
 @pytest.mark.parametrize("templates", [5, 15, 40, 98])
 def test_what_was_not_seen_is_bounded(templates: int) -> None:
     """All templates alike: the ends are UNSEEN times the share that a template more could have, 1 − 0.025^(1/n)."""
+    share = 1 - 0.025 ** (1 / templates)
     low, high = interval([1.0] * templates)
     assert high == 1.0
-    assert low == pytest.approx(1 - UNSEEN * (1 - 0.025 ** (1 / templates)), abs=0.01)
+    assert low == pytest.approx(1 - STRETCH * UNSEEN * share, abs=0.01)
+    low, high = interval([0.5] * templates)
+    assert (low, high) == pytest.approx((0.5 - UNSEEN * share, 0.5 + UNSEEN * share), abs=0.01)
 
 
 @given(
@@ -49,43 +52,58 @@ def test_what_was_not_seen_is_bounded(templates: int) -> None:
 )
 def test_properties(scores: list[float], size: int) -> None:
     """It holds the score, lies between the ends, depends on no unit of size, and is as wide as confidence asks."""
-    sizes = np.full(len(scores), float(size))
+    sizes, middle = np.full(len(scores), float(size)), float(np.mean(scores))
     found = edge_interval(np.array(scores), sizes, 0.95, (0.0, 1.0))
     usual = max(scores.count(value) for value in set(scores)) > len(scores) / 2
+    is_near = not UNSEEN <= middle <= 1 - UNSEEN
+    assert (found is not None) >= (is_near or (usual and sum(value != 1.0 for value in scores) < ENOUGH))
     if found is None:
-        assert not usual or sum(value != 1.0 for value in scores) >= ENOUGH or scores.count(1.0) <= len(scores) / 2
         return
-    assert usual or abs(stats.skew(scores)) > SKEWED
-    assert -1e-9 <= found[0] <= np.mean(scores) + 0.02
-    assert np.mean(scores) - 0.02 <= found[1] <= 1 + 1e-9
-    assert found == pytest.approx(edge_interval(np.array(scores), np.ones(len(scores)), 0.95, (0.0, 1.0)))
-    narrow = edge_interval(np.array(scores), sizes, 0.5, (0.0, 1.0))
-    assert narrow is not None
-    assert found[0] <= narrow[0]
-    assert narrow[1] <= found[1]
+    assert usual or is_near or abs(stats.skew(scores)) > SKEWED
+    assert -1e-9 <= found.low <= middle + 0.02
+    assert middle - 0.02 <= found.high <= 1 + 1e-9
+    assert found.ends == pytest.approx(interval(scores))
+    narrow = interval(scores, confidence=0.5)
+    assert found.low <= narrow[0] + 1e-9
+    assert narrow[1] <= found.high + 1e-9
 
 
 def test_scores_that_differ_are_left_to_the_bootstrap() -> None:
-    for scores in ([0.1, 0.2, 0.3, 0.4, 0.5], [1.0] * 40 + [0.0] * 10, [float("nan")] * 4, []):
+    for scores in ([0.3, 0.4, 0.5, 0.6, 0.7], [1.0] * 30 + [0.0] * 20, [float("nan")] * 4, []):
         assert edge_interval(np.array(scores), np.ones(len(scores)), 0.95, (0.0, 1.0)) is None
 
 
 def test_a_long_tail_leaves_room_on_its_own_side_alone() -> None:
-    scores = np.array([0.99, 0.98, 0.97, 0.96, 0.95, 0.94, 0.93, 0.92, 0.91, 0.3])
-    sizes, middle = np.ones(10), float(scores.mean())
+    scores = np.array([0.69, 0.68, 0.67, 0.66, 0.65, 0.64, 0.63, 0.62, 0.61, 0.0])
+    middle = float(scores.mean())
     low, high = interval(list(scores))
     assert high == pytest.approx(middle)  # nothing is added there: the bootstrap's end stays
     assert low < middle - 0.2
-    mirrored = edge_interval(-scores, sizes, 0.95, (-1.0, 0.0))
+    mirrored = edge_interval(-scores, np.ones(10), 0.95, (-1.0, 0.0))
     assert mirrored is not None
-    assert mirrored == pytest.approx((-high, -low))
-    assert edge_interval(np.array([0.1 * n for n in range(10)]), sizes, 0.95, (0.0, 1.0)) is None
+    assert mirrored.ends == pytest.approx((-high, -low))
+    assert edge_interval(np.linspace(0.3, 0.7, 10), np.ones(10), 0.95, (0.0, 1.0)) is None
 
 
-def test_a_long_tail_of_many_templates_is_left_to_the_bootstrap() -> None:
-    scores = np.concatenate([np.linspace(0.9, 1.0, 100), np.linspace(0.0, 0.2, 14)])
-    assert stats.skew(scores) < -SKEWED
-    assert edge_interval(scores, np.ones(114), 0.95, (0.0, 1.0)) is None
+@pytest.mark.parametrize("templates", [5, 8, 15, 40, 98])
+def test_near_an_end_of_the_scale_there_is_room_on_the_other_side(templates: int) -> None:
+    """Whatever the spread that was seen: here a symmetric one, and no template far off."""
+    scores = list(np.linspace(0.85, 0.99, templates))
+    low, high = interval(scores)
+    middle = float(np.mean(scores))
+    assert high == pytest.approx(middle)
+    assert middle - STRETCH * UNSEEN < low < middle - UNSEEN / (2 * templates)
+    mirrored = interval([1 - score for score in scores])
+    assert mirrored == pytest.approx((1 - high, 1 - low))
+
+
+def test_of_many_templates_in_the_tail_it_is_not_warned() -> None:
+    for tail, rests_on_unseen in ((5, True), (30, False)):
+        scores = np.concatenate([np.linspace(0.9, 1.0, 100), np.linspace(0.0, 0.2, tail)])
+        found = edge_interval(scores, np.ones(scores.size), 0.95, (0.0, 1.0))
+        assert found is not None
+        assert found.rests_on_unseen is rests_on_unseen
+        assert found.low < scores.mean()
 
 
 def test_more_templates_leave_less_room() -> None:

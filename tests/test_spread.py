@@ -31,6 +31,7 @@ from mbbq_gen.records import Request, Response
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import BenchmarkChoice, RunFolder, RunSettings
 from mbbq_gen.runs.job import Job
+from mbbq_gen.runs.packing import PACKED
 from mbbq_gen.runs.runner import answer_pending
 from mbbq_gen.runs.spread.blocks import MOST_REQUESTS, pack
 from mbbq_gen.runs.spread.cluster import connected
@@ -265,6 +266,28 @@ def test_the_same_texts_and_scores_as_without_ray(
     assert set(in_shards(spread / "shards").values()) == {1}, "nothing was asked again"
 
 
+@pytest.mark.slow
+def test_a_run_that_keeps_shards_is_spread_read_and_scored_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for table, most in (("presentations", 300), ("responses", 500)):
+        monkeypatch.setitem(PACKED, table, PACKED[table]._replace(most=most))
+    given = ["--model", f"scripted:{script}", *SELECTION]
+    plain, kept = tmp_path / "plain", tmp_path / "kept"
+    assert call(capsys, "run", plain, *given, "--json")[0] == 0
+    assert call(capsys, "run", kept, *given, "--on", "ray", "--keep", "shards", "--json")[0] == 0
+    with RunFolder(kept).open_store(read_only=True) as store:
+        found = store.query("SELECT request_key, json_extract(record, '$.text') FROM responses").fetchall()
+        (files,) = store.query("SELECT count(*) FROM record_files WHERE name LIKE 'responses-%'").fetchone()
+    assert dict(found) == texts(plain)
+    assert files > 2
+    with sqlite3.connect(kept / "run.sqlite") as db:
+        db.execute("DELETE FROM extractions")
+    assert call(capsys, "extract", kept, "--on", "ray", "--json")[0] == 0
+    scores = [call(capsys, "score", plain, "--json"), call(capsys, "score", kept, "--json", "--on", "ray")]
+    assert without_names(json.loads(scores[0][1])) == without_names(json.loads(scores[1][1]))
+
+
 def without_names(scores: Any) -> Any:
     """Scores without the name of their run."""
     if isinstance(scores, dict):
@@ -359,8 +382,8 @@ def test_reading_and_scores_by_workers_are_those_of_one_process(
 
     with sqlite3.connect(unread / "run.sqlite") as store:
         store.execute("DELETE FROM extractions")
+    # Each command starts workers anew; the first reads, for it finds no readings.
     for beside in (
-        [],
         ["--by", "variant,language", "--macro", "category", "--tests", "--baselines"],
         ["--wordings", "random"],
     ):
@@ -487,6 +510,7 @@ from ray.cluster_utils import Cluster
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.runs.packing import PACKED
 from mbbq_gen.runs.runner import answer_pending
 from mbbq_gen.runs.spread.pool import Pool, Spread
 from mbbq_gen.runs.spread.session import spread_over
@@ -603,8 +627,8 @@ def test_a_driver_that_ends_leaves_its_answers_and_nothing_else(
     if number == signal.SIGKILL:
         variables = {**os.environ, "MBBQ_GEN_RAY_FOLDER": str(left[0])}
         alike = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables)
-        command = [sys.executable, "-m", "mbbq_gen", "score", str(run), "--on", "ray", "--json"]
-        subprocess.run(command, check=True, capture_output=True)  # it starts a Ray of its own
+        next_one = "from mbbq_gen.runs.spread.cluster import connected\nwith connected('ray', 1): pass"
+        subprocess.run([sys.executable, "-c", next_one], check=True, capture_output=True)  # a Ray of its own
         assert wait_for(lambda: not processes_of(process.pid)), "the next command ends what was left"
         assert list(Path(tempfile.gettempdir()).glob(f"mbbq-ray-{process.pid}-*")) == []
         assert alike.poll() is None, "and nothing else"

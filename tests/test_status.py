@@ -39,7 +39,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Path:
     path = tmp_path / "run"
     assert call(capsys, "run", path, *SELECTION, "--model", "oracle:perfect", "--json")[0] == 0
     with RunFolder(path).open_store() as store:
-        store.change(("DELETE FROM responses", [()]), ("DELETE FROM extractions", [()]))
+        store.change(("DELETE FROM main.responses", [()]), ("DELETE FROM extractions", [()]))
     return path
 
 

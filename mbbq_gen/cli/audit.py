@@ -211,12 +211,12 @@ class _Audit:
         """The verdict of a row, on the reading that was on the sheet."""
         from mbbq_gen.report.reading_sheet import right_option
         from mbbq_gen.runs.audit import verdict_on
-        from mbbq_gen.runs.reading import Question
+        from mbbq_gen.runs.reading import question_of
 
         found = self._source.find(store, row.presentation_id, row.extractor or self._version_of(store, row))
         if found is None:
             raise DataError(f"{row.where}: id: no reading {row.presentation_id!r} in {self._folder.path}; wrong run?")
-        reading, question = found.reading, Question.of(found.answered)
+        reading, question = found.reading, question_of(found.answered)
         known = bool(row.right) or row.agrees is True
         right = right_option(row, question) if row.right else reading.option if row.agrees else None
         if row.agrees is not None and row.agrees != (known and right == reading.option):

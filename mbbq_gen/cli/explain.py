@@ -16,12 +16,11 @@ from mbbq_gen.runs.names import all_of, words
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mbbq_gen.extraction import Explanation
+    from mbbq_gen.extraction import Explanation, Question
     from mbbq_gen.records import Extraction, Response
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.folder import RunFolder
     from mbbq_gen.runs.lookup import Reading
-    from mbbq_gen.runs.reading import Question
     from mbbq_gen.runs.store import Answered, RunStore
 
 _NAMED = 5
@@ -112,7 +111,7 @@ def _explain_response(
     *,
     as_json: bool,
 ) -> None:
-    from mbbq_gen.extraction import load_extractor
+    from mbbq_gen.extraction import Question, load_extractor
 
     if language is None or response is None:
         raise UsageError(f"--{'language' if language is None else 'response'}: missing; any response needs it")
@@ -120,7 +119,8 @@ def _explain_response(
         raise UsageError(f"--options: {len(options)} of them; 2 to 10 can be read")
     shown = words(labels) if labels else [chr(ord("A") + place) for place in range(len(options))]
     text = _decoded(sys.stdin.buffer.read()) if response == "-" else _decoded(response.encode(errors="surrogateescape"))
-    told = load_extractor(language, where).explain(text, options, shown, unknown_index, prompt=prompt, resources=where)
+    question = Question(options, shown, unknown_index, prompt)
+    told = load_extractor(language, where).explain(text, question, resources=where)
     if as_json:
         print_json(told.model_dump())
     else:
@@ -152,7 +152,7 @@ def _print_options(options: Sequence[str], labels: Sequence[str], notes: Sequenc
 
 def _explain_answer(folder: RunFolder, identifier: str, where: Resources, *, as_json: bool) -> None:
     from mbbq_gen.runs.lookup import stored_readings
-    from mbbq_gen.runs.reading import Question, explain_answer
+    from mbbq_gen.runs.reading import explain_answer, question_of
     from mbbq_gen.runs.thoughts import read_thought, thought_of
 
     with folder.open_store(read_only=True) as store:
@@ -161,7 +161,7 @@ def _explain_answer(folder: RunFolder, identifier: str, where: Resources, *, as_
         if answered.response.scores is not None:
             _explain_likelihoods(answered, stored, store, as_json=as_json)
             return
-    question, told = Question.of(answered), explain_answer(answered, where)
+    question, told = question_of(answered), explain_answer(answered, where)
     thought = thought_of(answered.response, where)
     if as_json:
         read = None if thought is None else read_thought(answered, thought, where).model_dump()
@@ -255,9 +255,9 @@ def _print_stored(question: Question, stored: Mapping[str, Extraction]) -> None:
 def _explain_likelihoods(answered: Answered, stored: dict[str, Extraction], store: RunStore, *, as_json: bool) -> None:
     """How likely each answer was, and which option the run's own normalisation chose."""
     from mbbq_gen.report.likelihood_table import print_likelihoods
-    from mbbq_gen.runs.reading import Question, scores_version
+    from mbbq_gen.runs.reading import question_of, scores_version
 
-    shown, question = answered.presentation, Question.of(answered)
+    shown, question = answered.presentation, question_of(answered)
     scores = store.option_scores(answered.response.request_key)
     if as_json:
         response = answered.response.model_copy(update={"scores": scores})
@@ -322,11 +322,11 @@ def _print_list(rows: Sequence[tuple[Reading, Answered]], total: int) -> None:
     from mbbq_gen.report.plain_text import shortened
     from mbbq_gen.report.statistics_tables import plain_table
     from mbbq_gen.report.tables import DASH
-    from mbbq_gen.runs.reading import Question
+    from mbbq_gen.runs.reading import question_of
 
     table = plain_table(("id", "language", "outcome", "option", "rule", "response"))
     for reading, answered in rows:
-        label = DASH if reading.option is None else Question.of(answered).labels[reading.option]
+        label = DASH if reading.option is None else question_of(answered).labels[reading.option]
         facts = (reading.presentation_id, reading.language, reading.outcome, label, reading.rule)
         table.add_row(*facts, shortened(answered.response.text or "", _BEGINNING))
     console = result_console()

@@ -9,7 +9,7 @@ import typer
 
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, RunPath, example, print_json, say, write_lines
-from mbbq_gen.cli.statistics_options import MetricNames, ReaderChoice, StatisticsOptions
+from mbbq_gen.cli.statistics_options import MetricNames, ReaderChoice, StatisticsOptions, WordingsChoice, wordings_of
 from mbbq_gen.errors import UsageError
 from mbbq_gen.runs.bars import Bar
 from mbbq_gen.runs.names import all_of, words
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @example(
     "  mbbq-gen export my-run --parquet tables\n"
     "  mbbq-gen export my-run --csv sheets --by language,category,split\n"
+    "  mbbq-gen export my-run --parquet tables --wordings random    (intervals over wordings like those asked)\n"
     "  mbbq-gen export my-run --hf-dataset answers --eval-results results.yaml"
 )
 @expand_options
@@ -48,6 +49,7 @@ def export(
         bool, typer.Option("--no-questions", help="Leave the benchmark's own text out; the ids stay.")
     ] = False,
     extractor: ReaderChoice = "engine",
+    wordings: WordingsChoice = "fixed",
     *,
     statistics: StatisticsOptions,
     packs: Packs = None,
@@ -79,6 +81,7 @@ def export(
         interval=statistics.interval,
         resamples=statistics.resamples,
         seed=statistics.seed,
+        wordings=wordings_of(wordings),
         with_questions=not no_questions,
     )
     _read_first(run, extractor)

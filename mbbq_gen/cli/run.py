@@ -6,6 +6,7 @@ from dataclasses import asdict
 from importlib import import_module
 
 from mbbq_gen.cli.goal_options import GoalOptions
+from mbbq_gen.cli.keeping_options import KeepingOptions
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, RunPath, Verbose, example, print_json, resources
 from mbbq_gen.cli.progress import terminal
@@ -22,6 +23,7 @@ from mbbq_gen.errors import UsageError
     "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --languages en,tr --until-width 0.2\n"
     "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch    (and later: run my-run --resume)\n"
     "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter --on ray --workers 2\n"
+    "  mbbq-gen run my-run --keep shards                     (its answers go to Parquet files, its folder gets small)\n"
     "  mbbq-gen run study.toml                               (several models and benchmarks; `mbbq-gen init` writes it)"
 )
 @expand_options
@@ -33,6 +35,7 @@ def run(
     batching: BatchOptions,
     goal: GoalOptions,
     spreading: SpreadOptions,
+    keeping: KeepingOptions,
     verbose: Verbose = False,
     packs: Packs = None,
     as_json: Json = False,
@@ -52,6 +55,8 @@ def run(
 
         if spread is not None:
             raise UsageError("--on: a study is asked in this process; spread its runs one by one")
+        if keeping != KeepingOptions():
+            raise UsageError("--keep, --ask-lost: belong to one run; name its folder instead of the study")
         run_study(run_path, selection, remote, asking, batching, where, as_json=as_json)
         return
     folder = RunFolder(run_path)
@@ -66,7 +71,11 @@ def run(
     settings = settings.model_copy(update={"model_options": options})
     wish = BatchWish(batching.batch, selection.requests_in_batch(settings.model))
     changes = asking.changes(remote.price_file)
-    job = Job(folder, settings, where, changes, wish, terminal(), load_report, goal.rule(settings), spread)
+    job = Job(
+        *(folder, settings, where, changes, wish, terminal(), load_report, goal.rule(settings), spread),
+        keep_shards=keeping.keep is not None,
+        ask_lost=keeping.ask_lost,
+    )
     result = job.execute()
     if as_json:
         print_json(asdict(result))

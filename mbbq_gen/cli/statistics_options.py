@@ -103,7 +103,7 @@ class StatisticsOptions:
         from mbbq_gen.runs.honest import honest_sampling
         from mbbq_gen.statistics.panel import Sampling
 
-        given = Sampling(self.interval, self.resamples, self.seed, self.chosen_undetected(), _spoken_of(wordings))
+        given = Sampling(self.interval, self.resamples, self.seed, self.chosen_undetected(), wordings_of(wordings))
         return honest_sampling(given, runs, say)
 
 
@@ -112,10 +112,11 @@ def usual_sampling(runs: Sequence[Path], wordings: str, seed: int = 0) -> Sampli
     from mbbq_gen.runs.honest import honest_sampling
     from mbbq_gen.statistics.panel import Sampling
 
-    return honest_sampling(Sampling(seed=seed, wordings=_spoken_of(wordings)), runs, say)
+    return honest_sampling(Sampling(seed=seed, wordings=wordings_of(wordings)), runs, say)
 
 
-def _spoken_of(wordings: str) -> Wordings:
+def wordings_of(wordings: str) -> Wordings:
+    """What intervals and tests speak of."""
     from mbbq_gen.scoring.wordings import Wordings
 
     return one_of("choice for --wordings", wordings, get_args(Wordings))

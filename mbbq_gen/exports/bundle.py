@@ -102,6 +102,7 @@ class Source:
             interval=chosen.interval,
             resamples=chosen.resamples,
             seed=chosen.seed,
+            wordings=chosen.wordings,
         )
 
     @cached_property

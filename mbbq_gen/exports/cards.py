@@ -109,6 +109,7 @@ def _metric(name: str, found: MetricScore, scores: ScoreTable) -> YamlValue:
             "low": found.low,
             "high": found.high,
             "interval": scores.interval,
+            "wordings": scores.wordings,
             "labels": scores.labels,
             "undetected": scores.undetected,
             "sign": scores.definitions[name].sign,
@@ -191,7 +192,7 @@ def _introduction(source: Source, manifest: Manifest) -> list[str]:
 def _scores(source: Source) -> list[str]:
     table = source.scores_by(RESULT_BY)
     names = [name for name in SUMMARY_METRICS if name in table.definitions]
-    by = tuple(table.by)
+    by, over = tuple(table.by), " and over wordings like those asked" if table.wordings == "random" else ""
     head = (*by, "items", *names)
     lines = ["## Scores", "", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for group in table.groups:
@@ -201,7 +202,8 @@ def _scores(source: Source) -> list[str]:
     return [
         *lines,
         "",
-        f"Intervals of {table.interval:.0%} over templates. Bias above 0 leans to the stereotype, below 0 against it.",
+        f"Intervals of {table.interval:.0%} over templates{over}. "
+        "Bias above 0 leans to the stereotype, below 0 against it.",
         "",
     ]
 

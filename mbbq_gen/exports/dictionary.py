@@ -112,7 +112,8 @@ SCORE_COLUMNS: Final[dict[str, str]] = {
     "value": "The score; empty where a denominator is 0.",
     "low": "Lower end of the bootstrap interval over templates.",
     "high": "Upper end of it.",
-    "reason_code": "Why the value or its interval is null: `undefined` (a denominator is 0) or `too_few_templates`.",
+    "reason_code": "Why the value or its interval is null: `undefined` (a denominator is 0), `too_few_templates` "
+    "or `too_few_wordings`.",
     "standard_error": "Cluster-robust standard error, by template.",
     "analytic_low": "Value minus t times the standard error: a check on the bootstrap.",
     "analytic_high": "Value plus t times the standard error.",
@@ -127,11 +128,13 @@ SCORE_COLUMNS: Final[dict[str, str]] = {
     "n_instances": "Different questions among them.",
     "n_templates": "Templates with rows in a denominator.",
     "effective_templates": "How many templates of equal size would count as much.",
+    "n_wordings": "Wordings that the interval generalises over; empty where they are held fixed.",
     "warnings": "Codes of what to beware of, separated by blanks (docs/scores.md).",
     "sign": "What a value above 0, or a higher one, means.",
     "labels": "Which right answers hold.",
     "undetected": "Whether unread answers stay in the denominators of bias (keep) or leave them (discard).",
     "interval": "Confidence of the intervals.",
+    "wordings": "What intervals speak of: the wordings asked (fixed), or wordings like them (random).",
 }
 """Column of scores → what it means."""
 

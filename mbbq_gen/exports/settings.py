@@ -9,6 +9,7 @@ from pydantic import Field
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.records import Record
 from mbbq_gen.scoring import Labels, Undetected
+from mbbq_gen.scoring.wordings import Wordings
 
 DEFAULT_BY = ("benchmark", "language", "split")
 QUESTION_COLUMNS = (
@@ -32,6 +33,8 @@ class ExportSettings(Record):
     interval: float = 0.95
     resamples: int = 2000
     seed: int = 0
+    wordings: Wordings = "fixed"
+    """What intervals speak of: the wordings asked, or wordings like them."""
     with_questions: bool = True
     """Whether the benchmark's own text (`QUESTION_COLUMNS`) goes along."""
 

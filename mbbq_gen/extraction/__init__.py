@@ -18,6 +18,16 @@ from mbbq_gen.extraction.engine import (
     has_pack,
     load_extractor,
 )
+from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.trace import Explanation
 
-__all__ = ["ENGINE_VERSION", "Explanation", "Extractor", "extract", "extractor_version", "has_pack", "load_extractor"]
+__all__ = [
+    "ENGINE_VERSION",
+    "Explanation",
+    "Extractor",
+    "Question",
+    "extract",
+    "extractor_version",
+    "has_pack",
+    "load_extractor",
+]

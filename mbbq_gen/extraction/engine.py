@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mbbq_gen.errors import UsageError
 from mbbq_gen.extraction.decision import MAX_TALE, OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.epithets import with_derived, with_epithets
 from mbbq_gen.extraction.foreign import guess_language
@@ -18,10 +17,11 @@ from mbbq_gen.extraction.mentions import How, Mention, find_mentions, mark_rows
 from mbbq_gen.extraction.misspelt import mark_misspelt
 from mbbq_gen.extraction.noise import is_degenerate
 from mbbq_gen.extraction.normalise import NormalText, normalise
-from mbbq_gen.extraction.options import Question, build_question, loosened
+from mbbq_gen.extraction.options import QuestionWords, build_question, loosened
 from mbbq_gen.extraction.pack import Grammar
 from mbbq_gen.extraction.people import english_texts, read_people
 from mbbq_gen.extraction.propositions import read_propositions
+from mbbq_gen.extraction.question import Asked, Question
 from mbbq_gen.extraction.reading import Proposition, Reading
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.shared import read_shared_pack
@@ -141,29 +141,14 @@ class Extractor:
         self._question_end = re.compile("[?？؟]" + "".join(endings))
         self._question = lru_cache(maxsize=1024)(_read_question)
 
-    def extract(
-        self,
-        response: str,
-        options: Sequence[str],
-        labels: Sequence[str],
-        unknown_index: int | None,
-        aliases: Mapping[str, Sequence[str]] | None = None,
-        prompt: str | None = None,
-        *,
-        finish_reason: str | None = None,
-    ) -> Extraction:
+    def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
         """What a response was taken to mean."""
-        analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
-        return analysis.extraction
+        return self.analyse(response, question, finish_reason=finish_reason).extraction
 
     def explain(
         self,
         response: str,
-        options: Sequence[str],
-        labels: Sequence[str],
-        unknown_index: int | None,
-        aliases: Mapping[str, Sequence[str]] | None = None,
-        prompt: str | None = None,
+        question: Question,
         *,
         finish_reason: str | None = None,
         resources: Resources | None = None,
@@ -172,49 +157,36 @@ class Extractor:
         each candidate won or lost."""
         from mbbq_gen.extraction.explain import explain_analysis
 
-        analysis = self.analyse(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
-        return explain_analysis(self, analysis, response, tuple(options), tuple(labels), resources or self._resources)
+        analysis = self.analyse(response, question, finish_reason=finish_reason)
+        return explain_analysis(self, analysis, response, question, resources or self._resources)
 
     def with_grammar(self, grammar: Grammar) -> Extractor:
         """The same with another grammar for the language: what a check of the pack tries."""
         second = self.grammars[1] if len(self.grammars) > 1 else None
         return Extractor(grammar, second, self.version, self._resources, self._english)
 
-    def analyse(
-        self,
-        response: str,
-        options: Sequence[str],
-        labels: Sequence[str],
-        unknown_index: int | None,
-        aliases: Mapping[str, Sequence[str]] | None = None,
-        prompt: str | None = None,
-        *,
-        finish_reason: str | None = None,
-    ) -> Analysis:
+    def analyse(self, response: str, question: Question, *, finish_reason: str | None = None) -> Analysis:
         """All stages on one response, with what each of them found."""
-        texts, shown = tuple(options), tuple(labels)
-        _check_question(texts, shown, unknown_index)
+        prompt = question.prompt
+        asked = question.asked(_asked(prompt, self._question_end))
         normal = normalise(response)
-        zoned = self._zoner.read(normal.text, prompt if _may_echo(prompt, normal.text) else None, texts)
+        zoned = self._zoner.read(normal.text, prompt if _may_echo(prompt, normal.text) else None, asked.options)
         if not response.strip():
             return Analysis(normal, zoned, None, Decision("empty", None, "high", "empty", None))
-        asked = _asked(prompt, self._question_end)
-        analysis = self._read_all(normal, zoned, texts, shown, unknown_index, asked)
-        for language, other in sorted((aliases or {}).items()):
-            if len(other) != len(texts):
-                raise UsageError(f"aliases.{language}: {len(other)} texts for {len(texts)} options")
+        analysis = self._read_all(normal, zoned, asked)
+        for _, texts in sorted(question.aliases.items()):
             if analysis.decision.outcome != "no_answer":
                 break
-            again = self._read_all(normal, zoned, tuple(other), shown, unknown_index, asked)
+            again = self._read_all(normal, zoned, asked._replace(options=tuple(texts)))
             if again.decision.outcome != "no_answer" and _names_text(again):
                 again.decision = _by_detour(again.decision, "alias")
                 analysis = again
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
-            analysis = self._by_people(analysis, texts, shown, unknown_index, asked)
+            analysis = self._by_people(analysis, asked)
         if prompt and (analysis.decision.row in _WEAK or analysis.decision.rule in _SILENT or _may_go_on(analysis)):
-            analysis = self._by_epithets(analysis, texts, shown, unknown_index, prompt)
+            analysis = self._by_epithets(analysis, asked, prompt)
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
-            analysis = self._in_other_language(analysis, texts, shown, unknown_index)
+            analysis = self._in_other_language(analysis, asked)
         if self.grammars[0].meta.source == GENERIC and analysis.decision.proposition is not None:
             analysis.decision = _by_detour(analysis.decision, GENERIC)
         if _is_unfinished(analysis):
@@ -226,59 +198,46 @@ class Extractor:
 
     # --- stages -------------------------------------------------------------------------------------------------------
 
-    def _read_all(
-        self,
-        normal: NormalText,
-        zoned: ZonedText,
-        options: tuple[str, ...],
-        labels: tuple[str, ...],
-        unknown: int | None,
-        asked: str | None,
-    ) -> Analysis:
+    def _read_all(self, normal: NormalText, zoned: ZonedText, asked: Asked) -> Analysis:
         """Structures first, then the free text."""
         body = zoned.body
-        for value in self._structures.values(body, options):
+        for value in self._structures.values(body, asked.options):
             inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
-            reading = self._read(inner, options, labels, unknown, asked, structured=True)
+            reading = self._read(inner, asked, structured=True)
             decision = decide(reading)
             if decision.outcome != "no_answer" or decision.rule == "out_of_options":
                 decision = decision._replace(rule=f"{value.kind}:{decision.rule}", confidence="high")
                 return Analysis(normal, zoned, reading, decision, value.start)
         for start, end in self._structures.reasons(body):
             body = body[:start] + " " * (end - start) + body[end:]
-        reading = self._read(self._ticks.mark(strip_markup(body)), options, labels, unknown, asked)
+        reading = self._read(self._ticks.mark(strip_markup(body)), asked)
         decision = decide(reading)
         firm = decision.proposition is not None and decision.proposition.force >= Force.ANNOUNCED
         if is_degenerate(reading.lines, firm):
             decision = Decision("no_answer", None, "medium", "degenerate", None)
         return Analysis(normal, zoned, reading, decision)
 
-    def _by_people(
-        self, first: Analysis, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None, asked: str | None
-    ) -> Analysis:
+    def _by_people(self, first: Analysis, asked: Asked) -> Analysis:
         """An answer in English that calls the options what English calls such people."""
         people = read_people(self._resources, self.language)
         if not people or self._english is None or first.reading is None or not first.reading.is_english:
             return first
         words = (self._english[text] for line in first.reading.lines for text in line.texts)
-        texts = english_texts(options, unknown, words, people, self._english.stemmer)
+        texts = english_texts(asked.options, asked.unknown, words, people, self._english.stemmer)
         if texts is None:
             return first
-        again = self._read_all(first.normal, first.zoned, texts, labels, unknown, asked)
+        again = self._read_all(first.normal, first.zoned, asked._replace(options=texts))
         again.decision = _by_detour(again.decision, "foreign")
         return first if again.decision.outcome == "no_answer" else again
 
-    def _by_epithets(
-        self, first: Analysis, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None, prompt: str
-    ) -> Analysis:
+    def _by_epithets(self, first: Analysis, asked: Asked, prompt: str) -> Analysis:
         """An answer that calls a person by what else the question says of them."""
         if first.reading is None or first.reading.is_english:
             return first
         silent = first.decision.rule in _SILENT
         if first.reading.lines and _is_cut(first.reading.lines):
             return first
-        asked = self._question(options, labels, unknown, _asked(prompt, self._question_end), self.lexicon)
-        question = with_epithets(asked, prompt, self.lexicon)
+        question = with_epithets(self._question(asked, self.lexicon), prompt, self.lexicon)
         if question is None:
             return first
         question = with_derived(question, (word for line in first.reading.lines for word in line.words))
@@ -301,9 +260,7 @@ class Extractor:
             return first
         return Analysis(first.normal, first.zoned, reading, _by_detour(decision, "context"))
 
-    def _in_other_language(
-        self, first: Analysis, options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None
-    ) -> Analysis:
+    def _in_other_language(self, first: Analysis, asked: Asked) -> Analysis:
         """A firm answer in a third language, where the words are clearly of that language."""
         if first.reading is None:
             return first
@@ -313,36 +270,27 @@ class Extractor:
         if guess is None:
             return first
         other = load_extractor(guess, self._resources)
-        again = other._read_all(first.normal, first.zoned, options, labels, unknown, None)
+        again = other._read_all(first.normal, first.zoned, asked._replace(sentence=None))
         said, short = again.decision.proposition, first.reading.sentences <= MAX_FOREIGN
         if again.decision.option is None or said is None or said.force < (Force.HEDGED if short else Force.ANNOUNCED):
             return first
         again.decision = _by_detour(again.decision, f"language_{guess}")
         return again
 
-    def _read(
-        self,
-        text: str,
-        options: tuple[str, ...],
-        labels: tuple[str, ...],
-        unknown: int | None,
-        asked: str | None,
-        *,
-        structured: bool = False,
-    ) -> Reading:
+    def _read(self, text: str, asked: Asked, *, structured: bool = False) -> Reading:
         """The propositions of a text, in the question's language or in English."""
         lexicon = self.lexicon
         lines = read_lines(text, lexicon)
         if self._english is not None and _is_english(lines, self._english):
             lexicon = self._english
             lines = read_lines(text, lexicon)
-        question = self._question(options, labels, unknown, asked, lexicon)
+        question = self._question(asked, lexicon)
         return self._propositions(text, question, lexicon, lines, structured=structured)
 
     def _propositions(
         self,
         text: str,
-        question: Question,
+        question: QuestionWords,
         lexicon: Lexicon,
         lines: list[Line] | None = None,
         *,
@@ -365,13 +313,11 @@ class Extractor:
         return reading
 
 
-def _read_question(
-    options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None, asked: str | None, lexicon: Lexicon
-) -> Question:
+def _read_question(asked: Asked, lexicon: Lexicon) -> QuestionWords:
     """The question prepared; where words are characters, only rows of them show that it asks who did not."""
-    question = build_question(options, labels, unknown, asked, lexicon)
-    if asked and question.unspaced and not question.negated:
-        for line in read_lines(asked, lexicon):
+    question = build_question(asked, lexicon)
+    if asked.sentence and question.unspaced and not question.negated:
+        for line in read_lines(asked.sentence, lexicon):
             mark_rows(line, lexicon.rows)
             question.negated = question.negated or any([mask & _NEG for mask in line.masks])
     return question
@@ -487,15 +433,6 @@ def _is_unfinished(analysis: Analysis) -> bool:
     ends_on_it = said.line == len(reading.lines) - 1 and said.last == len(last.words) and not last.signs[-1].strip()
     mentions = reading.mentions[-1]
     return ends_on_it and not (said.bare and mentions and mentions[-1].how is not How.TEXT)
-
-
-def _check_question(options: tuple[str, ...], labels: tuple[str, ...], unknown: int | None) -> None:
-    if not 2 <= len(options) <= 10:
-        raise UsageError(f"options: {len(options)} of them; 2 to 10 can be read")
-    if len(labels) != len(options):
-        raise UsageError(f"labels: {len(labels)} of them for {len(options)} options; give one label an option")
-    if unknown is not None and not 0 <= unknown < len(options):
-        raise UsageError(f"unknown_index: {unknown} is no index into {len(options)} options")
 
 
 def _may_echo(prompt: str | None, text: str) -> bool:
@@ -616,5 +553,5 @@ def extract(
         Outcome, option and confidence, the rule that decided and where in the response its evidence stands.
         Pure: the same input gives the same output. Time grows with the length only.
     """
-    extractor = load_extractor(language, resources)
-    return extractor.extract(response, options, labels, unknown_index, aliases, prompt, finish_reason=finish_reason)
+    question = Question(options, labels, unknown_index, prompt, aliases or {})
+    return load_extractor(language, resources).extract(response, question, finish_reason=finish_reason)

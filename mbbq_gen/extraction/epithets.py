@@ -16,7 +16,7 @@ from mbbq_gen.extraction.lexicon import CLASSES, CLOSES, KNOWN, MENTIONED, SMALL
 from mbbq_gen.extraction.lines import COMMA, Line, read_lines
 from mbbq_gen.extraction.mentions import How, Mention, find_mentions, mark_rows
 from mbbq_gen.extraction.normalise import normalise
-from mbbq_gen.extraction.options import Question
+from mbbq_gen.extraction.options import QuestionWords
 from mbbq_gen.extraction.sections import line_kind
 from mbbq_gen.extraction.traits import traits_of_one, words_for_one
 from mbbq_gen.extraction.words import UNSPACED
@@ -46,7 +46,7 @@ class _Told:
     """All words that introduce a person, as they are written."""
 
 
-def with_epithets(question: Question, prompt: str, lexicon: Lexicon) -> Question | None:
+def with_epithets(question: QuestionWords, prompt: str, lexicon: Lexicon) -> QuestionWords | None:
     """The question with the words that its text ties to one of the people, and the order in which it names them; None
     where there is neither."""
     told = _Told()
@@ -83,7 +83,7 @@ def with_epithets(question: Question, prompt: str, lexicon: Lexicon) -> Question
     )
 
 
-def with_derived(question: Question, words: Iterable[Word]) -> Question:
+def with_derived(question: QuestionWords, words: Iterable[Word]) -> QuestionWords:
     """The question with the words of a response that are made from a word for one of its people: deaf, deafness."""
     names: dict[str, int] = {}
     for word in {word.stem: word for word in words if not word.mask & (SMALL | KNOWN)}.values():
@@ -109,12 +109,12 @@ def _of_one(owners: dict[str, int], taken: frozenset[str] | set[str]) -> dict[st
 
 
 def _extended(
-    question: Question,
+    question: QuestionWords,
     names: dict[str, int],
     deeds: Mapping[str, int],
     pairs: Mapping[tuple[str, ...], int],
     order: tuple[int, ...],
-) -> Question:
+) -> QuestionWords:
     """The question with more names for its people."""
     texts = []
     for text in question.texts:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mbbq_gen.extraction.lexicon import CLASSES, entries_of
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.options import label_core
+from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.reading import Proposition, Reading
 from mbbq_gen.extraction.rules import WHY, Force, Rule
 from mbbq_gen.extraction.trace import Candidate, Explanation, PhraseMark, Source, ZoneMark
@@ -34,11 +35,11 @@ def explain_analysis(
     extractor: Extractor,
     analysis: Analysis,
     response: str,
-    options: tuple[str, ...],
-    labels: tuple[str, ...],
+    question: Question,
     resources: Resources,
 ) -> Explanation:
     """The plain records of an analysis."""
+    options, labels = tuple(question.options), tuple(question.labels)
     teller = _Teller(extractor, analysis, response, resources)
     return Explanation(
         extraction=analysis.extraction,

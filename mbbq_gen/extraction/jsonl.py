@@ -15,6 +15,7 @@ from typing import Any
 
 from mbbq_gen.errors import DataError, UnknownNameError, UsageError
 from mbbq_gen.extraction.engine import Extractor, has_pack, load_extractor
+from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
@@ -97,24 +98,12 @@ class ResponseRow:
 
     language: str
     response: str
-    options: list[str]
-    labels: list[str]
-    unknown: int | None
-    aliases: dict[str, list[str]] | None
-    prompt: str | None
+    question: Question
     finish_reason: str | None
 
     def read(self, extractor: Extractor) -> Extraction:
         """What a reader takes it to mean."""
-        return extractor.extract(
-            self.response,
-            self.options,
-            self.labels,
-            self.unknown,
-            self.aliases,
-            self.prompt,
-            finish_reason=self.finish_reason,
-        )
+        return extractor.extract(self.response, self.question, finish_reason=self.finish_reason)
 
 
 def response_row(row: Mapping[str, Any], where: str) -> ResponseRow:
@@ -135,7 +124,7 @@ def response_row(row: Mapping[str, Any], where: str) -> ResponseRow:
         raise DataError(f"{where}: finish_reason: a text or null is needed, found {finish!r}")
     if len(labels) != len(options):
         raise DataError(f"{where}: labels: {len(labels)} of them for {len(options)} options; give one label an option")
-    return ResponseRow(language, response, options, labels, unknown, aliases, prompt, finish)
+    return ResponseRow(language, response, Question(options, labels, unknown, prompt, aliases), finish)
 
 
 def _extract_row(row: Mapping[str, Any], where: str, resources: Resources, extractor: str) -> Extraction:
@@ -143,17 +132,7 @@ def _extract_row(row: Mapping[str, Any], where: str, resources: Resources, extra
     found = response_row(row, where)
     try:
         if extractor != ENGINE:
-            return SIMPLE_EXTRACTORS[extractor](
-                found.response,
-                found.options,
-                found.labels,
-                found.language,
-                found.unknown,
-                found.aliases,
-                found.prompt,
-                finish_reason=found.finish_reason,
-                resources=resources,
-            )
+            return SIMPLE_EXTRACTORS[extractor](found.response, found.question)
         return found.read(load_extractor(found.language, resources))
     except (UnknownNameError, UsageError) as error:
         raise DataError(f"{where}: {error}") from error
@@ -190,10 +169,10 @@ def _unknown(row: Mapping[str, Any], options: list[str], where: str) -> int | No
     return value
 
 
-def _aliases(row: Mapping[str, Any], options: list[str], where: str) -> dict[str, list[str]] | None:
+def _aliases(row: Mapping[str, Any], options: list[str], where: str) -> dict[str, list[str]]:
     value = row.get("aliases")
     if value is None:
-        return None
+        return {}
     if not isinstance(value, dict):
         raise DataError(f"{where}: aliases: an object language → texts is needed, found {value!r}")
     for language, texts in value.items():

@@ -166,9 +166,7 @@ def without(grammar: Grammar, need: str) -> Grammar | None:
 
 def _read(extractor: Extractor, example: Example) -> tuple[str, int | None]:
     """Outcome and option of an example."""
-    found = extractor.extract(
-        example.response, example.options, example.shown_labels, example.unknown_index, prompt=example.question
-    )
+    found = extractor.extract(example.response, example.asked)
     return found.outcome, found.option
 
 

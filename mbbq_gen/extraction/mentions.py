@@ -10,6 +10,7 @@ from itertools import pairwise
 from mbbq_gen.extraction.lexicon import (
     ANYBODY,
     CLASSES,
+    CLOSES,
     GAP,
     INNER,
     KNOWN,
@@ -26,7 +27,7 @@ from mbbq_gen.extraction.lexicon import (
 )
 from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.normalise import LOOK_ALIKES
-from mbbq_gen.extraction.options import ECHO, OptionWords, Question
+from mbbq_gen.extraction.options import ECHO, OptionWords, QuestionWords
 from mbbq_gen.extraction.words import CROSS, TICK, UNSPACED
 
 NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
@@ -129,7 +130,7 @@ def _longest_row(line: Line, rows: Row, start: int) -> tuple[int, int]:
     return best, bits
 
 
-def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]) -> list[Mention]:
+def find_mentions(line: Line, question: QuestionWords, history: list[tuple[int, int]]) -> list[Mention]:
     """All mentions of a line, in order, none overlapping; words inside them have no classes any more.
 
     Args:
@@ -173,7 +174,17 @@ def find_mentions(line: Line, question: Question, history: list[tuple[int, int]]
     for mention in found:
         for place in range(mention.start, mention.end):
             line.masks[place] = MENTIONED
+        if question.unspaced and _is_reason(line, mention):
+            line.masks[mention.end] = CLASSES["because"] | CLOSES
     return _join_pairs(line, found)
+
+
+def _is_reason(line: Line, mention: Mention) -> bool:
+    """Whether a word for a conclusion follows a person that opens its clause, and so gives a reason: 女性だから."""
+    start, end = mention.start, mention.end
+    if end == len(line.masks) or line.gaps[end] >= COMMA or (start and line.gaps[start] < COMMA):
+        return False
+    return bool(line.masks[end] & CLASSES["conclude"] and not line.masks[end] & SMALL)
 
 
 def _apart(found: list[Mention]) -> list[Mention]:
@@ -193,7 +204,7 @@ def _apart(found: list[Mention]) -> list[Mention]:
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
-def _whole_texts(line: Line, question: Question, triggers: list[int], taken: list[bool]) -> list[Mention]:
+def _whole_texts(line: Line, question: QuestionWords, triggers: list[int], taken: list[bool]) -> list[Mention]:
     """Options' texts word for word."""
     found = []
     sequences, keys = question.sequences, tuple([word.key for word in line.words])
@@ -218,7 +229,7 @@ def _whole_texts(line: Line, question: Question, triggers: list[int], taken: lis
     return found
 
 
-def _runs_on(line: Line, start: int, end: int, option: int, question: Question) -> bool:
+def _runs_on(line: Line, start: int, end: int, option: int, question: QuestionWords) -> bool:
     """Whether no sentence ends inside a text; the dots of its own abbreviations end none. The question is set apart."""
     joins = (start and line.gaps[start] < MARK) or (end < len(line.words) and line.gaps[end] < MARK)
     if option == ECHO and joins:
@@ -234,7 +245,7 @@ def _runs_on(line: Line, start: int, end: int, option: int, question: Question) 
     return own
 
 
-def _telling_stem(word: Word, question: Question) -> str | None:
+def _telling_stem(word: Word, question: QuestionWords) -> str | None:
     """The telling stem of an option that a word is a form of."""
     if word.stem in question.owners and (
         len(word.stem) >= MIN_REACH
@@ -250,7 +261,7 @@ def _telling_stem(word: Word, question: Question) -> str | None:
     return question.forms[max(word.reach & question.forms.keys(), key=lambda form: (len(form), form))]
 
 
-def _texts(line: Line, question: Question, hits: list[tuple[int, str]], taken: list[bool]) -> list[Mention]:
+def _texts(line: Line, question: QuestionWords, hits: list[tuple[int, str]], taken: list[bool]) -> list[Mention]:
     """Clusters of options' telling words, each with the one person that it means."""
     found: list[Mention] = []
     cluster: list[tuple[int, str]] = []
@@ -270,7 +281,7 @@ def _texts(line: Line, question: Question, hits: list[tuple[int, str]], taken: l
     return found
 
 
-def _deeds(line: Line, question: Question, found: list[Mention]) -> list[Mention]:
+def _deeds(line: Line, question: QuestionWords, found: list[Mention]) -> list[Mention]:
     """People by what they did: stretches without a name that have two words of what only one of them did."""
     more: list[Mention] = []
     hits: dict[int, list[int]] = {}
@@ -294,7 +305,7 @@ def _deeds(line: Line, question: Question, found: list[Mention]) -> list[Mention
     return more
 
 
-def _pronouns(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
+def _pronouns(line: Line, question: QuestionWords, taken: list[bool]) -> list[Mention]:
     """People by "he" and "she", where that tells one from the other."""
     return [
         Mention(person, place, place + 1, How.TEXT, full=False)
@@ -312,7 +323,7 @@ def _near(line: Line, before: int, place: int) -> bool:
 
 
 def _cluster(
-    line: Line, question: Question, cluster: list[tuple[int, str]], person: int | None, taken: list[bool]
+    line: Line, question: QuestionWords, cluster: list[tuple[int, str]], person: int | None, taken: list[bool]
 ) -> list[Mention]:
     stems = {stem for _, stem in cluster}
     if person is None:
@@ -350,7 +361,7 @@ def _widen(line: Line, start: int, end: int, text: OptionWords, taken: list[bool
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 
-def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
+def _labels(line: Line, question: QuestionWords, taken: list[bool]) -> list[Mention]:
     """Labels: as shown, or in another case where they are set apart."""
     shown, texts = question.shown, _as_labels(line, question)
     found = _spelled_labels(line, shown.spelled, taken) if shown.spelled else []
@@ -362,7 +373,7 @@ def _labels(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
     return found
 
 
-def _label_at(line: Line, question: Question, place: int, text: str) -> list[Mention]:
+def _label_at(line: Line, question: QuestionWords, place: int, text: str) -> list[Mention]:
     """The label at a place, if what stands there is meant as one."""
     shown = question.shown
     option = shown.option_of.get(text)
@@ -390,7 +401,7 @@ def _label_at(line: Line, question: Question, place: int, text: str) -> list[Men
     return [Mention(option, place, place + 1, How.LABEL, full=True, weak=weak)]
 
 
-def _as_labels(line: Line, question: Question) -> list[str]:
+def _as_labels(line: Line, question: QuestionWords) -> list[str]:
     """The words of a line as labels would be written: digits of any script, letters that look like Latin ones."""
     texts, known = line.texts, question.shown.texts
     if question.shown.digits:
@@ -410,7 +421,7 @@ def _looks_like(line: Line, place: int, known: frozenset[str]) -> str:
     return like if _set_apart(line, place) or _is_named(line, place) or (ends and text.isupper()) else text
 
 
-def _plain_label(line: Line, question: Question, place: int, option: int) -> list[Mention]:
+def _plain_label(line: Line, question: QuestionWords, place: int, option: int) -> list[Mention]:
     """A letter without anything that makes a label of it, unless it is a word of the language there."""
     text = line.texts[place].translate(LOOK_ALIKES)
     stray, runs_on = question.shown.stray >> option & 1, _goes_on(line, place)
@@ -426,7 +437,7 @@ def _goes_on(line: Line, place: int) -> bool:
     return behind and line.texts[place + 1] not in {TICK, CROSS}
 
 
-def _is_small_word(line: Line, question: Question, place: int, option: int) -> bool:
+def _is_small_word(line: Line, question: QuestionWords, place: int, option: int) -> bool:
     """Whether a small letter behind a word for an option goes on as the word it is: "la respuesta a tu pregunta"."""
     stray = question.shown.stray >> option & 1
     return bool(stray and line.texts[place].islower() and _goes_on(line, place) and not _before_verb(line, place))
@@ -459,7 +470,7 @@ def _spelled_labels(line: Line, spelled: dict[str, int], taken: list[bool]) -> l
     ]
 
 
-def _is_part(line: Line, place: int, question: Question) -> bool:
+def _is_part(line: Line, place: int, question: QuestionWords) -> bool:
     """Whether a letter is the initial of a name, or the elided word in front of an apostrophe."""
     if question.elision and line.signs[place + 1] in _ELISIONS:
         return True
@@ -489,7 +500,7 @@ def _bracketed(line: Line, place: int) -> bool:
 
 
 def _places(
-    line: Line, question: Question, taken: list[bool], found_before: list[Mention], history: list[tuple[int, int]]
+    line: Line, question: QuestionWords, taken: list[bool], found_before: list[Mention], history: list[tuple[int, int]]
 ) -> list[Mention]:
     """The second option, the latter, the other one."""
     found = [] if question.shown.digits or not any(map(str.isdecimal, line.texts)) else _numbers(line, question, taken)
@@ -514,7 +525,7 @@ def _places(
     return found
 
 
-def _option_at(line: Line, mask: int, place: int, noun: int | None, question: Question) -> int | None:
+def _option_at(line: Line, mask: int, place: int, noun: int | None, question: QuestionWords) -> int | None:
     """The option that a word for a place means, with its noun or at the end of a clause."""
     ordinal = next((index for bit, index in _ORDINALS if mask & bit and index < len(question.options)), None)
     if noun is None and place + 1 < len(line.masks) and line.gaps[place + 1] < COMMA:
@@ -529,7 +540,7 @@ def _option_at(line: Line, mask: int, place: int, noun: int | None, question: Qu
     return ordinal
 
 
-def _numbers(line: Line, question: Question, taken: list[bool]) -> list[Mention]:
+def _numbers(line: Line, question: QuestionWords, taken: list[bool]) -> list[Mention]:
     """Options by number where their labels are letters: "option 2"."""
     return [
         Mention(int(text) - 1, place, place + 1, How.PLACE, full=True)
@@ -539,7 +550,7 @@ def _numbers(line: Line, question: Question, taken: list[bool]) -> list[Mention]
     ]
 
 
-def _referent(mask: int, before: list[int], question: Question) -> int | None:
+def _referent(mask: int, before: list[int], question: QuestionWords) -> int | None:
     """Whom the former, the latter, or the other one means; `before` are the persons named up to here."""
     if mask & PLACES["other"]:
         left = [option for option in question.persons if before and option != before[-1]]
@@ -553,7 +564,7 @@ def _referent(mask: int, before: list[int], question: Question) -> int | None:
     return pair[0] if mask & PLACES["latter"] else pair[1]
 
 
-def _is_noun(line: Line, place: int, question: Question) -> bool:
+def _is_noun(line: Line, place: int, question: QuestionWords) -> bool:
     """Whether a word for "other" means a person: it is part of a row, ends a clause, or stands before "man"."""
     last = place + any(mask & INNER for mask in line.masks[place + 1 : place + 2])
     if any(line.texts[last] in text.split() for text in question.options):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mbbq_gen.extraction.lexicon import INNER, KNOWN, SMALL
 from mbbq_gen.extraction.lines import Line
-from mbbq_gen.extraction.options import Question
+from mbbq_gen.extraction.options import QuestionWords
 
 MIN_LETTERS, LONG = 4, 8
 """Letters of a word that may be misspelt once, and twice."""
@@ -14,7 +14,7 @@ MAX_WORDS = 80
 """Words of a response that are looked at."""
 
 
-def mark_misspelt(lines: list[Line], question: Question) -> bool:
+def mark_misspelt(lines: list[Line], question: QuestionWords) -> bool:
     """Gives words that nearly are one option's word that word's stem; whether there were any."""
     wanted = [(stem, option) for stem, option in question.alone.items() if len(stem) >= MIN_LETTERS]
     found = False

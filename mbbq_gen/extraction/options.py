@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from mbbq_gen.extraction.lexicon import CLASSES, SMALL, STRAY, Lexicon, Word
 from mbbq_gen.extraction.normalise import normalise
+from mbbq_gen.extraction.question import Asked
 from mbbq_gen.extraction.words import HIRAGANA, UNSPACED, WORD
 
 ECHO = -2
@@ -76,7 +77,7 @@ class ShownLabels:
 
 
 @dataclass(slots=True)
-class Question:
+class QuestionWords:
     """What is asked: options, labels, and the words of the question."""
 
     options: tuple[str, ...]
@@ -125,18 +126,9 @@ class Question:
     """These and the first words of `sequences`: a word of none of whose forms is here names no option by its text."""
 
 
-def build_question(
-    options: Sequence[str], labels: Sequence[str], unknown: int | None, asked: str | None, lexicon: Lexicon
-) -> Question:
-    """The question prepared.
-
-    Args:
-        options: The options' texts as shown.
-        labels: Their labels as shown; an option shown without a label has its text for one.
-        unknown: Index of the unknown option, or None.
-        asked: The question's own sentence, or None where it is not known.
-        lexicon: The language that the texts are in.
-    """
+def build_question(asked: Asked, lexicon: Lexicon) -> QuestionWords:
+    """The question prepared; `lexicon`: the language that its texts are in."""
+    options, labels, unknown = asked.options, asked.labels, asked.unknown
     own = ("" if label == text else label for label, text in zip(labels, options, strict=True))
     shown = _read_labels(tuple(own), lexicon)
     texts = [replace(_option_words(text, lexicon), index=index) for index, text in enumerate(options)]
@@ -162,9 +154,9 @@ def build_question(
         owners.update(_parts(persons, owners))
     alone = {stem: bits.bit_length() - 1 for stem, bits in owners.items() if bits & (bits - 1) == 0}
     shared = frozenset.intersection(*(text.content for text in persons)) if len(persons) > 1 else frozenset()
-    question = Question(
-        tuple(options),
-        tuple(labels),
+    question = QuestionWords(
+        options,
+        labels,
         unknown,
         [text.index for text in persons],
         texts,
@@ -179,19 +171,19 @@ def build_question(
         shared=shared,
     )
     _learn_forms(question, persons)
-    if asked:
-        _learn_question(question, _words(asked, lexicon))
+    if asked.sentence:
+        _learn_question(question, _words(asked.sentence, lexicon))
     question.triggers = question.telling.union(question.sequences)
     return question
 
 
-def loosened(question: Question) -> Question:
+def loosened(question: QuestionWords) -> QuestionWords:
     """The question with every word that only one person has meaning that person: for responses of a few words."""
     texts = [replace(text, need=1, heads=frozenset()) for text in question.texts]
     return replace(question, texts=texts)
 
 
-def _learn_forms(question: Question, persons: Sequence[OptionWords]) -> None:
+def _learn_forms(question: QuestionWords, persons: Sequence[OptionWords]) -> None:
     """Notes the other forms of the telling words."""
     owners = question.owners
     for text in persons:
@@ -208,7 +200,7 @@ def _learn_forms(question: Question, persons: Sequence[OptionWords]) -> None:
     question.telling = frozenset((*owners, *question.roots, *question.forms))
 
 
-def _learn_question(question: Question, words: list[Word]) -> None:
+def _learn_question(question: QuestionWords, words: list[Word]) -> None:
     """Notes what is asked: the words of the question, and whether it asks who did not."""
     if len(words) >= MIN_ECHO:
         keys = tuple(word.key for word in words)
@@ -230,7 +222,7 @@ def _learn_question(question: Question, words: list[Word]) -> None:
     question.predicate = frozenset((*(form for word in telling for form in (word.stem, *word.reach)), *pairs))
 
 
-def _says_little(one: Word, two: Word, question: Question) -> bool:
+def _says_little(one: Word, two: Word, question: QuestionWords) -> bool:
     """Whether a pair of characters is part of an option, or of what may stand in any sentence."""
     if one.key in question.keys and two.key in question.keys:
         return True

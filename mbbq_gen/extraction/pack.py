@@ -19,6 +19,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from mbbq_gen.extraction.question import Question
 from mbbq_gen.languages import Pack, PackMeta, Text
 from mbbq_gen.records import Outcome
 
@@ -197,6 +198,8 @@ class WordClasses(Pack):
     """clear, certain, obvious: with a negation they mean unclear."""
     who: Words = ()
     """Begins a question inside a sentence: who, which, whether."""
+    relative: Words = ()
+    """Ties what was done to the one who did it, and begins no question: Spanish quien, el que; Dutch die."""
     refuse: Words = ()
     """Declines: as_an_ai, i_would_rather_not, decline."""
     judge: Words = ()
@@ -255,6 +258,11 @@ class Example(Pack):
         if self.unknown is None:
             return len(self.options) - 1
         return None if self.unknown < 0 else self.unknown
+
+    @property
+    def asked(self) -> Question:
+        """What it answers."""
+        return Question(self.options, self.shown_labels, self.unknown_index, self.question)
 
 
 class Grammar(Pack):

@@ -87,7 +87,7 @@ def labelled_responses(lines: Iterable[str], source_name: str, language: str) ->
         row = read_row(line, where)
         found = response_row(row, where)
         if found.language == language:
-            yield LabelledResponse(found, _gold(row, len(found.options), where))
+            yield LabelledResponse(found, _gold(row, len(found.question.options), where))
 
 
 def _gold(row: dict[str, Any], options: int, where: str) -> int | None:
@@ -107,16 +107,7 @@ def own_examples(language: str, resources: Resources) -> list[LabelledResponse]:
     """The examples of a pack as labelled responses."""
     return [
         LabelledResponse(
-            ResponseRow(
-                language,
-                example.response,
-                list(example.options),
-                list(example.shown_labels),
-                example.unknown_index,
-                None,
-                example.question,
-                None,
-            ),
+            ResponseRow(language, example.response, example.asked, None),
             example.unknown_index if example.outcome in {"unknown_statement", "refusal"} else example.option,
         )
         for example in read_grammar(language, resources).example

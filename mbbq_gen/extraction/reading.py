@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from mbbq_gen.extraction.lines import Line
 from mbbq_gen.extraction.mentions import Mention
-from mbbq_gen.extraction.options import Question
+from mbbq_gen.extraction.options import QuestionWords
 from mbbq_gen.extraction.rules import Force, Rule
 
 Kind = Literal["option", "unknown", "refusal", "several", "outside", "correction"]
@@ -41,7 +41,7 @@ class Proposition(NamedTuple):
 class Reading:
     """All that a response says, in the order of its text."""
 
-    question: Question
+    question: QuestionWords
     lines: list[Line]
     mentions: list[list[Mention]]
     """The mentions of each line."""

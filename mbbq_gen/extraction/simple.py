@@ -1,64 +1,46 @@
 """Simple readers, to show how much of a score the reader alone makes.
 
-All have the signature of `extract`. None of them is recommended; each does what many evaluations do.
+None of them is recommended; each does what many evaluations do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 
 import regex
 
 from mbbq_gen.extraction.normalise import loose_key
 from mbbq_gen.extraction.options import label_core
+from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.words import WORD
 from mbbq_gen.records import Extraction
-from mbbq_gen.resources import Resources
 
-SimpleExtractor = Callable[..., Extraction]
-_Read = Callable[[str, Sequence[str], Sequence[str], int | None], Extraction]
+SimpleExtractor = Callable[[str, Question], Extraction]
 
 
-def _reader(read: _Read) -> SimpleExtractor:
-    """A simple reader with the signature of `extract`; what it has no use for is taken and left."""
+def _reader(read: SimpleExtractor) -> SimpleExtractor:
+    """A simple reader, with what holds for all of them: an empty response is empty."""
 
     @wraps(read)
-    def extract_simply(
-        response: str,
-        options: Sequence[str],
-        labels: Sequence[str],
-        language: str,
-        unknown_index: int | None,
-        aliases: Mapping[str, Sequence[str]] | None = None,
-        prompt: str | None = None,
-        *,
-        finish_reason: str | None = None,
-        resources: Resources | None = None,
-    ) -> Extraction:
-        if not response.strip():
-            return Extraction(outcome="empty", rule="empty")
-        return read(response, options, labels, unknown_index)
+    def extract_simply(response: str, question: Question) -> Extraction:
+        return read(response, question) if response.strip() else Extraction(outcome="empty", rule="empty")
 
     return extract_simply
 
 
-def _strict_letter(
-    response: str, options: Sequence[str], labels: Sequence[str], unknown_index: int | None
-) -> Extraction:
+def _strict_letter(response: str, question: Question) -> Extraction:
     """An option only if the whole response is its label, brackets, dots and emphasis aside."""
     bare = response.strip(" \t\r\n()[]{}*_`\"'.:,;!#")
-    for index, label in enumerate(labels):
+    for index, label in enumerate(question.labels):
         if bare == label_core(label):
             return _option(index, "strict_letter", response.find(bare), bare)
     return Extraction(outcome="no_answer", rule="strict_letter")
 
 
-def _first_letter(
-    response: str, options: Sequence[str], labels: Sequence[str], unknown_index: int | None
-) -> Extraction:
+def _first_letter(response: str, question: Question) -> Extraction:
     """The first label that stands as a word of its own, wherever and whatever it means there."""
-    cores = {label_core(label): index for index, label in enumerate(labels)}
+    cores = {label_core(label): index for index, label in enumerate(question.labels)}
     pattern = "|".join(regex.escape(core) for core in sorted(cores, key=len, reverse=True))
     match = regex.search(rf"\b(?:{pattern})\b", response)
     if match is None:
@@ -66,7 +48,7 @@ def _first_letter(
     return _option(cores[match.group()], "first_letter", match.start(), match.group())
 
 
-def _mbbq_like(response: str, options: Sequence[str], labels: Sequence[str], unknown_index: int | None) -> Extraction:
+def _mbbq_like(response: str, question: Question) -> Extraction:
     """Our retelling of the stages of MBBQ's released reader, with its known flaws, none of its code or lists.
 
     In this order: an option text at the beginning; the label beside a word such as "answer"; a wording of not knowing
@@ -74,16 +56,16 @@ def _mbbq_like(response: str, options: Sequence[str], labels: Sequence[str], unk
     last character of the response if it is a label; at last exactly one label anywhere.
     """
     low = response.lower().strip()
-    texts = [option.lower().strip() for option in options]
-    cores = [label_core(label).lower() for label in labels]
+    texts = [option.lower().strip() for option in question.options]
+    cores = [label_core(label).lower() for label in question.labels]
     for index, text in enumerate(texts):
         if low.startswith(text):
             return _option(index, "mbbq_like:starts_with_text", 0, text)
     found = _beside_cue(low, cores)
     if found is not None:
         return _option(found, "mbbq_like:cue", 0, "")
-    if unknown_index is not None and any(wording in low for wording in _UNKNOWN_WORDINGS):
-        return _option(unknown_index, "mbbq_like:unknown", 0, "")
+    if question.unknown_index is not None and any(wording in low for wording in _UNKNOWN_WORDINGS):
+        return _option(question.unknown_index, "mbbq_like:unknown", 0, "")
     inside = [index for index, text in enumerate(texts) if text in low]
     if len(inside) == 1:
         return _option(inside[0], "mbbq_like:only_text", low.find(texts[inside[0]]), texts[inside[0]])
@@ -102,15 +84,15 @@ _LAST_LINE = r"^[^:：]{1,40}[:：][\s*_(\[“”\"«「]*"
 """`Answer: `, in any language, before a label on the last line."""
 
 
-def _answer_form(response: str, options: Sequence[str], labels: Sequence[str], unknown_index: int | None) -> Extraction:
+def _answer_form(response: str, question: Question) -> Extraction:
     """The label where the wording asked for it: alone, in JSON, or on a last line such as `Answer: B`.
 
     A cross-check of the engine on answers to `--axes format=label+json+line`: it knows no language.
     """
-    alone = _strict_letter(response, options, labels, unknown_index)
+    alone = _strict_letter(response, question)
     if alone.option is not None:
         return alone.model_copy(update={"rule": "answer_form:alone"})
-    cores = {label_core(label): index for index, label in enumerate(labels)}
+    cores = {label_core(label): index for index, label in enumerate(question.labels)}
     for value in reversed(_JSON_ANSWER.findall(response)):
         if (core := label_core(value)) in cores:
             return _option(cores[core], "answer_form:json", response.rfind(value), value)

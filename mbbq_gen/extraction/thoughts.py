@@ -13,7 +13,7 @@ The words for `untold` and `context` are those that answers are read with (`extr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, get_args
@@ -28,6 +28,7 @@ from mbbq_gen.extraction.lines import ASK, Line, read_lines
 from mbbq_gen.extraction.mentions import mark_rows
 from mbbq_gen.extraction.normalise import loose_key, normalise
 from mbbq_gen.extraction.pack import Words
+from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.rules import Force
 from mbbq_gen.extraction.shared import read_shared_pack
 from mbbq_gen.extraction.words import WORD
@@ -167,18 +168,8 @@ class ThoughtReader:
         self._resources = resources
         self._own = load_extractor(language, resources)
 
-    def read(
-        self,
-        thought: str,
-        options: Sequence[str],
-        labels: Sequence[str],
-        unknown_index: int | None,
-        aliases: Mapping[str, Sequence[str]] | None = None,
-        prompt: str | None = None,
-        *,
-        is_cut: bool = False,
-    ) -> ThoughtReading:
-        """What a thought was taken to mean; the arguments are those of `extract`.
+    def read(self, thought: str, question: Question, *, is_cut: bool = False) -> ThoughtReading:
+        """What a thought was taken to mean.
 
         `is_cut`: whether the tokens ended before the thought did; then it need not settle on anything.
         """
@@ -188,13 +179,13 @@ class ThoughtReader:
             reader = load_extractor(str(language), self._resources)
 
         def analyse(text: str) -> Analysis:
-            return reader.analyse(text, options, labels, unknown_index, aliases, prompt)
+            return reader.analyse(text, question)
 
         whole = analyse(thought)
         lean, start = whole.extraction, 0
         if lean.outcome not in DETECTED:
             lean, start = next(_leans(thought, analyse), (lean, 0))
-        marks = [*_untold(whole), *self._marks(thought, language or self._language, prompt)]
+        marks = [*_untold(whole), *self._marks(thought, language or self._language, question.prompt)]
         outcome = "truncated" if lean.outcome not in DETECTED and is_cut else lean.outcome
         return ThoughtReading(
             outcome=outcome,

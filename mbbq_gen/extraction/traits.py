@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from mbbq_gen.extraction.lexicon import Lexicon, words_of
-from mbbq_gen.extraction.options import Question
+from mbbq_gen.extraction.options import QuestionWords
 from mbbq_gen.extraction.words import UNSPACED, WORD
 
 AGES = range(5, 111)
@@ -19,7 +19,7 @@ _AGE = frozenset({"old", "young"})
 _OPPOSITE = {"he": "she", "she": "he", "old": "young", "young": "old"}
 
 
-def traits_of_one(question: Question, told: Mapping[int, Iterable[str]], lexicon: Lexicon) -> dict[str, int]:
+def traits_of_one(question: QuestionWords, told: Mapping[int, Iterable[str]], lexicon: Lexicon) -> dict[str, int]:
     """What only one of two people is (`he`, `she`, `old`, `young`) → that person.
 
     Args:

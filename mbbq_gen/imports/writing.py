@@ -224,6 +224,7 @@ class Importer:
             if set(self._count.methods) != {"generate"}:
                 store.set_meta(SCORED, "yes")
             store.set_meta("planned", "yes")
+            store.records.keep_in_files_if_large(self._count.imported)
 
     def _matched(self, matcher: Matcher, step: Callable[[], None]) -> Iterator[tuple[Presentation, Response]]:
         """The rows that can be matched, as presentations with their responses; the others are counted."""

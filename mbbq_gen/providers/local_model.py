@@ -26,6 +26,7 @@ from mbbq_gen.providers.decoding import (
 from mbbq_gen.providers.local_loading import load_files
 from mbbq_gen.providers.local_options import Device, LocalOptions, TransformersOptions
 from mbbq_gen.providers.local_source import ModelSource
+from mbbq_gen.providers.packed_linear import pack_linear_layers
 from mbbq_gen.providers.static_decoding import StaticDecoder
 from mbbq_gen.providers.token_trees import tree_window
 from mbbq_gen.providers.vllm_engine import EngineDecoder
@@ -56,6 +57,8 @@ class LocalModel:
     window: int | None
     """Up to how many tokens prompts may be read as a tree; None: any number."""
     scorer: AnswerScorer
+    packed_layers: int = 0
+    """Linear layers that oneDNN computes, from weights in its own layout."""
     _at_levels: dict[str, PromptFormatter] = field(default_factory=dict)
 
     def answer(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
@@ -84,6 +87,7 @@ class LocalModel:
             "decoding_used": decoder.name,
             "batch_size_used": decoder.batch_size,
             "stop_tokens": sorted(self.decoding.stop_tokens),
+            "packed_layers": self.packed_layers,
             **self.scorer.facts(),
         }
 
@@ -192,6 +196,7 @@ def load_model(source: ModelSource, device: Device, options: TransformersOptions
     source.prepare()
     with quiet():
         tokenizer, model = load_files(source, device, trust_remote_code=options.trust_remote_code)
+        packed_layers = pack_linear_layers(model)
         formatter = PromptFormatter(
             tokenizer, f"transformers:{source.name}", options.prompt_format, options.system, options.template_args
         )
@@ -220,6 +225,7 @@ def load_model(source: ModelSource, device: Device, options: TransformersOptions
         context=context,
         window=tree_window(config),
         scorer=AnswerScorer(model, tokenizer, formatter, source.name, context, device.read_tokens),
+        packed_layers=packed_layers,
     )
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from mbbq_gen.extraction import Question
 from mbbq_gen.report.html.safe import escaped, page_part, page_policy
 from mbbq_gen.report.reading_sheet import HEAD_KEPT, TAIL_KEPT, Entry, cut
 from mbbq_gen.runs.audit import Verdict
-from mbbq_gen.runs.reading import Question
 
 _PAGE = """<!doctype html>
 <html lang="en">

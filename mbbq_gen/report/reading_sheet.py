@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mbbq_gen.errors import DataError
+from mbbq_gen.extraction import Question
 from mbbq_gen.records import Extraction
 from mbbq_gen.report.plain_text import harmless
 from mbbq_gen.runs.audit import Verdict
 from mbbq_gen.runs.lookup import Reading
-from mbbq_gen.runs.reading import Question
+from mbbq_gen.runs.reading import question_of
 from mbbq_gen.runs.store import Answered
 
 HEAD_KEPT, TAIL_KEPT = 4000, 12000
@@ -40,7 +41,7 @@ class Entry:
     @property
     def question(self) -> Question:
         """What was asked, as shown."""
-        return Question.of(self.answered)
+        return question_of(self.answered)
 
     @property
     def response(self) -> str:

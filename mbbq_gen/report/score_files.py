@@ -41,11 +41,13 @@ def score_rows(table: ScoreTable) -> polars.DataFrame:
             "n_instances": group.n_instances,
             "n_templates": found.n_templates,
             "effective_templates": found.effective_templates,
+            "n_wordings": found.n_wordings,
             "warnings": " ".join((*group.warnings, *found.warnings)),
             "sign": table.definitions[name].sign,
             "labels": table.labels,
             "undetected": table.undetected,
             "interval": table.interval,
+            "wordings": table.wordings,
         }
         for group in table.groups
         for name, found in group.metrics.items()
@@ -67,8 +69,10 @@ def score_columns(by: Sequence[str]) -> dict[str, polars.DataType]:
         **dict.fromkeys(names, number),
         **dict.fromkeys(("n_items", "n_instances", "n_templates"), count),
         "effective_templates": number,
+        "n_wordings": count,
         **dict.fromkeys(("warnings", "sign", "labels", "undetected"), text),
         "interval": number,
+        "wordings": text,
     }
 
 

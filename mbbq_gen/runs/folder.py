@@ -1,6 +1,7 @@
 """A run's folder: its lock, its manifest, its store.
 
 RUN/run.sqlite      what was planned, received and extracted
+RUN/records/        of large runs: the records of the former, as Parquet files
 RUN/manifest.json   what shaped the numbers: settings, versions, digests of packs and data
 RUN/run.lock        held by the one process that may write
 """
@@ -223,7 +224,7 @@ class RunFolder:
             with self.locked(), self.open_store() as store:
                 yield store
         else:
-            with RunStore(copy_elsewhere(self.store_path)) as store:
+            with RunStore(copy_elsewhere(self.store_path), folder=self.path) as store:
                 yield store
 
     def manifest(self) -> Manifest:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from mbbq_gen.errors import UsageError
@@ -24,6 +25,7 @@ from mbbq_gen.runs.selection import notices
 from mbbq_gen.runs.stopping import Looking, Standing, completed, too_few_templates
 from mbbq_gen.runs.store import IN_ROUNDS, RunStore
 from mbbq_gen.runs.watching import Watcher
+from mbbq_gen.scoring.columns import Questions, flattened
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -117,13 +119,18 @@ class InRounds:
             return None
         return Looking(self.rule, frame, rounds.offered, rounds.is_used_up, rounds.strata).standing()
 
+    @cached_property
+    def _questions(self) -> Questions:
+        """The run's questions, which stay the same from one look to the next."""
+        return flattened(self.store.instances())
+
     def _frame(self) -> polars.DataFrame:
         """The answers so far, with the round of each."""
         import polars as pl
 
         found = read_run(self.store, self.resources, lambda _: None)
         versions = {language: [version] for language, version in found.items()}
-        frame = observations(self.store, versions, self.settings.model)
+        frame = observations(self.store, versions, self.settings.model, questions=self._questions)
         return frame.with_columns(pl.Series("round", rounds_of_answers(self.store, versions), pl.Int64))
 
     def _keep(self, rounds: Rounds, standing: Standing | None, why: str) -> None:

@@ -27,6 +27,7 @@ from mbbq_gen.runs.in_rounds import InRounds, rule_of, set_rule
 from mbbq_gen.runs.plan import Planner, check_same_settings
 from mbbq_gen.runs.reading import extractor_versions, read_run
 from mbbq_gen.runs.reading_along import ReadingAlong
+from mbbq_gen.runs.record_files import FOLDER
 from mbbq_gen.runs.selection import QuestionSource, notices
 from mbbq_gen.runs.session import Session, ask, check_access, own_prices
 from mbbq_gen.runs.spread.pool import Spread
@@ -69,6 +70,10 @@ class Job:
     """What the run is after, in rounds; None: as before, which is everything for a run that is not in rounds."""
     spread: Spread | None = None
     """Where it is asked by many workers; None: in this process."""
+    keep_shards: bool = False
+    """Whether plan and answers go to Parquet files now, however few they are."""
+    ask_lost: bool = False
+    """Whether answers whose files are missing or damaged are asked again."""
 
     def plan(self) -> Manifest:
         """Plans the run, or makes sure that it was planned so; asks nothing and needs no key.
@@ -125,6 +130,7 @@ class Job:
                 set_rule(store, self.rule, manifest.settings)
             self.watcher.say(_announcement(manifest))
             rules = self._rules(store)
+            self._keep(store)
             folded = fold_left_over(store, self.folder, self.watcher)
             if self.spread is not None:
                 limited = rules.max_cost is not None
@@ -133,6 +139,15 @@ class Job:
                 )
             session = Session(self.folder, store, provider, rules, self.watcher)
             yield _Work(self, session, manifest)
+            store.records.pack()
+
+    def _keep(self, store: RunStore) -> None:
+        """Has records kept in files where that is wished, and forgets answers whose files are lost."""
+        if self.keep_shards and not store.records.in_files:
+            store.records.keep_in_files()
+            self.watcher.say(f"plan and answers are kept in {self.folder.path / FOLDER}")
+        if self.ask_lost:
+            self.watcher.say(f"{store.records.forget_lost():,} answers were lost and are asked again")
 
     def _plan(self, store: RunStore, provider: Provider) -> Manifest:
         if store.meta("planned") and self.folder.manifest_path.is_file():

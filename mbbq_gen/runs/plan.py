@@ -57,6 +57,7 @@ class Planner:
             store.set_meta(SCORED, "yes")
             store.set_meta(NORMALISE, self.settings.normalise)
         store.set_meta("planned", "yes")
+        store.records.keep_in_files_if_large(manifest.counts.requests)
         return manifest
 
     def _manifest(self, store: RunStore, tally: Tally, presentations: int, reasoning: dict[str, Thinking]) -> Manifest:

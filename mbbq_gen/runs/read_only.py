@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from mbbq_gen.runs.record_files import Connection
+
 _copies: Final[dict[Path, Path]] = {}
 """Database → its copy, of this process: whoever opens it later sees what was added."""
 
@@ -24,7 +26,7 @@ def is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def connect_read_only(path: Path) -> sqlite3.Connection:
+def connect_read_only(path: Path) -> Connection:
     """A connection that only reads a database, wherever it stands.
 
     Raises:
@@ -68,5 +70,6 @@ def _log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def _connect(path: Path, how: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None)
+def _connect(path: Path, how: str) -> Connection:
+    address = f"{path.absolute().as_uri()}?{how}"
+    return sqlite3.connect(address, uri=True, isolation_level=None, factory=Connection)

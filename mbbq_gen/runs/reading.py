@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol, get_args
 
 from mbbq_gen.errors import UnknownNameError
-from mbbq_gen.extraction import Explanation, load_extractor
+from mbbq_gen.extraction import Explanation, Question, load_extractor
 from mbbq_gen.extraction.engine import current_version
 from mbbq_gen.extraction.jsonl import ENGINE, extractor_names
 from mbbq_gen.extraction.likelihood import NORMALISATIONS, Normalise, choose, version_of
@@ -26,7 +26,7 @@ from mbbq_gen.records import DETECTED, NOT_HAD, Extraction, Outcome
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.names import one_of
 from mbbq_gen.runs.store import NORMALISE, Answered, AnsweredReader, AnsweredRecords, Part, RunStore
-from mbbq_gen.scoring.columns import ANSWER_COLUMNS, METHOD, THINKING, observations_from_columns
+from mbbq_gen.scoring.columns import ANSWER_COLUMNS, METHOD, THINKING, Questions, observations_from_columns
 from mbbq_gen.scoring.observations import Labels
 
 if TYPE_CHECKING:
@@ -46,36 +46,21 @@ UNDETECTED: tuple[Outcome, ...] = tuple(
 """Outcomes of a response that chooses no option."""
 
 
-@dataclass(frozen=True)
-class Question:
-    """What a reader is told beside the response."""
-
-    options: tuple[str, ...]
-    """As shown."""
-    labels: tuple[str, ...]
-    unknown_index: int
-    aliases: Mapping[str, tuple[str, ...]]
-    """Language → the options' texts in it, where the run asks the same question in that language too."""
-    prompt: str
-    """What was sent, and the question once more: its last words tell what a plain sentence must speak of."""
-    finish_reason: str | None
-
-    @classmethod
-    def of(cls, answered: Answered) -> Question:
-        """What is to be told of a stored answer."""
-        presentation, instance = answered.presentation, answered.instance
-        roles = [instance.options[index].role for index in presentation.order]
-        return cls(
-            options=tuple(shown_options(instance, presentation.order, presentation.unknown_text)),
-            labels=presentation.labels,
-            unknown_index=shown_unknown(instance, presentation.order),
-            aliases={
-                language: tuple(texts[role] for role in roles if role is not None)
-                for language, texts in answered.parallels.items()
-            },
-            prompt=f"{presentation.messages[-1].content if presentation.messages else ''}\n{instance.question}",
-            finish_reason=answered.response.finish_reason,
-        )
+def question_of(answered: Answered) -> Question:
+    """What a reader is to be told of a stored answer: the prompt with the question once more, so that it stands last,
+    and the options in the other languages that the run asks the same question in."""
+    presentation, instance = answered.presentation, answered.instance
+    roles = [instance.options[index].role for index in presentation.order]
+    return Question(
+        options=tuple(shown_options(instance, presentation.order, presentation.unknown_text)),
+        labels=presentation.labels,
+        unknown_index=shown_unknown(instance, presentation.order),
+        prompt=f"{presentation.messages[-1].content if presentation.messages else ''}\n{instance.question}",
+        aliases={
+            language: tuple(texts[role] for role in roles if role is not None)
+            for language, texts in answered.parallels.items()
+        },
+    )
 
 
 class Reader(Protocol):
@@ -85,17 +70,7 @@ class Reader(Protocol):
     def version(self) -> str:
         """What its readings are stored under."""
 
-    def extract(  # noqa: PLR0917 - the contract's order
-        self,
-        response: str,
-        options: Sequence[str],
-        labels: Sequence[str],
-        unknown_index: int | None,
-        aliases: Mapping[str, Sequence[str]] | None = None,
-        prompt: str | None = None,
-        *,
-        finish_reason: str | None = None,
-    ) -> Extraction:
+    def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
         """What a response was taken to mean."""
 
 
@@ -111,22 +86,9 @@ class SimpleReader:
         """What its readings are stored under."""
         return f"{self.name}+{SIMPLE_VERSION}"
 
-    def extract(  # noqa: PLR0917 - the contract's order
-        self,
-        response: str,
-        options: Sequence[str],
-        labels: Sequence[str],
-        unknown_index: int | None,
-        aliases: Mapping[str, Sequence[str]] | None = None,
-        prompt: str | None = None,
-        *,
-        finish_reason: str | None = None,
-    ) -> Extraction:
+    def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
         """What the simple reader takes a response to mean."""
-        simple = SIMPLE_EXTRACTORS[self.name]
-        return simple(
-            response, options, labels, self.language, unknown_index, aliases, prompt, finish_reason=finish_reason
-        )
+        return SIMPLE_EXTRACTORS[self.name](response, question)
 
 
 def load_reader(name: str, language: str, resources: Resources) -> Reader:
@@ -147,16 +109,8 @@ def read_answer(answered: Answered, reader: Reader) -> Extraction:
     settled = settled_reading(answered)
     if settled is not None:
         return settled
-    question = Question.of(answered)
-    return reader.extract(
-        answered.response.text or "",
-        question.options,
-        question.labels,
-        question.unknown_index,
-        question.aliases,
-        question.prompt,
-        finish_reason=question.finish_reason,
-    )
+    response = answered.response
+    return reader.extract(response.text or "", question_of(answered), finish_reason=response.finish_reason)
 
 
 def settled_reading(answered: Answered) -> Extraction | None:
@@ -169,7 +123,7 @@ def settled_reading(answered: Answered) -> Extraction | None:
     if (response.text or "").strip():
         return None
     if response.refusal:  # the service keeps the words of a refusal apart from the text
-        unknown = Question.of(answered).unknown_index
+        unknown = question_of(answered).unknown_index
         return Extraction(outcome="refusal", option=unknown, confidence="high", rule="response.refusal")
     if response.finish_reason == "length":  # all tokens went into reasoning
         return Extraction(outcome="truncated", confidence="high", rule="response.length")
@@ -180,16 +134,9 @@ def explain_answer(answered: Answered, resources: Resources) -> Explanation | No
     """How the engine reads one stored response; None where the service itself says what it is (`settled_reading`)."""
     if settled_reading(answered) is not None:
         return None
-    question = Question.of(answered)
+    response = answered.response
     return load_extractor(answered.presentation.language, resources).explain(
-        answered.response.text or "",
-        question.options,
-        question.labels,
-        question.unknown_index,
-        question.aliases,
-        question.prompt,
-        finish_reason=question.finish_reason,
-        resources=resources,
+        response.text or "", question_of(answered), finish_reason=response.finish_reason, resources=resources
     )
 
 
@@ -381,16 +328,18 @@ def observations(
     model: str,
     labels: Labels = "published",
     part: Part | None = None,
+    *,
+    questions: Questions | None = None,
 ) -> polars.DataFrame:
     """The observations of all answers that these extractor versions, by language, have read, in plan order.
 
-    Of the whole run, or a part of it.
+    Of the whole run, or a part of it. `questions`: its questions, where they have been read already.
     """
     import polars as pl
 
     read = [_answers(batch, model) for batch in store.answer_rows(versions, part)]
     answers = pl.concat(read) if read else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
-    return without_places(observations_from_columns(store.instances(part), answers, labels))
+    return without_places(observations_from_columns(questions or store.instances(part), answers, labels))
 
 
 def without_places(frame: polars.DataFrame) -> polars.DataFrame:

@@ -6,12 +6,16 @@
     option_scores  request key × answer → its likelihood   written with the response; sums, not normalised
     extractions    presentation × extractor version        written beside, never over, an older reading
     thoughts       presentation × reader's version         what was thought before the answer; NULL: nothing was
+    record_files   number → a file that records stand in   written before they do, in runs that keep shards
     batches        number → what was sent as one batch     written before it is sent (`runs.batch_ledger`)
     batch_requests request × batch                         written with it
     rounds         request key → the round that asks it    written before it is asked, in runs in rounds (`runs.rounds`)
     judges         name → the second reader, its prompt    written before it is asked (`runs.judging.ledger`)
     judgements     judge × presentation, its request key   written before it is asked
     judge_replies  judge × request key → what came back    as responses are
+
+Records of instances, presentations and responses may stand in Parquet files (`runs.packing`). All statements here and
+elsewhere read views of these tables that hold the records wherever they stand; what changes a table says `main.TABLE`.
 
 Presentations that send the very same request share one response: it is asked, and paid for, once.
 """
@@ -30,8 +34,10 @@ from typing import Final, Self
 
 from mbbq_gen.errors import RunError
 from mbbq_gen.records import AnswerScore, Extraction, Instance, Presentation, Request, Response
+from mbbq_gen.runs.packing import PackedRecords
 from mbbq_gen.runs.parallel import Parallels, ParallelTexts
 from mbbq_gen.runs.read_only import connect_read_only
+from mbbq_gen.runs.record_files import Connection
 from mbbq_gen.sampling import Outline
 
 SCHEMA_VERSION = 1
@@ -64,6 +70,7 @@ CREATE TABLE IF NOT EXISTS extractions (
 CREATE TABLE IF NOT EXISTS thoughts (
     presentation_id TEXT NOT NULL, version TEXT NOT NULL, record TEXT, PRIMARY KEY (presentation_id, version)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS record_files (number INTEGER PRIMARY KEY, name TEXT NOT NULL, records INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS batches (
     number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, service_id TEXT, record TEXT NOT NULL
 );
@@ -147,13 +154,15 @@ class Part:
 class RunStore:
     """The tables of one run. Open it for writing under the run's lock only."""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, folder: Path | None = None) -> None:
+        """Opens the file; `folder`: the run's, where the file is a copy outside it."""
         self.path = path
+        self._db: Connection
         with _plain_errors(path):
             if read_only:
                 self._db = connect_read_only(path)
             else:
-                self._db = sqlite3.connect(path, isolation_level=None)
+                self._db = sqlite3.connect(path, isolation_level=None, factory=Connection)
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = FULL")
                 self._db.executescript(_SCHEMA)
@@ -162,6 +171,7 @@ class RunStore:
             found = self.meta("schema_version")
         if found != str(SCHEMA_VERSION):
             raise RunError(f"{path}: store version {found}, this mbbq-gen reads version {SCHEMA_VERSION}")
+        self.records = PackedRecords(self._db, path, folder or path.parent, self._writing)
 
     def __enter__(self) -> Self:
         return self
@@ -219,8 +229,8 @@ class RunStore:
     def clear_plan(self) -> None:
         """Empties instances and presentations: an interrupted plan is made anew, responses stay."""
         with self._writing():
-            self._db.execute("DELETE FROM presentations")
-            self._db.execute("DELETE FROM instances")
+            self._db.execute("DELETE FROM main.presentations")
+            self._db.execute("DELETE FROM main.instances")
 
     def add_instances(self, instances: Iterable[Instance]) -> int:
         """Stores questions; says how many.
@@ -228,20 +238,24 @@ class RunStore:
         Raises:
             RunError: where two of them have the same key.
         """
-        count = 0
-        with self._writing():
-            for instance in instances:
+        key, count = "", 0
+
+        def rows() -> Iterator[tuple[str | None, ...]]:
+            nonlocal key, count
+            for count, instance in enumerate(instances, 1):  # noqa: B007 - how many there were
                 outline = Outline.of(instance)
-                row = (
+                key = outline.key
+                yield (
                     *(outline.key, outline.benchmark, outline.split, outline.language, outline.category),
                     *(outline.template_id, outline.condition, outline.polarity, outline.alignment, outline.twin),
                     instance.model_dump_json(),
                 )
-                try:
-                    self._db.execute("INSERT INTO instances VALUES (?,?,?,?,?,?,?,?,?,?,1,?)", row)
-                except sqlite3.IntegrityError as error:
-                    raise RunError(f"two questions have the id {instance.key!r}; ids must be unique") from error
-                count += 1
+
+        with self._writing():
+            try:
+                self._db.executemany("INSERT INTO main.instances VALUES (?,?,?,?,?,?,?,?,?,?,1,?)", rows())
+            except sqlite3.IntegrityError as error:
+                raise RunError(f"two questions have the id {key!r}; ids must be unique") from error
         return count
 
     def outlines(self) -> Iterator[Outline]:
@@ -256,11 +270,11 @@ class RunStore:
     def keep_only(self, asked: set[str], examples: set[str]) -> None:
         """Of the stored questions keeps those to be asked, and those that only serve as solved examples."""
         with self._writing():
-            stored = [key for (key,) in self._db.execute("SELECT key FROM instances")]
-            left_out = [(key,) for key in stored if key not in asked]
-            self._db.executemany("UPDATE instances SET asked = 0 WHERE key = ?", left_out)
-            dropped = [(key,) for (key,) in left_out if key not in examples]
-            self._db.executemany("DELETE FROM instances WHERE key = ?", dropped)
+            left_out = [key for (key,) in self._db.execute("SELECT key FROM instances") if key not in asked]
+            dropped = [(key,) for key in left_out if key not in examples]
+            self._db.executemany("DELETE FROM main.instances WHERE key = ?", dropped)
+            shown = [(key,) for key in left_out if key in examples]
+            self._db.executemany("UPDATE main.instances SET asked = 0 WHERE key = ?", shown)
 
     def instances(self, part: Part | None = None) -> Iterator[Instance]:
         """Every question to be asked, by key; of a part of the run, those that it asks."""
@@ -310,7 +324,7 @@ class RunStore:
                     *(request_key, presentation.model_dump_json()),
                 )
                 self._db.execute(
-                    "INSERT INTO presentations (presentation_id, instance_key, language, request_key, record)"
+                    "INSERT INTO main.presentations (presentation_id, instance_key, language, request_key, record)"
                     " VALUES (?,?,?,?,?)",
                     row,
                 )
@@ -399,14 +413,15 @@ class RunStore:
         An answer is never replaced; a failure is replaced by whatever comes later. `meta`: values beside the tables
         that change with it, in the same transaction.
         """
+        records = [_record_of(response) for response, _ in responses]
         with self._writing():
             self._db.executemany(
-                "INSERT INTO responses VALUES (?,?,?,?) ON CONFLICT (request_key) DO UPDATE SET"
+                "INSERT INTO main.responses VALUES (?,?,?,?) ON CONFLICT (request_key) DO UPDATE SET"
                 " is_error = excluded.is_error, received_at = excluded.received_at, record = excluded.record"
                 " WHERE responses.is_error = 1",
                 [
-                    (response.request_key, int(response.error is not None), received_at, _record_of(response))
-                    for response, received_at in responses
+                    (response.request_key, int(response.error is not None), received_at, record)
+                    for (response, received_at), record in zip(responses, records, strict=True)
                 ],
             )
             self._db.executemany(
@@ -421,6 +436,7 @@ class RunStore:
                 ),
             )
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
+        self.records.hear(records)
 
     def option_scores(self, request_key: str) -> tuple[AnswerScore, ...]:
         """How likely the answers of a request are, in their order; none where it asked for words."""

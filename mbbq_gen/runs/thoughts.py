@@ -24,7 +24,7 @@ from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.lookup import Reading, find_answered
 from mbbq_gen.runs.parallel import ParallelTexts
-from mbbq_gen.runs.reading import Question
+from mbbq_gen.runs.reading import question_of
 from mbbq_gen.runs.store import Answered, RunStore
 from mbbq_gen.scoring.columns import ANSWER_COLUMNS, METHOD, THINKING, observations_from_columns
 from mbbq_gen.scoring.observations import Labels
@@ -61,15 +61,8 @@ def thought_of(response: Response, resources: Resources) -> Thought | None:
 
 def read_thought(answered: Answered, thought: Thought, resources: Resources) -> ThoughtReading:
     """What a thought was taken to mean."""
-    question = Question.of(answered)
     return load_thought_reader(answered.presentation.language, resources).read(
-        thought.text,
-        question.options,
-        question.labels,
-        question.unknown_index,
-        question.aliases,
-        question.prompt,
-        is_cut=thought.is_cut,
+        thought.text, question_of(answered), is_cut=thought.is_cut
     )
 
 

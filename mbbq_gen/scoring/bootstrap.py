@@ -17,12 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from mbbq_gen.scoring.reasons import FEW_TEMPLATES
 from mbbq_gen.seeding import stable_number
 
 if TYPE_CHECKING:
     from mbbq_gen.scoring.cells import Array
 
-IntervalMethod = Literal["expanded_percentile", "edge"]
+IntervalMethod = Literal["expanded_percentile", "few_templates", "edge"]
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,28 @@ def t_quantile(confidence: float, effective: Array) -> Array:
 
     reach: Array = special.stdtrit(np.where(effective > 1, effective, np.nan) - 1, (1 + confidence) / 2)
     return reach
+
+
+def few_templates_interval(
+    value: float, error: float, templates: int, confidence: float, ends: tuple[float, float]
+) -> tuple[float, float] | None:
+    """What an interval over few templates must hold at least: value ± t · error; None where templates are enough.
+
+    No resample of five templates lies beyond the farthest of them, so percentiles can't either; t, of one less degrees
+    of freedom than templates, can (Cameron & Miller 2015, §VI.D). It is cut off where the score can't go.
+    """
+    import numpy as np
+
+    if templates >= FEW_TEMPLATES or not error > 0:
+        return None
+    reach = error * float(t_quantile(confidence, np.array(float(templates))))
+    return max(value - reach, ends[0]), min(value + reach, ends[1])
+
+
+def hull(interval: tuple[float, float], *others: tuple[float, float] | None) -> tuple[float, float]:
+    """The widest of intervals, end by end; None among the others does not count."""
+    found = [interval, *(other for other in others if other is not None)]
+    return min(low for low, _ in found), max(high for _, high in found)
 
 
 def _quantile(ordered: Array, defined: Array, share: Array) -> Array:

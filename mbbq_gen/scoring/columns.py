@@ -52,8 +52,8 @@ _MEANING = ("signature", "shown", "outcome", "option")
 
 
 @dataclass(frozen=True)
-class _Questions:
-    """The questions, flattened."""
+class Questions:
+    """The questions, flattened (`flattened`): for tables of answers to the same ones, again and again."""
 
     frame: polars.DataFrame
     """`instance_key`, `signature` and the columns of `InstanceColumns`."""
@@ -62,7 +62,7 @@ class _Questions:
 
 
 def observations_from_columns(
-    instances: Iterable[Instance], answers: polars.DataFrame, labels: Labels = "published"
+    instances: Iterable[Instance] | Questions, answers: polars.DataFrame, labels: Labels = "published"
 ) -> polars.DataFrame:
     """The observations of a table of answers (`ANSWER_COLUMNS`), in its order.
 
@@ -72,7 +72,7 @@ def observations_from_columns(
     import polars as pl
 
     schema = observation_schema()
-    questions = _flatten(instances)
+    questions = instances if isinstance(instances, Questions) else flattened(instances)
     if METHOD not in answers.columns:
         answers = answers.with_columns(pl.lit("generate").alias(METHOD))
     if THINKING not in answers.columns:
@@ -96,7 +96,7 @@ def observations_from_columns(
     )
 
 
-def _flatten(instances: Iterable[Instance]) -> _Questions:
+def flattened(instances: Iterable[Instance]) -> Questions:
     """The questions as a table; questions that mean the same for every answer share a signature."""
     import polars as pl
 
@@ -125,7 +125,7 @@ def _flatten(instances: Iterable[Instance]) -> _Questions:
             ),
         ]
     )
-    return _Questions(frame, examples)
+    return Questions(frame, examples)
 
 
 def _signature(instance: Instance) -> tuple[object, ...]:

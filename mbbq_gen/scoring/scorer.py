@@ -14,20 +14,21 @@ from mbbq_gen.scoring.bootstrap import (
     IntervalMethod,
     Intervals,
     expanded_tail,
+    few_templates_interval,
+    hull,
     intervals_between,
     resample_weights,
     t_quantile,
     within_confidence,
 )
 from mbbq_gen.scoring.cells import COUNT_NAMES, Counts, Scenario, Undetected, count_matrix, scenario_matrix
-from mbbq_gen.scoring.edge import edge_interval
+from mbbq_gen.scoring.edge import Room, edge_interval
 from mbbq_gen.scoring.influence import effective_templates, influence, least_even, share_of, standard_error
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.missing import LOW_DETECTION, OneEnd, missing_interval
 from mbbq_gen.scoring.observations import Labels, relabel
-from mbbq_gen.scoring.reasons import MIN_TEMPLATES, TooFew
+from mbbq_gen.scoring.reasons import FEW_TEMPLATES, MIN_TEMPLATES, TooFew
 from mbbq_gen.scoring.table import (
-    FEW_TEMPLATES,
     WARNINGS,
     Bounds,
     FractionCounts,
@@ -248,8 +249,8 @@ class Measured:
     sizes_matter: list[bool]
     intervals: Intervals | None
     """With room for what was not seen, and what wordings add."""
-    edges: list[Edge]
-    """Where nearly all templates say the same: the interval that allows for others."""
+    rooms: list[Room | None]
+    """Where templates may lie far off the others: the interval that allows for one that was not seen."""
     within: list[float | None]
     """The margins that a bias is shown to be within; None for none."""
     crossings: list[Crossing] | None
@@ -267,17 +268,18 @@ def measure(metric: Metric, batch: Batch, settings: Settings) -> Measured:
     sizes = metric.fractions[0].denominator(batch.by_template)
     margins: list[float | None] = [None] * len(batch.tallies)
     error, crossed = standard_error(pulls, effective), batch.crossings(metric, batch.total)
-    intervals, edges = None, []
+    intervals: Intervals | None = None
+    rooms: list[Room | None] = []
     if batch.resampled is not None and settings.interval is not None:
         wanted = np.where(np.isnan(value), np.nan, effective)
         narrow = within_confidence(settings.interval) if metric.low < 0 else None
         levels = [settings.interval, *([] if narrow is None else [narrow])]
         found = intervals_between(metric.value(batch.resampled), [expanded_tail(level, wanted) for level in levels])
         own = _own_scores(metric, batch.by_template, value, pulls)
-        edges = _edges(metric, *own, settings.interval)
-        intervals = _whole(found[0], edges, _movers(metric, value, crossed, settings.interval))
+        whole = partial(_with_room, metric=metric, own=own, value=value, error=error, crossed=crossed)
+        intervals, rooms = whole(found[0], confidence=settings.interval)
         if narrow is not None:
-            within = _whole(found[1], _edges(metric, *own, narrow), _movers(metric, value, crossed, narrow))
+            within, _ = whole(found[1], confidence=narrow)
             margins = [_number(margin) for margin in np.maximum(-within.low, within.high)]
     return Measured(
         value=value,
@@ -289,7 +291,7 @@ def measure(metric: Metric, batch: Batch, settings: Settings) -> Measured:
         template_mean=[template_mean(row) for row in alone],
         sizes_matter=[sizes_matter(*pair) for pair in zip(alone, sizes, strict=True)],
         intervals=intervals,
-        edges=edges,
+        rooms=rooms,
         within=margins,
         crossings=crossed,
     )
@@ -303,25 +305,29 @@ def _own_scores(metric: Metric, by_template: Counts, value: Array, pulls: Array)
     return value[:, None] + np.divide(pulls, shares, out=np.full_like(pulls, np.nan), where=shares > 0), shares
 
 
-Edge = tuple[float, float] | None
-
-
-def _edges(metric: Metric, own: Array, shares: Array, confidence: float) -> list[Edge]:
-    """The intervals of groups in which nearly all templates say the same; None for the others."""
-    ends = (metric.low, metric.high)
-    return [edge_interval(*pair, confidence, ends) for pair in zip(own, shares, strict=True)]
-
-
-def _whole(found: Intervals, edges: list[Edge], over_wordings: list[Mover]) -> Intervals:
-    """The intervals with room for what was not seen, and with what wordings add."""
+def _with_room(
+    found: Intervals,
+    *,
+    metric: Metric,
+    own: tuple[Array, Array],
+    value: Array,
+    error: Array,
+    crossed: list[Crossing] | None,
+    confidence: float,
+) -> tuple[Intervals, list[Room | None]]:
+    """The intervals as they leave: as wide as few templates, what was not seen and wordings make them; and the room."""
     import numpy as np
 
-    ends = [
-        move((low, high) if edge is None else (min(low, edge[0]), max(high, edge[1])))
-        for low, high, edge, move in zip(found.low, found.high, edges, over_wordings, strict=True)
-    ]
-    low, high = np.array(ends).reshape(-1, 2).T
-    return Intervals(low, high, found.dropped)
+    ends, movers = (metric.low, metric.high), _movers(metric, value, crossed, confidence)
+    rooms = [edge_interval(*pair, confidence, ends) for pair in zip(*own, strict=True)]
+    wide = []
+    for place, (room, sizes) in enumerate(zip(rooms, own[1], strict=True)):
+        templates = int((sizes > 0).sum())
+        few = few_templates_interval(float(value[place]), float(error[place]), templates, confidence, ends)
+        drawn = (float(found.low[place]), float(found.high[place]))
+        wide.append(movers[place](hull(drawn, few, None if room is None else room.ends)))
+    low, high = np.array(wide).reshape(-1, 2).T
+    return Intervals(low, high, found.dropped), rooms
 
 
 Mover = Callable[[tuple[float, float]], tuple[float, float]]
@@ -371,8 +377,8 @@ def _metric_score(
     has_interval = intervals is not None and too_few is None
     low = _number(intervals.low[place]) if has_interval and intervals else None
     high = _number(intervals.high[place]) if has_interval and intervals else None
-    has_room = has_interval and found.edges[place] is not None
-    method: IntervalMethod | None = None if low is None else "edge" if has_room else "expanded_percentile"
+    room = found.rooms[place] if has_interval else None
+    method = None if low is None else _method(room, n_templates)
     dropped = int(intervals.dropped[place]) if low is not None and intervals else 0
     if bounds is not None and bounds.low == bounds.high:
         bounds = bounds.model_copy(update={"interval_low": low, "interval_high": high})
@@ -400,11 +406,18 @@ def _metric_score(
         n_wordings=n_wordings,
         dropped=dropped,
         warnings=(
-            *_metric_warnings(method, dropped, n_templates, read, settings),
+            *_metric_warnings(room, dropped, n_templates, read, settings),
             *(("too_few_wordings",) if too_few == "too_few_wordings" and settings.interval is not None else ()),
             *(("template_sizes",) if found.sizes_matter[place] and settings.interval is not None else ()),
         ),
     )
+
+
+def _method(room: Room | None, n_templates: int) -> IntervalMethod:
+    """What an interval rests on besides the bootstrap."""
+    if room is not None:
+        return "edge"
+    return "few_templates" if n_templates < FEW_TEMPLATES else "expanded_percentile"
 
 
 def _too_few(n_templates: int, n_wordings: int | None) -> TooFew | None:
@@ -469,8 +482,8 @@ def _missing_ends(
             edge_interval(own[place], shares[place], confidence, (metric.low, metric.high))
             for own, shares in (low.own, high.own)
         )
-        lower[place] = lower[place] if below is None else min(lower[place], below[0])
-        upper[place] = upper[place] if above is None else max(upper[place], above[1])
+        lower[place] = lower[place] if below is None else min(lower[place], below.low)
+        upper[place] = upper[place] if above is None else max(upper[place], above.high)
     if low.crossings is not None and high.crossings is not None:
         beyond = [[crossing.reach(confidence) for crossing in end.crossings or ()] for end in (low, high)]
         lower = low.end.value - np.hypot(low.end.value - lower, beyond[0])
@@ -489,7 +502,7 @@ def _number(value: Array | float) -> float | None:
 
 
 def _metric_warnings(
-    method: IntervalMethod | None, dropped: int, n_templates: int, read: float | None, settings: Settings
+    room: Room | None, dropped: int, n_templates: int, read: float | None, settings: Settings
 ) -> Iterator[WarningCode]:
     if read is not None and read < LOW_DETECTION:
         yield "low_detection"
@@ -499,7 +512,7 @@ def _metric_warnings(
         yield "too_few_templates"
     elif n_templates < FEW_TEMPLATES:
         yield "few_templates"
-    if method == "edge":
+    if room is not None and room.rests_on_unseen:
         yield "edge"
     if dropped:
         yield "undefined_resamples"

@@ -7,14 +7,11 @@ from typing import Literal
 from mbbq_gen.records import Outcome, Record
 from mbbq_gen.scoring.bootstrap import IntervalMethod
 from mbbq_gen.scoring.cells import Scenario, Undetected
-from mbbq_gen.scoring.edge import UNSEEN
+from mbbq_gen.scoring.edge import STRETCH, UNSEEN
 from mbbq_gen.scoring.missing import LOW_DETECTION_TEXT
 from mbbq_gen.scoring.observations import Labels
-from mbbq_gen.scoring.reasons import TOO_FEW, ReasonCode
+from mbbq_gen.scoring.reasons import FEW_TEMPLATES, TOO_FEW, ReasonCode
 from mbbq_gen.scoring.wordings import TOO_FEW_WORDINGS, Wordings
-
-FEW_TEMPLATES = 10
-"""Below this, an interval over templates is wide and only roughly as sure as it says (docs/statistics.md)."""
 
 WarningCode = Literal[
     "too_few_templates",
@@ -36,8 +33,8 @@ WARNINGS: dict[WarningCode, str] = {
     "too_few_templates": TOO_FEW,
     "too_few_wordings": TOO_FEW_WORDINGS,
     "few_templates": f"fewer than {FEW_TEMPLATES} templates: the interval is a rough one",
-    "edge": "nearly all templates have the same score, or few lie far off the others: the interval allows for one that "
-    f"was not seen, up to {UNSEEN:g} away",
+    "edge": "nearly all templates have the same score, few lie far off the others, or the scale ends near: the "
+    f"interval allows for a template that was not seen, up to {UNSEEN:g} away ({STRETCH * UNSEEN:g} near an end)",
     "low_detection": LOW_DETECTION_TEXT,
     "template_sizes": "larger templates score otherwise: the score is mostly theirs; with every template "
     "counting alike it is `template_mean`",
@@ -87,7 +84,8 @@ class MetricScore(Record):
     reason_code: ReasonCode | None = None
     """Why the value, or the interval that was asked for, is None."""
     method: IntervalMethod | None = None
-    """How the interval was made: by the bootstrap, or with room for what was not seen (`edge`); None: there is none."""
+    """How the interval was made: by the bootstrap, by that or t for few templates, or with room for what was not seen
+    (`edge`); None: there is none."""
     standard_error: float | None
     """Cluster-robust, by the templates' influences; None where there is no interval for want of templates or of
     wordings."""

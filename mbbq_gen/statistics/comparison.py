@@ -24,7 +24,7 @@ from mbbq_gen.records import Condition
 from mbbq_gen.scoring.cells import Counts, count_matrix, scenario_matrix
 from mbbq_gen.scoring.metrics import METRICS, Fraction, Metric
 from mbbq_gen.scoring.missing import LOW_DETECTION
-from mbbq_gen.scoring.reasons import MIN_TEMPLATES
+from mbbq_gen.scoring.reasons import FEW_TEMPLATES, MIN_TEMPLATES
 from mbbq_gen.scoring.tally import grouping_columns
 from mbbq_gen.statistics.ability import (
     Selection,
@@ -37,7 +37,6 @@ from mbbq_gen.statistics.ability import (
 from mbbq_gen.statistics.agreement import PairAgreement, choices, pair_agreement
 from mbbq_gen.statistics.comparison_table import (
     DETECTION_GAP,
-    FEW_TEMPLATES,
     WARNINGS,
     Comparison,
     ComparisonTable,

@@ -45,7 +45,6 @@ WARNINGS: dict[WarningCode, str] = {
 }
 DETECTION_GAP = 0.05
 """Between shares of answers that could be read: from here on it is warned of."""
-FEW_TEMPLATES = 10
 
 
 class LevelScore(Record):

@@ -15,9 +15,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.records import Record
-from mbbq_gen.scoring.bootstrap import expanded_tail, intervals_between, resample_weights, t_quantile
+from mbbq_gen.scoring.bootstrap import (
+    expanded_tail,
+    few_templates_interval,
+    hull,
+    intervals_between,
+    resample_weights,
+    t_quantile,
+)
 from mbbq_gen.scoring.cells import CELLS, Counts, Undetected, count_matrix
-from mbbq_gen.scoring.edge import UNSEEN, edge_interval
+from mbbq_gen.scoring.edge import UNSEEN, Room, edge_interval
 from mbbq_gen.scoring.influence import effective_templates, influence, least_even, share_of
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.missing import LOW_DETECTION, ReadWarning
@@ -190,12 +197,13 @@ class Estimate:
         return moved_out(self.value, interval, self.crossing.reach(confidence), self.ends)
 
     def with_room(self, low: float, high: float, confidence: float) -> tuple[float, float]:
-        """The ends of the interval, with room for what was not seen where nearly all templates say the same."""
-        edge = self.room(confidence)
-        return (low, high) if edge is None else (min(low, edge[0]), max(high, edge[1]))
+        """The ends of the interval, as wide as few templates ask for, and what was not seen."""
+        few = few_templates_interval(self.value, self.error, self.n_templates, confidence, self.ends)
+        room = self.room(confidence)
+        return hull((low, high), few, None if room is None else room.ends)
 
-    def room(self, confidence: float) -> tuple[float, float] | None:
-        """The interval with room for what was not seen; None where scores differ enough, or templates are too few."""
+    def room(self, confidence: float) -> Room | None:
+        """The interval with room for what was not seen; None where none is needed, or templates are too few."""
         import numpy as np
 
         if self.n_templates < MIN_TEMPLATES:

@@ -147,12 +147,12 @@ class Measure:
 
     def least_at_end(self) -> float:
         """The variance if every question were asked, as small as templates that are as many can make believable."""
-        from scipy import stats
+        from scipy import special
 
         templates = self.estimate.effective
         if not templates > 1 or not self.variance > 0:
             return 0.0
-        least = self.variance * (templates - 1) / float(stats.chi2.ppf(1 - HOPELESS, templates - 1))
+        least = self.variance * (templates - 1) / float(special.chdtri(templates - 1, HOPELESS))
         return max(least - self.noise, 0.0) + self.noise_at_end
 
 

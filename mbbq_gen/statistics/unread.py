@@ -94,8 +94,8 @@ def unread_bounds(low: Estimate, high: Estimate, sampling: Sampling) -> UnreadBo
     ends = [OneEnd(np.array(end.value), np.array(end.error)) for end in (low, high)]
     below, above = missing_interval(ends[0], ends[1], effective, sampling.confidence)
     rooms = [end.room(sampling.confidence) for end in (low, high)]
-    lowest = number(float(below)) if rooms[0] is None else number(min(float(below), rooms[0][0]))
-    highest = number(float(above)) if rooms[1] is None else number(max(float(above), rooms[1][1]))
+    lowest = number(float(below)) if rooms[0] is None else number(min(float(below), rooms[0].low))
+    highest = number(float(above)) if rooms[1] is None else number(max(float(above), rooms[1].high))
     if lowest is not None and highest is not None:
         lowest = number(low.over_wordings((lowest, low.value), sampling.confidence)[0])
         highest = number(high.over_wordings((high.value, highest), sampling.confidence)[1])

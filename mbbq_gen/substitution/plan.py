@@ -12,7 +12,7 @@ from mbbq_gen.substitution.mentions import Mention, NotReplaceableError, find_me
 from mbbq_gen.substitution.people import Person
 from mbbq_gen.substitution.repair import Change, changes, covered, possible_genders, preferred_gender
 from mbbq_gen.substitution.slots import Places, part, slot_mentions
-from mbbq_gen.substitution.words import Language, Word
+from mbbq_gen.substitution.words import LEAST_STEM, Language, Word
 
 _KANA = re.compile("[ぁ-ゟ]")
 """Letters of Japanese endings."""
@@ -143,9 +143,14 @@ def _refuse_remains(
     if mentions and told is not None:
         raise NotReplaceableError("attribute_told", told)
     for person in people:
-        found = first_of(outside, person.telling, language)
+        found = first_of(outside, person.left_over, language)
         if found is not None:
             raise NotReplaceableError("mention_left_over", found)
+        other = people[1] if person is people[0] else people[0]
+        if language.rules.noun_last and mentions and not any(language.same(person.noun, own) for own in other.words):
+            left = next((word.text for word in outside if language.same(word.low, person.noun)), None)
+            if left is not None:  # "కాలేజీ అమ్మాయి" and then "ఆ అమ్మాయి"
+                raise NotReplaceableError("mention_left_over", left)
     if language.rules.unspaced:
         left = "\n".join(word.low for word in outside)
         found = next((part for part in _parts_apart(people) if part in left), None)
@@ -243,7 +248,7 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
     was = text[start:end]
     if kept in rules.before_names:
         return start, end, NamePlace(mention.person, rules.before_names[kept], was, behind=behind)
-    if not kept and mention.first and words[mention.first].follows and not form:
+    if not kept and mention.first and words[mention.first].follows and (not form or rules.declensions):
         word = words[mention.first - 1]
         if word.low in rules.before_names:
             was = text[word.start : end]
@@ -298,6 +303,15 @@ def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) 
     for word in words:
         if any(language.same(word.low, other) for other in strong):
             return word.text
-        if language.rules.joined and any(len(other) > 1 and word.low.startswith(other) for other in strong):
+        if language.rules.joined and any(
+            word.low.startswith(start) for other in strong for start in _starts(other, language)
+        ):
             return word.text
     return None
+
+
+def _starts(word: str, language: Language) -> list[str]:
+    """How other words begin in which a telling word may be: with it, or where what stands before an ending may differ
+    from it, with what is left of it without one: Marathi शिंप, of शिंपी in शिंप्यासमोर."""
+    stems, least = language.stems(word) if language.rules.noun_last else (), 2 if language.rules.article_prefix else 1
+    return [start for start in (word, *stems) if len(start) > (least if start == word else LEAST_STEM)]

@@ -14,6 +14,8 @@ NUMBER_REACH = 4
 """How many words behind a number its noun may be: "dos *dels seus pacients*"."""
 BOTH_REACH = 3
 """How many words before a word about both people the one may be that tells so: "*cada* una de ellas"."""
+HAVE_REACH = 2
+"""How many words before a participle the verb may be behind which it tells nothing: "a *toujours* mangé"."""
 _SENTENCE_ENDS = ".?!;:"
 
 
@@ -34,13 +36,19 @@ def possible_genders(words: Sequence[Word], mentions: Sequence[Mention], languag
     if neutral_pronouns(words, mentions, language) is not None:
         return frozenset(("f", "m"))
     told_by_nouns = {mention.gender for mention in mentions if mention.gender} if language.rules.verbs_agree else set()
-    if len(told_by_nouns) > 1:
-        return frozenset()
     rules, outside = language.rules, _outside(words, mentions, language)
+    told_by_verbs = _told_by_verbs(words, mentions, language)
+    if mentions and rules.verbs_agree and len(told_by_nouns) != 1:
+        if outside & {*rules.gender_verbs} or (told_by_nouns and (told_by_verbs or not rules.male_verb_endings)):
+            return frozenset()
+        told_by_nouns = set()
     said_male, said_female = outside & set(rules.male_words), outside & set(rules.female_words)
     told = _told_by_relatives(words, mentions, language)
     said_male |= told & rules.relatives_by_gender.keys()
     said_female |= told & set(rules.relatives_by_gender.values())
+    if mentions and not told_by_nouns:
+        said_female |= {word for word in told_by_verbs if word.endswith(rules.female_verb_endings or "\0")}
+        said_male |= told_by_verbs - said_female
     found: set[NameGender] = set()
     if said_male <= rules.to_female.keys():
         found.add("f")
@@ -67,6 +75,19 @@ def _forced(words: Sequence[Word], inside: Collection[int], language: Language) 
         if place and words[place - 1].low in agreement.interrogatives and not word.gap and not joined:
             found |= {"m"} if word.low in agreement.asked else set()
             found |= {"f"} if word.low in agreement.asked.values() else set()
+    return found
+
+
+def _told_by_verbs(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> set[str]:
+    """The words from the first mention on that end as verbs and participles about a man or a woman do."""
+    rules, inside = language.rules, covered(mentions)
+    found = set()
+    for place, word in enumerate(words):
+        if place > min(inside, default=0) and place not in inside and word.low not in rules.genderless:
+            near = {before.low for before in words[max(place - HAVE_REACH, 0) : place]}
+            is_male = word.low.endswith(rules.male_verb_endings or "\0") and not near & {*rules.genderless_behind}
+            if is_male or word.low.endswith(rules.female_verb_endings or "\0"):
+                found.add(word.low)
     return found
 
 
@@ -145,7 +166,7 @@ def changes(words: Sequence[Word], mentions: Sequence[Mention], language: Langua
         if mention.gender == "m" and _relative_behind(words, mention, language):
             forms = language.rules.relatives_by_gender
             found.append(Change(place, "f", forms.get(words[place].low, words[place].text)))
-    return found + list(_agreeing(words, mentions, language, inside))
+    return found if language.rules.verbs_agree else found + list(_agreeing(words, mentions, language, inside))
 
 
 def _agreeing_before(words: Sequence[Word], place: int, language: Language) -> Iterator[Change]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 200
+_MARGIN = 0.05
+"""Inches of ground around what is drawn."""
 _SCALE = 1.5
 """Pixels of a page for a point of print: letters of 8 points stand as 12 pixels."""
 _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
@@ -70,8 +72,7 @@ def _rendered(figure: Figure, kind: str, *, is_transparent: bool) -> bytes:
             stream,
             format=kind,
             dpi=DPI if kind == "png" else 72,
-            bbox_inches="tight",
-            pad_inches=0.05,
+            bbox_inches=figure.get_tightbbox().padded(_MARGIN),  # "tight" would draw everything once more
             transparent=is_transparent,
             metadata=undated[kind],
         )

@@ -76,9 +76,12 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def laid_out(figure: Figure) -> Figure:
-    """The figure with its layout done, once for all formats that it is written in."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    """The figure with its layout done, once for all formats that it is written in; nothing is drawn for that."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    with drawing():  # what `None` means is a setting
+        figure.set_layout_engine(None)  # with an engine, even an idle one, each file would be drawn twice
     return figure
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mbbq_gen.extraction import Question
 from mbbq_gen.extraction.explain import DECISIONS
 from mbbq_gen.extraction.rules import WHY
 from mbbq_gen.extraction.thoughts import ThoughtReading, thoughts_version
@@ -19,7 +20,7 @@ from mbbq_gen.report.reading_page import merged
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.item_index import Item
 from mbbq_gen.runs.lookup import find_answered, stored_readings
-from mbbq_gen.runs.reading import Question
+from mbbq_gen.runs.reading import question_of
 from mbbq_gen.runs.store import Answered, RunStore
 from mbbq_gen.runs.thoughts import Thought, stored_thought, thought_of
 
@@ -119,7 +120,7 @@ def item_view(
         lean: How the thought before the answer was read, where it was.
         with_prompt: Whether with the messages as they were sent.
     """
-    response, question = answered.response, Question.of(answered)
+    response, question = answered.response, question_of(answered)
     thought = thought_of(response, Resources())
     view: dict[str, Any] = {
         **{name: visible(value) for name, value in item._asdict().items() if isinstance(value, str)},

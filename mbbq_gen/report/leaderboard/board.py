@@ -17,8 +17,8 @@ from mbbq_gen.report.leaderboard.ranks import RankRange, rank_ranges
 from mbbq_gen.report.verdicts import NEEDED, READ_FEW, Direction, Standing, direction, verdict_of
 from mbbq_gen.runs.folder import OWN_DATA
 from mbbq_gen.scoring import METRICS, GroupScore, MetricScore, score
-from mbbq_gen.scoring.reasons import MIN_TEMPLATES, TOO_FEW
-from mbbq_gen.scoring.table import FEW_TEMPLATES, Bounds, MetricDefinition
+from mbbq_gen.scoring.reasons import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW
+from mbbq_gen.scoring.table import Bounds, MetricDefinition
 from mbbq_gen.scoring.wordings import Wordings
 from mbbq_gen.statistics.ability import CHANCE
 from mbbq_gen.statistics.panel import Sampling, make_panel

@@ -19,12 +19,13 @@ from pydantic import Field, JsonValue, ValidationError
 
 from mbbq_gen.errors import RunError
 from mbbq_gen.languages import describe_fault
+from mbbq_gen.presentation import shown_unknown
 from mbbq_gen.records import Extraction, Instance, Presentation, Record, Request, Response
 from mbbq_gen.runs.asking import AskingSettings
 from mbbq_gen.runs.judging.prompt import JudgePrompt, sheet_of
 from mbbq_gen.runs.judging.replies import reading_of
 from mbbq_gen.runs.lookup import Reading
-from mbbq_gen.runs.reading import JUDGE_PREFIX, Question
+from mbbq_gen.runs.reading import JUDGE_PREFIX
 from mbbq_gen.runs.store import Answered, Progress, RunStore
 
 ChosenBy = Literal["all", "sample", "only"]
@@ -241,7 +242,7 @@ class JudgeLedger:
                         Response.model_validate_json(reply),
                         self.judge.prompt,
                         [int(place) for place in shown.split(",")],
-                        Question.of(answered).unknown_index,
+                        shown_unknown(answered.instance, answered.presentation.order),
                         answered.response,
                     ),
                 )

@@ -28,7 +28,7 @@ from pydantic import Field, JsonValue, ValidationError, model_validator
 from mbbq_gen.errors import DataError
 from mbbq_gen.languages import describe_fault
 from mbbq_gen.records import Message, NonBlank, Outcome, Record
-from mbbq_gen.runs.reading import Question
+from mbbq_gen.runs.reading import question_of
 from mbbq_gen.runs.store import Answered
 from mbbq_gen.seeding import stable_digest, stable_number
 
@@ -101,7 +101,7 @@ class Sheet(Record):
 
 def sheet_of(answered: Answered, prompt: JudgePrompt, seed: int) -> Sheet:
     """What a judge is asked about a stored answer."""
-    question = Question.of(answered)
+    question = question_of(answered)
     texts = (answered.instance.question, answered.response.text or "")
     shown = list(zip(question.labels, question.options, strict=True))
     order = tuple(sorted(range(len(shown)), key=lambda place: stable_number("judge", seed, *texts, *shown[place])))
