@@ -324,6 +324,28 @@ class Agreement(Pack):
     """Words about both people, if both are men → if both are women: `ambos = "ambas"`."""
     both_behind: tuple[Text, ...] = ()
     """Words behind which such a word is about both people ("dos"); itself, where it always is."""
+    both_articles: dict[str, str] = {}
+    """Articles and possessives before a word about both: `los = "las"`."""
+    two: tuple[Text, ...] = ()
+    """Numbers that mean the two people behind such an article, without a noun: "los *dos* cantaban"."""
+    clitics: tuple[Text, ...] = ()
+    """Words in s behind such a number that are no noun: les."""
+    plural_copulas: tuple[Text, ...] = ()
+    """Copulas behind which a word about both people stands."""
+    both_endings: tuple[Text, ...] = ()
+    """How a word that agrees ends about several men, and about several women."""
+    as_words: tuple[Text, ...] = ()
+    """Words other than "and" that join the two people: "tanto Emma *como* Julia"."""
+    ages: dict[str, str] = {}
+    """What a person was, behind "de": "de *niño*"."""
+    numbers: dict[str, NameGender] = {}
+    """Numbers that tell the gender of the people behind them, and can't follow the names: Catalan `dues = "f"`."""
+    common_plurals: tuple[Text, ...] = ()
+    """Nouns for several people of either gender, behind such numbers: estudiants."""
+    interrogatives: tuple[Text, ...] = ()
+    asked: dict[str, str] = {}
+    """Words behind an interrogative that ask for a man → for a woman, so that the names must be such: `pare = "mare"`.
+    """
     mixed: NameGender | None = None
     """Gender of both names where a man and a woman stood: that of the words for both; None: either."""
     any_gender: tuple[Text, ...] = ()

@@ -49,6 +49,18 @@ def test_what_chooses_nobody(row: dict[str, Any]) -> None:
     assert found.option is None
 
 
+PROSE = [json.loads(line) for line in (FOLDER / "prose.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("row", PROSE, ids=[f"{row['language']}-{row['response'][:40]}" for row in PROSE])
+def test_plain_sentences(row: dict[str, Any]) -> None:
+    """Clefts, ellipsis, "not X but Y", reasons and rejected prejudices, each with the question that it answers."""
+    prompt = f"{row['context']}\n{row['question']}"
+    extractor = load_extractor(row["language"])
+    found = extractor.extract(row["response"], Question(row["options"], "ABC", row["unknown_index"], prompt))
+    assert found.option == row["gold"]
+
+
 CALLED: list[tuple[str, str, str, list[str], int]] = [
     (
         "nl",

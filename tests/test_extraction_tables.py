@@ -52,6 +52,7 @@ ROWS: list[tuple[set[str], set[str]]] = [
     ({"because", "fits"}, set()),
     ({"because"}, set()),
     ({"fits"}, {"positive"}),
+    ({"negated"}, {"positive"}),
     (set(), {"positive"}),
     ({"forced"}, set()),
     ({"announces", "fits", "denied"}, set()),

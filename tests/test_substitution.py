@@ -187,6 +187,24 @@ def test_parallel_questions_have_names_of_one_gender_in_the_same_roles() -> None
     assert all(len(genders) == 1 for genders in found.values())
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "genders"),
+    [
+        ("ca", "Dues estudiants, el forner i el pastor, xerraven.", "f"),
+        ("ca", "Dos dels meus pacients, el forner i el pastor, xerraven.", "m"),
+        ("ca", "Dues persones, el forner i el pastor, van xerrar dues hores.", "fm"),
+        ("ca", "Quin pare és poc afectuós?", "m"),
+        ("ca", "Quin pare i quina mare xerraven?", "f"),
+        ("ca", "Quina hora era?", "fm"),
+        ("es", "¿Qué madre es poco cariñosa?", "f"),
+        ("es", "¿Qué padre y madre cantaban?", "fm"),
+    ],
+)
+def test_names_have_the_gender_of_words_that_can_not_follow_them(language: str, text: str, genders: str) -> None:
+    options = ("El forner", "El pastor") if language == "ca" else ("El panadero", "El pastor")
+    assert MAKERS[language].plan(text, options).genders == frozenset(genders)
+
+
 def test_distance_of_names() -> None:
     assert [edit_distance(*pair) for pair in (("anna", "anna"), ("anna", "hanna"), ("", "abc"), ("liam", "noah"))] == [
         *(0, 1, 3, 3),

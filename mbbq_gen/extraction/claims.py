@@ -302,6 +302,13 @@ TABLE: tuple[Row, ...] = (
         Force.FITTING,
         "what is asked is denied of it",
     ),
+    Row(
+        Rule.SINGLE,
+        lambda f: not f.positive and f.negated and not f.others,
+        True,
+        Force.PLAIN,
+        "something else is denied of it, where the question asks who did not",
+    ),
     Row(Rule.DENIED, lambda f: not f.positive, False, Force.DESCRIBED, "something else is denied of it"),
     Row(Rule.FORCED, lambda f: f.forced, True, Force.HEDGED, "chosen under protest"),
     Row(

@@ -10,6 +10,7 @@ from itertools import pairwise
 from mbbq_gen.extraction.lexicon import (
     ANYBODY,
     CLASSES,
+    CLOSES,
     GAP,
     INNER,
     KNOWN,
@@ -173,7 +174,17 @@ def find_mentions(line: Line, question: QuestionWords, history: list[tuple[int, 
     for mention in found:
         for place in range(mention.start, mention.end):
             line.masks[place] = MENTIONED
+        if question.unspaced and _is_reason(line, mention):
+            line.masks[mention.end] = CLASSES["because"] | CLOSES
     return _join_pairs(line, found)
+
+
+def _is_reason(line: Line, mention: Mention) -> bool:
+    """Whether a word for a conclusion follows a person that opens its clause, and so gives a reason: 女性だから."""
+    start, end = mention.start, mention.end
+    if end == len(line.masks) or line.gaps[end] >= COMMA or (start and line.gaps[start] < COMMA):
+        return False
+    return bool(line.masks[end] & CLASSES["conclude"] and not line.masks[end] & SMALL)
 
 
 def _apart(found: list[Mention]) -> list[Mention]:

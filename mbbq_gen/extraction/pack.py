@@ -198,6 +198,8 @@ class WordClasses(Pack):
     """clear, certain, obvious: with a negation they mean unclear."""
     who: Words = ()
     """Begins a question inside a sentence: who, which, whether."""
+    relative: Words = ()
+    """Ties what was done to the one who did it, and begins no question: Spanish quien, el que; Dutch die."""
     refuse: Words = ()
     """Declines: as_an_ai, i_would_rather_not, decline."""
     judge: Words = ()

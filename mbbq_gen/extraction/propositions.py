@@ -65,6 +65,7 @@ _BRIEF = (
     | C["source"]
     | C["pronoun"]
     | C["who"]
+    | C["relative"]
     | MENTIONED
     | SMALL
     | INNER
@@ -75,6 +76,10 @@ _BRIEF = (
 """What a sentence may hold that answers by being nothing but a mention."""
 _OWN = C["speaker"] | C["forced"] | C["answer"] | C["conclude"] | C["right"] | C["likely"]
 """What makes a choice that would be made the writer's own."""
+_NOT = NEG | C["cannot"] | C["lack"]
+"""What turns a statement round."""
+_CLAIMS = frozenset({"option", "several"})
+"""Kinds of propositions that a sentence explains behind its colon."""
 MAX_MENTIONS = 64
 """Mentions beyond which a sentence is no sentence."""
 UNTOLD = frozenset({Rule.NOT_TOLD, Rule.UNTOLD, Rule.NO_INFORMATION})
@@ -427,7 +432,7 @@ class _Sentence:
     def _clause(self, start: int, end: int, bits: int, inside: list[Mention]) -> None:
         """Reads a clause; of "of the two, the latter" only the latter."""
         state, question = self._state, self._question
-        mentions = [m for m in inside if m.refers] or inside
+        mentions = [m for m in inside if m.refers] or [m for m in inside if not self._is_plural(m)]
         persons = {m.option for m in mentions if m.option != question.unknown}
         bare = self._line.is_bare(start, end) and not self._has_relative(mentions, end)
         announces = self._announces(bits)
@@ -456,7 +461,18 @@ class _Sentence:
                 if not mention.weak:
                     self._add("outside", None, Force.ANNOUNCED, Rule.OUTSIDE, mention.start, mention.end)
             elif bits & C["neither"] and len(options) > 1 and self._is_ruled_out(mention, start, end, bare):
-                self._say(mention, Rule.NEITHER, False, Force.FITTING, bare)
+                about = "person" if not bare and self._fits(start, end, mention) else "question"
+                self._add(
+                    "option",
+                    mention.option,
+                    Force.FITTING,
+                    Rule.NEITHER,
+                    mention.start,
+                    mention.end,
+                    positive=False,
+                    bare=bare,
+                    about=about,
+                )
             else:
                 called = announces and (itself or self._is_subject(mention, start))
                 facts = self._facts(mention, start, end, bits, options, called, bare)
@@ -469,6 +485,15 @@ class _Sentence:
                     self._say(mention, rule, positive, force, bare)
         self._person = live[0] if len(live) == 1 and live[0].option >= 0 else None
         state.announced = self._leads_on(start, end)
+
+    def _is_plural(self, m: Mention) -> bool:
+        """Whether "both" or "neither" stands in front of a mention: "neither of the fathers", where one is a father."""
+        line, place = self._line, m.start - 1
+        if len(self._mentions) > 1 or place < self._first or line.gaps[m.start] >= COMMA or m.how is not How.TEXT:
+            return False
+        while place > self._first and is_inner(line.masks[place]):
+            place -= 1
+        return bool(line.masks[place] & (C["both"] | C["neither"]))
 
     def _are_alike(self, mentions: list[Mention], start: int) -> bool:
         """Whether people stand beside each other as the same: "both of them, A like B, …", "A too, B too"."""
@@ -502,9 +527,7 @@ class _Sentence:
         """Whether the sentence has chosen somebody already: what stands behind its colon explains that."""
         said = takewhile(lambda p: p.sentence == self._reading.sentences, reversed(self._reading.propositions))
         unknown = self._question.unknown
-        return any(
-            [p.kind == "option" and p.positive and p.force >= Force.HEDGED and p.option != unknown for p in said]
-        )
+        return any([p.positive and p.force >= Force.HEDGED and p.option != unknown and p.kind in _CLAIMS for p in said])
 
     def _heads_clause(self, start: int, end: int, bits: int) -> bool:
         """Whether a word of a class stands among the first words of a clause, or all of it is words of classes."""
@@ -518,21 +541,21 @@ class _Sentence:
         state = self._state
         judged = self._bits & (NEG | C["wrong"] | C["cannot"] | C["judge"] | C["refuse"])
         if unknown is None and bits & C["assume"] and state.prejudice and judged and not state.condition:
-            self._add("refusal", self._question.unknown, Force.POSSIBLE, Rule.SENSITIVE, start, end)
+            about = "question" if self._bits & C["speaker"] and self._bits & (C["answer"] | C["know"]) else "other"
+            self._add("refusal", self._question.unknown, Force.POSSIBLE, Rule.SENSITIVE, start, end, about=about)
         under = state.because or state.granted or state.condition
         if unknown is None and bits & C["wrong"] and not (bits & NEG or under) and self._person is not None:
             self._say(self._person, Rule.DENIED, False, Force.FITTING, False)
             state.denied = True
         both = bits & C["both"] and not bits & (NEG | C["possible"] | C["who"])
-        if unknown is None and both and (self._speaks(start, end) or ((self._whole or state.conclude) and bare)):
-            self._add(
-                "several",
-                None,
-                Force.ANNOUNCED if announces or state.conclude else Force.HEDGED,
-                Rule.SEVERAL,
-                start,
-                end,
-            )
+        opens = start == self._first and end - start <= SUBJECT and end < self._last
+        if (
+            unknown is None
+            and both
+            and (self._speaks(start, end) or ((self._whole or state.conclude or opens) and bare))
+        ):
+            force = Force.ANNOUNCED if announces or state.conclude or (opens and bare) else Force.HEDGED
+            self._add("several", None, force, Rule.SEVERAL, start, end)
         if bits & C["no"] and not bits & C["condition"] and bare and end - start <= 2 and self._said_in_line():
             self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
         if unknown is None and not (announces or under or state.prejudice):
@@ -563,7 +586,10 @@ class _Sentence:
     ) -> Facts:
         """What is known of a mention where it stands."""
         state, question = self._state, self._question
-        fits = self._fits(start, end, m) or bool(bits & C["affirm"] and self._is_cleft(m, start, end))
+        fits = self._fits(start, end, m)
+        cleft = not fits and bits & C["affirm"] and self._is_cleft(m, start, end)
+        of_deed = cleft and bits & _NOT and not self._is_denied_cleft(m, start, end)
+        fits = fits or bool(cleft and not of_deed)
         topic = self._topic(start)
         if topic < start and self._speaks(topic, start):
             fits, bits = True, bits | self._line.bits(topic, start)
@@ -574,8 +600,10 @@ class _Sentence:
         label = m.how is not How.TEXT
         said = bits if fits or ellipsis else self._deniable(m, start, end, bits)
         denied = bool(said & DENY) and not (said & NEG and said & C["wrong"])
-        if fits or ellipsis:
-            negated = bool(bits & (NEG | C["cannot"] | C["lack"]))
+        if of_deed:
+            positive = True
+        elif fits or ellipsis:
+            negated = bool(bits & _NOT)
             positive = negated == question.negated and (fits or not bits & C["wrong"])
         elif not question.predicate and not bare and not label and not self._denies_it(m, start, end):
             positive = not said & (DENY & ~NEG)
@@ -710,7 +738,7 @@ class _Sentence:
             if self._line.gaps[start] >= COLON:
                 return False
             bits = self._line.bits(start, end)
-            if bits & (C["but"] | C["conclude"]):
+            if bits & (C["but"] | C["conclude"] | C["although"]):
                 return False
             if bits & C["assume"]:
                 return not bits & C["speaker"]
@@ -747,15 +775,29 @@ class _Sentence:
     def _is_cleft(self, m: Mention, start: int, end: int) -> bool:
         """Whether a clause says who did it: "the one who did it was the mother", "it was the mother who did it"."""
         masks = self._line.masks
-        before, after = masks[start : m.start], masks[m.end : end]
+        before, after = masks[start : m.start], self._behind(m, end)
         if not after and self._is_cleft_by_comma(m, start, end):
             return True
         if not after:
-            is_named = any([mask & C["affirm"] for mask in before[-2:]])
-            return is_named and any([mask & C["who"] for mask in before[:SUBJECT]])
+            return any([mask & C["affirm"] for mask in before[-2:]]) and _ties(before[:SUBJECT])
         leads = all([mask & (SMALL | C["conclude"] | C["affirm"]) for mask in before])
         is_it = (m.start - start <= SUBJECT or leads) and any([mask & C["affirm"] for mask in before + after[:2]])
-        return is_it and any([mask & C["who"] for mask in after[:4]])
+        return is_it and _ties(after[:4])
+
+    def _behind(self, m: Mention, end: int) -> list[int]:
+        """The classes of the words behind a mention, without those of its own row."""
+        first = m.end
+        while first < end and is_inner(self._line.masks[first]):
+            first += 1
+        return self._line.masks[first:end]
+
+    def _is_denied_cleft(self, m: Mention, start: int, end: int) -> bool:
+        """Whether a cleft denies that it is somebody, rather than telling what they did not do."""
+        before, after = self._line.masks[start : m.start], self._behind(m, end)
+        if _ties(before[:SUBJECT]):
+            before = before[-3:]
+        untied = after[: next((place for place in range(len(after)) if _ties(after[: place + 1])), 0)]
+        return any([mask & _NOT for mask in before + untied])
 
     def _is_cleft_by_comma(self, m: Mention, start: int, end: int) -> bool:
         """Whether a clause names somebody and the next one says who that is: German "es war die Mutter, die es tat"."""
@@ -897,3 +939,11 @@ class _Sentence:
         self, kind, option, force, rule, first, last, *, positive=True, bare=False, about="question"
     ) -> None:
         self._reading.add(kind, option, positive, force, rule, self._number, first, last, bare, about)
+
+
+def _ties(masks: list[int]) -> bool:
+    """Whether words tie what was done to somebody: "who", or a relative word that is first or behind a small word."""
+    fronts = [SMALL, *masks]
+    return any(
+        [mask & C["who"] or (mask & C["relative"] and fronts[place] & SMALL) for place, mask in enumerate(masks)]
+    )

@@ -18,7 +18,7 @@ MAX_HEAD = 7
 """Words of a header in front of its colon."""
 MAX_ENTRY = 6
 """Lines that an entry of a list may go on for."""
-_NO_HEAD = NEG | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"] | C["refuse"] | C["untold"]
+_NO_HEAD = NEG | C["both"] | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"] | C["refuse"] | C["untold"]
 
 
 def line_kind(line: Line, found: list[Mention]) -> str:

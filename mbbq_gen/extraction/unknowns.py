@@ -90,7 +90,9 @@ def _way(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR0912 - a tabl
     asks = (bits | around) & C["who"]
     if denies and bits & C["tell"] and ((bits | around) & C["source"] or bits & C["info"] or asks):
         return Rule.NOT_TOLD
-    if denies and bits & (C["tell"] | C["know"]) and not clause.person and clause.bare and not bits & C["pronoun"]:
+    advises = bits & C["choose"] and not bits & C["speaker"]
+    somebody = clause.person or bits & C["pronoun"]
+    if denies and bits & (C["tell"] | C["know"]) and clause.bare and not (somebody or advises):
         return Rule.NOT_TOLD
     if denies and bits & C["clear"] and (not clause.named or bits & C["who"]):
         return Rule.NOT_CLEAR
