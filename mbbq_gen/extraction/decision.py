@@ -214,7 +214,7 @@ def _nothing_told(said: Said) -> Decision | None:
 
 
 def _single(said: Said) -> Decision | None:
-    """The one person of whom alone something is said, the others being set aside or ruled out: in long texts at their end."""
+    """The one person of whom alone something is said, others being set aside or ruled out: at the end of long texts."""
     if len({p.option for p in said.plain}) != 1 or said.fitting:
         return None
     only = {said.plain[0].option} | said.denied
