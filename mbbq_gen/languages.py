@@ -535,6 +535,16 @@ class Substitution(Pack):
     """Cases that only such a word tells: an ending of one of them and of another is the other's. Russian `prep`."""
     never_opening: tuple[Text, ...] = ()
     """Cases of no person at the beginning of a clause, where the ending is rather the plural's: Russian `gen`."""
+    fenced: bool = False
+    """Whether a question is refused where what stands beside a person may tell more of it than its option does."""
+    never_before: tuple[Text, ...] = ()
+    """Words that go with the person before them: French "du", of "le patron *du* restaurant"."""
+    never_before_endings: tuple[Text, ...] = ()
+    """How such a word ends: French "ienne", of "une femme syrienne"."""
+    only_before_endings: tuple[Text, ...] = ()
+    """How any other word behind a person ends, but for `beside`: the verbs of Russian."""
+    beside: tuple[Text, ...] = ()
+    """Words beside a person that tell nothing of it, besides the lists of small words."""
     object_behind: tuple[Text, ...] = ()
     """How a word ends behind which a form of nominative and accusative may be either: Russian "видел *мать*"."""
     prefixes: tuple[Text, ...] = ()

@@ -570,7 +570,9 @@ class _Finder:
             return "m"
         if self.rules.female_endings and there[-1].low.endswith(self.rules.female_endings):
             raise NotReplaceableError("gender_unsettled", there[-1].text)
-        return self.rules.unmarked
+        common = person.is_common or len(person.words) > 1 or self.language.is_head(person.noun)
+        determined = any(word.low in self.language.determiners for word in self.words[max(first - 1, 0) : last + 1])
+        return self.rules.unmarked if common or determined else None
 
     def _left(self, person: Person, low: int, right: int) -> tuple[int, int | None, bool]:
         """The first word of the mention before its determiner, what stands behind a stand-in in it, and whether a head

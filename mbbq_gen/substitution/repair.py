@@ -38,15 +38,17 @@ def possible_genders(words: Sequence[Word], mentions: Sequence[Mention], languag
     told_by_nouns = {mention.gender for mention in mentions if mention.gender} if language.rules.verbs_agree else set()
     rules, outside = language.rules, _outside(words, mentions, language)
     told_by_verbs = _told_by_verbs(words, mentions, language)
-    if mentions and rules.verbs_agree and len(told_by_nouns) != 1:
-        if outside & {*rules.gender_verbs} or (told_by_nouns and (told_by_verbs or not rules.male_verb_endings)):
+    untold = {one.person for one in mentions} - {one.person for one in mentions if one.gender}
+    if mentions and rules.verbs_agree and (untold or len(told_by_nouns) != 1):
+        several = len(told_by_nouns) > 1 and (told_by_verbs or not rules.male_verb_endings)
+        if several or outside & {*rules.gender_verbs} or (untold and rules.unmarked and not rules.male_verb_endings):
             return frozenset()
-        told_by_nouns = set()
+        told_by_nouns = told_by_nouns if len(told_by_nouns) == 1 else set()
     said_male, said_female = outside & set(rules.male_words), outside & set(rules.female_words)
     told = _told_by_relatives(words, mentions, language)
     said_male |= told & rules.relatives_by_gender.keys()
     said_female |= told & set(rules.relatives_by_gender.values())
-    if mentions and not told_by_nouns:
+    if mentions and (untold or not told_by_nouns):
         said_female |= {word for word in told_by_verbs if word.endswith(rules.female_verb_endings or "\0")}
         said_male |= told_by_verbs - said_female
     found: set[NameGender] = set()
