@@ -264,7 +264,7 @@ TABLE: tuple[Row, ...] = (
         Rule.CONTRAST,
         lambda f: f.turned and f.bare and f.free and not (f.possible or f.under or f.also),
         True,
-        Force.CONCLUDED,
+        Force.HEDGED,
         "all that stands behind “but”",
     ),
     Row(
