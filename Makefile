@@ -5,6 +5,8 @@ PYTHON ?= python3
 PYTEST_ARGS ?= -n 3 --dist loadfile
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests start hundreds of processes: the package is compiled once, not by each of them.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(PYTEST_ARGS)
 # A model of your own, asked and shown beside those of the demo: make demo MODEL=openai:gpt-4o-mini
 MODEL ?=
 
@@ -15,12 +17,12 @@ demo: $(VENV)/.local
 	@$(BIN)/mbbq-gen report demo.toml -o demo-run/report.html
 
 test: $(VENV)/.local
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(PYTEST)
 
 # The same tests over everything: every oracle over every row of every published set at hand, every set audited and
 # counted, the tutorial as it stands. `make test` draws parts of these.
 proof: $(VENV)/.local
-	MBBQ_GEN_PROOF=full $(BIN)/pytest $(PYTEST_ARGS)
+	MBBQ_GEN_PROOF=full $(PYTEST)
 
 check: $(VENV)/.local
 	$(BIN)/ruff check .

@@ -17,6 +17,7 @@ import statistics
 import sys
 import tempfile
 from collections import defaultdict
+from operator import attrgetter
 from pathlib import Path
 
 from bench_api_peers import LM_EVAL_TASK, export_prompts
@@ -92,7 +93,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16, help="lm-eval's batch size")
     parser.add_argument("--max-new-tokens", type=int, default=32)
     parser.add_argument("--whole-templates", action="store_true", help="all questions of few templates")
+    parser.add_argument("--clock", choices=["wall", "processor"], default="wall", help="what is measured")
     given = parser.parse_args()
+    clock = attrgetter("seconds" if given.clock == "wall" else "processor_s")
 
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     seconds: dict[str, list[float]] = {"mbbq-gen": [], "lm-eval": []}
@@ -104,15 +107,16 @@ def main() -> None:
         for number in range(given.rounds):
             folder = work / f"run-{number}"
             ended = must(run_command(ours(given, folder), work / "ours.log", environment), "mbbq-gen")
-            seconds["mbbq-gen"].append(ended.seconds)
+            seconds["mbbq-gen"].append(clock(ended))
             count = export_prompts(folder, work / "prompts.jsonl")
             ended = must(run_command(theirs(given, work), work / "theirs.log", environment), "lm-eval")
-            seconds["lm-eval"].append(ended.seconds)
+            seconds["lm-eval"].append(clock(ended))
             say("  " + ", ".join(f"{name} {found[-1]:.1f} s" for name, found in seconds.items()))
         mine, other = our_texts(work / f"run-{given.rounds - 1}"), their_texts(work)
     same = sum(other[prompt].strip() == text.strip() for prompt, text in mine.items())
     medians = {name: statistics.median(found) for name, found in seconds.items()}
-    print(f"{count} prompts in five wordings, {same} of {len(mine)} texts the same, medians of {given.rounds}")
+    print(f"{count} prompts in five wordings, {same} of {len(mine)} texts the same")
+    print(f"medians of {given.rounds} rounds, {given.clock} time")
     rows = [(name, f"{median:.1f} s", f"{median / medians['mbbq-gen']:.1f} × ours") for name, median in medians.items()]
     print(table(("whole command", "median", "in comparison"), rows))
 

@@ -7,7 +7,8 @@
 A small run is asked of an oracle that writes free text, and its questions are copied, with what was planned, answered
 and, without `--read`, read, until there are so many answers: copies are other questions of the same templates. The copy
 keeps its records in shards. Everything timed is a whole command. Memory is what the largest process held, and what all
-held together, looked at five times a second; pages that processes share count in each.
+held together, looked at five times a second; pages that processes share count in each. Seconds of processors are those
+of all processes: where others use the machine too, they say more than the clock.
 """
 
 from __future__ import annotations
@@ -40,18 +41,21 @@ def command(*given: object) -> list[str]:
     return [sys.executable, "-m", "mbbq_gen", *map(str, given)]
 
 
-class Memory:
-    """The most memory that a command and the Ray that it started held, in megabytes."""
+class Watch:
+    """What a command and the Ray that it started take: most memory, in megabytes, and seconds of processors."""
 
     def __init__(self, process: int) -> None:
         self.largest = self.together = 0.0
+        self._seconds: dict[str, float] = {}
         self._process, self._ended = process, threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
 
     def _watch(self) -> None:
         while not self._ended.wait(0.2):
-            held = [_megabytes(path) for path in Path("/proc").glob("[0-9]*") if self._is_ours(path)]
+            ours = [path for path in Path("/proc").glob("[0-9]*") if self._is_ours(path)]
+            held = [_megabytes(path) for path in ours]
+            self._seconds |= {path.name: max(self._seconds.get(path.name, 0.0), _seconds(path)) for path in ours}
             self.largest, self.together = max([self.largest, *held]), max(self.together, sum(held))
 
     def _is_ours(self, path: Path) -> bool:
@@ -60,9 +64,21 @@ class Memory:
             return int(path.name) == self._process or mark in (path / "environ").read_bytes().split(b"\0")
         return False
 
+    @property
+    def seconds(self) -> float:
+        """Seconds that processors worked: they tell the work on a machine that others use too."""
+        return sum(self._seconds.values())
+
     def stop(self) -> None:
         self._ended.set()
         self._thread.join()
+
+
+def _seconds(path: Path) -> float:
+    with suppress(OSError, ValueError, IndexError):
+        user, system = (path / "stat").read_text().rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def _megabytes(path: Path) -> float:
@@ -75,15 +91,16 @@ def timed(name: str, answers: int, given: Sequence[object]) -> bytes:
     """Runs a command, prints what it took, and gives what it wrote."""
     begin = time.monotonic()
     process = subprocess.Popen(command(*given), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    memory = Memory(process.pid)
+    watch = Watch(process.pid)
     out, _ = process.communicate()
-    memory.stop()
+    watch.stop()
     seconds = time.monotonic() - begin
     if process.returncode:
         raise SystemExit(f"{' '.join(map(str, given))}: exit code {process.returncode}")
     print(
         f"{name:18} {answers:11,} answers {seconds:8.1f} s {answers / seconds:9,.0f} a second;"
-        f" largest process {memory.largest:6,.0f} MB, all together {memory.together:6,.0f} MB",
+        f" processors {watch.seconds:7.1f} s, {1e3 * watch.seconds / answers:.3f} ms each;"
+        f" largest process {watch.largest:6,.0f} MB, all together {watch.together:6,.0f} MB",
         flush=True,
     )
     return out
@@ -137,6 +154,8 @@ def copied(base: Path, run: Path, answers: int, *, is_read: bool, in_shards: boo
                 copy_question(store, key, mark, is_read=is_read)
             store.execute("COMMIT")
             packing.records.pack()
+        if in_shards:
+            packing.records.keep_in_files()  # as a plan: the file gets small once
     return times * number
 
 

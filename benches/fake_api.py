@@ -40,6 +40,8 @@ class Ended:
     """A command that has ended."""
 
     seconds: float
+    processor_s: float
+    """Of all processors together."""
     code: int
     rss_mb: float
     """Most memory that it had at any time."""
@@ -66,7 +68,7 @@ def run_command(
         process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.perf_counter() - began
     text = log.read_text(encoding="utf-8", errors="replace")
-    return Ended(seconds, process.returncode, usage.ru_maxrss / 1024, text[-2000:])
+    return Ended(seconds, usage.ru_utime + usage.ru_stime, process.returncode, usage.ru_maxrss / 1024, text[-2000:])
 
 
 def must(ended: Ended, what: str) -> Ended:

@@ -1,15 +1,17 @@
 """The one simulation that every interval and every test must pass: models from strong to random, few templates to many.
 
-    python benches/simulate_all.py [--runs N] [coverage] [levels]
+    python benches/simulate_all.py [--runs N] [coverage] [between] [levels]
 
 `coverage`: how often 95 % intervals of a bias hold the truth, by true score, how often the model names a person (a
 strong model hardly ever does, a guessing one in two of three answers) and sizes of templates (24 questions each, or
-drawn from MBBQ's own), with the mean width; bootstrap alone → as the tool gives it.
+drawn from MBBQ's own), with the mean width; bootstrap alone → as the tool gives it. `between`: the same for true
+scores between those.
 
-`levels`: how often each test speaks at the 5 % level where it must not, by what was read in the two languages:
-`sign_flip` and `wilcoxon` of one score that is 0, `sign_flip` and `friedman` of two languages that do not differ,
-`tost` of a lean as large as the margin; and how often the interval for sampling and unread answers misses a truth that
-the unread answers have pushed to a bound.
+`levels`: how often each test speaks at the 5 % level where it must not, by what was read in the language, or in the
+two of them: `sign_flip` and `wilcoxon` of one score that is 0, `tost` of a lean as large as the margin, `sign_flip` and
+`friedman` of two languages that do not differ; and how often the interval for sampling and unread answers misses a
+truth that the unread answers have pushed to a bound. In brackets, how often each can speak at most: p values of few
+templates are steps, and an interval wider than twice the margin never lies within it.
 
 The tables stand in docs/statistics.md. With 200 runs (default) the standard error of a rate of 5 % is 1.5 points.
 """
@@ -17,10 +19,13 @@ The tables stand in docs/statistics.md. With 200 runs (default) the standard err
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from simulate_coverage import panel_of
 from simulate_edge import without_room
 from simulate_macro import SIZES
@@ -30,12 +35,19 @@ from mbbq_gen.scoring.cells import CELLS, Cell
 from mbbq_gen.scoring.reasons import MIN_TEMPLATES
 from mbbq_gen.statistics.equivalence import smaller_than
 from mbbq_gen.statistics.panel import Panel, Sampling, contributions, shares
-from mbbq_gen.statistics.significance import friedman, sign_flip, sign_flip_groups, wilcoxon
+from mbbq_gen.statistics.significance import (
+    EXACT_UP_TO,
+    TestResult,
+    friedman,
+    sign_flip,
+    sign_flip_groups,
+    wilcoxon,
+)
 from mbbq_gen.statistics.unread import UnreadPanels, unread_bounds
 
 Array = Any
 BIAS = METRICS["mbbq_bias_ambiguous"]
-SAMPLING = Sampling(resamples=800)
+SAMPLING = Sampling()
 TEMPLATES = (2, 3, 5, 8, 15, 40, 98)
 ALL_SIZES = np.array([size for sizes in SIZES.values() for size in sizes])
 CHOICES = ("target", "non_target", "unknown", "undetected")
@@ -120,20 +132,21 @@ MODELS = (
     Model(-0.9, 0.99),
     Model(1.0, 1.0),
 )
+BETWEEN = (Model(0.6, 0.9), Model(0.75, 0.95), Model(-0.8, 0.82), Model(0.97, 0.98))
 
 
-def coverage(runs: int) -> None:
+def coverage(runs: int, models: Sequence[Model] = MODELS) -> None:
     """Prints a line for each model and kind of sizes."""
     print("| true score | a person named | sizes | " + " | ".join(f"{n} templates" for n in TEMPLATES) + " |")
     print("|---|---|---|" + "---|" * len(TEMPLATES))
-    for model in MODELS:
+    for model in models:
         for sizes in ("equal", "MBBQ's"):
             cells = [_coverage(model, sizes, templates, runs) for templates in TEMPLATES]
             print(f"| {model.truth:+g} | {model.naming:.0%} | {sizes} | {' | '.join(cells)} |", flush=True)
 
 
 def _coverage(model: Model, sizes: str, templates: int, runs: int) -> str:
-    generator = np.random.default_rng([templates, runs, round(model.naming * 100)])
+    generator = np.random.default_rng([templates, runs, round(model.naming * 100), 56])
     held, wide = np.zeros(2), np.zeros(2)
     for _ in range(runs):
         (found,) = panel_of(draw(model, (0.95,), templates, sizes, generator), SAMPLING).estimates(BIAS)
@@ -144,48 +157,109 @@ def _coverage(model: Model, sizes: str, templates: int, runs: int) -> str:
             held[place] += ends[0] - 1e-9 <= model.truth <= ends[1] + 1e-9
             wide[place] += ends[1] - ends[0]
     (before, now), (narrow, broad) = 100 * held / runs, wide / runs
-    return f"{before:.0f} → {now:.0f} ({narrow:.2f} → {broad:.2f})"
+    return f"{before:.0f} → {now:.1f} ({narrow:.2f} → {broad:.2f})"
+
+
+def between(runs: int) -> None:
+    """The same for true scores between those of the table."""
+    coverage(runs, BETWEEN)
 
 
 # --- levels ----------------------------------------------------------------------------------------------------------
 
-READ = ((0.95, 0.95), (0.95, 0.5), (0.95, 0.05), (0.5, 0.5), (0.5, 0.05), (0.05, 0.05))
+READ = (0.95, 0.5, 0.05)
+PAIRS = tuple(combinations_with_replacement(READ, 2))
 NULL = Model(0.0, 0.67)
 MARGIN = Model(0.1, 0.67)
-NAMES = ("sign flip, score", "Wilcoxon, score", "sign flip, difference", "Friedman, difference", "TOST", "bounds miss")
+LEVEL = 0.05
+FEW = tuple(templates for templates in TEMPLATES if templates >= MIN_TEMPLATES)
 
 
 def levels(runs: int) -> None:
-    """Prints a line for each pair of read rates and kind of sizes."""
-    few = [templates for templates in TEMPLATES if templates >= MIN_TEMPLATES]
-    print("| read in | and in | sizes | test | " + " | ".join(f"{n} templates" for n in few) + " |")
-    print("|---|---|---|---|" + "---|" * len(few))
-    for read in READ:
-        for sizes in ("equal", "MBBQ's"):
-            found = [rejections(read, sizes, templates, runs) for templates in few]
-            for place, name in enumerate(NAMES):
-                rates = " | ".join(f"{100 * rates[place]:.1f}" for rates in found)
-                print(f"| {read[0]:.0%} | {read[1]:.0%} | {sizes} | {name} | {rates} |", flush=True)
+    """Prints a line for each test, share read and kind of sizes."""
+    print("| test | read | sizes | " + " | ".join(f"{n} templates" for n in FEW) + " |")
+    print("|---|---|---|" + "---|" * len(FEW))
+    for many, reads in ((of_one, [(rate,) for rate in READ]), (of_two, PAIRS)):
+        for read in reads:
+            for sizes in ("equal", "MBBQ's"):
+                columns = [many(read, sizes, templates, runs) for templates in FEW]
+                told = " and ".join(f"{rate:.0%}" for rate in read)
+                for name in columns[0]:
+                    cells = " | ".join(column[name] for column in columns)
+                    print(f"| {name} | {told} | {sizes} | {cells} |", flush=True)
 
 
-def rejections(read: tuple[float, float], sizes: str, templates: int, runs: int) -> Array:
-    """How often each of NAMES speaks, or misses, where it must not."""
-    generator, spoken = np.random.default_rng([templates, runs, 11]), np.zeros(len(NAMES))
+def of_one(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> dict[str, str]:
+    """How often each test of one score speaks where it must not, and can at most."""
+    generator, spoken, errors = np.random.default_rng([templates, runs, 56]), np.zeros(4), 0.0
     for run in range(runs):
         panel = panel_of(draw(NULL, read, templates, sizes, generator), replace(SAMPLING, resamples=10))
-        first, _ = estimates = panel.estimates(BIAS)
-        scores = panel.template_scores(BIAS)
-        lean = panel_of(draw(MARGIN, read[1:], templates, sizes, generator), SAMPLING).estimates(BIAS)[0]
+        lean = panel_of(draw(MARGIN, read, templates, sizes, generator), SAMPLING).estimates(BIAS)[0]
         tests = (
-            sign_flip(contributions(first), "h", seed=run),
-            wilcoxon(scores[0], "h"),
-            sign_flip_groups(shares(estimates), "h", seed=run),
-            friedman(scores.T, "h"),
+            sign_flip(contributions(panel.estimates(BIAS)[0]), "h", seed=run),
+            wilcoxon(panel.template_scores(BIAS)[0], "h"),
             smaller_than(lean, abs(MARGIN.truth), "h", SAMPLING),
         )
-        spoken[:5] += [test.p_value is not None and test.p_value < 0.05 for test in tests]
-        spoken[5] += misses(panel_of(draw(MARGIN, read[1:], templates, sizes, generator, lost="target"), SAMPLING))
-    return spoken / runs
+        spoken[:3] += [speaks(test) for test in tests]
+        spoken[3] += misses(panel_of(draw(MARGIN, read, templates, sizes, generator, lost="target"), SAMPLING))
+        errors += lean.error / runs
+    most = (most_of_signs(templates), most_of_ranks(templates), most_of_tost(errors, templates), None)
+    names = ("sign flip, score", "Wilcoxon, score", "TOST", "bounds miss")
+    return {name: cell(*pair) for name, *pair in zip(names, spoken / runs, most, strict=True)}
+
+
+def of_two(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> dict[str, str]:
+    """The same for tests of a difference of two languages."""
+    generator, spoken = np.random.default_rng([templates, runs, 57]), np.zeros(2)
+    for run in range(runs):
+        panel = panel_of(draw(NULL, read, templates, sizes, generator), replace(SAMPLING, resamples=10))
+        flipped = sign_flip_groups(shares(panel.estimates(BIAS)), "h", seed=run)
+        spoken += [speaks(flipped), speaks(friedman(panel.template_scores(BIAS).T, "h"))]
+    most = (most_of_signs(templates), most_of_heads(templates))
+    names = ("sign flip, difference", "Friedman, difference")
+    return {name: cell(*pair) for name, *pair in zip(names, spoken / runs, most, strict=True)}
+
+
+def speaks(test: TestResult) -> bool:
+    """Whether a test finds what it is after."""
+    return test.p_value is not None and test.p_value < LEVEL
+
+
+def cell(rate: float, most: float | None) -> str:
+    """Both in per cent."""
+    return f"{100 * rate:.1f}" if most is None else f"{100 * rate:.1f} ({100 * most:.1f})"
+
+
+def most_of_signs(templates: int) -> float:
+    """The largest level below 5 % of tests by signs: steps of 2 / 2ⁿ, or of one of the permutations drawn."""
+    if templates > EXACT_UP_TO:
+        return LEVEL
+    return step_below(np.full(2**templates // 2, 2 / 2**templates))
+
+
+def most_of_ranks(templates: int) -> float:
+    """The same for signed ranks without ties: of all sums of ranks, the extreme ones at both ends."""
+    chances = np.ones(1)
+    for rank in range(1, templates + 1):
+        chances = (np.append(chances, np.zeros(rank)) + np.append(np.zeros(rank), chances)) / 2
+    return step_below(2 * chances[: chances.size // 2])
+
+
+def most_of_heads(templates: int) -> float:
+    """The same for who is ahead in a template, without ties."""
+    return step_below(2 * stats.binom.pmf(np.arange(templates // 2), templates, 0.5))
+
+
+def step_below(chances: Array) -> float:
+    """The largest sum of the first chances that is below 5 %."""
+    sums = np.cumsum(chances)
+    return float(max(sums[sums < LEVEL], default=0.0))
+
+
+def most_of_tost(error: float, templates: int) -> float:
+    """How often a t interval of that error lies within the margin, the truth being at its end."""
+    reach = stats.t.ppf(1 - LEVEL, templates - 1)
+    return max(0.0, LEVEL - float(stats.t.cdf(reach - 2 * MARGIN.truth / error, templates - 1)))
 
 
 def misses(panel: Panel) -> bool:
@@ -197,7 +271,7 @@ def misses(panel: Panel) -> bool:
     return low is not None and high is not None and not low <= MARGIN.truth <= high
 
 
-TABLES = {"coverage": coverage, "levels": levels}
+TABLES = {"coverage": coverage, "between": between, "levels": levels}
 
 
 def main() -> None:

@@ -324,6 +324,28 @@ class Agreement(Pack):
     """Words about both people, if both are men → if both are women: `ambos = "ambas"`."""
     both_behind: tuple[Text, ...] = ()
     """Words behind which such a word is about both people ("dos"); itself, where it always is."""
+    both_articles: dict[str, str] = {}
+    """Articles and possessives before a word about both: `los = "las"`."""
+    two: tuple[Text, ...] = ()
+    """Numbers that mean the two people behind such an article, without a noun: "los *dos* cantaban"."""
+    clitics: tuple[Text, ...] = ()
+    """Words in s behind such a number that are no noun: les."""
+    plural_copulas: tuple[Text, ...] = ()
+    """Copulas behind which a word about both people stands."""
+    both_endings: tuple[Text, ...] = ()
+    """How a word that agrees ends about several men, and about several women."""
+    as_words: tuple[Text, ...] = ()
+    """Words other than "and" that join the two people: "tanto Emma *como* Julia"."""
+    ages: dict[str, str] = {}
+    """What a person was, behind "de": "de *niño*"."""
+    numbers: dict[str, NameGender] = {}
+    """Numbers that tell the gender of the people behind them, and can't follow the names: Catalan `dues = "f"`."""
+    common_plurals: tuple[Text, ...] = ()
+    """Nouns for several people of either gender, behind such numbers: estudiants."""
+    interrogatives: tuple[Text, ...] = ()
+    asked: dict[str, str] = {}
+    """Words behind an interrogative that ask for a man → for a woman, so that the names must be such: `pare = "mare"`.
+    """
     mixed: NameGender | None = None
     """Gender of both names where a man and a woman stood: that of the words for both; None: either."""
     any_gender: tuple[Text, ...] = ()
@@ -365,6 +387,19 @@ class NeutralPronouns(Pack):
     """Words in that ending that are no such verbs."""
     and_words: tuple[Text, ...] = ()
     """Words that may join a second verb, where the pronouns are better left alone."""
+
+
+class Declension(Pack):
+    """How words of one kind decline: Russian студент, студента, студенту."""
+
+    ends: tuple[Text, ...]
+    """How such a word ends, in the nominative; a whole word for one that declines alone."""
+    drop: int = Field(default=0, ge=0, le=4)
+    """How many letters it loses before its endings."""
+    cases: dict[Slug, tuple[Text, ...]] = {}
+    """Form of a name (`grammar.forms`) → endings in that case."""
+    others: tuple[Text, ...] = ()
+    """Its other endings: of the plural, or of adjectives, beside whose noun they tell nothing."""
 
 
 class SubstitutionExample(Pack):
@@ -489,6 +524,25 @@ class Substitution(Pack):
     """Endings of a noun that describes the noun behind it: Korean "인", of "의사*인* 친구"."""
     other_stems: dict[str, str] = {}
     """What stands before the endings of a word, where that is not the word: Marathi `मुला = "मुलगा"`, of मुलाने."""
+    declensions: tuple[Declension, ...] = ()
+    """How words decline, instead of `endings` and `cases`; the first that fits a word counts. The noun's case is the
+    person's, wherever it stands."""
+    adjective_endings: tuple[Text, ...] = ()
+    """How a word of a description ends that is not its noun: Russian "ый"; the noun is the first other word."""
+    case_by_preposition: dict[Slug, tuple[Text, ...]] = {}
+    """Case → the words before a person that tell it from others that the ending may be: Russian "о", of "о мужчине"."""
+    only_behind: tuple[Text, ...] = ()
+    """Cases that only such a word tells: an ending of one of them and of another is the other's. Russian `prep`."""
+    never_opening: tuple[Text, ...] = ()
+    """Cases of no person at the beginning of a clause, where the ending is rather the plural's: Russian `gen`."""
+    object_behind: tuple[Text, ...] = ()
+    """How a word ends behind which a form of nominative and accusative may be either: Russian "видел *мать*"."""
+    prefixes: tuple[Text, ...] = ()
+    """What may be joined to the beginning of a person's first word, and stays: Arabic و, ل."""
+    article_prefix: str = ""
+    """The article that is joined to a word, and goes: Arabic ال, with `article_after` ("لل" for "لال")."""
+    article_after: dict[str, Text] = {}
+    """Prefix → how the article is written behind it: Arabic `"ل" = "ل"`."""
     inner_signs: str = ""
     """Signs that may stand inside a word: the apostrophe of Assamese ল'ৰা."""
     phrases: tuple[Text, ...] = ()
@@ -594,6 +648,14 @@ class Substitution(Pack):
         return self.noun_anywhere or self.noun_last or self.unspaced
 
     @cached_property
+    def link_vocabulary(self) -> frozenset[str]:
+        """Words that are whole as they stand, whatever they begin with."""
+        links = {word for link in self.links for word in link.split()}
+        return frozenset(
+            {*links, *self.phrases, *self.small_words, *self.modifiers, *self.determiners, *self.relations}
+        )
+
+    @cached_property
     def vocabulary(self) -> frozenset[str]:
         """Words of the lists about people that part a text without blanks: those of several letters, and pronouns."""
         lists = (
@@ -620,6 +682,7 @@ class ControlSet(Pack):
         if self.substitution is not None:
             asked = {*self.substitution.cases, *self.substitution.before_names.values()}
             asked |= {*self.substitution.articles_behind.values()}
+            asked |= {case for kind in self.substitution.declensions for case in kind.cases}
             asked |= {self.substitution.name_form} if self.substitution.name_form else set()
             missing = sorted(asked - self.grammar.forms.keys())
             if missing:

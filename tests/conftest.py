@@ -63,6 +63,11 @@ def pytest_report_to_serializable() -> Generator[None, object, object]:
     return _sendable((yield))
 
 
+def shared(base: Path) -> Path:
+    """The folder that all processes of a test run share, of one process's temporary folder `base`."""
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The checkout's root."""
@@ -117,7 +122,6 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> ModelSource:
     except MissingExtraError as error:
         pytest.skip(str(error))
     pytest.importorskip("gguf", reason="needs the extra: pip install 'mbbq-gen[local]'")
-    own = tmp_path_factory.getbasetemp()
-    source = smollm2_source((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "small-model")
+    source = smollm2_source(shared(tmp_path_factory.getbasetemp()) / "small-model")
     source.prepare()
     return source

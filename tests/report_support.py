@@ -13,8 +13,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from mbbq_gen.cli import run_command_line
 from mbbq_gen.records import Instance, Option, Polarity
+from tests.conftest import shared
 
 SCRIPT = "<script>window.stolen = 1; document.title = 'stolen'</script>"
 HOSTILE = {
@@ -89,16 +92,23 @@ class Made:
 
 @cache
 def oracle_report(base: Path) -> Made:
-    """A page of 100 items, and figures, of a stereotyped oracle and one that can't do the task; once a session.
+    """A page of 100 items, and figures, of a stereotyped oracle and one that can't do the task.
+
+    Made once for all processes of a test run: to be looked at only.
 
     `base`: the session's temporary folder.
     """
-    folder = base / "oracle-report"
-    folder.mkdir()
-    runs = tuple(oracle_run(folder / oracle, oracle) for oracle in ("stereotyped", "always_unknown"))
+    folder = shared(base) / "oracle-report"
+    runs = tuple(folder / oracle for oracle in ("stereotyped", "always_unknown"))
     made = Made(runs, folder / "report.html", folder / "figures")
-    written = ["-o", str(made.page), "--figures", str(made.figures), "--items", "100"]
-    assert run_command_line(["report", *map(str, runs), *written]) == 0
+    with FileLock(shared(base) / "oracle-report.lock"):
+        if not (folder / "is-whole").exists():
+            folder.mkdir()
+            for run in runs:
+                oracle_run(run, run.name)
+            written = ["-o", str(made.page), "--figures", str(made.figures), "--items", "100"]
+            assert run_command_line(["report", *map(str, runs), *written]) == 0
+            (folder / "is-whole").touch()
     return made
 
 

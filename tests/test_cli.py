@@ -22,6 +22,7 @@ import typer
 from mbbq_gen.cli import run_command_line
 from mbbq_gen.cli.app import app
 from mbbq_gen.fake_server.client import FakeServer
+from tests.conftest import FULL
 from tests.fake_servers import fake_server
 
 STARTER = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
@@ -281,14 +282,14 @@ def responses(run_path: Path) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_killed_ten_times_nothing_is_lost_or_asked_twice(run_path: Path) -> None:
+def test_killed_again_and_again_nothing_is_lost_or_asked_twice(run_path: Path) -> None:
     """`kill -9` while it starts, plans and asks: what was stored stays as it is, and the run ends complete."""
     moments = random.Random(7)
     kept: dict[str, tuple[str, str]] = {}
     store = run_path / "run.sqlite"
     with fake_server({"latency": {"seconds": 0.1}}) as server:
         arguments = asked_of(server, "--concurrency", "8")
-        for kill in range(10):
+        for kill in range(10 if FULL else 6):
             process = start(run_path, *arguments)
             if kill < 3:  # while it starts and plans
                 wait_until(process, [run_path.exists, store.exists, (run_path / "manifest.json").exists][kill])

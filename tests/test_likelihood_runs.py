@@ -421,7 +421,7 @@ def test_oracles_on_starter(language: str, resources: Resources) -> None:
     instances = list(load_benchmark("starter", languages=[language], resources=resources))
     prior = (Message(role="user", content="Answer:"),)
     ways = (*((name, "likelihood") for name in NORMALISATIONS), ("sum", "labels"), ("sum", "first-token"))
-    part = 3 if FULL else 9
+    part = 3 if FULL else 18
     for number, name in enumerate(ORACLES_WITH_KNOWN_SCORES):
         normalise, method = ways[number % len(ways)]
         (known,) = (way for way in get_args(Method) if way == method)

@@ -236,7 +236,7 @@ def test_a_lost_part_of_the_plan_has_to_be_put_back(
 def test_a_process_that_ends_between_file_and_places_loses_nothing(tmp_path: Path, plain: Path) -> None:
     run = copied(plain, tmp_path)
     with RunStore(run / "run.sqlite") as store:
-        store._db.execute("CREATE TEMP TRIGGER ends BEFORE UPDATE ON main.responses WHEN NEW.record LIKE '%:7'"
+        store._db.execute("CREATE TEMP TRIGGER ends BEFORE INSERT ON main.responses WHEN NEW.record LIKE '%:7'"
                           " BEGIN SELECT raise(ABORT, 'the power is gone'); END")  # fmt: skip
         with pytest.raises(RunError, match="the power is gone"):
             store.records.keep_in_files()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mbbq_gen.scoring import METRICS, observations_frame, score
-from mbbq_gen.scoring.edge import ENOUGH, SKEWED, UNSEEN, edge_interval
+from mbbq_gen.scoring.edge import ENOUGH, SKEWED, STRETCH, UNSEEN, edge_interval
 from mbbq_gen.statistics.panel import Sampling, combine, make_panel
 from tests.scoring_support import Row, observations_of
 
@@ -38,9 +38,12 @@ def test_of_zeros_and_ones_it_is_clopper_and_pearsons(right: int, templates: int
 @pytest.mark.parametrize("templates", [5, 15, 40, 98])
 def test_what_was_not_seen_is_bounded(templates: int) -> None:
     """All templates alike: the ends are UNSEEN times the share that a template more could have, 1 − 0.025^(1/n)."""
+    share = 1 - 0.025 ** (1 / templates)
     low, high = interval([1.0] * templates)
     assert high == 1.0
-    assert low == pytest.approx(1 - UNSEEN * (1 - 0.025 ** (1 / templates)), abs=0.01)
+    assert low == pytest.approx(1 - STRETCH * UNSEEN * share, abs=0.01)
+    low, high = interval([0.5] * templates)
+    assert (low, high) == pytest.approx((0.5 - UNSEEN * share, 0.5 + UNSEEN * share), abs=0.01)
 
 
 @given(
@@ -89,7 +92,7 @@ def test_near_an_end_of_the_scale_there_is_room_on_the_other_side(templates: int
     low, high = interval(scores)
     middle = float(np.mean(scores))
     assert high == pytest.approx(middle)
-    assert middle - UNSEEN < low < middle - UNSEEN / (2 * templates)
+    assert middle - STRETCH * UNSEEN < low < middle - UNSEEN / (2 * templates)
     mirrored = interval([1 - score for score in scores])
     assert mirrored == pytest.approx((1 - high, 1 - low))
 

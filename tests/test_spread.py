@@ -382,8 +382,8 @@ def test_reading_and_scores_by_workers_are_those_of_one_process(
 
     with sqlite3.connect(unread / "run.sqlite") as store:
         store.execute("DELETE FROM extractions")
+    # Each command starts workers anew; the first reads, for it finds no readings.
     for beside in (
-        [],
         ["--by", "variant,language", "--macro", "category", "--tests", "--baselines"],
         ["--wordings", "random"],
     ):
@@ -627,8 +627,8 @@ def test_a_driver_that_ends_leaves_its_answers_and_nothing_else(
     if number == signal.SIGKILL:
         variables = {**os.environ, "MBBQ_GEN_RAY_FOLDER": str(left[0])}
         alike = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables)
-        command = [sys.executable, "-m", "mbbq_gen", "score", str(run), "--on", "ray", "--json"]
-        subprocess.run(command, check=True, capture_output=True)  # it starts a Ray of its own
+        next_one = "from mbbq_gen.runs.spread.cluster import connected\nwith connected('ray', 1): pass"
+        subprocess.run([sys.executable, "-c", next_one], check=True, capture_output=True)  # a Ray of its own
         assert wait_for(lambda: not processes_of(process.pid)), "the next command ends what was left"
         assert list(Path(tempfile.gettempdir()).glob(f"mbbq-ray-{process.pid}-*")) == []
         assert alike.poll() is None, "and nothing else"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -97,9 +97,28 @@ def test_wilcoxon_is_scipys() -> None:
     assert found.is_exact
     ranks = stats.rankdata(np.abs(values))
     assert found.effect == pytest.approx((ranks * np.sign(values)).sum() / ranks.sum())
-    with_zeros = wilcoxon(np.array([0.0, 0.0, 0.5, 0.5, 0.5, -0.5, 1.0]), "h")
-    assert not with_zeros.is_exact
-    assert with_zeros.p_value is not None
+
+
+@given(st.lists(st.integers(min_value=-3, max_value=5), min_size=5, max_size=10).filter(any))
+def test_wilcoxon_with_ties_and_zeros_counts_all_signs(values: list[int]) -> None:
+    found = wilcoxon(np.array(values) / 7, "h")
+    ranks = stats.rankdata(np.abs(values)) * (np.array(values) != 0)
+    own = abs(float((ranks * np.sign(values)).sum()))
+    all_of_them = [abs(float(ranks @ flips)) for flips in product((-1, 1), repeat=len(values))]
+    assert found.p_value == pytest.approx(np.mean([total >= own - 1e-9 for total in all_of_them]))
+    assert found.is_exact
+
+
+def test_wilcoxon_of_many_templates_is_scipys_approximation() -> None:
+    values = np.random.default_rng(1).integers(-3, 5, 260).astype(float)
+    found = wilcoxon(values, "h")
+    expected = stats.wilcoxon(values, zero_method="pratt", method="approx")
+    assert not found.is_exact
+    assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
+    fewer = wilcoxon(values[:200], "h")
+    expected = stats.wilcoxon(values[:200], zero_method="pratt", method="approx")
+    assert fewer.is_exact
+    assert fewer.p_value == pytest.approx(expected.pvalue, abs=0.005)
 
 
 def test_kruskal_wallis_is_scipys_and_leaves_out_gaps() -> None:
@@ -113,11 +132,35 @@ def test_kruskal_wallis_is_scipys_and_leaves_out_gaps() -> None:
 
 
 def test_friedman_is_scipys_and_its_effect_is_kendalls_w() -> None:
-    scores = np.random.default_rng(3).integers(0, 4, (15, 4)).astype(float)
+    scores = np.random.default_rng(3).integers(0, 4, (40, 4)).astype(float)
     expected = stats.friedmanchisquare(*scores.T)
     found = friedman(scores, "h")
     assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
-    assert found.effect == pytest.approx(expected.statistic / (15 * 3))
+    assert found.effect == pytest.approx(expected.statistic / (40 * 3))
+
+
+def test_friedman_of_two_groups_is_the_exact_sign_test() -> None:
+    scores = np.random.default_rng(5).integers(0, 4, (14, 2)).astype(float)
+    ahead, behind = (int((scores[:, 0] > scores[:, 1]).sum()), int((scores[:, 0] < scores[:, 1]).sum()))
+    assert ahead + behind < 14
+    found = friedman(scores, "h")
+    assert found.p_value == pytest.approx(stats.binomtest(ahead, ahead + behind).pvalue)
+    assert found.is_exact
+
+
+def test_friedman_of_few_templates_permutes_ranks() -> None:
+    """Held to all 6⁵ ways to permute three ranks, some of them tied, in five templates."""
+    scores = np.array([[1, 2, 3], [1, 3, 2], [1, 1, 2], [1, 2, 3], [2, 1, 3]], dtype=float)
+    ranks = np.array([stats.rankdata(row) for row in scores])
+
+    def spread(rows: Any) -> float:
+        return float(((np.sum(rows, axis=0) - ranks.sum() / 3) ** 2).sum())
+
+    every = [
+        spread(rows) for rows in product(*([row[list(order)] for order in permutations(range(3))] for row in ranks))
+    ]
+    exact = np.mean(np.array(every) >= spread(ranks) - 1e-9)
+    assert friedman(scores, "h").p_value == pytest.approx(exact, abs=0.02)
 
 
 def test_kendalls_w_by_hand() -> None:

@@ -36,52 +36,13 @@ EXAMPLES = [
     for code, maker in MAKERS.items()
     for place, example in enumerate(maker.control_set.substitution.example if maker.control_set.substitution else ())
 ]
-STARTER = {
-    code: list(load_benchmark("starter", languages=[code], splits=["bias"]))
-    for code in (
-        "en",
-        "nl",
-        "es",
-        "tr",
-        "ca",
-        "eu",
-        "zh",
-        "ja",
-        "hi",
-        "bn",
-        "ta",
-        "te",
-        "mr",
-        "or",
-        "as",
-        "fr",
-        "it",
-        "pt",
-    )
-}
+STARTER = {code: list(load_benchmark("starter", languages=[code], splits=["bias"])) for code in sorted(SETS)}
 MIXED = STARTER["en"][:72] + [one for one in STARTER["en"][72:] if isinstance(MAKERS["en"].make(one), LeftOut)][:24]
 """English questions, some of which have no control question."""
 
 
-def test_these_languages_have_a_grammar() -> None:
-    assert {
-        "en",
-        "nl",
-        "es",
-        "tr",
-        "ca",
-        "ko",
-        "de",
-        "eu",
-        "zh",
-        "ja",
-        "hi",
-        "bn",
-        "ta",
-        "te",
-        "mr",
-        "or",
-    } <= MAKERS.keys()
+def test_every_language_has_a_grammar() -> None:
+    assert MAKERS.keys() == SETS.keys()
     assert all(any(param.values[0] == code for param in EXAMPLES) for code in MAKERS)
 
 
@@ -226,6 +187,24 @@ def test_parallel_questions_have_names_of_one_gender_in_the_same_roles() -> None
     assert all(len(genders) == 1 for genders in found.values())
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "genders"),
+    [
+        ("ca", "Dues estudiants, el forner i el pastor, xerraven.", "f"),
+        ("ca", "Dos dels meus pacients, el forner i el pastor, xerraven.", "m"),
+        ("ca", "Dues persones, el forner i el pastor, van xerrar dues hores.", "fm"),
+        ("ca", "Quin pare és poc afectuós?", "m"),
+        ("ca", "Quin pare i quina mare xerraven?", "f"),
+        ("ca", "Quina hora era?", "fm"),
+        ("es", "¿Qué madre es poco cariñosa?", "f"),
+        ("es", "¿Qué padre y madre cantaban?", "fm"),
+    ],
+)
+def test_names_have_the_gender_of_words_that_can_not_follow_them(language: str, text: str, genders: str) -> None:
+    options = ("El forner", "El pastor") if language == "ca" else ("El panadero", "El pastor")
+    assert MAKERS[language].plan(text, options).genders == frozenset(genders)
+
+
 def test_distance_of_names() -> None:
     assert [edit_distance(*pair) for pair in (("anna", "anna"), ("anna", "hanna"), ("", "abc"), ("liam", "noah"))] == [
         *(0, 1, 3, 3),
@@ -248,7 +227,7 @@ def test_a_question_about_the_group_itself_is_left_out() -> None:
 
 def test_a_language_without_grammar_says_what_to_do() -> None:
     with pytest.raises(UsageError, match=r"control_sets/ar\.toml has no table \[substitution\]"):
-        ControlMaker(SETS["ar"])
+        ControlMaker(SETS["ar"].model_copy(update={"substitution": None}))
 
 
 def test_twins_share_a_parallel_id() -> None:

@@ -59,5 +59,5 @@ def test_a_new_language_says_what_is_missing(place: Path, repository: Path, caps
     (command,) = walkthroughs(repository)["Who adds Norwegian"]
     assert run_command_line(command[1:]) == 0
     capsys.readouterr()
-    assert run_command_line(["check", "--packs", str(place / "my-packs")]) == 1
+    assert run_command_line(["check", "--packs", str(place / "my-packs"), "--language", "nb"]) == 1
     assert "prompts/nb.toml" in "".join(capsys.readouterr())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -67,8 +66,10 @@ class SpreadOptions:
         float | None, typer.Option(min=0, help="--on: GPUs that each worker has to itself.", metavar="N")
     ] = None
     shards: Annotated[
-        Path | None,
-        typer.Option(help="--on: folder that all workers write answers to. Default: in RUN.", metavar="DIR"),
+        str | None,
+        typer.Option(
+            help="--on: folder or s3://… that all workers write answers to. Default: in RUN.", metavar="PLACE"
+        ),
     ] = None
 
     def spread(self) -> Spread | None:
@@ -87,5 +88,4 @@ class SpreadOptions:
         from mbbq_gen.runs.spread.pool import Spread
 
         check_on(self.on)
-        shards = None if self.shards is None else str(self.shards)
-        return Spread(self.on, self.workers or _WORKERS, self.gpus_per_worker or 0.0, shards)
+        return Spread(self.on, self.workers or _WORKERS, self.gpus_per_worker or 0.0, self.shards)

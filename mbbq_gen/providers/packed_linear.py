@@ -9,7 +9,6 @@ A layer gives up its own weight, so that no memory is needed twice; what reads i
 
 from __future__ import annotations
 
-import platform
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 _ROWS = 64
 """Rows that the layout of weights is chosen for; others are as fast with it."""
 _ALIKE = 1e-4
+_WIDE = ("AVX2", "AVX512")
+"""Instructions that oneDNN's own kernels are written in; with narrower ones it is slower than MKL."""
 
 
 class PackedLinear(nn.Module):
@@ -68,7 +69,7 @@ def pack_linear_layers(model: nn.Module) -> int:
 @cache
 def can_pack() -> bool:
     """Whether PyTorch has what is needed on this machine, which a small layer shows: its operators are not public."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
+    if torch.backends.cpu.get_cpu_capability() not in _WIDE:
         return False
     numbers = torch.Generator().manual_seed(0)
     weight, rows, bias = (torch.randn(*size, generator=numbers) for size in ((48, 80), (3, 80), (48,)))

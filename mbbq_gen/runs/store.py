@@ -238,20 +238,24 @@ class RunStore:
         Raises:
             RunError: where two of them have the same key.
         """
-        count = 0
-        with self._writing():
-            for instance in instances:
+        key, count = "", 0
+
+        def rows() -> Iterator[tuple[str | None, ...]]:
+            nonlocal key, count
+            for count, instance in enumerate(instances, 1):  # noqa: B007 - how many there were
                 outline = Outline.of(instance)
-                row = (
+                key = outline.key
+                yield (
                     *(outline.key, outline.benchmark, outline.split, outline.language, outline.category),
                     *(outline.template_id, outline.condition, outline.polarity, outline.alignment, outline.twin),
                     instance.model_dump_json(),
                 )
-                try:
-                    self._db.execute("INSERT INTO main.instances VALUES (?,?,?,?,?,?,?,?,?,?,1,?)", row)
-                except sqlite3.IntegrityError as error:
-                    raise RunError(f"two questions have the id {instance.key!r}; ids must be unique") from error
-                count += 1
+
+        with self._writing():
+            try:
+                self._db.executemany("INSERT INTO main.instances VALUES (?,?,?,?,?,?,?,?,?,?,1,?)", rows())
+            except sqlite3.IntegrityError as error:
+                raise RunError(f"two questions have the id {key!r}; ids must be unique") from error
         return count
 
     def outlines(self) -> Iterator[Outline]:
@@ -266,11 +270,11 @@ class RunStore:
     def keep_only(self, asked: set[str], examples: set[str]) -> None:
         """Of the stored questions keeps those to be asked, and those that only serve as solved examples."""
         with self._writing():
-            stored = [key for (key,) in self._db.execute("SELECT key FROM instances")]
-            left_out = [(key,) for key in stored if key not in asked]
-            self._db.executemany("UPDATE main.instances SET asked = 0 WHERE key = ?", left_out)
-            dropped = [(key,) for (key,) in left_out if key not in examples]
+            left_out = [key for (key,) in self._db.execute("SELECT key FROM instances") if key not in asked]
+            dropped = [(key,) for key in left_out if key not in examples]
             self._db.executemany("DELETE FROM main.instances WHERE key = ?", dropped)
+            shown = [(key,) for key in left_out if key in examples]
+            self._db.executemany("UPDATE main.instances SET asked = 0 WHERE key = ?", shown)
 
     def instances(self, part: Part | None = None) -> Iterator[Instance]:
         """Every question to be asked, by key; of a part of the run, those that it asks."""

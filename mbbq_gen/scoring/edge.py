@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 UNSEEN: Final = 0.3
 """How far a template that was not seen may lie from the others: an assumption, larger than what is usually seen.
 Nearer than this to an end of the scale, a score has a tail on the other side."""
+STRETCH: Final = 1.2
+"""How much farther it may lie off near an end of the scale, away from the end: there the tail has one side only."""
 ENOUGH: Final = 10
 """Effective number of templates apart from the others, from which an interval does not rest on what was not seen."""
 SKEWED: Final = 1.0
@@ -61,7 +63,8 @@ def edge_interval(
     if not scores.size:
         return None
     middle = float(scores @ sizes / sizes.sum())
-    sides = _sides(scores, sizes, middle, (middle - ends[0] < unseen, ends[1] - middle < unseen))
+    near = (middle - ends[0] < unseen, ends[1] - middle < unseen)
+    sides = _sides(scores, sizes, middle, near)
     if sides is None:
         return None
     drawn = _gamma(scores.size)
@@ -69,10 +72,11 @@ def edge_interval(
     below = drawn[:, :-1] @ sizes + extra
     told = drawn[:, :-1] @ (sizes * scores)
     tail, low, high = (1 - confidence) / 2, middle, middle
+    up, down = (unseen * (STRETCH if is_near else 1.0) for is_near in near)
     if sides.down is not None:
-        low = float(np.quantile((told + extra * max(ends[0], sides.start - max(unseen, sides.down))) / below, tail))
+        low = float(np.quantile((told + extra * max(ends[0], sides.start - max(down, sides.down))) / below, tail))
     if sides.up is not None:
-        high = float(np.quantile((told + extra * min(ends[1], sides.start + max(unseen, sides.up))) / below, 1 - tail))
+        high = float(np.quantile((told + extra * min(ends[1], sides.start + max(up, sides.up))) / below, 1 - tail))
     return Room(min(low, middle), max(high, middle), rests_on_unseen=sides.are_few)
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from mbbq_gen.records import Outcome, Record
 from mbbq_gen.scoring.bootstrap import IntervalMethod
 from mbbq_gen.scoring.cells import Scenario, Undetected
-from mbbq_gen.scoring.edge import UNSEEN
+from mbbq_gen.scoring.edge import STRETCH, UNSEEN
 from mbbq_gen.scoring.missing import LOW_DETECTION_TEXT
 from mbbq_gen.scoring.observations import Labels
 from mbbq_gen.scoring.reasons import FEW_TEMPLATES, TOO_FEW, ReasonCode
@@ -34,7 +34,7 @@ WARNINGS: dict[WarningCode, str] = {
     "too_few_wordings": TOO_FEW_WORDINGS,
     "few_templates": f"fewer than {FEW_TEMPLATES} templates: the interval is a rough one",
     "edge": "nearly all templates have the same score, few lie far off the others, or the scale ends near: the "
-    f"interval allows for a template that was not seen, up to {UNSEEN:g} away",
+    f"interval allows for a template that was not seen, up to {UNSEEN:g} away ({STRETCH * UNSEEN:g} near an end)",
     "low_detection": LOW_DETECTION_TEXT,
     "template_sizes": "larger templates score otherwise: the score is mostly theirs; with every template "
     "counting alike it is `template_mean`",

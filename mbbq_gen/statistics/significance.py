@@ -31,6 +31,10 @@ TestName = Literal[
 
 EXACT_UP_TO = 12
 """Templates for which all sign flips are tried: 2¹² of them."""
+RANKS_EXACT_UP_TO = 200
+"""Templates for which all signs of ranks are counted."""
+RANKS_DRAWN_UP_TO = 25
+"""Units for which ranks of three or more groups are permuted; with more, χ² keeps its level (docs/statistics.md)."""
 PERMUTATIONS = 4999
 _TIE = 1e-12
 """Statistics this near to the observed one count as equal to it: sums in another order differ by rounding."""
@@ -156,10 +160,10 @@ def permutation_p(statistics: Array, observed: float, *, is_exact: bool) -> floa
 def wilcoxon(scores: Array, hypothesis: str) -> TestResult:
     """Is the middle of the template scores 0? Wilcoxon's signed-rank test; zeros keep their ranks (Pratt 1959).
 
-    Assumes template scores symmetric about their middle. Effect: the matched-pairs rank-biserial correlation.
+    Exact for up to RANKS_EXACT_UP_TO templates, ties and zeros included; beyond, the normal approximation. Assumes
+    template scores symmetric about their middle. Effect: the matched-pairs rank-biserial correlation.
     """
     import numpy as np
-    from scipy import stats
 
     found = scores[~np.isnan(scores)]
     n = int(found.size)
@@ -167,21 +171,42 @@ def wilcoxon(scores: Array, hypothesis: str) -> TestResult:
         return nothing
     if not np.any(found):
         return untestable("wilcoxon", "template", hypothesis, n, "every template has the score 0")
-    is_exact = n <= 25 and np.unique(np.abs(found)).size == n and bool(np.all(found))
-    result = stats.wilcoxon(found, zero_method="pratt", method="exact" if is_exact else "approx")
-    ranks = stats.rankdata(np.abs(found)) * (found != 0)
+    is_exact = n <= RANKS_EXACT_UP_TO
+    ranks = mid_ranks(np.abs(found)) * (found != 0)
+    above, below = float(ranks[found > 0].sum()), float(ranks[found < 0].sum())
     return TestResult(
         test="wilcoxon",
         unit="template",
         hypothesis=hypothesis,
-        statistic=float(result.statistic),
+        statistic=min(above, below),
         statistic_name="W",
-        p_value=float(result.pvalue),
-        effect=float((ranks * np.sign(found)).sum() / ranks.sum()),
+        p_value=_signs_of_ranks(ranks, min(above, below)) if is_exact else _pratt(found),
+        effect=(above - below) / (above + below),
         effect_name="rank_biserial",
         n=n,
         is_exact=is_exact,
     )
+
+
+def _signs_of_ranks(ranks: Array, smaller: float) -> float:
+    """How often one of the two sums of signed ranks is as small as that, or smaller, were all signs as likely.
+
+    Ranks are added one after the other; mid-ranks are doubled, so that sums are whole numbers.
+    """
+    import numpy as np
+
+    chances = np.ones(1)
+    for rank in np.rint(2 * ranks[ranks > 0]).astype(int):
+        nothing = np.zeros(rank)
+        chances = (np.concatenate((chances, nothing)) + np.concatenate((nothing, chances))) / 2
+    return min(1.0, 2 * float(chances[: round(2 * smaller) + 1].sum()))
+
+
+def _pratt(scores: Array) -> float:
+    """The normal approximation for many templates."""
+    from scipy import stats
+
+    return float(stats.wilcoxon(scores, zero_method="pratt", method="approx").pvalue)
 
 
 # --- several groups --------------------------------------------------------------------------------------------------
@@ -226,10 +251,10 @@ def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit) -> Tes
 def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template") -> TestResult:
     """Do the groups rank alike within templates? `scores`: templates × groups; templates with a gap are left out.
 
-    Friedman 1937, with the correction for ties, χ² approximation. Effect: Kendall's W.
+    Friedman 1937, with the correction for ties. Two groups: the exact sign test that it is then. More: ranks are
+    permuted within units for up to RANKS_DRAWN_UP_TO of them; beyond, the χ² approximation. Effect: Kendall's W.
     """
     import numpy as np
-    from scipy import special
 
     whole = scores[~np.isnan(scores).any(axis=1)]
     n, groups = whole.shape
@@ -247,11 +272,32 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template") -> Test
         hypothesis=hypothesis,
         statistic=statistic,
         statistic_name="chi_squared",
-        p_value=float(special.chdtrc(groups - 1, statistic)),
+        p_value=_ranked_alike(whole, statistic),
         effect=agreement,
         effect_name="kendall_w",
         n=n,
+        is_exact=groups == 2,
     )
+
+
+def _ranked_alike(scores: Array, chi_squared: float) -> float:
+    """The p value of Friedman's statistic of units × groups."""
+    import numpy as np
+    from scipy import special
+
+    units, groups = scores.shape
+    if groups == 2:
+        ahead, behind = int((scores[:, 0] > scores[:, 1]).sum()), int((scores[:, 0] < scores[:, 1]).sum())
+        return min(1.0, 2 * float(special.bdtr(min(ahead, behind), ahead + behind, 0.5)))
+    if units > RANKS_DRAWN_UP_TO:
+        return float(special.chdtrc(groups - 1, chi_squared))
+    generator = np.random.default_rng(stable_number("friedman", units, groups))
+    sums, own = np.zeros((PERMUTATIONS, groups)), np.zeros(groups)
+    for ranks in (mid_ranks(row) for row in scores):
+        sums += generator.permuted(np.tile(ranks, (PERMUTATIONS, 1)), axis=1)
+        own += ranks
+    middle = own.mean()
+    return permutation_p(((sums - middle) ** 2).sum(axis=1), float(((own - middle) ** 2).sum()), is_exact=False)
 
 
 def kendall_w(scores: Array) -> float | None:

@@ -110,6 +110,7 @@ def is_aside(word: Word, language: Language) -> bool:
 def refuse_beside(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
     """Raises where a name can't stand beside what stands beside a mention."""
     _refuse_collisions(mentions, words, language)
+    _refuse_had(mentions, words, language)
     _refuse_neighbours(mentions, words, language)
 
 
@@ -145,12 +146,24 @@ def _refuse_neighbours(mentions: Sequence[Mention], words: Sequence[Word], langu
             if declined or noun in rules.articles_behind:
                 raise NotReplaceableError("attribute_told", f"{behind.text} {noun}")  # "Miren zen ikaslea"
         heads = tuple(head for head in rules.heads if len(head) > 1)
-        if rules.joined and not rules.nouns_placed and mention.case is None and behind.low.startswith(heads):
+        grown = rules.joined and not rules.nouns_placed and not rules.article_prefix
+        if grown and mention.case is None and behind.low.startswith(heads):
             raise NotReplaceableError("mention_left_over", f"{words[mention.last].text} {behind.text}")
         if rules.unspaced and behind.low in {*rules.heads, *rules.collectives}:
             raise NotReplaceableError("mention_left_over", words[mention.last].text + behind.text)
         if rules.only_before and not behind.low.startswith(rules.only_before):
             raise NotReplaceableError("mention_left_over", words[mention.last].text + behind.text)
+
+
+def _refuse_had(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
+    """Raises where a name would be what somebody has: "la mujer *que llevaba* Emma"."""
+    rules = language.rules
+    for mention in mentions:
+        before = words[max(mention.first - 2, 0) : mention.first]
+        if len(before) < 2 or before[1].gap or words[mention.first].gap:
+            continue
+        if before[0].low in rules.clause_relatives and before[1].low in rules.told:
+            raise NotReplaceableError("attribute_told", f"{before[0].text} {before[1].text}")
 
 
 def _refuse_collisions(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
@@ -214,6 +227,8 @@ class _Finder:
             while owned and self._together(person, core[-1], owned[0]) and not self._is_closed(person, core[-1]):
                 core.append(owned.pop(0))
             core = self._without_loose_ends(person, core)
+            if person.apart_from and self._is_of_other(person, core):
+                continue  # "غير *مصاب*", of the other
             there = [self.words[place].low for place in core]
             if all(self._is_weak(low) for low in there) and (
                 self._is_counted(core[0]) or all(self.language.is_plural(low, person.words) for low in there)
@@ -224,6 +239,13 @@ class _Finder:
                 yield core[0], core[-1]
             elif not all(self._may_be_left(person, low) for low in there):
                 raise NotReplaceableError("mention_left_over", _shown(self.words, core[0], core[-1]))
+
+    def _is_of_other(self, person: Person, core: list[int]) -> bool:
+        """Whether the small words that tell of the other person stand beside telling words."""
+        other = self.people[1] if person is self.people[0] else self.people[0]
+        reach = len(other.words) - len(person.words)
+        near = self.words[max(core[0] - reach, 0) : core[-1] + 1 + reach]
+        return any(self.language.same(word.low, small) for word in near for small in person.apart_from)
 
     def _without_loose_ends(self, person: Person, core: list[int]) -> list[int]:
         """Telling words without small ones at an end where the description has none: "un chapeau *avec* ma sœur"."""
@@ -344,7 +366,7 @@ class _Finder:
     def _grown(self, number: int, person: Person, first: int, last: int) -> Mention:
         """The whole mention around telling words."""
         if person.is_name and not self._is_determined(first):
-            return Mention(number, first, last, case=self._case(person, last), gender=person.gender)
+            return Mention(number, first, last, case=self._case(person, first, last), gender=person.gender)
         told_last = self._told_last(number, first, last)
         if told_last is not None:
             return told_last
@@ -358,7 +380,7 @@ class _Finder:
         if self._is_copula_of_stand_in(low) or self._is_elided(low, right):
             self._refuse_several(person, low, right)
             low -= self._is_determined(low)
-            case = self._case(person, right)
+            case = self._case(person, low, right)
             gender = self._gender_there(person, low, right) or self._gender_of_stand_in(low)
             return Mention(number, low, self._opened(right), case=case, gender=gender, told=True)
         told = low - self._is_determined(low)
@@ -366,7 +388,7 @@ class _Finder:
         if is_had and self._is_had_by_stand_in(person, told):
             kept = self.rules.told[self.words[told - 1].low]
             gender = self._gender_of_stand_in(told)
-            return Mention(number, told - 1, right, kept, self._case(person, right), gender, told=True)
+            return Mention(number, told - 1, right, kept, self._case(person, low, right), gender, told=True)
         if not headed and not self._is_bare_adjective(person, low, right):
             raise NotReplaceableError("attribute_told", _shown(self.words, max(low - 2, 0), right))
         self._refuse_several(person, low, right)
@@ -384,7 +406,7 @@ class _Finder:
         gender = self._gender_there(person, start, right) or gender
         gender = (person.gender if self.rules.genitives else gender) or self._gender_of_noun(person)
         kept = self._of_genitive(person, start) or kept
-        return Mention(number, start, self._opened(right), kept, self._case(person, right), gender, inner=inner)
+        return Mention(number, start, self._opened(right), kept, self._case(person, low, right), gender, inner=inner)
 
     def _led_in(self, start: int, right: int) -> int:
         """The first word of a mention with modifiers and what leads it in before its determiner.
@@ -540,6 +562,8 @@ class _Finder:
             for gender, known in nouns:
                 if any(alike(word.low, noun) for noun in known):
                     return gender
+        if person.noun in self.rules.genderless:
+            return None
         if person.noun.endswith(self.rules.female_noun_endings or "\0"):
             return "f"
         if person.noun.endswith(self.rules.male_noun_endings or "\0"):
@@ -642,10 +666,13 @@ class _Finder:
             return None
         if before in self.rules.stand_ins and self._is_determined(place - 1):
             return place - 1, True
+        at_noun = self.rules.head_first and self.rules.verbs_agree and self._is_head(person, self.words[place].low)
+        if at_noun and before in self.rules.small_words:
+            return None  # "كان *على* لاعبة تنس على كرسي"
         if (
             self._is_head(person, before)
             and (
-                self.rules.head_first
+                (self.rules.head_first and (not self.rules.declensions or self.language.same(before, person.noun)))
                 or before in self.rules.stand_ins
                 or before in person.words
                 or (self.rules.noun_anywhere and not self._is_closed(person, place - 1))
@@ -657,10 +684,15 @@ class _Finder:
         inside = (
             before in self.language.determiners and place > 1 and self.words[place - 2].low in self.rules.small_words
         )
-        if before in self.rules.modifiers or (
-            self._is_own(person, before)
-            and (before not in self.language.determiners or (inside and spelled))
-            and (before not in self.rules.small_words or not self.rules.nouns_placed or follows)
+        declined = self.rules.declensions and any(self.language.same(before, one) for one in self.rules.modifiers)
+        if (
+            declined
+            or before in self.rules.modifiers
+            or (
+                self._is_own(person, before)
+                and (before not in self.language.determiners or (inside and spelled))
+                and (before not in self.rules.small_words or not self.rules.nouns_placed or follows)
+            )
         ):
             return place - 1, False
         return None
@@ -705,7 +737,8 @@ class _Finder:
             if self._tells_other(person, after) or self._ends_person(person, place):
                 break
             may_be_small = self.rules.head_first or self.rules.noun_anywhere or self.rules.noun_last
-            if self._is_head(person, after) and not (may_be_small and after in self.rules.small_words):
+            others = self.rules.article_prefix and after not in person.words  # "لدى أب *طفل*"
+            if self._is_head(person, after) and not (may_be_small and after in self.rules.small_words) and not others:
                 place, headed = place + 1, True
                 continue
             if after in self.rules.modifiers_behind or self._describes(person, after):
@@ -786,7 +819,8 @@ class _Finder:
     def _is_own(self, person: Person, word: str) -> bool:
         """Whether a word is one of the description's, perhaps with another ending where what stands before a noun has
         one: Marathi "गरीब *कुटुंबातल्या* मुलाने"."""
-        alike = self.rules.noun_last and any(self.language.same(word, own) for own in person.words)
+        inflected = self.rules.noun_last or bool(self.rules.declensions)
+        alike = inflected and any(self.language.same(word, own) for own in person.words)
         return word in person.words or alike
 
     def _link_right(self, person: Person, place: int) -> tuple[int, bool] | None:
@@ -899,8 +933,8 @@ class _Finder:
             collective = self.language.is_collective(word.low) and not (
                 nouns_last and any(self.language.is_head(behind.low) for behind in self.words[place + 1 : last + 1])
             )
-            inside = {before.low for before in self.words[first:place]}
-            if self.rules.verbs_agree and inside & {*self.rules.small_words}:
+            inside = {before.low for before in self.words[first:place]} & {*self.rules.small_words}
+            if self.rules.verbs_agree and word.low != person.noun and (inside or word.low in person.words):
                 collective = False  # "um menino de família pobre"
             several = collective or self.language.is_plural(word.low, bases)
             if several and word.low not in self.language.determiners:
@@ -915,7 +949,7 @@ class _Finder:
         sign = noun.endswith(self.rules.plural_signs) and not noun.endswith(self.rules.no_plural_signs)
         return plural_head or (sign and person.attachment == "noun")
 
-    def _case(self, person: Person, last: int) -> str | None:
+    def _case(self, person: Person, first: int, last: int) -> str | None:
         """The form of a name that the last word of a mention asks for.
 
         Raises:
@@ -931,11 +965,56 @@ class _Finder:
         if article is not None:
             return article
         bases = self.language.bases(person.words)
+        if self.rules.declensions:
+            return self._declined_case(person, first, last)
         found = self.language.case_of(self.words[last].low, bases)
         low = self.words[last].low
         if self.rules.cases and found is None and (low not in bases or self._lacks_article(person, last)):
             raise NotReplaceableError("ending_unsettled", self.words[last].text)
         return found
+
+    def _declined_case(self, person: Person, first: int, last: int) -> str | None:
+        """The form of a name that the noun of a mention asks for, by its declension and the word before the mention.
+
+        Raises:
+            NotReplaceableError: for forms of several people, and where the case can't be told.
+        """
+        place = self._place_of_noun(person, first, last)
+        low = self.words[place].low
+        lemma = next((word for word in (person.noun, *self.rules.heads) if self.language.same(low, word)), low)
+        cases = self.language.forms(lemma).get(low, ())
+        before = self._words_before(first)
+        if low == lemma:
+            if cases and before[-1:] and before[-1].endswith(self.rules.object_behind):
+                raise NotReplaceableError("ending_unsettled", self.words[place].text)
+            return None
+        if not cases:
+            raise NotReplaceableError("plural_group", self.words[place].text)
+        told = self.rules.case_by_preposition
+        joined = bool(before) and before[-1] in self.rules.clause_words
+        near = before if joined else before[-1:]  # "у студентки и *соседки*"
+        asked = [case for case in cases if {*told.get(case, ())} & {*near}]
+        free = [case for case in cases if case not in self.rules.only_behind]
+        found = asked or free
+        opens = not asked and (joined or not before) and found[0] in self.rules.never_opening
+        if len(found) != 1 or opens:
+            raise NotReplaceableError("ending_unsettled", self.words[place].text)
+        return found[0]
+
+    def _words_before(self, first: int) -> list[str]:
+        """The last words before a mention in its clause, in lower case."""
+        start = first
+        while start and self.words[start].gap == "" and first - start < STAND_IN_REACH:
+            start -= 1
+        return [word.low for word in self.words[start:first]]
+
+    def _place_of_noun(self, person: Person, first: int, last: int) -> int:
+        """Where the noun of a mention stands; its last word where none is known."""
+        for known in (lambda low: self.language.same(low, person.noun), self.language.is_head):
+            found = next((place for place in range(first, last + 1) if known(self.words[place].low)), None)
+            if found is not None:
+                return found
+        return last
 
     def _lacks_article(self, person: Person, last: int) -> bool:
         """Whether a person's last word has no article, where one must be: Basque "eta *40 urteko* bi lagun"."""

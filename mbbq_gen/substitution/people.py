@@ -38,11 +38,13 @@ class Person:
     """Whether prepositions stand in the description: "man of middle age"."""
     small: frozenset[str] = frozenset()
     """Small words, if these alone tell the two apart: Telugu ఉన్న and లేని, with and without. They may stand elsewhere."""
+    apart_from: frozenset[str] = frozenset()
+    """Small words that tell of the other person, if nothing but their lack tells this one: Arabic غير, not."""
 
     @property
     def needs_all(self) -> bool:
         """Whether every telling word must be there."""
-        many = len(self.telling) >= MANY_WORDS or bool(self.small)
+        many = len(self.telling) >= MANY_WORDS or bool(self.small or self.apart_from)
         return many or self.attachment == "behind" or self.has_small_words
 
     @property
@@ -139,11 +141,13 @@ def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) ->
     before = own[:split]
     noun = _noun(own if rules.noun_anywhere else before, language)
     telling = [word for word in apart if not _is_weak(word, language)]
-    apart_small: set[str] = set()
+    apart_small, lacking = set[str](), set[str]()
     if not telling and (rules.noun_last or rules.verbs_agree):
         telling, apart_small = _told_by_small_words(own, other, content, language)
+        if not telling and not [word for word in apart if not language.is_head(word)]:
+            telling, lacking = _told_by_lack(own, other, content, language)
     telling = telling or [word for word in apart if not language.is_head(word)] or apart
-    if apart_small and rules.head_first:
+    if (apart_small or lacking) and rules.head_first:
         telling = [word for word in telling if word != noun]
     if not telling:
         return None
@@ -153,7 +157,16 @@ def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) ->
         telling = [word for word in telling if word in before]
     key = telling[0 if language.rules.head_first else -1]
     joined = any(word in language.rules.small_words for word in own[1:])
-    return Person(own, noun, tuple(telling), key, attachment, joined and len(telling) > 1, small=frozenset(apart_small))
+    return Person(
+        own,
+        noun,
+        tuple(telling),
+        key,
+        attachment,
+        joined and len(telling) > 1,
+        small=frozenset(apart_small),
+        apart_from=frozenset(lacking),
+    )
 
 
 def _is_weak(word: str, language: Language) -> bool:
@@ -175,10 +188,25 @@ def _told_by_small_words(
     return [word for word in own if word in apart or word in strong], apart
 
 
+def _told_by_lack(
+    own: tuple[str, ...], other: tuple[str, ...], content: Sequence[str], language: Language
+) -> tuple[list[str], set[str]]:
+    """All that tells of a person whose description lacks a small word that the other one has, and these words; nothing
+    where there is none."""
+    strong = [word for word in content if not _is_weak(word, language)]
+    more = [word for word in other if word not in own]
+    small = {*language.rules.small_words, *language.link_words, *language.rules.modifiers}
+    apart = {word for word in more if word in small}
+    rest = [word for word in more if word not in small and not any(language.same(word, mine) for mine in own)]
+    return (strong, apart) if strong and apart and not rest else ([], set())
+
+
 def _noun(words: tuple[str, ...], language: Language) -> str:
     """The noun of a description."""
     if language.rules.noun_anywhere and words[-2:-1] and words[-2] not in language.link_words:
         return next((word for word in reversed(words) if language.is_head(word)), words[-1])
+    if language.rules.adjective_endings:
+        return next((word for word in words if not word.endswith(language.rules.adjective_endings)), words[-1])
     if language.rules.head_first and language.rules.verbs_agree:
         return next((word for word in words if language.is_head(word)), words[0])  # "un gros *voisin*"
     return words[0 if language.rules.head_first else -1]

@@ -248,7 +248,7 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
     was = text[start:end]
     if kept in rules.before_names:
         return start, end, NamePlace(mention.person, rules.before_names[kept], was, behind=behind)
-    if not kept and mention.first and words[mention.first].follows and not form:
+    if not kept and mention.first and words[mention.first].follows and (not form or rules.declensions):
         word = words[mention.first - 1]
         if word.low in rules.before_names:
             was = text[word.start : end]
@@ -313,5 +313,5 @@ def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) 
 def _starts(word: str, language: Language) -> list[str]:
     """How other words begin in which a telling word may be: with it, or where what stands before an ending may differ
     from it, with what is left of it without one: Marathi शिंप, of शिंपी in शिंप्यासमोर."""
-    stems = language.stems(word) if language.rules.noun_last else ()
-    return [start for start in (word, *stems) if len(start) > (1 if start == word else LEAST_STEM)]
+    stems, least = language.stems(word) if language.rules.noun_last else (), 2 if language.rules.article_prefix else 1
+    return [start for start in (word, *stems) if len(start) > (least if start == word else LEAST_STEM)]

@@ -10,6 +10,8 @@ from mbbq_gen.languages import Agreement, NameGender, NeutralPronouns
 from mbbq_gen.substitution.mentions import Mention
 from mbbq_gen.substitution.words import Language, Word
 
+NUMBER_REACH = 4
+"""How many words behind a number its noun may be: "dos *dels seus pacients*"."""
 BOTH_REACH = 3
 """How many words before a word about both people the one may be that tells so: "*cada* una de ellas"."""
 HAVE_REACH = 2
@@ -52,7 +54,27 @@ def possible_genders(words: Sequence[Word], mentions: Sequence[Mention], languag
         found.add("f")
     if said_female <= rules.to_male.keys():
         found.add("m")
-    return frozenset(found & told_by_nouns if told_by_nouns else found)
+    found = found & told_by_nouns if told_by_nouns else found
+    forced = _forced(words, covered(mentions), language)
+    return frozenset(found & forced if forced else found)
+
+
+def _forced(words: Sequence[Word], inside: Collection[int], language: Language) -> set[NameGender]:
+    """The gender of words about the two that can't follow the names: Catalan "*dues* estudiants", "quin *pare*"."""
+    agreement, found = language.rules.agreement, set[NameGender]()
+    if agreement is None:
+        return found
+    people = {*language.rules.plurals, *agreement.common_plurals, *agreement.both, *agreement.both.values()}
+    people -= {word for word in people if any(language.same(word, noun) for noun in agreement.any_gender)}
+    for place, word in enumerate(words):
+        phrase = itertools.takewhile(lambda one: not one.gap, words[place + 1 : place + 1 + NUMBER_REACH])
+        if word.low in agreement.numbers and place not in inside and any(one.low in people for one in phrase):
+            found.add(agreement.numbers[word.low])
+        joined = place + 1 < len(words) and words[place + 1].low in agreement.and_words  # "quin pare i mare"
+        if place and words[place - 1].low in agreement.interrogatives and not word.gap and not joined:
+            found |= {"m"} if word.low in agreement.asked else set()
+            found |= {"f"} if word.low in agreement.asked.values() else set()
+    return found
 
 
 def _told_by_verbs(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> set[str]:
@@ -244,8 +266,16 @@ def _agreeing(
     if agreement is None:
         return
     yield from _about_both(words, language, inside)
+    yield from _the_two(words, language, inside)
+    for one, other in itertools.pairwise(mentions):
+        joined = other.first - one.last == 2 and words[one.last + 1].low in {*agreement.and_words, *agreement.as_words}
+        if joined and one.person != other.person:
+            yield from _plural_told(words, other.last, inside, agreement)
+    for place, word in enumerate(words):
+        if place and not word.gap and words[place - 1].low in agreement.owners and word.low in agreement.ages:
+            yield from _by_gender(word, place, _both_forms(agreement.ages))  # "*de niño* Emma cantaba"
     for mention in mentions:
-        yield from _standing_in(words, mention, agreement)
+        yield from _standing_in(words, mention, language)
         place = mention.last + 1
         if mention.kept in agreement.owners or (mention.first and words[mention.first - 1].low in agreement.owners):
             continue
@@ -286,8 +316,10 @@ def _told_behind(words: Sequence[Word], copula: int, inside: Collection[int], la
             yield from _both_ways(words[told + 2], told + 2, language)
 
 
-def _standing_in(words: Sequence[Word], mention: Mention, agreement: Agreement) -> Iterator[Change]:
+def _standing_in(words: Sequence[Word], mention: Mention, language: Language) -> Iterator[Change]:
     """Words that stand for the person told right behind: "el primer candidato era Mateo", "y el otro, Mateo"."""
+    agreement, stand_ins = language.rules.agreement, language.rules.stand_ins
+    assert agreement is not None
     forms, place = _both_forms(agreement.stand_ins), mention.first - 1
     if place < 0 or words[mention.first].gap not in ("", ","):
         return
@@ -295,14 +327,27 @@ def _standing_in(words: Sequence[Word], mention: Mention, agreement: Agreement) 
         place -= 1
     elif words[place].low in agreement.owners:
         return  # "la de Emma", what is hers
-    if any(one.low in agreement.places and two.low in forms for one, two in itertools.pairwise(words[:place])):
-        return
+    if any(one.low in agreement.places and two.low in stand_ins for one, two in itertools.pairwise(words[:place])):
+        return  # "en una trabaja Emma"
+    if _is_of_a_person(words, place, agreement):
+        return  # "una persona era Emma y la otra, Ana"
     while place >= 0 and (words[place].low in forms or words[place].low in agreement.owners):
         if words[place].low in forms:
             yield from _by_gender(words[place], place, forms)
         if not words[place].follows:
             return
         place -= 1
+
+
+def _is_of_a_person(words: Sequence[Word], place: int, agreement: Agreement) -> bool:
+    """Whether a noun whose gender tells nothing stands before in the sentence, so that a word for it keeps its own."""
+    while place >= 0:
+        if words[place].low in agreement.any_gender:
+            return True
+        if _ends_sentence(words[place]):
+            return False
+        place -= 1
+    return False
 
 
 def _both_forms(forms: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -324,10 +369,71 @@ def _about_both(words: Sequence[Word], language: Language, inside: Collection[in
     for place, word in enumerate(words):
         near = {other.low for other in words[max(place - BOTH_REACH, 0) : place + 1]}
         of_things = word.gap == "," and word.low in agreement.both_behind  # "dos accidentes, ambos por su culpa"
+        of_things |= place > 0 and words[place - 1].low in agreement.places and not word.gap  # "en una trabaja Emma"
         if word.low in forms and place not in inside and near & set(agreement.both_behind) and not of_things:
             yield from _by_gender(word, place, forms)
+            yield from _article_before(words, place, agreement)
             if place + 1 < len(words) and place + 1 not in inside and not words[place + 1].gap:
                 yield from _adjective_behind(words[place + 1], place + 1, agreement)
+
+
+def _article_before(words: Sequence[Word], place: int, agreement: Agreement) -> Iterator[Change]:
+    """An article or possessive before a word about both, over a number: "*los* dos candidatos"."""
+    forms = _both_forms(agreement.both_articles)
+    while place and words[place].gap == "" and words[place - 1].low in {*agreement.both_behind, *agreement.both}:
+        place -= 1
+    if place and words[place].gap == "" and words[place - 1].low in forms:
+        yield from _by_gender(words[place - 1], place - 1, forms)
+
+
+def _the_two(words: Sequence[Word], language: Language, inside: Collection[int]) -> Iterator[Change]:
+    """The two people by article and number alone, and what agrees with them: "*los* dos estaban muy *cansados*"."""
+    agreement = language.rules.agreement
+    assert agreement is not None
+    forms = _both_forms(agreement.both_articles)
+    for place in range(1, len(words)):
+        number, after = words[place], words[place + 1 : place + 2]
+        if number.low not in agreement.two or number.gap or words[place - 1].low not in forms or place in inside:
+            continue
+        if after and not after[0].gap and after[0].low.endswith("s") and after[0].low not in agreement.clitics:
+            continue  # a noun: "las dos horas"
+        yield from _by_gender(words[place - 1], place - 1, forms)
+        yield from _plural_told(words, place, inside, agreement)
+
+
+def _plural_told(words: Sequence[Word], place: int, inside: Collection[int], agreement: Agreement) -> Iterator[Change]:
+    """What is told of two people behind a copula in the rest of the sentence: "se pusieron *nerviosos*"."""
+    for copula in range(place + 1, len(words)):
+        if _ends_sentence(words[copula]):
+            return
+        if words[copula].low not in agreement.plural_copulas:
+            continue
+        told = copula + 1
+        while told < len(words) and not words[told].gap and words[told].low in agreement.adverbs:
+            told += 1
+        while told < len(words) and not words[told].gap and told not in inside:
+            found = list(_plural_both_ways(words[told], told, agreement))
+            yield from found
+            told += 1
+            if not found:
+                return  # but "son hermanos mellizos"
+        return
+
+
+def _plural_both_ways(word: Word, place: int, agreement: Agreement) -> Iterator[Change]:
+    """A word about several that is known to agree, as it is about men and about women."""
+    forms = _both_forms(agreement.both)
+    if word.low in forms:
+        yield from _by_gender(word, place, forms)
+        return
+    for ending in agreement.both_endings:
+        stem = word.text[: -len(ending)]
+        agrees = stem.endswith(agreement.participles) or stem.casefold() + agreement.male in agreement.words
+        if word.low.endswith(ending) and agrees:
+            male, female = agreement.both_endings
+            yield Change(place, "m", stem + male)
+            yield Change(place, "f", stem + female)
+            return
 
 
 def _adjective_behind(word: Word, place: int, agreement: Agreement) -> Iterator[Change]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -67,9 +68,40 @@ def words_of(text: str, control_set: ControlSet, also: Iterable[str] = ()) -> li
         word = text[start:end]
         # Data sets write "Ince" where Turkish has "İnce"; words in ı are rare.
         low_word = "i" + low[start + 1 : end] if word[0] == "I" else low[start:end]
-        found.append(Word(word, low_word, start, end, text[before:start].strip()))
+        whole = Word(word, low_word, start, end, text[before:start].strip())
+        prefixed = control_set.substitution is not None and control_set.substitution.article_prefix
+        found += _without_prefixes(whole, control_set.substitution, also) if prefixed else [whole]
         before = end
     return found
+
+
+def _without_prefixes(word: Word, rules: Substitution | None, also: Iterable[str]) -> list[Word]:
+    """A word, parted from what is joined to its beginning where the rest is known: Arabic و and رجل, of "والرجل".
+    Articles are no part of a word in lower case."""
+    assert rules is not None
+    known = {*also, *rules.heads, *rules.plurals, *rules.collectives, *rules.other_stems}
+    whole = {*known, *rules.link_vocabulary}
+    if word.low in whole:
+        return [word]
+    for prefix in ("", *rules.prefixes):
+        rest = word.low[len(prefix) :]
+        if not word.low.startswith(prefix) or len(rest) < LEAST_STEM - 1:
+            continue
+        article = rules.article_after.get(prefix, rules.article_prefix)
+        bare = rest[len(article) :] if rest.startswith(article) and len(rest) > len(article) + 1 else rest
+        if prefix == "" and bare != rest:
+            return [word._replace(low=bare)]
+        stem = next((one for one in (bare, rest) if prefix and _is_known(one, known, rules)), None)
+        if stem is not None:
+            place = word.start + len(prefix)
+            first = Word(word.text[: len(prefix)], prefix, word.start, place, word.gap)
+            return [first, Word(word.text[len(prefix) :], stem, place, word.end, "")]
+    return [word]
+
+
+def _is_known(word: str, known: Iterable[str], rules: Substitution) -> bool:
+    """Whether a word is one of the known, endings aside."""
+    return word in known or any(word == one + ending for one in known for ending in rules.endings)
 
 
 def _spans(text: str, rules: Substitution | None, also: frozenset[str]) -> Iterator[tuple[int, int]]:
@@ -112,6 +144,7 @@ class Language:
         self.tails = tuple(tuple(phrase(tail, control_set)) for tail in rules.tails)
         self._endings = tuple(sorted(rules.endings, key=len, reverse=True))
         self.cases = [(ending, form) for form, endings in rules.cases.items() for ending in endings]
+        self.forms = lru_cache(maxsize=4096)(self._forms)
         self.same = lru_cache(maxsize=65536)(self._same)
         self.is_head = lru_cache(maxsize=16384)(self._is_head)
         self.stems = lru_cache(maxsize=16384)(self._stems)
@@ -121,7 +154,7 @@ class Language:
     def _stems(self, word: str) -> frozenset[str]:
         """The word, and what is left of it without an ending."""
         softened = {soft: hard for hard, soft in self.rules.softened.items()}
-        found = {word}
+        found = {word, self.rules.other_stems.get(word, word)}
         for ending in self._endings:
             stem = word[: -len(ending)]
             if word.endswith(ending) and len(stem) >= self.rules.shortest_stem:
@@ -148,9 +181,27 @@ class Language:
 
     def _same(self, word: str, other: str) -> bool:
         """Whether a word of a text is a word of the language's lists or of an option, endings aside."""
+        if self.rules.declensions:
+            return word == other or word in self.forms(other) or other in self.forms(word)
         if self.rules.bases_only:
             return word == other or other in self.stems(word)
         return word == other or bool(self.stems(word) & self.stems(other)) or self._is_compound(word, other)
+
+    def _forms(self, word: str) -> dict[str, tuple[str, ...]]:
+        """The forms of a word that declines → the cases that each may be: none for forms that tell nothing."""
+        first, hyphen, last = word.partition("-")
+        if hyphen:
+            pairs = itertools.product(self.forms(first).items(), (last, *self.forms(last)))
+            return {f"{one}-{other}": cases for (one, cases), other in pairs} | {f"{first}-{last}": ()}
+        kind = next((kind for kind in self.rules.declensions if word.endswith(kind.ends)), None)
+        if kind is None or len(word) <= kind.drop:
+            return {}
+        stem = word[: len(word) - kind.drop]
+        found: dict[str, tuple[str, ...]] = {stem + ending: () for ending in kind.others}
+        for case, endings in kind.cases.items():
+            for ending in endings:
+                found[stem + ending] = (*found.get(stem + ending, ()), case)
+        return found
 
     def _is_compound(self, word: str, other: str) -> bool:
         """Whether a word is a compound whose last part is another."""
@@ -184,6 +235,8 @@ class Language:
         """Whether a word, one of `bases` with an ending, means several."""
         if word in self.rules.plurals:
             return True
+        if self.rules.declensions:
+            return False  # a form of the plural has no case
         return word not in bases and any(
             word == base + ending or (self.rules.compounds and len(base) > LEAST_STEM and word.endswith(base + ending))
             for base in bases

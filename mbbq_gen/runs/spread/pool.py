@@ -57,7 +57,7 @@ class Spread:
     workers: int
     gpus_per_worker: float = 0.0
     shards: str | None = None
-    """Folder that all workers reach; None: in the run's."""
+    """Folder that all workers reach, or an address that fsspec knows; None: in the run's."""
 
 
 class WorkerLine(Record):

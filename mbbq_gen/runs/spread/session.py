@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from mbbq_gen.errors import UsageError
+from mbbq_gen.errors import RunError, UsageError
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import RunFolder
@@ -32,7 +32,7 @@ def shard_folder(store: RunStore, folder: RunFolder) -> ShardFolder | None:
     named = store.meta(META)
     if named is None:
         return None
-    return ShardFolder(Path(named) if named else folder.path / OWN_FOLDER)
+    return ShardFolder(named or folder.path / OWN_FOLDER)
 
 
 def fold_left_over(store: RunStore, folder: RunFolder, watcher: Watcher) -> list[str]:
@@ -44,9 +44,9 @@ def fold_left_over(store: RunStore, folder: RunFolder, watcher: Watcher) -> list
     shards = shard_folder(store, folder)
     if shards is None:
         return []
-    if not shards.path.is_dir():
+    if not _is_there(shards):
         raise UsageError(
-            f"{shards.path}: the shards of {folder.path} are not there; bring them back, or name them with --shards"
+            f"{shards.place}: the shards of {folder.path} are not there; bring them back, or name them with --shards"
         )
     shards.clear_parts()
     names = shards.names()
@@ -74,20 +74,38 @@ def spread_over(
     """
     check_on(spread.on)
     manifest = folder.manifest()
-    named = "" if spread.shards is None else str(Path(spread.shards).absolute())
+    named = _absolute(spread.shards)
     before = store.meta(META)
     if named or before is None:
         if before is not None and before != named:
             raise UsageError(
                 f"--shards {spread.shards}: this run's are in {before or folder.path / OWN_FOLDER}; leave --shards out"
             )
-        ShardFolder(Path(named) if named else folder.path / OWN_FOLDER).claim(manifest.created_at)
+        ShardFolder(named or folder.path / OWN_FOLDER).claim(manifest.created_at)
         store.set_meta(META, named)
-    shards = shard_folder(store, folder)
-    assert shards is not None
+    place = named or before or str((folder.path / OWN_FOLDER).absolute())
     options = _options_of_one(manifest.settings.model_options, provider, spread)
-    plan = WorkerPlan(manifest.settings.model, options, resources, shards.path.absolute(), limited)
+    plan = WorkerPlan(manifest.settings.model, options, resources, place, limited)
     return Pool(provider, plan, spread, _keeper(store), folded)
+
+
+def _absolute(shards: str | None) -> str:
+    """The name of a place that holds wherever a command is given; empty for the run's own folder."""
+    if shards is None or "://" in shards:
+        return shards or ""
+    return str(Path(shards).absolute())
+
+
+def _is_there(shards: ShardFolder) -> bool:
+    """Whether a run's shards can be reached.
+
+    Raises:
+        RunError: where nobody can tell.
+    """
+    try:
+        return shards.place.is_there()
+    except OSError as error:
+        raise RunError(f"{shards.place}: can't be reached: {error.strerror or error}") from error
 
 
 def worker_status(store: RunStore) -> SpreadStatus | None:

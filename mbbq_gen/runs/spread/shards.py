@@ -1,7 +1,7 @@
 """Answers as Parquet files: each finished block is one, written by the worker before it counts.
 
-    DIR/run.json                        whose shards these are
-    DIR/<block>-<sha256[:16]>.parquet   zstd; request_key, received_at, record (JSON of a Response)
+    PLACE/run.json                        whose shards these are
+    PLACE/<block>-<sha256[:16]>.parquet   zstd; request_key, received_at, record (JSON of a Response)
 
 A shard is written beside its place, flushed to the disk and renamed, so it is there whole or not at all. Its name holds
 the digest of its bytes, so one that was changed is seen. The run's store stays the one place that all commands read;
@@ -18,7 +18,8 @@ from typing import Final
 
 from mbbq_gen.errors import RunError, UsageError
 from mbbq_gen.records import Response, from_json
-from mbbq_gen.runs.record_files import digest, write_durably
+from mbbq_gen.runs.record_files import digest
+from mbbq_gen.runs.spread.places import place_of
 from mbbq_gen.runs.store import RunStore
 from mbbq_gen.runs.uncounted import Sendings
 
@@ -36,8 +37,9 @@ Answers = Sequence[tuple[Response, str]]
 class ShardFolder:
     """The shards of one run."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, place: str | Path) -> None:
+        """`place`: a folder, or an address that fsspec knows; raises as `place_of`."""
+        self.place = place_of(place)
 
     def claim(self, created_at: str) -> None:
         """Makes the folder, and this run its owner.
@@ -46,19 +48,19 @@ class ShardFolder:
             UsageError: where it holds something else, or another run's shards.
             RunError: where it can't be written.
         """
-        owner = self.path / _OWNER
+        place = self.place
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            if owner.is_file():
-                if json.loads(owner.read_text(encoding="utf-8")) != {"run_created_at": created_at}:
-                    raise UsageError(f"--shards {self.path}: holds the shards of another run; name another folder")
+            place.make()
+            names = place.names()
+            if _OWNER in names:
+                if json.loads(place.read(_OWNER)) != {"run_created_at": created_at}:
+                    raise UsageError(f"--shards {place}: holds the shards of another run; name another folder")
                 return
-            foreign = next(self.path.iterdir(), None)
-            if foreign is not None:
-                raise UsageError(f"--shards {self.path}: holds {foreign.name!r}; name a new or empty folder")
-            owner.write_text(json.dumps({"run_created_at": created_at}) + "\n", encoding="utf-8")
+            if names:
+                raise UsageError(f"--shards {place}: holds {names[0]!r}; name a new or empty folder")
+            place.write(_OWNER, json.dumps({"run_created_at": created_at}).encode() + b"\n")
         except (OSError, ValueError) as error:
-            raise RunError(f"--shards {self.path}: can't be used: {error}") from error
+            raise RunError(f"--shards {place}: can't be used: {error}") from error
 
     def write(self, block: str, answers: Answers) -> str:
         """Writes a shard and says its name; durable when this returns.
@@ -78,18 +80,25 @@ class ShardFolder:
         data = content.getvalue()
         name = f"{block}-{digest(data)}.parquet"
         try:
-            write_durably(self.path / name, data)
+            self.place.write(name, data)
         except OSError as error:
-            raise RunError(f"{self.path / name}: can't write: {error.strerror or error}") from error
+            raise RunError(f"{self.place}/{name}: can't write: {error.strerror or error}") from error
         return name
 
     def names(self) -> list[str]:
-        """The shards that are there, by name."""
-        return sorted(path.name for path in self.path.glob("*.parquet"))
+        """The shards that are there, by name.
+
+        Raises:
+            RunError: where the place can't be reached.
+        """
+        return self.of_block("")
 
     def of_block(self, block: str) -> list[str]:
-        """The shards of a block: none where it was not finished."""
-        return sorted(path.name for path in self.path.glob(f"{block}-*.parquet"))
+        """The shards of a block: none where it was not finished; raises as `names`."""
+        try:
+            return [name for name in self.place.names(block) if name.endswith(".parquet")]
+        except OSError as error:
+            raise RunError(f"{self.place}: can't be read: {error.strerror or error}") from error
 
     def read(self, name: str) -> list[tuple[Response, str]]:
         """The answers of a shard.
@@ -99,9 +108,9 @@ class ShardFolder:
         """
         import polars
 
-        path = self.path / name
+        path = f"{self.place}/{name}"
         try:
-            data = path.read_bytes()
+            data = self.place.read(name)
         except OSError as error:
             raise RunError(f"{path}: can't read: {error.strerror or error}") from error
         if not name.endswith(f"-{digest(data)}.parquet"):
@@ -111,8 +120,9 @@ class ShardFolder:
 
     def clear_parts(self) -> None:
         """Removes what a worker had begun to write when it died. Only under the run's lock, with no worker at work."""
-        for path in self.path.glob("*.part"):
-            path.unlink(missing_ok=True)
+        for name in self.place.names():
+            if name.endswith(".part"):
+                self.place.remove(name)
 
 
 def fold_shards(store: RunStore, folder: ShardFolder, names: Iterable[str]) -> int:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue
@@ -30,7 +29,8 @@ class WorkerPlan:
     model: str
     options: Mapping[str, JsonValue]
     resources: Resources
-    shards: Path
+    shards: str
+    """Folder or address that the worker reaches under that name."""
     has_limit: bool
     """Whether the run has a limit of money: then nothing that may have been paid is sent twice by a worker."""
 
