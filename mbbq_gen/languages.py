@@ -535,6 +535,16 @@ class Substitution(Pack):
     """Cases that only such a word tells: an ending of one of them and of another is the other's. Russian `prep`."""
     never_opening: tuple[Text, ...] = ()
     """Cases of no person at the beginning of a clause, where the ending is rather the plural's: Russian `gen`."""
+    fenced: bool = False
+    """Whether a question is refused where what stands beside a person may tell more of it than its option does."""
+    never_before: tuple[Text, ...] = ()
+    """Words that go with the person before them: French "du", of "le patron *du* restaurant"."""
+    never_before_endings: tuple[Text, ...] = ()
+    """How such a word ends: French "ienne", of "une femme syrienne"."""
+    only_before_endings: tuple[Text, ...] = ()
+    """How any other word behind a person ends, but for `beside`: the verbs of Russian."""
+    beside: tuple[Text, ...] = ()
+    """Words beside a person that tell nothing of it, besides the lists of small words."""
     object_behind: tuple[Text, ...] = ()
     """How a word ends behind which a form of nominative and accusative may be either: Russian "видел *мать*"."""
     prefixes: tuple[Text, ...] = ()
@@ -570,6 +580,8 @@ class Substitution(Pack):
     """Verbs of a relative clause that tells of the person before its noun: Basque "zen", of "altua *zen* ikaslea"."""
     article_endings: tuple[Text, ...] = ()
     """How a person's last word ends where no article stands behind, unless one of `before_bare` follows: Basque "a"."""
+    asked_genders: tuple[Text, ...] = ()
+    """Words that ask for the gender of one, which two names of one gender can't tell: Korean "여자입니까"."""
     plural_questions: tuple[Text, ...] = ()
     """Words that ask for several people: Basque "zeintzuk"."""
     noun_anywhere: bool = False

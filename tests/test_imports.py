@@ -14,6 +14,7 @@ from mbbq_gen.imports.answers import ForeignAnswer, NotImported, Source
 from mbbq_gen.imports.files import Archive
 from mbbq_gen.imports.opening import open_source
 from mbbq_gen.records import Presentation, Response
+from mbbq_gen.runs import packing
 from mbbq_gen.runs.folder import RunFolder
 from tests.reading_support import STARTER, call, make_run
 
@@ -60,6 +61,18 @@ def answers(source: Source) -> list[ForeignAnswer]:
 
 
 # --- the programs' own logs ------------------------------------------------------------------------------------------
+
+
+def test_a_large_import_keeps_shards(
+    capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    do_import(capsys, "lm-eval", logs / "lm-eval", tmp_path / "small")
+    monkeypatch.setattr(packing, "LARGE", 25)
+    do_import(capsys, "lm-eval", logs / "lm-eval", tmp_path / "large")
+    assert len(list((tmp_path / "large" / "records").glob("*.parquet"))) == 3
+    assert not (tmp_path / "small" / "records").exists()
+    small, large = (scores_of(capsys, tmp_path / name, "--by", "variant,split") for name in ("small", "large"))
+    assert small == large
 
 
 def test_lm_eval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ from mbbq_gen.providers.decoding import (
 from mbbq_gen.providers.device_memory import is_out_of_memory
 from mbbq_gen.providers.static_decoding import StaticDecoder
 from mbbq_gen.providers.token_trees import Trail, lay_out
+from tests.conftest import FULL
 from tests.providers_support import make_model, make_token_lists
 
 STOP = frozenset({2, 7, 11, 19})
@@ -94,12 +96,14 @@ def test_continuous_decoding_gives_what_each_prompt_gives_alone(kind: str, batch
     assert len({tokens for tokens, _, _ in expected.values()}) > 15
 
 
-MODELS = {kind: make_model(kind) for kind in ("llama", "gpt2", "qwen2")}
+kept_model = cache(make_model)
+"""A model that tests may share: made when the first of them asks."""
 beginnings = st.lists(st.integers(5, 9), max_size=6).map(tuple)
 endings = st.lists(st.integers(5, 47), min_size=1, max_size=5).map(tuple)
 
 
-@pytest.mark.parametrize("kind", sorted(MODELS))
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "qwen2"])
+@hypothesis.settings(max_examples=100 if FULL else 40)
 @given(
     lists=st.lists(st.builds(lambda first, rest: (*first, *rest), beginnings, endings), min_size=1, max_size=10),
     batch_size=st.integers(1, 12),
@@ -109,8 +113,8 @@ def test_any_prompts_in_any_order_and_batch_are_answered_as_alone(
     kind: str, lists: list[tuple[int, ...]], batch_size: int, read_tokens: int
 ) -> None:
     prompts = prompts_of(lists, limit=6)
-    decoder = ContinuousDecoder(MODELS[kind], settings(batch_size, read_tokens))
-    assert run(decoder, prompts) == alone(MODELS[kind], prompts)
+    decoder = ContinuousDecoder(kept_model(kind), settings(batch_size, read_tokens))
+    assert run(decoder, prompts) == alone(kept_model(kind), prompts)
 
 
 def test_rows_that_outgrow_their_room_go_on_as_alone() -> None:

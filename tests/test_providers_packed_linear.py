@@ -13,6 +13,7 @@ pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[loca
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
 import torch
+import transformers
 from torch import nn
 
 from mbbq_gen.providers.decoding import ContinuousDecoder, DecodingSettings, Prompt
@@ -87,6 +88,17 @@ def test_a_weight_that_is_used_elsewhere_too_stays_there() -> None:
     assert pack_linear_layers(model) == PACKED["llama"]
     assert torch.equal(model.get_input_embeddings().weight, before)
     assert torch.equal(model.get_output_embeddings().weight, before)
+
+
+def test_code_of_a_model_may_look_at_a_weight() -> None:
+    torch.manual_seed(7)
+    configuration = transformers.MambaConfig(vocab_size=48, hidden_size=32, num_hidden_layers=2, initializer_range=0.5)
+    model = transformers.AutoModelForCausalLM.from_config(configuration).eval()
+    tokens = torch.tensor([[5, 6, 7, 8, 9]])
+    with torch.inference_mode():
+        expected = model(tokens, use_cache=False).logits
+        assert pack_linear_layers(model) > 0
+        torch.testing.assert_close(model(tokens, use_cache=False).logits, expected, atol=1e-4, rtol=1e-4)
 
 
 class _Other(nn.Linear):

@@ -20,6 +20,7 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 from mbbq_gen.errors import ProviderError, UnknownNameError, UsageError
 from mbbq_gen.providers import open_provider
 from mbbq_gen.providers.local_options import TransformersOptions, find_device, physical_cores
+from mbbq_gen.providers.packed_linear import can_pack
 from mbbq_gen.providers.static_decoding import StaticDecoder
 from mbbq_gen.providers.transformers_local import TransformersProvider
 from mbbq_gen.records import Message, Request
@@ -178,6 +179,7 @@ def test_facts_after_the_first_answer_say_how_it_was_asked(folder: Path) -> None
     facts = json.loads(json.dumps(asyncio.run(ask())))
     assert facts["prompt_format_used"] == "chat"
     assert facts["decoding_used"] == "continuous"
+    assert facts.get("packed_layers", 0) == (15 if can_pack() else 0)
     assert facts["stop_tokens"] == [2, 4, 7, 11, 19]
     assert facts["device"] == "cpu"
     assert set(facts["versions"]) == {"torch", "transformers", "tokenizers"}

@@ -7,6 +7,7 @@ it begins anew.
 from __future__ import annotations
 
 import platform
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from mbbq_gen.resources import Resources, file_digest
 from mbbq_gen.runs.draft import Tally
 from mbbq_gen.runs.folder import BenchmarkChoice, Counts, Manifest, RunFolder, RunSettings
 from mbbq_gen.runs.plan import git_revision, pack_digests
+from mbbq_gen.runs.record_files import FOLDER
 from mbbq_gen.runs.store import SCORED, RunStore
 from mbbq_gen.seeding import stable_digest
 
@@ -194,6 +196,7 @@ class Importer:
     def _remove_store(self) -> None:
         for path in self.folder.path.glob(f"{self.folder.store_path.name}*"):
             path.unlink(missing_ok=True)
+        shutil.rmtree(self.folder.path / FOLDER, ignore_errors=True)
 
     def _remove(self, made: bool) -> None:
         """Leaves no run where an import failed; what was there before stays."""

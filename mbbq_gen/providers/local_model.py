@@ -87,7 +87,7 @@ class LocalModel:
             "decoding_used": decoder.name,
             "batch_size_used": decoder.batch_size,
             "stop_tokens": sorted(self.decoding.stop_tokens),
-            "packed_layers": self.packed_layers,
+            **({"packed_layers": self.packed_layers} if self.packed_layers else {}),
             **self.scorer.facts(),
         }
 

@@ -41,6 +41,9 @@ class Person:
     apart_from: frozenset[str] = frozenset()
     """Small words that tell of the other person, if nothing but their lack tells this one: Arabic غير, not."""
 
+    is_common: bool = False
+    """Whether the option's article or classifier tells that it is no name."""
+
     @property
     def needs_all(self) -> bool:
         """Whether every telling word must be there."""
@@ -63,9 +66,10 @@ def describe(options: tuple[str, str], language: Language) -> tuple[Person, Pers
     if all(named) and all(_may_be_several(option, language) for option in options):
         named = [False, False]
     genders = [_gender(option, language) for option in options]
+    common = [_is_common(option, language) for option in options]
     return (
-        replace(one, is_name=named[0], gender=genders[0]),
-        replace(other, is_name=named[1], gender=genders[1]),
+        replace(one, is_name=named[0], gender=genders[0], is_common=common[0]),
+        replace(other, is_name=named[1], gender=genders[1], is_common=common[1]),
     )
 
 
@@ -101,6 +105,15 @@ def _is_name(option: str, language: Language) -> bool:
     if not words or words[0].low in language.determiners:
         return False
     return len(words) <= NAME_WORDS and all(word.text[0].isupper() for word in words)
+
+
+def _is_common(option: str, language: Language) -> bool:
+    """Whether an article or a classifier is joined to a word of an option: Arabic ال, Bengali টি."""
+    words = words_of(option, language.control_set)
+    classified = (
+        any(words[-1].low.endswith(ending) for ending in language.rules.cases.get("def", ())) if words else False
+    )
+    return classified or any(len(word.text) > len(word.low) for word in words)
 
 
 def _may_be_several(option: str, language: Language) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mbbq_gen.control import write_name
 from mbbq_gen.languages import ControlSet, NameGender
 from mbbq_gen.substitution.mentions import Mention, NotReplaceableError, find_mentions, is_aside
 from mbbq_gen.substitution.people import Person
+from mbbq_gen.substitution.remains import refuse_told_beside
 from mbbq_gen.substitution.repair import Change, changes, covered, possible_genders, preferred_gender
 from mbbq_gen.substitution.slots import Places, part, slot_mentions
 from mbbq_gen.substitution.words import LEAST_STEM, Language, Word
@@ -126,6 +127,7 @@ def _planned(
 ) -> Plan:
     """The plan of a text with these mentions."""
     _refuse_remains(words, mentions, people, language)
+    refuse_told_beside(words, mentions, people, language)
     genders = possible_genders(words, mentions, language)
     if mentions and not genders:
         raise NotReplaceableError("gender_unsettled", "words of both genders")
@@ -151,6 +153,8 @@ def _refuse_remains(
             left = next((word.text for word in outside if language.same(word.low, person.noun)), None)
             if left is not None:  # "కాలేజీ అమ్మాయి" and then "ఆ అమ్మాయి"
                 raise NotReplaceableError("mention_left_over", left)
+    if language.rules.fenced and mentions:
+        _refuse_nouns(words, inside, people, language)
     if language.rules.unspaced:
         left = "\n".join(word.low for word in outside)
         found = next((part for part in _parts_apart(people) if part in left), None)
@@ -308,6 +312,23 @@ def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) 
         ):
             return word.text
     return None
+
+
+def _refuse_nouns(
+    words: Sequence[Word], inside: Collection[int], people: tuple[Person, Person], language: Language
+) -> None:
+    """Raises where a person is spoken of by its noun alone behind an article ("le candidat"), or by a part of a word
+    ("няня", of няня-филиппинка)."""
+    parts = {part for person in people for word in person.telling if "-" in word for part in word.split("-")}
+    for place, word in enumerate(words):
+        if place in inside:
+            continue
+        determined = place > 0 and words[place - 1].low in language.determiners and not word.gap.strip("'’")
+        alone = language.rules.head_first and determined and not word.low.endswith(language.rules.plural_signs or "\0")
+        if (alone and any(language.same(word.low, person.noun) for person in people)) or any(
+            language.same(word.low, part) for part in parts
+        ):
+            raise NotReplaceableError("mention_left_over", word.text)
 
 
 def _starts(word: str, language: Language) -> list[str]:

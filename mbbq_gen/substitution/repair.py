@@ -38,15 +38,17 @@ def possible_genders(words: Sequence[Word], mentions: Sequence[Mention], languag
     told_by_nouns = {mention.gender for mention in mentions if mention.gender} if language.rules.verbs_agree else set()
     rules, outside = language.rules, _outside(words, mentions, language)
     told_by_verbs = _told_by_verbs(words, mentions, language)
-    if mentions and rules.verbs_agree and len(told_by_nouns) != 1:
-        if outside & {*rules.gender_verbs} or (told_by_nouns and (told_by_verbs or not rules.male_verb_endings)):
+    untold = {one.person for one in mentions} - {one.person for one in mentions if one.gender}
+    if mentions and rules.verbs_agree and (untold or len(told_by_nouns) != 1):
+        several = len(told_by_nouns) > 1 and (told_by_verbs or not rules.male_verb_endings)
+        if several or outside & {*rules.gender_verbs} or (untold and rules.unmarked and not rules.male_verb_endings):
             return frozenset()
-        told_by_nouns = set()
+        told_by_nouns = told_by_nouns if len(told_by_nouns) == 1 else set()
     said_male, said_female = outside & set(rules.male_words), outside & set(rules.female_words)
     told = _told_by_relatives(words, mentions, language)
     said_male |= told & rules.relatives_by_gender.keys()
     said_female |= told & set(rules.relatives_by_gender.values())
-    if mentions and not told_by_nouns:
+    if mentions and (untold or not told_by_nouns):
         said_female |= {word for word in told_by_verbs if word.endswith(rules.female_verb_endings or "\0")}
         said_male |= told_by_verbs - said_female
     found: set[NameGender] = set()
@@ -64,8 +66,9 @@ def _forced(words: Sequence[Word], inside: Collection[int], language: Language) 
     agreement, found = language.rules.agreement, set[NameGender]()
     if agreement is None:
         return found
-    people = {*language.rules.plurals, *agreement.common_plurals, *agreement.both, *agreement.both.values()}
-    people -= {word for word in people if any(language.same(word, noun) for noun in agreement.any_gender)}
+    told = {*language.rules.plurals, *agreement.both, *agreement.both.values()}
+    told -= {word for word in told if any(language.same(word, noun) for noun in agreement.any_gender)}
+    people = told | {*agreement.common_plurals}
     for place, word in enumerate(words):
         phrase = itertools.takewhile(lambda one: not one.gap, words[place + 1 : place + 1 + NUMBER_REACH])
         if word.low in agreement.numbers and place not in inside and any(one.low in people for one in phrase):
@@ -154,7 +157,7 @@ def changes(words: Sequence[Word], mentions: Sequence[Mention], language: Langua
     for place, word in enumerate(words):
         if place not in inside and _is_of_the_two(words, place, language):
             text = _as_capital(word.text, language.rules.neutral[word.low])
-            found += [Change(place, "f", text), Change(place, "m", text)]
+            found += [Change(place, "f", text), Change(place, "m", text), *_agreeing_before(words, place, language)]
     for mention in mentions:
         before = mention.first - 1
         if mention.told and before >= 0 and words[before].low in language.rules.naming:
@@ -166,6 +169,17 @@ def changes(words: Sequence[Word], mentions: Sequence[Mention], language: Langua
             forms = language.rules.relatives_by_gender
             found.append(Change(place, "f", forms.get(words[place].low, words[place].text)))
     return found if language.rules.verbs_agree else found + list(_agreeing(words, mentions, language, inside))
+
+
+def _agreeing_before(words: Sequence[Word], place: int, language: Language) -> Iterator[Change]:
+    """Words before "persona", which is feminine, in place of a man: "*la otra* persona"."""
+    agreement = language.rules.agreement
+    if agreement is None:
+        return
+    while place and words[place].gap in ("", "'", "’") and words[place - 1].low in agreement.stand_ins:
+        place -= 1
+        text = _as_capital(words[place].text, agreement.stand_ins[words[place].low])
+        yield from (Change(place, "f", text), Change(place, "m", text))
 
 
 def neutral_pronouns(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> dict[int, str] | None:
