@@ -141,22 +141,29 @@ def coverage(runs: int, models: Sequence[Model] = MODELS) -> None:
     print("|---|---|---|" + "---|" * len(TEMPLATES))
     for model in models:
         for sizes in ("equal", "MBBQ's"):
-            cells = [_coverage(model, sizes, templates, runs) for templates in TEMPLATES]
+            cells = [_told(held(model, sizes, templates, runs)) for templates in TEMPLATES]
             print(f"| {model.truth:+g} | {model.naming:.0%} | {sizes} | {' | '.join(cells)} |", flush=True)
 
 
-def _coverage(model: Model, sizes: str, templates: int, runs: int) -> str:
+def held(model: Model, sizes: str, templates: int, runs: int) -> tuple[Array, Array] | None:
+    """How often intervals hold the truth, and how wide they are: by the bootstrap alone, and now; None: no interval."""
     generator = np.random.default_rng([templates, runs, round(model.naming * 100), 56])
-    held, wide = np.zeros(2), np.zeros(2)
+    inside, wide = np.zeros(2), np.zeros(2)
     for _ in range(runs):
         (found,) = panel_of(draw(model, (0.95,), templates, sizes, generator), SAMPLING).estimates(BIAS)
         for place, one in enumerate((without_room(found), found)):
             ends = one.interval(0.95)
             if ends is None:
-                return "none"
-            held[place] += ends[0] - 1e-9 <= model.truth <= ends[1] + 1e-9
+                return None
+            inside[place] += ends[0] - 1e-9 <= model.truth <= ends[1] + 1e-9
             wide[place] += ends[1] - ends[0]
-    (before, now), (narrow, broad) = 100 * held / runs, wide / runs
+    return inside / runs, wide / runs
+
+
+def _told(found: tuple[Array, Array] | None) -> str:
+    if found is None:
+        return "none"
+    (before, now), (narrow, broad) = 100 * found[0], found[1]
     return f"{before:.0f} → {now:.1f} ({narrow:.2f} → {broad:.2f})"
 
 
@@ -175,6 +182,15 @@ LEVEL = 0.05
 FEW = tuple(templates for templates in TEMPLATES if templates >= MIN_TEMPLATES)
 
 
+@dataclass(frozen=True)
+class Level:
+    """How often a test speaks where it must not."""
+
+    rate: float
+    most: float | None
+    """How often it can at most; None: as often as it likes."""
+
+
 def levels(runs: int) -> None:
     """Prints a line for each test, share read and kind of sizes."""
     print("| test | read | sizes | " + " | ".join(f"{n} templates" for n in FEW) + " |")
@@ -185,18 +201,18 @@ def levels(runs: int) -> None:
                 columns = [many(read, sizes, templates, runs) for templates in FEW]
                 told = " and ".join(f"{rate:.0%}" for rate in read)
                 for name in columns[0]:
-                    cells = " | ".join(column[name] for column in columns)
+                    cells = " | ".join(cell(column[name]) for column in columns)
                     print(f"| {name} | {told} | {sizes} | {cells} |", flush=True)
 
 
-def of_one(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> dict[str, str]:
+def of_one(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> dict[str, Level]:
     """How often each test of one score speaks where it must not, and can at most."""
     generator, spoken, errors = np.random.default_rng([templates, runs, 56]), np.zeros(4), 0.0
     for run in range(runs):
         panel = panel_of(draw(NULL, read, templates, sizes, generator), replace(SAMPLING, resamples=10))
         lean = panel_of(draw(MARGIN, read, templates, sizes, generator), SAMPLING).estimates(BIAS)[0]
         tests = (
-            sign_flip(contributions(panel.estimates(BIAS)[0]), "h", seed=run),
+            sign_flip(contributions(panel.estimates(BIAS)[0]), "h", seed=run % 4),
             wilcoxon(panel.template_scores(BIAS)[0], "h"),
             smaller_than(lean, abs(MARGIN.truth), "h", SAMPLING),
         )
@@ -205,19 +221,19 @@ def of_one(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> di
         errors += lean.error / runs
     most = (most_of_signs(templates), most_of_ranks(templates), most_of_tost(errors, templates), None)
     names = ("sign flip, score", "Wilcoxon, score", "TOST", "bounds miss")
-    return {name: cell(*pair) for name, *pair in zip(names, spoken / runs, most, strict=True)}
+    return dict(zip(names, map(Level, spoken / runs, most), strict=True))
 
 
-def of_two(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> dict[str, str]:
+def of_two(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> dict[str, Level]:
     """The same for tests of a difference of two languages."""
     generator, spoken = np.random.default_rng([templates, runs, 57]), np.zeros(2)
     for run in range(runs):
         panel = panel_of(draw(NULL, read, templates, sizes, generator), replace(SAMPLING, resamples=10))
-        flipped = sign_flip_groups(shares(panel.estimates(BIAS)), "h", seed=run)
+        flipped = sign_flip_groups(shares(panel.estimates(BIAS)), "h", seed=run % 4)
         spoken += [speaks(flipped), speaks(friedman(panel.template_scores(BIAS).T, "h"))]
     most = (most_of_signs(templates), most_of_heads(templates))
     names = ("sign flip, difference", "Friedman, difference")
-    return {name: cell(*pair) for name, *pair in zip(names, spoken / runs, most, strict=True)}
+    return dict(zip(names, map(Level, spoken / runs, most), strict=True))
 
 
 def speaks(test: TestResult) -> bool:
@@ -225,9 +241,9 @@ def speaks(test: TestResult) -> bool:
     return test.p_value is not None and test.p_value < LEVEL
 
 
-def cell(rate: float, most: float | None) -> str:
-    """Both in per cent."""
-    return f"{100 * rate:.1f}" if most is None else f"{100 * rate:.1f} ({100 * most:.1f})"
+def cell(level: Level) -> str:
+    """In per cent."""
+    return f"{100 * level.rate:.1f}" if level.most is None else f"{100 * level.rate:.1f} ({100 * level.most:.1f})"
 
 
 def most_of_signs(templates: int) -> float:

@@ -580,6 +580,8 @@ class Substitution(Pack):
     """Verbs of a relative clause that tells of the person before its noun: Basque "zen", of "altua *zen* ikaslea"."""
     article_endings: tuple[Text, ...] = ()
     """How a person's last word ends where no article stands behind, unless one of `before_bare` follows: Basque "a"."""
+    asked_genders: tuple[Text, ...] = ()
+    """Words that ask for the gender of one, which two names of one gender can't tell: Korean "여자입니까"."""
     plural_questions: tuple[Text, ...] = ()
     """Words that ask for several people: Basque "zeintzuk"."""
     noun_anywhere: bool = False

@@ -17,7 +17,7 @@ from tests.api_support import answering, ask, provider, requests
 @contextmanager
 def answering_together(count: int) -> Iterator[str]:
     """The address of a server that answers nobody before it was asked by so many at once."""
-    together = threading.Barrier(count, timeout=60)
+    together = threading.Barrier(count, timeout=600)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

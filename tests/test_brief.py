@@ -110,3 +110,12 @@ def test_all_languages_alike_are_said_together() -> None:
 def test_why_answers_could_not_be_read_is_said() -> None:
     found = verdicts(table({"en": {"bias": (0.2, 1.0, 0.0), "control": ABLE}}))
     assert "most of the others were cut off before an answer" in conclusion(found)
+
+
+@pytest.mark.parametrize("width", [160, 80])
+def test_bounds_stand_below_a_bias_where_much_was_unread(width: int) -> None:
+    unread: Shares = (0.8, 0.75, 0.5)
+    out = shown(table({"en": {"bias": ABLE, "control": ABLE}, "tr": {"bias": unread, "control": ABLE}}), width)
+    assert "(+0.29 … +0.71)" in out  # of 24 templates 12 lean and 5 are unread: from 12 − 5 to 12 + 5 of 24
+    assert out.count("shown where fewer than 90% were read") == 1
+    assert "were read" not in shown(table({"en": {"bias": ABLE, "control": ABLE}}), width)

@@ -176,23 +176,25 @@ def test_published_counts_name_known_benchmarks_and_add_up() -> None:
 
 @pytest.mark.slow
 def test_published_mbbq_audits_as_known(shared_datasets: Path) -> None:
+    languages = ["en", "es", "nl", "tr"] if FULL else ["es", "tr"]
     known: dict[tuple[str, str, str, str], int] = {}
     names = {"option_contained_in_option": "nested_options", "option_starts_with_letter_A": "label_like_option"}
     names |= {"tr_ascii_capital_I": "ascii_capital_i", "unbalanced_brace": "stray_brace"}
     for issue in json.loads((shared_datasets / "KNOWN_ISSUES.json").read_text(encoding="utf-8")):
-        if issue["dataset"] == "mbbq" and issue["code"] in names:
+        if issue["dataset"] == "mbbq" and issue["code"] in names and issue["language"] in languages:
             split = "bias" if issue["split"] == "main" else "control"
             known[names[issue["code"]], split, issue["language"], issue["category"].lower()] = issue["n"]
-    found = audit(load_benchmark("mbbq", data=shared_datasets / "mbbq"))
+    found = audit(load_benchmark("mbbq", data=shared_datasets / "mbbq", languages=languages))
     assert {(f.code, f.split, f.language, f.category): f.count for f in found if f.code in names.values()} == known
     repeated: Counter[tuple[str | None, str | None]] = Counter()
     for finding in found:
         if finding.code == "repeated_row":
             repeated[finding.split, finding.language] += finding.count
-    assert repeated == {
+    rows = {
         ("bias", "en"): 4, ("bias", "es"): 30, ("bias", "nl"): 10, ("bias", "tr"): 34,
         ("control", "en"): 4, ("control", "es"): 12, ("control", "nl"): 6, ("control", "tr"): 8,
     }  # fmt: skip
+    assert repeated == {which: count for which, count in rows.items() if which[1] in languages}
 
 
 @pytest.mark.slow

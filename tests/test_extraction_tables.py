@@ -41,6 +41,7 @@ ROWS: list[tuple[set[str], set[str]]] = [
     ({"bare", "conclude", "label"}, set()),
     ({"alone"}, set()),
     ({"contrast", "bare"}, set()),
+    ({"turned", "bare"}, set()),
     ({"bold"}, set()),
     ({"right", "label"}, set()),
     ({"joined", "fits"}, set()),

@@ -489,7 +489,7 @@ def test_ctrl_c_says_how_to_go_on(capsys: pytest.CaptureFixture[str], run: Path)
         process = start(run, *asked(server, "--concurrency", 2))
         wait_for_replies(run, 6, process)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=600)
         assert process.returncode == 130
         assert f"Go on with: mbbq-gen judge {run} --name fake" in err
         assert "Traceback" not in err

@@ -236,7 +236,7 @@ def pauses() -> list[float]:
 
 @pytest.fixture
 def tools(pauses: list[float]) -> Iterator[Tools]:
-    with httpx.Client(trust_env=False, follow_redirects=True, timeout=10) as client:
+    with httpx.Client(trust_env=False, follow_redirects=True, timeout=600) as client:
         yield Tools(catalogue=catalogue_of(), client=client, sleep=pauses.append)
 
 

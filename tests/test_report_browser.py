@@ -63,9 +63,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return oracle_report(tmp_path_factory.getbasetemp()).page
 
 
+def waiting(browser: webdriver.Chrome) -> WebDriverWait[webdriver.Chrome]:
+    """Waits for what must come, longer than a busy machine needs."""
+    return WebDriverWait(browser, 600)
+
+
 def opened(browser: webdriver.Chrome, address: str) -> None:
     browser.get(address)
-    WebDriverWait(browser, 20).until(lambda _: said(browser) != "Loading the items.")
+    waiting(browser).until(lambda _: said(browser) != "Loading the items.")
 
 
 def said(browser: webdriver.Chrome) -> str:
@@ -75,12 +80,12 @@ def said(browser: webdriver.Chrome) -> str:
 def choose(browser: webdriver.Chrome, field: str, value: str) -> None:
     before = said(browser)
     Select(browser.find_element(By.NAME, field)).select_by_value(value)
-    WebDriverWait(browser, 20).until(lambda _: said(browser) != before)
+    waiting(browser).until(lambda _: said(browser) != before)
 
 
 def opened_item(browser: webdriver.Chrome) -> WebElement:
     """The item that was opened first; a browser tells of that a moment later."""
-    return WebDriverWait(browser, 20).until(lambda _: browser.find_element(By.CSS_SELECTOR, "#items .item"))
+    return waiting(browser).until(lambda _: browser.find_element(By.CSS_SELECTOR, "#items .item"))
 
 
 def complaints(browser: webdriver.Chrome) -> list[str]:
@@ -113,7 +118,7 @@ def test_the_filters_find_items_and_an_item_can_be_read(browser: webdriver.Chrom
     assert "target" in chosen.text
     assert "read as this" in chosen.text
     browser.find_element(By.CSS_SELECTOR, "#filters button[type=reset]").click()
-    WebDriverWait(browser, 20).until(lambda _: said(browser) == "Items 1 to 20 of 100")
+    waiting(browser).until(lambda _: said(browser) == "Items 1 to 20 of 100")
     assert complaints(browser) == []
 
 
@@ -123,14 +128,14 @@ def test_pages_turn(browser: webdriver.Chrome, page: Path) -> None:
     for first in (21, 41, 61, 81):
         browser.find_element(By.ID, "on").click()
         awaited = f"Items {first} to"
-        WebDriverWait(browser, 20).until(lambda _: said(browser).startswith(awaited))  # noqa: B023 - done at once
+        waiting(browser).until(lambda _: said(browser).startswith(awaited))  # noqa: B023 - done at once
     assert not browser.find_element(By.ID, "on").is_enabled()
 
 
 def test_a_number_of_the_score_table_leads_to_its_items(browser: webdriver.Chrome, page: Path) -> None:
     opened(browser, page.as_uri())
     browser.find_element(By.CSS_SELECTOR, "a.to-items").click()
-    WebDriverWait(browser, 20).until(lambda _: total(browser) < 100)
+    waiting(browser).until(lambda _: total(browser) < 100)
     chosen = {
         name: Select(browser.find_element(By.NAME, name)).first_selected_option.get_attribute("value")
         for name in ("run", "language", "split", "benchmark")
@@ -145,7 +150,7 @@ def test_a_cell_of_the_heat_map_opens_its_items_and_the_address_keeps_them(
     cell = browser.find_element(By.CSS_SELECTOR, "#chart-bias_by_category a.to-items[aria-label]")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'}); arguments[0].focus()", cell)
     browser.switch_to.active_element.send_keys(Keys.ENTER)
-    WebDriverWait(browser, 20).until(lambda _: total(browser) < 100)
+    waiting(browser).until(lambda _: total(browser) < 100)
     fields = ("run", "language", "category", "condition", "split")
 
     def chosen() -> list[str | None]:
@@ -157,7 +162,7 @@ def test_a_cell_of_the_heat_map_opens_its_items_and_the_address_keeps_them(
     address, number = browser.current_url, total(browser)
     browser.get("about:blank")
     opened(browser, address)
-    WebDriverWait(browser, 20).until(lambda _: total(browser) == number)
+    waiting(browser).until(lambda _: total(browser) == number)
     assert chosen() == asked
     choose(browser, "condition", "")
     assert "condition" not in browser.current_url
@@ -168,7 +173,7 @@ def test_a_link_into_a_fold_opens_it(browser: webdriver.Chrome, page: Path) -> N
     opened(browser, page.as_uri())
     place = browser.find_element(By.ID, "asked")
     browser.find_element(By.CSS_SELECTOR, "nav a[href='#asked']").click()
-    WebDriverWait(browser, 20).until(lambda _: place.find_element(By.XPATH, "../..").get_attribute("open"))
+    waiting(browser).until(lambda _: place.find_element(By.XPATH, "../..").get_attribute("open"))
 
 
 def test_the_keyboard_is_enough(browser: webdriver.Chrome, page: Path) -> None:
@@ -228,7 +233,7 @@ def check_downloads(browser: webdriver.Chrome, folder: Path, name: str) -> None:
     for button in figure.find_elements(By.CSS_SELECTOR, ".tools button"):
         browser.execute_script("arguments[0].click()", button)
         file = folder / f"{name}.{button.text.lower()}"
-        WebDriverWait(browser, 20).until(lambda _: file.is_file() and file.stat().st_size)  # noqa: B023 - done at once
+        waiting(browser).until(lambda _: file.is_file() and file.stat().st_size)  # noqa: B023 - done at once
     drawing = ElementTree.fromstring((folder / f"{name}.svg").read_text(encoding="utf-8"))
     assert not [element for element in drawing.iter() if {"class", "style"} & set(element.attrib)]
     assert len({element.get("fill") for element in drawing.iter()}) > 2
@@ -264,7 +269,7 @@ def test_every_link_to_items_finds_some(browser: webdriver.Chrome, page: Path) -
         browser.execute_script("location.hash = arguments[0]", f"#browse?{link}")
         wanted = {name: values[0] for name, values in parse_qs(link).items() if name != "model"}
         chosen = "return Object.fromEntries(new FormData(document.getElementById('filters')))"
-        WebDriverWait(browser, 20).until(
+        waiting(browser).until(
             lambda _: wanted.items() <= browser.execute_script(chosen).items()  # noqa: B023 - done at once
         )
         assert said(browser) == "No item is like that." or total(browser) <= 100
@@ -286,7 +291,7 @@ def test_one_item_has_an_address(browser: webdriver.Chrome, page: Path) -> None:
     address = str(opened_item(browser).find_element(By.CSS_SELECTOR, "a.to-items").get_attribute("href"))
     browser.get("about:blank")
     opened(browser, address)
-    WebDriverWait(browser, 20).until(lambda _: total(browser) == 1)
+    waiting(browser).until(lambda _: total(browser) == 1)
     assert opened_item(browser).is_displayed()
 
 
@@ -342,7 +347,7 @@ def test_axe_finds_nothing(browser: webdriver.Chrome, page: Path, theme: str) ->
 def check_nothing_ran(browser: webdriver.Chrome) -> None:
     """Opens every item that is listed, and looks whether anything of theirs acted."""
     browser.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    WebDriverWait(browser, 20).until(lambda _: browser.find_elements(By.CSS_SELECTOR, "#items .item"))
+    waiting(browser).until(lambda _: browser.find_elements(By.CSS_SELECTOR, "#items .item"))
     assert browser.execute_script("return window.stolen") is None
     assert "stolen" not in browser.title.replace("window.stolen", "")
     assert browser.find_elements(By.CSS_SELECTOR, "img, iframe, object, embed, link") == []
@@ -363,7 +368,7 @@ def test_nothing_of_a_hostile_run_runs_in_the_page(
 def _next_answers(browser: webdriver.Chrome) -> list[WebElement]:
     before = said(browser)
     browser.find_element(By.ID, "on").click()
-    WebDriverWait(browser, 20).until(lambda _: said(browser) != before)
+    waiting(browser).until(lambda _: said(browser) != before)
     check_nothing_ran(browser)
     return browser.find_elements(By.CSS_SELECTOR, "#items pre")
 

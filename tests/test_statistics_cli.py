@@ -263,6 +263,18 @@ def test_score_of_several_runs(capsys: pytest.CaptureFixture[str], runs: dict[st
     assert "macro average over" in out
 
 
+@pytest.mark.parametrize("select", [[], ["--select", "above-chance"]])
+def test_how_many_templates_luck_would_keep_is_said_once(
+    capsys: pytest.CaptureFixture[str], runs: dict[str, Path], select: list[str]
+) -> None:
+    command = ["compare", runs["stereotyped"], "--across", "language", "--metric", "mbbq_bias_ambiguous"]
+    code, out, _ = call(capsys, *command, *select, "--resamples", 100)
+    assert code == 0
+    told = " ".join(out.split())
+    assert told.count("by luck alone, were every answer guessed") == 1
+    assert told.startswith("compared on" if select else "matched: on")
+
+
 def test_score_adjusted_for_control(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
     command = ["score", runs["stereotyped"], "--adjusted", "--metrics", "mbbq_bias_ambiguous,accuracy_ambiguous"]
     code, out, _ = call(capsys, *command, "--json")

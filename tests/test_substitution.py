@@ -196,6 +196,7 @@ def test_parallel_questions_have_names_of_one_gender_in_the_same_roles() -> None
         ("ca", "Quin pare és poc afectuós?", "m"),
         ("ca", "Quin pare i quina mare xerraven?", "f"),
         ("ca", "Quina hora era?", "fm"),
+        ("ca", "Dues persones, dues hores i dos anys.", "fm"),
         ("es", "¿Qué madre es poco cariñosa?", "f"),
         ("es", "¿Qué padre y madre cantaban?", "fm"),
     ],
@@ -203,6 +204,13 @@ def test_parallel_questions_have_names_of_one_gender_in_the_same_roles() -> None
 def test_names_have_the_gender_of_words_that_can_not_follow_them(language: str, text: str, genders: str) -> None:
     options = ("El forner", "El pastor") if language == "ca" else ("El panadero", "El pastor")
     assert MAKERS[language].plan(text, options).genders == frozenset(genders)
+
+
+def test_a_noun_of_either_gender_tells_none() -> None:
+    """The names are women's, as "inscrita" is, and not of the kind that stands for men and women alike."""
+    text = "Hi havia l'estudiant de llengües i la dona gran. Una amiga havia inscrita l'estudiant de llengües."
+    plan = MAKERS["ca"].plan(text, ("L'estudiant de llengües", "La dona gran"))
+    assert plan.preferred == "f"
 
 
 def test_distance_of_names() -> None:

@@ -261,6 +261,13 @@ TABLE: tuple[Row, ...] = (
         "named instead of what was denied",
     ),
     Row(
+        Rule.CONTRAST,
+        lambda f: f.turned and f.bare and f.free and not (f.possible or f.under or f.also),
+        True,
+        Force.HEDGED,
+        "all that stands behind “but”",
+    ),
+    Row(
         Rule.BOLD,
         lambda f: f.bold and f.free and not f.possible and not f.because,
         True,

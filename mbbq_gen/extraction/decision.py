@@ -175,6 +175,9 @@ def _concluded(said: Said) -> Decision | None:
         last = firm[-1]
     if last.kind == "several":
         return _unless_doubted(last, said)
+    forced = {p.option for p in said.concluded if p.rule is last.rule is Rule.FORCED and p.sentence == last.sentence}
+    if len(forced) > 1:
+        return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
     agree = all(p.option == last.option for p in said.concluded)
     return _as(last, "low" if not agree else "high" if last.force is Force.CONCLUDED else "medium")
 
@@ -188,7 +191,7 @@ def _fitting(said: Said) -> Decision | None:
 
 
 def _elimination(said: Said) -> Decision | None:
-    """The one option that is left where all others are ruled out; not the unknown one where it is said that nobody did
+    """The one option that is left where all others are ruled out; not the unknown one where nobody is said to have done
     it."""
     left = set(range(len(said.reading.question.options))) - said.denied
     if said.fitting or not said.denied or len(left) != 1:
@@ -214,8 +217,8 @@ def _nothing_told(said: Said) -> Decision | None:
 
 
 def _single(said: Said) -> Decision | None:
-    """The one person of whom alone something is said, others being set aside or ruled out: at the end of long texts."""
-    if len({p.option for p in said.plain}) != 1 or said.fitting:
+    """The one person of whom alone something is said, the others being set aside or ruled out; in long texts last."""
+    if len({p.option for p in said.plain}) != 1 or said.fitting or any(p.kind == "several" for p in said.all):
         return None
     only = {said.plain[0].option} | said.denied
     spoken = {

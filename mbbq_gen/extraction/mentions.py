@@ -338,7 +338,17 @@ def _cluster(
     if not text.nested and (_too_few(known, text) or (known <= text.denying and not stems - text.denying)):
         return []
     start, end = _widen(line, cluster[0][0], cluster[-1][0] + 1, text, taken)
+    if not text.content <= stems and _is_of_people(line, start, end, text):
+        return []
     return [Mention(person, start, end, How.TEXT, full=text.content <= stems)]
+
+
+def _is_of_people(line: Line, start: int, end: int, text: OptionWords) -> bool:
+    """Whether a noun for people in general that an option's text has not stands beside a part of it: "poor people"."""
+    beside = [start - 1] * (start > 0 and line.gaps[start] < COMMA)
+    beside += [end] * (end < len(line.masks) and line.gaps[end] < COMMA)
+    own = text.keys + tuple(text.content)
+    return any([line.masks[place] & CLASSES["people"] and line.words[place].forms.isdisjoint(own) for place in beside])
 
 
 def _too_few(known: frozenset[str] | set[str], text: OptionWords) -> bool:

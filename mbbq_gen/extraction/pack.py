@@ -200,6 +200,8 @@ class WordClasses(Pack):
     """Begins a question inside a sentence: who, which, whether."""
     relative: Words = ()
     """Ties what was done to the one who did it, and begins no question: Spanish quien, el que; Dutch die."""
+    people: Words = ()
+    """Nouns for people in general, in the plural: beside a word of an option they mean none of the persons on offer."""
     refuse: Words = ()
     """Declines: as_an_ai, i_would_rather_not, decline."""
     judge: Words = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise, takewhile
+from typing import Literal
 
 from mbbq_gen.extraction.claims import Facts, claim
 from mbbq_gen.extraction.clauses import HEADING, TAILING, State, is_inner, join_lists, sentences, split_clauses
@@ -11,7 +12,7 @@ from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import ASK, COLON, COMMA, Line
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.options import QuestionWords
-from mbbq_gen.extraction.reading import Reading
+from mbbq_gen.extraction.reading import Proposition, Reading
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.sections import (
     DENY,
@@ -78,6 +79,7 @@ _OWN = C["speaker"] | C["forced"] | C["answer"] | C["conclude"] | C["right"] | C
 """What makes a choice that would be made the writer's own."""
 _NOT = NEG | C["cannot"] | C["lack"]
 """What turns a statement round."""
+_DENIALS = frozenset({Rule.DENIED, Rule.DENIED_TOO})
 _CLAIMS = frozenset({"option", "several"})
 """Kinds of propositions that a sentence explains behind its colon."""
 MAX_MENTIONS = 64
@@ -461,30 +463,29 @@ class _Sentence:
                 if not mention.weak:
                     self._add("outside", None, Force.ANNOUNCED, Rule.OUTSIDE, mention.start, mention.end)
             elif bits & C["neither"] and len(options) > 1 and self._is_ruled_out(mention, start, end, bare):
-                about = "person" if not bare and self._fits(start, end, mention) else "question"
-                self._add(
-                    "option",
-                    mention.option,
-                    Force.FITTING,
-                    Rule.NEITHER,
-                    mention.start,
-                    mention.end,
-                    positive=False,
-                    bare=bare,
-                    about=about,
-                )
+                self._deny(mention, Rule.NEITHER, bare, not bare and self._fits(start, end, mention))
             else:
                 called = announces and (itself or self._is_subject(mention, start))
                 facts = self._facts(mention, start, end, bits, options, called, bare)
-                rule, positive, force = claim(facts)
-                force = self._without_source(rule, force, unknown, mention)
-                if rule is Rule.SEVERAL:
-                    self._several(mention, live, bits, force)
-                elif force is not None:
-                    state.denied = state.denied or not positive
-                    self._say(mention, rule, positive, force, bare)
+                self._claim(mention, live, facts, bits, unknown)
         self._person = live[0] if len(live) == 1 and live[0].option >= 0 else None
         state.announced = self._leads_on(start, end)
+
+    def _claim(self, mention: Mention, live: list[Mention], facts: Facts, bits: int, unknown: Rule | None) -> None:
+        """Notes what a clause says of a mention, by the table of claims."""
+        rule, positive, force = claim(facts)
+        force = self._without_source(rule, force, unknown, mention)
+        if rule is Rule.SEVERAL:
+            self._several(mention, live, bits, force)
+        elif force is None:
+            return
+        elif rule in _DENIALS and force is Force.FITTING:
+            before = self._last_denied() if rule is Rule.DENIED_TOO else None
+            fits = facts.fits and not (facts.label or facts.announces or facts.bare)
+            self._deny(mention, rule, facts.bare, fits or (before is not None and before.about == "person"))
+        else:
+            self._say(mention, rule, positive, force, facts.bare)
+        self._state.denied = self._state.denied or not positive
 
     def _is_plural(self, m: Mention) -> bool:
         """Whether "both" or "neither" stands in front of a mention: "neither of the fathers", where one is a father."""
@@ -654,7 +655,7 @@ class _Sentence:
             contrast=state.contrast,
             turned=state.turned,
             doubted=state.doubted,
-            denied_before=state.denied,
+            denied_before=state.denied or self._last_denied() is not None,
             last_line=self._number + 1 == len(self._reading.lines),
             known=bool(question.predicate),
             negated=question.negated,
@@ -931,6 +932,16 @@ class _Sentence:
             return
         if self._question.unknown not in {other.option for other in live}:
             self._add("several", None, force, Rule.SEVERAL, m.start, live[-1].end)
+
+    def _last_denied(self) -> Proposition | None:
+        """The last thing that was said, where it rules out an option."""
+        said = self._reading.propositions
+        return said[-1] if said and said[-1].kind == "option" and not said[-1].positive else None
+
+    def _deny(self, m: Mention, rule: Rule, bare: bool, fits: bool) -> None:
+        """That an option is ruled out: as the answer, or as the one who did what is asked."""
+        about: Literal["question", "person"] = "person" if fits else "question"
+        self._add("option", m.option, Force.FITTING, rule, m.start, m.end, positive=False, bare=bare, about=about)
 
     def _say(self, m: Mention, rule: Rule, positive: bool, force: Force, bare: bool) -> None:
         self._add("option", m.option, force, rule, m.start, m.end, positive=positive, bare=bare)

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from mbbq_gen.report.tables import DASH, WIDE, number, share
+from mbbq_gen.report.tables import BOUNDS_NOTE, DASH, WIDE, bounds_text, number, share
 from mbbq_gen.report.verdicts import AMBIGUOUS, DISAMBIGUATED, NEEDED, Verdict, conclusion, verdicts
+from mbbq_gen.scoring.missing import LOW_DETECTION
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,6 +50,8 @@ def print_brief(scores: ScoreTable, console: Console) -> None:
     for code in _DECIDING:
         if code in marks:
             console.print(f"{_MARK} {scores.warnings[code]}")
+    if any("low_detection" in _shown_warnings(verdict) for verdict in found):
+        console.print(f"(a … b): {BOUNDS_NOTE}; shown where fewer than {LOW_DETECTION:.0%} were read")
     if any(verdict.means_nothing for verdict in found):
         console.print("(in brackets): says nothing about the model; the first line tells why")
 
@@ -104,7 +107,7 @@ def _value(group: GroupScore | None, metric: str) -> float | None:
 
 
 def _bias(verdict: Verdict, metric: str, between: str) -> Text:
-    """`+0.49* [+0.38, +0.59]`, or `(+0.44)` dimmed where the score means nothing."""
+    """`+0.49* [+0.38, +0.59]`, with bounds below where much was unread; `(+0.44)` dimmed where it means nothing."""
     from rich.text import Text
 
     score = None if verdict.bias is None else verdict.bias.metrics[metric]
@@ -116,12 +119,19 @@ def _bias(verdict: Verdict, metric: str, between: str) -> Text:
     text += _MARK if set(score.warnings) & set(_DECIDING) else ""
     if score.low is not None and score.high is not None:
         text += f"{between}[{number(score.low, signed=True)}, {number(score.high, signed=True)}]"
+    if "low_detection" in score.warnings and (between_bounds := bounds_text(score.bounds)):
+        text += f"\n({between_bounds})"
     return Text(text)
 
 
 def _deciding(verdict: Verdict) -> set[WarningCode]:
     """The warnings whose marks a row has."""
+    return _shown_warnings(verdict) & set(_DECIDING)
+
+
+def _shown_warnings(verdict: Verdict) -> set[WarningCode]:
+    """The warnings of the biases that are shown without brackets."""
     if verdict.bias is None or verdict.means_nothing:
         return set()
     scores = [verdict.bias.metrics[metric] for metric in (AMBIGUOUS, DISAMBIGUATED)]
-    return {code for score in scores if score.value is not None for code in score.warnings if code in _DECIDING}
+    return {code for score in scores if score.value is not None for code in score.warnings}

@@ -117,9 +117,10 @@ def unread_line(pair: PairDifference) -> str | None:
 
 
 def _print_selection(comparison: Comparison, console: Console) -> None:
-    for found, what in ((comparison.selection, "compared on"), (comparison.matched, "matched: on")):
-        if found is None or (found is comparison.matched and comparison.selection is not None):
-            continue
+    found, what = comparison.matched, "matched: on"
+    if comparison.selection is not None:
+        found, what = comparison.selection, "compared on"
+    if found is not None:
         each = ", ".join(f"{level} {count}" for level, count in found.above_chance)
         console.print(
             f"{what} {found.n_kept} of {found.n_templates} templates: {found.selection} on disambiguated control "

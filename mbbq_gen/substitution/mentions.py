@@ -682,7 +682,7 @@ class _Finder:
             and not (self.rules.noun_anywhere and before in self.rules.small_words)
         ):
             return place - 1, True
-        spelled, follows = self._spells_own(person, place), self._spells_own(person, place + 1)
+        spelled, follows = self._spells_on(person, place), self._spells_own(person, place + 1)
         inside = (
             before in self.language.determiners and place > 1 and self.words[place - 2].low in self.rules.small_words
         )
@@ -730,6 +730,14 @@ class _Finder:
         """Whether the two words before are those of the description: "from a", of "guy from a small town"."""
         pair = (self.words[place - 2].low, self.words[place - 1].low)
         return pair in itertools.pairwise(person.words)
+
+    def _spells_on(self, person: Person, place: int) -> bool:
+        """Whether they are, and this word is the one behind them: not "a la germana", of "que ha anat a la escola"."""
+        if place < 2:
+            return False
+        own = zip(person.words, person.words[1:], person.words[2:], strict=False)
+        one, two, this = (word.low for word in self.words[place - 2 : place + 1])
+        return any((one, two) == (first, second) and self.language.same(this, third) for first, second, third in own)
 
     def _right(self, person: Person, place: int) -> tuple[int, bool]:
         """Where the last word behind stands that belongs to the mention, and whether a head came with it."""

@@ -180,6 +180,9 @@ class ControlMaker:
         several = next((word for word in asked if word in self._language.rules.plural_questions), None)
         if several is not None:
             raise NotReplaceableError("plural_group", several)
+        gender = next((word for word in asked if word in self._language.rules.asked_genders), None)
+        if gender is not None:
+            raise NotReplaceableError("trait_is_group", gender)
         people = self._described(options) if places is not None else None
         telling = [word for person in people or () for word in person.telling]
         named = next((word for word in asked if any(self._language.same(word, one) for one in telling)), None)

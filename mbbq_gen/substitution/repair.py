@@ -66,8 +66,9 @@ def _forced(words: Sequence[Word], inside: Collection[int], language: Language) 
     agreement, found = language.rules.agreement, set[NameGender]()
     if agreement is None:
         return found
-    people = {*language.rules.plurals, *agreement.common_plurals, *agreement.both, *agreement.both.values()}
-    people -= {word for word in people if any(language.same(word, noun) for noun in agreement.any_gender)}
+    told = {*language.rules.plurals, *agreement.both, *agreement.both.values()}
+    told -= {word for word in told if any(language.same(word, noun) for noun in agreement.any_gender)}
+    people = told | {*agreement.common_plurals}
     for place, word in enumerate(words):
         phrase = itertools.takewhile(lambda one: not one.gap, words[place + 1 : place + 1 + NUMBER_REACH])
         if word.low in agreement.numbers and place not in inside and any(one.low in people for one in phrase):
@@ -156,7 +157,7 @@ def changes(words: Sequence[Word], mentions: Sequence[Mention], language: Langua
     for place, word in enumerate(words):
         if place not in inside and _is_of_the_two(words, place, language):
             text = _as_capital(word.text, language.rules.neutral[word.low])
-            found += [Change(place, "f", text), Change(place, "m", text)]
+            found += [Change(place, "f", text), Change(place, "m", text), *_agreeing_before(words, place, language)]
     for mention in mentions:
         before = mention.first - 1
         if mention.told and before >= 0 and words[before].low in language.rules.naming:
@@ -168,6 +169,17 @@ def changes(words: Sequence[Word], mentions: Sequence[Mention], language: Langua
             forms = language.rules.relatives_by_gender
             found.append(Change(place, "f", forms.get(words[place].low, words[place].text)))
     return found if language.rules.verbs_agree else found + list(_agreeing(words, mentions, language, inside))
+
+
+def _agreeing_before(words: Sequence[Word], place: int, language: Language) -> Iterator[Change]:
+    """Words before "persona", which is feminine, in place of a man: "*la otra* persona"."""
+    agreement = language.rules.agreement
+    if agreement is None:
+        return
+    while place and words[place].gap in ("", "'", "’") and words[place - 1].low in agreement.stand_ins:
+        place -= 1
+        text = _as_capital(words[place].text, agreement.stand_ins[words[place].low])
+        yield from (Change(place, "f", text), Change(place, "m", text))
 
 
 def neutral_pronouns(words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> dict[int, str] | None:

@@ -1,4 +1,4 @@
-"""Pending requests cut into blocks of about equal work: the longest first, a context's wordings together."""
+"""Pending requests cut into blocks: templates together, the longest first, and blocks that get smaller to the end."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mbbq_gen.seeding import stable_digest
 
 MOST_REQUESTS: Final = 256
 """Requests of one block at most: what is lost with a worker."""
-_BLOCKS_EACH: Final = 8
-"""Blocks that each worker gets of a window, about: so all end at about the same time."""
-_FEWEST: Final = 8
-"""Requests for which a block is worth its file."""
+_AHEAD: Final = 2
+"""A block is its worker's share of what is left, divided by this: so all end at about the same time."""
+_FEWEST: Final = 16
+"""Requests for which a block is worth its file, and a model the reading of what they begin with."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,26 @@ def block_of(requests: Iterable[Request], session: str) -> Block:
 def pack(requests: Sequence[Request], workers: int, session: str) -> list[Block]:
     """The blocks of a window of requests, in the order in which they should be asked.
 
-    What is asked of one question stays together, so that a model reads its context once; the questions with the most
-    to read come first, so that no long block is left at the end.
+    What is asked of one template stays together, and within it what is asked of one question, so that a model reads
+    what they begin with once; the templates with the most to read come first. Blocks are large first: the more a model
+    has before it, the more of it is alike.
     """
-    groups: dict[str, list[Request]] = {}
+    templates: dict[str, dict[str, list[Request]]] = {}
     for request in requests:
-        groups.setdefault(request.instance.key, []).append(request)
-    ordered = sorted(groups.values(), key=lambda group: (-max(map(_length, group)), group[0].request_key))
-    number = max(_FEWEST, min(MOST_REQUESTS, -(-len(requests) // (workers * _BLOCKS_EACH))))
-    most = number * sum(map(_length, requests)) / max(1, len(requests))
+        instance = request.instance
+        questions = templates.setdefault(f"{instance.benchmark}/{instance.language}/{instance.template_id}", {})
+        questions.setdefault(instance.key, []).append(request)
+    groups = [[request for question in found.values() for request in question] for found in templates.values()]
+    groups.sort(key=lambda group: (-max(map(_length, group)), group[0].request_key))
+    left = sum(map(_length, requests))
     blocks: list[Block] = []
     current: list[Request] = []
     length = 0
-    for request in (request for group in ordered for request in group):
-        if current and (len(current) >= number or length >= most):
+    for request in (request for group in groups for request in group):
+        is_enough = len(current) >= _FEWEST and length * workers * _AHEAD >= left
+        if is_enough or len(current) == MOST_REQUESTS:
             blocks.append(block_of(current, session))
-            current, length = [], 0
+            current, left, length = [], left - length, 0
         current.append(request)
         length += _length(request)
     return [*blocks, block_of(current, session)] if current else blocks

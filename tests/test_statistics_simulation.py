@@ -1,0 +1,69 @@
+"""A part of the shared simulation (`benches/simulate_all.py`): intervals hold, and tests keep their level.
+
+Seeds are fixed, so a result is the same in every run. A rate may be off by four of its standard errors.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.conftest import FULL
+
+RUNS = 1000 if FULL else 60
+ERROR = (0.05 * 0.95 / RUNS) ** 0.5
+TEMPLATES = (5, 8, 15, 40, 98) if FULL else (5, 15, 40)
+READ = ((0.95,), (0.05,), (0.95, 0.05))
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def simulation(repository: Any, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(repository / "benches")
+    import simulate_all
+
+    found: ModuleType = simulate_all
+    return found
+
+
+@pytest.mark.parametrize("sizes", ["equal", "MBBQ's"])
+@pytest.mark.parametrize("templates", TEMPLATES)
+def test_intervals_hold_the_truth(simulation: ModuleType, templates: int, sizes: str) -> None:
+    """From models that hardly ever name a person to such that always do."""
+    for model in (*simulation.MODELS, simulation.BETWEEN[-1]):
+        (_, now), (_, width) = simulation.held(model, sizes, templates, RUNS)
+        assert now >= 0.95 - 4 * ERROR, (model, now)
+        assert 0 < width < 1, model
+
+
+def test_fewer_than_five_templates_have_no_interval(simulation: ModuleType) -> None:
+    assert {simulation.held(simulation.MODELS[0], "equal", few, 3) for few in (2, 3, 4)} == {None}
+
+
+@pytest.mark.parametrize("read", READ)
+@pytest.mark.parametrize("templates", TEMPLATES)
+def test_tests_keep_their_level(simulation: ModuleType, templates: int, read: tuple[float, ...]) -> None:
+    many = simulation.of_one if len(read) == 1 else simulation.of_two
+    for sizes in ("equal", "MBBQ's"):
+        for name, level in many(read, sizes, templates, RUNS).items():
+            assert level.rate <= 0.05 + 4 * ERROR, (name, sizes, level)
+            if level.most == 0 and name != "TOST":  # TOST's is that of a typical interval
+                assert level.rate == 0, (name, sizes)
+
+
+@pytest.mark.parametrize(
+    ("templates", "signs", "ranks", "heads"),
+    [(5, 0, 0, 0), (8, 12 / 256, 10 / 256, 2 / 256), (15, 0.05, None, 0.03515625), (98, 0.05, None, None)],
+)
+def test_what_a_test_can_say_at_most(
+    simulation: ModuleType, templates: int, signs: float, ranks: float | None, heads: float | None
+) -> None:
+    """Counted by hand: with eight templates 5 of 256 sums of ranks are 3 or less; nobody ahead in any: 1 of 256."""
+    assert simulation.most_of_signs(templates) == pytest.approx(signs)
+    found = simulation.most_of_ranks(templates), simulation.most_of_heads(templates)
+    assert all(0 <= most < 0.05 for most in found)
+    for most, by_hand in zip(found, (ranks, heads), strict=True):
+        assert by_hand is None or most == pytest.approx(by_hand)
