@@ -3,6 +3,7 @@
     words      a text as words; when two words are the same word
     people     what the two options say of the people, and what tells one from the other
     mentions   where the people are mentioned
+    remains    what stands beside a person and tells of it
     repair     what hangs on a mention: pronouns, agreement, contractions
     plan       a text as pieces with places for names; names into the places
     pairs      which two names
