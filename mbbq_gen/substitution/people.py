@@ -34,13 +34,10 @@ class Person:
     """Whether the option is a first name already."""
     gender: NameGender | None = None
     """The grammatical gender that the option's article tells."""
-    has_small_words: bool = False
-    """Whether prepositions stand in the description: "man of middle age"."""
     small: frozenset[str] = frozenset()
     """Small words, if these alone tell the two apart: Telugu ఉన్న and లేని, with and without. They may stand elsewhere."""
     apart_from: frozenset[str] = frozenset()
     """Small words that tell of the other person, if nothing but their lack tells this one: Arabic غير, not."""
-
     is_common: bool = False
     """Whether the option's article or classifier tells that it is no name."""
 
@@ -48,7 +45,7 @@ class Person:
     def needs_all(self) -> bool:
         """Whether every telling word must be there."""
         many = len(self.telling) >= MANY_WORDS or bool(self.small or self.apart_from)
-        return many or self.attachment == "behind" or self.has_small_words
+        return many or self.attachment == "behind"
 
     @property
     def left_over(self) -> tuple[str, ...]:
@@ -169,14 +166,12 @@ def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) ->
         attachment = "noun" if (noun in apart and not language.is_head(noun)) or noun in telling else "adjective"
         telling = [word for word in telling if word in before]
     key = telling[0 if language.rules.head_first else -1]
-    joined = any(word in language.rules.small_words for word in own[1:])
     return Person(
         own,
         noun,
         tuple(telling),
         key,
         attachment,
-        joined and len(telling) > 1,
         small=frozenset(apart_small),
         apart_from=frozenset(lacking),
     )

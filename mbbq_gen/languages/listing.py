@@ -1,0 +1,37 @@
+"""The languages that there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mbbq_gen.languages.packs import (
+    read_toml,
+)
+from mbbq_gen.resources import PACK_KINDS, PackKind, Resources
+
+
+@dataclass(frozen=True)
+class LanguageStatus:
+    """Which of the three packs of a language are there."""
+
+    language: str
+    name: str
+    native_name: str
+    packs: tuple[PackKind, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all three packs are there."""
+        return len(self.packs) == len(PACK_KINDS)
+
+
+def list_languages(resources: Resources) -> list[LanguageStatus]:
+    """Every language that has at least one pack, sorted by code."""
+    codes = sorted({code for kind in PACK_KINDS for code in resources.names(kind)})
+    return [_status(resources, code) for code in codes]
+
+
+def _status(resources: Resources, code: str) -> LanguageStatus:
+    found = [(kind, path) for kind in PACK_KINDS if (path := resources.find(kind, code)) is not None]
+    meta = read_toml(found[0][1]).get("meta", {})
+    return LanguageStatus(code, meta.get("name", ""), meta.get("native_name", ""), tuple(kind for kind, _ in found))
