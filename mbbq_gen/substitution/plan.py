@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from mbbq_gen.control import write_name
 from mbbq_gen.languages import ControlSet, NameGender
-from mbbq_gen.substitution.mentions import Mention, NotReplaceableError, find_mentions, is_aside
+from mbbq_gen.substitution.mention import Mention, NotReplaceableError, is_aside
+from mbbq_gen.substitution.mentions import find_mentions
 from mbbq_gen.substitution.people import Person
 from mbbq_gen.substitution.remains import refuse_told_beside
 from mbbq_gen.substitution.repair import Change, changes, covered, possible_genders, preferred_gender

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mbbq_gen.languages import Agreement, NameGender, NeutralPronouns
-from mbbq_gen.substitution.mentions import Mention
+from mbbq_gen.substitution.mention import Mention
 from mbbq_gen.substitution.words import Language, Word
 
 NUMBER_REACH = 4
