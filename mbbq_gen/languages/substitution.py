@@ -177,6 +177,10 @@ class Substitution(Pack):
     """Determiners before which an article stands: Catalan "el *meu* amic"."""
     definites: tuple[Text, ...] = ()
     """Determiners with which a question may name the two people: "is it *the* baker or the poet?"."""
+    introducing: tuple[Text, ...] = ()
+    """Determiners of one who was not named before in the sentence: "a parent asked *their* old parent"."""
+    home_words: tuple[Text, ...] = ()
+    """Prepositions behind which what looks like a name is a place: "one *from* Goa"."""
     stand_ins: tuple[Text, ...] = ()
     """Words that stand for a person whose name comes later: one, the other."""
     copulas: tuple[Text, ...] = ()

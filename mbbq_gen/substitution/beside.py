@@ -13,6 +13,7 @@ def refuse_beside(mentions: Sequence[Mention], words: Sequence[Word], language: 
     _refuse_collisions(mentions, words, language)
     _refuse_had(mentions, words, language)
     _refuse_neighbours(mentions, words, language)
+    _refuse_introduced(mentions, words, language)
 
 
 def refuse_openers(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
@@ -65,6 +66,17 @@ def _refuse_had(mentions: Sequence[Mention], words: Sequence[Word], language: La
             continue
         if before[0].low in rules.clause_relatives and before[1].low in rules.told:
             raise NotReplaceableError("attribute_told", f"{before[0].text} {before[1].text}")
+
+
+def _refuse_introduced(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
+    """Raises where a sentence introduces a person that it has named: "the parent drove *their* old parent", of two."""
+    for place, mention in enumerate(mentions):
+        if words[mention.first].low not in language.rules.introducing:
+            continue
+        for before in mentions[:place]:
+            between = words[before.last + 1 : mention.first + 1]
+            if before.person == mention.person and not any(mark in word.gap for word in between for mark in ".?!"):
+                raise NotReplaceableError("relation_told", shown(words, mention.first, mention.last))
 
 
 def _refuse_collisions(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:

@@ -29,6 +29,8 @@ class Mention:
     """Whether a verb tells who a stand-in before it is, which stays: "one was *fat*"."""
     behind: str = ""
     """What is written behind the name in place of a verb that the mention holds: Dutch "heet"."""
+    bare: bool = False
+    """Whether a verb of naming stands for its own before the comma: "one *was called* Ann and the other, Eve"."""
     inner: int | None = None
     """Place of its first word behind a stand-in that it holds: 3 in "the other who's fat"."""
 

@@ -38,6 +38,7 @@ def find_mentions(words: Sequence[Word], people: tuple[Person, Person], language
         if one.last >= other.first:
             raise NotReplaceableError("mention_left_over", shown(words, one.first, other.last))
     told = [_beside_told(mention, before, words) for before, mention in zip([None, *found], found, strict=False)]
+    told = [_behind_naming(mention, before, words) for before, mention in zip([None, *told], told, strict=False)]
     refuse_beside(told, words, language)
     refuse_openers(told, words, language)
     return told
@@ -75,6 +76,13 @@ def _beside_told(mention: Mention, before: Mention | None, words: Sequence[Word]
     return replace(mention, first=mention.inner, told=True, gender=None)
 
 
+def _behind_naming(mention: Mention, before: Mention | None, words: Sequence[Word]) -> Mention:
+    """A name behind a comma that stands for the verb of naming before: Catalan "una es deia Anna i l'altra, Mireia"."""
+    named = before is not None and before.told and bool(before.kept)
+    elided = mention.told and not mention.kept and words[mention.first].gap == ","
+    return replace(mention, bare=named and elided)
+
+
 class _Finder(Reach, Forms):
     """Finds the mentions in one text."""
 
@@ -90,6 +98,8 @@ class _Finder(Reach, Forms):
 
     def _grown(self, number: int, person: Person, first: int, last: int) -> Mention:
         """The whole mention around telling words."""
+        if person.is_name and self._is_home(first):
+            raise NotReplaceableError("attribute_told", shown(self.words, first - 1, last))
         if person.is_name and not self._is_determined(first):
             return Mention(number, first, last, case=self._case(person, first, last), gender=person.gender)
         told_last = self._told_last(number, first, last)
@@ -132,6 +142,10 @@ class _Finder(Reach, Forms):
         gender = (person.gender if self.rules.genitives else gender) or self._gender_of_noun(person)
         kept = self._of_genitive(person, start) or kept
         return Mention(number, start, self._opened(right), kept, self._case(person, low, right), gender, inner=inner)
+
+    def _is_home(self, first: int) -> bool:
+        """Whether a name is rather that of a place: "one *from* Goa"."""
+        return first > 0 and not self.words[first].gap and self.words[first - 1].low in self.rules.home_words
 
     def _led_in(self, start: int, right: int) -> int:
         """The first word of a mention with modifiers and what leads it in before its determiner.
@@ -195,8 +209,17 @@ class _Finder(Reach, Forms):
             return False
         if self.rules.head_first and self.rules.verbs_agree and self._may_precede_noun(right):
             return False  # "mon *riche* cousin"
+        if self._is_complement(person, low):
+            return False  # "vivía en un *pueblo*", of "hombre de pueblo"
         declined = self._may_stand_bare(low) and self._is_declined(person, right)
         return declined or self._is_determined(low) or self._after_stand_in(low)
+
+    def _is_complement(self, person: Person, low: int) -> bool:
+        """Whether a word stands behind a preposition in the description, and here without it."""
+        if not self.rules.head_first or self.words[low].low not in person.words[1:]:
+            return False
+        before = person.words[person.words.index(self.words[low].low) - 1]
+        return before in self.rules.small_words and before not in (*self.rules.copulas, *self.rules.clause_relatives)
 
     def _may_precede_noun(self, place: int) -> bool:
         """Whether the word behind may be a noun: none of those that can't."""
