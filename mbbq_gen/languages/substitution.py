@@ -51,6 +51,8 @@ class Agreement(Pack):
     """Words other than "and" that join the two people: "tanto Emma *como* Julia"."""
     ages: dict[str, str] = {}
     """What a person was, behind "de": "de *niño*"."""
+    epicenes: tuple[Text, ...] = ()
+    """Nouns for several people with a gender of their own, which words about them keep: "dos *personas* juntas"."""
     numbers: dict[str, NameGender] = {}
     """Numbers that tell the gender of the people behind them, and can't follow the names: Catalan `dues = "f"`."""
     common_plurals: tuple[Text, ...] = ()
