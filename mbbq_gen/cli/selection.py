@@ -31,7 +31,10 @@ class SelectionOptions:
         Path | None,
         typer.Option("--map", help="Which of your file's fields is which of ours (TOML).", metavar="TOML"),
     ] = None
-    languages: Annotated[str, typer.Option(help="Languages, comma-separated, or `all`.", metavar="XX,…")] = "all"
+    languages: Annotated[
+        str,
+        typer.Option("--languages", "--language", help="Languages, comma-separated, or `all`.", metavar="XX,…"),
+    ] = "all"
     variants: Annotated[
         str,
         typer.Option(
