@@ -23,7 +23,7 @@ from mbbq_gen.languages import NameGender, SubstitutionExample, read_control_set
 from mbbq_gen.records import Instance, to_jsonl
 from mbbq_gen.resources import Resources
 from mbbq_gen.substitution import REASONS, ControlMaker, Coverage, LeftOut, Made, makeable_languages, with_control
-from mbbq_gen.substitution.mentions import NotReplaceableError
+from mbbq_gen.substitution.mention import NotReplaceableError
 from mbbq_gen.substitution.pairs import NamePairs, confusable, edit_distance
 from mbbq_gen.substitution.plan import write
 from mbbq_gen.substitution.questions import people_of
