@@ -113,7 +113,11 @@ async def blocks(number: int, workers: int) -> None:
     provider = open_provider("transformers:smollm2", {"threads": 1, "device": "cpu"}, Resources())
     assert isinstance(provider, TransformersProvider)
     model, forwards, texts = provider._model_in_memory(), Counter[str](), []
-    ways = {"at once": ([asked], 1), "a block at a time": (packed, 1), "two blocks at a time": (packed, 2)}
+    ways: dict[str, tuple[Sequence[Sequence[Request]], int]] = {
+        "at once": ([asked], 1),
+        "a block at a time": (packed, 1),
+        "two blocks at a time": (packed, 2),
+    }
     print(f"{len(asked)} questions; blocks of {', '.join(str(len(block)) for block in packed)} for {workers} workers")
     for name, (parts, at_a_time) in ways.items():
         counting = network_of(model).register_forward_hook(lambda *_, name=name: forwards.update([name]))
