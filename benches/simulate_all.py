@@ -207,7 +207,7 @@ def between(runs: int) -> None:
 
 READ = (0.95, 0.5, 0.05)
 PAIRS = tuple(combinations_with_replacement(READ, 2))
-RATES: tuple[tuple[float, ...], ...] = ((0.5,), (0.05,), (0.95, 0.95), (0.95, 0.05), (0.05, 0.05))
+RATES: tuple[tuple[float, ...], ...] = ((0.5,), (0.05,), (0.95, 0.95), (0.95, 0.05))
 """Read in the language, or the two of them, whose intervals are looked at."""
 NULL = Model(0.0, 0.67)
 MARGIN = Model(0.1, 0.67)
