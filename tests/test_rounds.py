@@ -397,11 +397,11 @@ def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: pytest.CaptureF
     assert goal.low is not None
     assert goal.high is not None
     assert -0.4 < goal.low < goal.high < 0.4
-    code, _, err = call(capsys, "run", path, "--until-decided", "bias != 0", "--to-find", "0.3")
+    code, _, err = call(capsys, "run", path, "--until-decided", "bias != 0", "--to-find", "0.15")
     assert code == 0, err
     again = stopped(path)
     assert again.requests > found.requests
-    assert (again.rule.find, again.rule.aimed) == (0.3, 0.4)  # error is spent as it was first said
+    assert (again.rule.find, again.rule.aimed) == (0.15, 0.4)  # error is spent as it was first said
 
 
 def test_a_goal_that_is_given_up_makes_no_other_interval_wide(
