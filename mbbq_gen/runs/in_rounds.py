@@ -168,6 +168,9 @@ def _why(standing: Standing | None) -> str:
     verdicts = [goal.verdict for goal in standing.goals]
     if all(verdict == "reached" for verdict in verdicts):
         return "reached"
+    if "not found" in verdicts and set(verdicts) <= {"reached", "not found"}:
+        some = f"reached for {verdicts.count('reached')} of {len(verdicts)}; " if "reached" in verdicts else ""
+        return f"{some}asked as much as finds {standing.rule.find:g} in 90 %"
     if "reached" in verdicts:
         return f"reached for {verdicts.count('reached')} of {len(verdicts)}, and no more can be"
     return "can't be reached"
