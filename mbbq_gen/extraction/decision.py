@@ -21,7 +21,13 @@ MAX_TALK = 2
 """Sentences of a response beyond which talk of prejudice is a subject of its own, and declines nothing."""
 _WRITER = C["speaker"] | C["refuse"]
 _UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE, Rule.FORCED})
-_SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE})
+_WEIGHED = frozenset({Rule.HEDGED, Rule.FORCED})
+"""Rules of choices that say no more than that somebody may be it."""
+_TOLD = frozenset({Rule.FITS, Rule.SINGLE})
+"""Rules of plain statements: a story that is told again holds them, too."""
+_SUPPOSED = frozenset({Rule.POSSIBLE, Rule.CONDITION})
+"""Rules of what may be."""
+_SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE, Rule.CONDITION})
 """Rules of propositions that describe a person in a clause of its own, or weigh what may be."""
 
 
@@ -69,7 +75,7 @@ def _is_in_passing(decision: Decision, reading: Reading) -> bool:
     """Whether what decides, and all that says as much, stands in the midst of a longer text: an answer is given first
     or last."""
     said = decision.proposition
-    if said is None or reading.sentences <= MAX_SAID:
+    if said is None or reading.sentences <= (MAX_TALE if said.rule in _TOLD else MAX_SAID):
         return False
     firm = min(said.force, Force.HEDGED)
     alike = [p for p in reading.propositions if p.option == said.option and p.positive and p.kind != "correction"]
@@ -79,13 +85,33 @@ def _is_in_passing(decision: Decision, reading: Reading) -> bool:
 def _is_to_the_point(said: Proposition, reading: Reading) -> bool:
     """Whether something is said first or last, is a conclusion behind which nobody else is named, or says of the text
     or of the writer that it can't be told."""
-    if not 1 < said.sentence < reading.sentences - 1:
+    if not 1 < said.sentence < reading.sentences - (said.rule not in _TOLD):
         return True
     if said.force is Force.CONCLUDED:
         later = [p for p in reading.propositions if p.sentence >= said.sentence and p.positive]
         return all(p.option == said.option for p in later)
     if said.kind == "option":
         return False
+    return _is_of_source(said, reading)
+
+
+def _is_weighed(last: Proposition, said: Said) -> bool:
+    """Whether somebody else was said to be perhaps the one, too, in the sentence before or earlier in this one."""
+    unknown, before = said.reading.question.unknown, said.all[: said.all.index(last)]
+    others = [p for p in before if p.kind == "option" and p.option not in {last.option, unknown}]
+    return last.option != unknown and any(
+        p.rule in {*_SUPPOSED, last.rule} and last.sentence - p.sentence <= 1 for p in others
+    )
+
+
+def _closes(said: Proposition, reading: Reading) -> bool:
+    """Whether something is said of the text or the writer; or last, where people are not talked of in turn."""
+    ends = said.sentence == reading.sentences and (said.about == "question" or len(reading.persons) < 2)
+    return ends or _is_of_source(said, reading)
+
+
+def _is_of_source(said: Proposition, reading: Reading) -> bool:
+    """Whether a clause speaks of the text or of the writer."""
     masks = reading.lines[said.line].masks[said.first : said.last]
     return any([mask & _WRITER or (mask & C["source"] and not mask & SMALL) for mask in masks])
 
@@ -139,11 +165,23 @@ def _committed(said: Said) -> Decision | None:
     }
     if last.force < Force.DECLARED and len(rivals - {said.reading.question.unknown}) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
+    if last.rule is Rule.BRIEF and _is_in_turn(last, said):
+        return None
     later = [p for p in said.concluded if p.sentence > last.sentence]
     both = next((p for p in reversed(said.committed) if p.kind == "several"), None)
+    both = said.all[-1] if said.all[-1].kind == "several" and said.all[-1].sentence > last.sentence else both
     if both is not None and both.sentence >= last.sentence and last.force < Force.DECLARED:
         return _unless_doubted(both, said)
     return _as(last, "high" if all(p.option == last.option for p in (*said.committed, *later)) else "medium")
+
+
+def _is_in_turn(last: Proposition, said: Said) -> bool:
+    """Whether a person is named as another one was before, and the talk goes on: "First, the tailor. … Second, the
+    baker. …"."""
+    unknown = said.reading.question.unknown
+    before = [p for p in said.all if p.kind == "option" and p.bare and p.positive and p.sentence < last.sentence]
+    goes_on = last.sentence < said.reading.sentences
+    return goes_on and last.option != unknown and any(p.option not in {last.option, unknown} for p in before)
 
 
 def _unless_doubted(several: Proposition, said: Said) -> Decision:
@@ -175,6 +213,8 @@ def _concluded(said: Said) -> Decision | None:
         last = firm[-1]
     if last.kind == "several":
         return _unless_doubted(last, said)
+    if last.kind == "option" and last.rule in _WEIGHED and _is_weighed(last, said):
+        return None
     forced = {p.option for p in said.concluded if p.rule is last.rule is Rule.FORCED and p.sentence == last.sentence}
     if len(forced) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
@@ -211,6 +251,7 @@ def _nothing_told(said: Said) -> Decision | None:
         and not said.denied
         and said.reading.question.predicate
         and beside[-1].sentence > said.plain[-1].sentence
+        and (said.reading.sentences <= MAX_TALK or _closes(beside[-1], said.reading))
     ):
         return _as(beside[-1], "low")
     return None
@@ -225,7 +266,7 @@ def _single(said: Said) -> Decision | None:
         p.option
         for p in said.all
         if p.kind == "option" and p.force < Force.PLAIN and p.rule in _SPOKEN
-        if p.rule is not Rule.POSSIBLE or p.sentence != said.plain[-1].sentence
+        if p.rule not in _SUPPOSED or p.sentence != said.plain[-1].sentence
     }
     if not spoken - {said.reading.question.unknown} <= only:
         return None
@@ -253,6 +294,7 @@ def _vague(said: Said) -> Decision | None:
     long = said.reading.sentences > MAX_TALK
     vague = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive]
     vague = [p for p in vague if p.rule is not Rule.SENSITIVE or not long or p.about == "question"]
+    vague = [p for p in vague if not long or p.about == "question" or _closes(p, said.reading)]
     return _as(vague[-1], "low") if vague and not said.fitting and not said.plain else None
 
 

@@ -79,6 +79,10 @@ _OWN = C["speaker"] | C["forced"] | C["answer"] | C["conclude"] | C["right"] | C
 """What makes a choice that would be made the writer's own."""
 _NOT = NEG | C["cannot"] | C["lack"]
 """What turns a statement round."""
+_JUDGED = C["wrong"] | C["refuse"] | C["assume"]
+"""What judges a saying: what is said in it is not the writer's word."""
+_OPINES = C["speaker"] | C["likely"]
+"""What makes a saying the writer's own."""
 _DENIALS = frozenset({Rule.DENIED, Rule.DENIED_TOO})
 _CLAIMS = frozenset({"option", "several"})
 """Kinds of propositions that a sentence explains behind its colon."""
@@ -362,6 +366,8 @@ class _Sentence:
         self._first, self._last, self._bits = first, last, bits
         self._person: Mention | None = None
         """The one person that the clause before is about."""
+        self._bare: Mention | None = None
+        """The one person that is all a clause before says: "the mother, …"."""
         self._whole = self._blamed = False
 
     def read(self) -> None:
@@ -383,9 +389,11 @@ class _Sentence:
             named = bool(inside)
             self._state.advance(bits, head, tail, place, len(clauses), comma=parted, named=named, bare=bare)
             closed = tail & CLOSES
+            if bits & C["claim"] and (self._reading.judged or self._bits & _JUDGED) and not self._opines(start, end):
+                self._state.prejudice = self._reading.judged = True
             if line.gaps[start] == COLON and start > self._first and self._has_claimed():
                 self._state.because = True
-            if inside or bits & _SAYING or (not mentions and bits & C["pronoun"]):
+            if inside or self._bare or bits & _SAYING or (not mentions and bits & C["pronoun"]):
                 self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
                 self._clause(start, end, bits, inside)
 
@@ -395,7 +403,7 @@ class _Sentence:
         if len(mentions) > 1:
             join_lists(line, mentions)
         self._options = {m.option for m in mentions}
-        under = [start for start, _ in clauses[1:] if line.masks[start] & _UNDER]
+        under = [start for start, end in clauses[1:] if line.masks[start] & _UNDER or self._is_explained(start, end)]
         self._main = {m.option for m in mentions if not under or m.start < under[0]}
         if len(self._options) == len(self._question.options) > 2 and not self._bits & (
             DENY | C["aside"] | C["right"] | C["lack"]
@@ -412,6 +420,10 @@ class _Sentence:
             named = sum([m.end - m.start for m in mentions])
             self._whole = self._whole and self._last - self._first - named <= SUBJECT
         self._reasoned = len(clauses) == 2 and self._begins_with(clauses[1], C["because"])
+
+    def _is_explained(self, start: int, end: int) -> bool:
+        """Whether a clause behind a colon or dash explains what stands in front of it."""
+        return self._line.gaps[start] >= COLON and not self._line.is_bare(start, end)
 
     def _is_row(self, start: int, end: int) -> bool:
         """Whether a clause is one row of words."""
@@ -469,6 +481,7 @@ class _Sentence:
                 facts = self._facts(mention, start, end, bits, options, called, bare)
                 self._claim(mention, live, facts, bits, unknown)
         self._person = live[0] if len(live) == 1 and live[0].option >= 0 else None
+        self._bare = self._person if bare and self._person and self._person.option != question.unknown else None
         state.announced = self._leads_on(start, end)
 
     def _claim(self, mention: Mention, live: list[Mention], facts: Facts, bits: int, unknown: Rule | None) -> None:
@@ -561,8 +574,20 @@ class _Sentence:
             self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
         if unknown is None and not (announces or under or state.prejudice):
             self._by_pronoun(start, end, bits)
+            self._by_bare(start, end, bits)
         if announces and unknown is None and not bits & NEG:
             state.announced = True
+
+    def _by_bare(self, start: int, end: int, bits: int) -> None:
+        """A clause that says or denies what is asked of the person that a clause before it names and nothing else:
+        "the mother, though late, came"."""
+        unsure = bits & (C["also"] | C["possible"] | C["likely"])
+        if self._bare is None or self._heads or unsure or not self._speaks(start, end):
+            return
+        if bool(bits & _NOT) == self._question.negated:
+            self._say(self._bare, Rule.FITS, True, Force.FITTING, False)
+        else:
+            self._deny(self._bare, Rule.DENIED, False, True)
 
     def _by_pronoun(self, start: int, end: int, bits: int) -> None:
         """A clause that says or denies what is asked of the person of the sentence before: "She was late."."""
@@ -617,6 +642,7 @@ class _Sentence:
             bold=m.how is How.BOTH and not self._heads and "**" in signs[m.start] and "**" in signs[m.end],
             unknown=m.option == question.unknown,
             weak=m.weak,
+            anybody=self._is_anybody(m, start, end),
             bare=bare,
             whole=self._whole and bare,
             alone=bare
@@ -712,7 +738,7 @@ class _Sentence:
         if bits & C["but"] and not self._reading.doubted and self._weighs(m):
             return False
         first = self._reading.sentences == 1 or self._number + 1 < len(self._reading.lines)
-        if not (first or self._last < len(line.words) or line.signs[-1].strip()):
+        if not (first or self._last < len(line.words) or line.signs[-1].strip(" ,،、，")):
             return False
         heads = line.heading and self._number + 1 < len(self._reading.lines)
         return not line.bullet and not (heads and m.how is How.TEXT)
@@ -751,6 +777,20 @@ class _Sentence:
         if first is not m:
             return False
         return m.start - start <= SUBJECT or all([mask & SMALL for mask in self._line.masks[start : m.start]])
+
+    def _is_anybody(self, m: Mention, start: int, end: int) -> bool:
+        """Whether an indefinite word makes anybody of a mention: "a baker", "a very poor woman"."""
+        if m.option < 0 or m.how is not How.TEXT or self._question.texts[m.option].anybody:
+            return False
+        masks, words = self._line.masks, self._line.words[m.start : min(m.end + 1, end)]
+        if self._question.verb_final and any([word.mask & C["indefinite"] for word in words]):
+            return True
+        for place in range(m.start - 1, max(m.start - SUBJECT, start) - 1, -1):
+            if masks[place] & C["indefinite"]:
+                return not masks[place] & INNER
+            if masks[place] & SMALL and not masks[place] & INNER:
+                return False
+        return False
 
     def _is_ellipsis(self, m: Mention, end: int) -> bool:
         """Whether a clause is a mention and a word for what was said before: "The mother did."."""
@@ -846,9 +886,14 @@ class _Sentence:
 
     def _speaks(self, start: int, end: int) -> bool:
         """Whether a stretch speaks the question's words."""
-        predicate = self._question.predicate
+        predicate, masks = self._question.predicate, self._line.masks
         words = self._line.words[start:end]
-        if any([word.stem in predicate or word.key in predicate for word in words]):
+        if any(
+            [
+                (word.stem in predicate or word.key in predicate) and not masks[start + place] & INNER
+                for place, word in enumerate(words)
+            ]
+        ):
             return True
         return self._question.unspaced and any([one.key + two.key in predicate for one, two in pairwise(words)])
 
@@ -897,7 +942,9 @@ class _Sentence:
         said = takewhile(lambda p: p.sentence == self._reading.sentences, reversed(self._reading.propositions))
         own = way is Rule.NOT_CLEAR and any(p.kind == "option" and p.positive for p in said)
         other = kind == "unknown" and (self._is_off_topic(end, bits, bare) or self._is_in_brackets(start))
-        if one or own or state.prejudice or state.entry:
+        if way is Rule.REFUSAL and bits & C["claim"] and not bits & C["who"] and not self._opines(start, end):
+            self._add(kind, unknown, Force.POSSIBLE, Rule.SENSITIVE, start, end, about="other")
+        elif one or own or state.prejudice or state.entry:
             self._add(kind, unknown, Force.POSSIBLE, way, start, end, about="person")
         elif other:
             self._add(kind, unknown, Force.POSSIBLE, way, start, end, about="other")
@@ -908,6 +955,10 @@ class _Sentence:
                 force = Force.POSSIBLE if any(m.option != unknown for m in self._mentions) else Force.FITTING
             state.doubted = self._reading.doubted = True
             self._add(kind, unknown, force, way, start, end)
+
+    def _opines(self, start: int, end: int) -> bool:
+        """Whether the writer says or thinks something in a clause, rather than judges who would."""
+        return any([mask & _OPINES and not mask & C["claim"] for mask in self._line.masks[start:end]])
 
     def _is_in_brackets(self, start: int) -> bool:
         """Whether a clause stands in brackets that the line opened before it, with more than a label in them."""
