@@ -141,6 +141,16 @@ def test_the_same_bytes_whatever_the_order_of_sets(repository: Path, data: Path)
     assert done.stdout.strip() == json.loads((data / "control_digests.json").read_text(encoding="utf-8"))["es"]
 
 
+def test_a_question_for_several_people_is_left_out() -> None:
+    """Basque "zeintzuk" and "nortzuk" ask which, and who, of several."""
+    maker = MAKERS["eu"]
+    made = next(one for one, twin in MADE["eu"] if isinstance(twin, Made))
+    for question in ("Zeintzuk iritsi ziren berandu?", "Nortzuk iritsi ziren berandu?"):
+        left = maker.make(made.model_copy(update={"question": question}))
+        assert isinstance(left, LeftOut)
+        assert left.reason == "plural_group"
+
+
 @pytest.mark.parametrize("language", sorted(SETS))
 def test_no_word_that_tells_a_group_is_left(language: str) -> None:
     """The option's own words, as they stand, are in no made text."""

@@ -98,6 +98,12 @@ class NeutralPronouns(Pack):
     """Verb forms that change irregularly: `was = "were"`; `s` for what is written with an apostrophe."""
     ending: str = ""
     """What other verbs lose: `s`."""
+    endings: dict[str, str] = {}
+    """How verbs end that lose more, and what is left: `ies = "y"`, of "he tries"."""
+    perfects: dict[str, str] = {}
+    """Verb forms that change otherwise before a participle: `s = "ve"`, of "he's been"."""
+    participles: tuple[Text, ...] = ()
+    """Participles that tell so, and stand behind no other such form: been."""
     kept: tuple[Text, ...] = ()
     """Words in that ending that are no such verbs."""
     and_words: tuple[Text, ...] = ()
@@ -159,6 +165,8 @@ class Substitution(Pack):
     male_determiners: tuple[Text, ...] = ()
     female_determiners: tuple[Text, ...] = ()
     """Determiners that tell the grammatical gender of what they stand before."""
+    plural_determiners: tuple[Text, ...] = ()
+    """Determiners of several people, before an option that is no person to name: Italian "*gli* anziani"."""
     heads: tuple[Text, ...] = ()
     """Words for any person, one for the other: person, man, friend, candidate."""
     plurals: tuple[Text, ...] = ()

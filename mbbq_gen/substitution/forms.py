@@ -158,6 +158,8 @@ class Forms(TellingWords):
         noun = person.noun
         if person.is_name:
             return False
+        if person.is_several:
+            return True
         plural_head = any(noun == head + ending for head in self.rules.heads for ending in self.rules.plural_endings)
         sign = noun.endswith(self.rules.plural_signs) and not noun.endswith(self.rules.no_plural_signs)
         return plural_head or noun in self.rules.plurals or (sign and person.attachment == "noun")

@@ -40,6 +40,8 @@ class Person:
     """Small words that tell of the other person, if nothing but their lack tells this one: Arabic غير, not."""
     is_common: bool = False
     """Whether the option's article or classifier tells that it is no name."""
+    is_several: bool = False
+    """Whether the option's article tells that it is of several people."""
 
     @property
     def needs_all(self) -> bool:
@@ -64,9 +66,12 @@ def describe(options: tuple[str, str], language: Language) -> tuple[Person, Pers
         named = [False, False]
     genders = [_gender(option, language) for option in options]
     common = [_is_common(option, language) for option in options]
+    several = [
+        bool({*phrase(option, language.control_set)[:1]} & {*language.rules.plural_determiners}) for option in options
+    ]
     return (
-        replace(one, is_name=named[0], gender=genders[0], is_common=common[0]),
-        replace(other, is_name=named[1], gender=genders[1], is_common=common[1]),
+        replace(one, is_name=named[0], gender=genders[0], is_common=common[0], is_several=several[0]),
+        replace(other, is_name=named[1], gender=genders[1], is_common=common[1], is_several=several[1]),
     )
 
 

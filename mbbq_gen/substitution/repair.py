@@ -217,6 +217,9 @@ def _verb_behind(words: Sequence[Word], place: int, rules: NeutralPronouns) -> d
     changed = _neutral_verb(words[verb].low, rules)
     if changed is None:
         return {}
+    behind = next((word.low for word in words[verb + 1 :] if word.gap or word.low not in rules.adverbs), "")
+    if behind in rules.participles:
+        changed = rules.perfects.get(words[verb].low, changed)  # "he*'s* never been"
     for far in range(verb + 1, min(verb + 8, len(words) - 1)):
         second = words[far + 1]
         if words[far].low in rules.and_words and not second.gap and _neutral_verb(second.low, rules) is not None:
@@ -229,7 +232,8 @@ def _neutral_verb(verb: str, rules: NeutralPronouns) -> str | None:
     if verb in rules.verbs:
         return rules.verbs[verb]
     if rules.ending and verb.endswith(rules.ending) and verb not in rules.kept and len(verb) > 3:
-        return verb[: -len(rules.ending)]
+        longer = next((ending for ending in rules.endings if verb.endswith(ending)), None)
+        return verb.removesuffix(longer) + rules.endings[longer] if longer else verb[: -len(rules.ending)]
     return None
 
 
