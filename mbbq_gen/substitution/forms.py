@@ -140,6 +140,9 @@ class Forms(TellingWords):
         """Raises where a mention is of several people."""
         if self._is_of_several(person):
             raise NotReplaceableError("plural_group", " ".join(person.words))
+        counted = self.rules.noun_last and first > 0 and not self.words[first].gap
+        if counted and self.words[first - 1].low in self.rules.numbers:
+            raise NotReplaceableError("plural_group", self.words[first - 1].text)  # "दो माली"
         bases = self.language.bases(person.words)
         nouns_last = self.rules.nouns_placed
         for place, word in enumerate(self.words[first : last + 1], first):

@@ -239,9 +239,13 @@ class Language:
             return False  # a form of the plural has no case
         return word not in bases and any(
             word == base + ending or (self.rules.compounds and len(base) > LEAST_STEM and word.endswith(base + ending))
-            for base in bases
+            for base in (*bases, *self._softened(bases))
             for ending in self.rules.plural_endings
         )
+
+    def _softened(self, bases: Iterable[str]) -> list[str]:
+        """The words whose last letter changes before an ending, with that change."""
+        return [base[:-1] + self.rules.softened[base[-1]] for base in bases if base[-1] in self.rules.softened]
 
     def form_of(self, option: str) -> str | None:
         """The form of a name that an option's last word asks for; None where it has no ending."""
@@ -270,8 +274,7 @@ class Language:
         """
         if word in bases:
             return None
-        softened = [base[:-1] + self.rules.softened[base[-1]] for base in bases if base[-1] in self.rules.softened]
-        for base in sorted((*bases, *softened), key=len, reverse=True):
+        for base in sorted((*bases, *self._softened(bases)), key=len, reverse=True):
             for ending, form in self.cases:
                 if word == base + ending:
                     return form
