@@ -127,7 +127,8 @@ class ControlSet(Pack):
     @model_validator(mode="after")
     def _check_forms(self) -> Self:
         if self.substitution is not None:
-            asked = {*self.substitution.cases, *self.substitution.before_names.values()}
+            joined = (*self.substitution.before_names.values(), *self.substitution.behind_names.values())
+            asked = {*self.substitution.cases, *joined}
             asked |= {*self.substitution.articles_behind.values()}
             asked |= {case for kind in self.substitution.declensions for case in kind.cases}
             asked |= {self.substitution.name_form} if self.substitution.name_form else set()

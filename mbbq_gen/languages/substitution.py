@@ -158,8 +158,8 @@ class Substitution(Pack):
     contractions: dict[str, str] = {}
     """Determiners that hold another word, and what is left of them: Spanish `al = "a"`."""
     genitives: dict[str, str] = {}
-    """Determiners of a woman that hold another word behind a noun, as contractions do: German `der = "von"`, of "die
-    Wahl *der* Frau"."""
+    """Determiners that hold another word behind a noun alone: German `der = "von"`, of "die Wahl *der* Frau", but
+    "wegen *der* Frau". Those of `male_determiners` are of a woman there."""
     relatives_by_gender: dict[str, str] = {}
     """Relative pronouns behind a comma, about a man → about a woman: German `den = "die"`."""
     male_determiners: tuple[Text, ...] = ()
@@ -377,6 +377,9 @@ class Substitution(Pack):
     agreement: Agreement | None = None
     before_names: dict[str, Slug] = {}
     """Words whose form hangs on the name behind them, and the form of `grammar.forms` that writes both."""
+    behind_names: dict[str, Slug] = {}
+    """Words whose form hangs on the name before them, as it is written there, and the form that writes both: Turkish
+    "Umut *da*", "Umut'un *da*", but "Kuzey *de*"."""
     option_forms: bool = False
     """Whether an option may be in a case, which the name then has too: Basque "Aitonari", to whom."""
     example: tuple[SubstitutionExample, ...] = ()

@@ -131,10 +131,13 @@ class Forms(TellingWords):
         return "f" if person.noun.endswith(agreement.female) else None
 
     def _of_genitive(self, person: Person, start: int) -> str:
-        """What stands for the case of a woman's determiner behind a noun: "von", for German "die Wahl *der* Frau"."""
-        if person.gender != "f" or not start or self.words[start].gap or self.words[start - 1].gap:
+        """What stands for the case of a determiner behind a noun: "von", for German "die Wahl *der* Frau"."""
+        low = self.words[start].low
+        if person.gender != "f" and low in self.rules.male_determiners:
             return ""
-        return self.rules.genitives.get(self.words[start].low, "") if self.words[start - 1].text[0].isupper() else ""
+        if not start or self.words[start].gap or self.words[start - 1].gap:
+            return ""
+        return self.rules.genitives.get(low, "") if self.words[start - 1].text[0].isupper() else ""
 
     def _refuse_several(self, person: Person, first: int, last: int) -> None:
         """Raises where a mention is of several people."""

@@ -128,6 +128,7 @@ class _Finder(Reach, Forms):
             raise NotReplaceableError("attribute_told", shown(self.words, max(low - 2, 0), right))
         self._refuse_several(person, low, right)
         start, kept, gender = self._with_determiner(person, low)
+        kept = self._of_genitive(person, start) or kept
         if self._is_cut(person, start, kept):
             raise NotReplaceableError("mention_left_over", shown(self.words, max(start - 2, 0), right))
         start = self._led_in(start, right)
@@ -140,7 +141,6 @@ class _Finder(Reach, Forms):
             start, inner = with_stand_in, start
         gender = self._gender_there(person, start, right) or gender
         gender = (person.gender if self.rules.genitives else gender) or self._gender_of_noun(person)
-        kept = self._of_genitive(person, start) or kept
         return Mention(number, start, self._opened(right), kept, self._case(person, low, right), gender, inner=inner)
 
     def _is_home(self, first: int) -> bool:

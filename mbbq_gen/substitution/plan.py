@@ -38,6 +38,8 @@ class NamePlace:
     """What stands before the name and stays, with its blank."""
     behind: str = ""
     """What is written behind it, with its blank."""
+    goes_on: str = ""
+    """The form that the name so written then takes, with a word behind it; `""` without one."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,7 @@ def _written(
         if isinstance(piece, NamePlace):
             name = names[piece.person]
             name = write_name(control_set, name, piece.form) if piece.form else name
+            name = write_name(control_set, name, piece.goes_on) if piece.goes_on else name
             yield piece.before + (name if piece.before else _as_written(name, piece.was)) + piece.behind
         elif isinstance(piece, GenderPlace):
             yield dict(piece.by_gender).get(gender, piece.was)
@@ -261,7 +264,11 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
     before = _as_written(kept, was) + " " if kept else ""
     named = mention.told and (bool(kept) or mention.bare)  # "es diu Anna", but "és l'Anna"
     form = form or ("" if named else rules.name_form or "")
-    return start, end, NamePlace(mention.person, form, was, before, behind)
+    following = next((word for word in words[mention.last + 1 :] if word.start >= end), None)
+    goes_on = rules.behind_names.get(following.low, "") if following is not None and not following.gap else ""
+    if following is not None and goes_on:
+        end = following.end
+    return start, end, NamePlace(mention.person, form, was, before, behind, goes_on)
 
 
 def _closing_comma(words: Sequence[Word], mention: Mention, language: Language) -> int:
