@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mbbq_gen.scoring import METRICS, observations_frame, score
+from mbbq_gen.scoring.bootstrap import difference_interval
 from mbbq_gen.scoring.cells import CELLS, COUNT_NAMES, Counts, count_matrix
 from mbbq_gen.scoring.influence import effective_templates, influence, standard_error
-from mbbq_gen.statistics.panel import Estimate, Sampling, combine, make_panel, mean, mean_of_strata, ratio_of, smooth
+from mbbq_gen.statistics.panel import (
+    Estimate,
+    Sampling,
+    combine,
+    make_panel,
+    mean,
+    mean_of_strata,
+    one_panel_weights,
+    ratio_of,
+    smooth,
+)
 from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 from tests.scoring_support import Row, observations_of
 
@@ -177,6 +189,54 @@ def test_no_percentile_stands_for_what_no_resample_reaches(confidence: float) ->
     scored = table.metrics["mbbq_bias_ambiguous"]
     assert scored.low == pytest.approx(ends[0], abs=1e-9)
     assert scored.high == pytest.approx(ends[1], abs=1e-9)
+
+
+def few(templates: int, read: tuple[int, ...], score: float = 1.0) -> tuple[Estimate, Estimate]:
+    """Near +0.9 over equal templates, and the same score everywhere over templates of which so much was read."""
+    weights = one_panel_weights(tuple(f"t{place}" for place in range(templates)), SAMPLING)
+    asked, seen = np.full(templates, 24.0), np.resize(np.array(read, dtype=float), templates)
+    own = np.resize([0.8, 1.0, 0.9, 0.95, 0.85], templates)
+    return ratio_of(own * asked, asked, weights, (-1.0, 1.0)), ratio_of(score * seen, seen, weights, (-1.0, 1.0))
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+def test_a_difference_of_few_templates_is_as_careful_as_its_sides(confidence: float) -> None:
+    """What may lie far off in either score may lie far off in the difference, and in the difference of two of these."""
+    one, other = few(8, (1, 2, 0, 1, 1, 3, 1, 1))
+    difference = one.minus(other)
+    ends, first, second = (estimate.interval(confidence) for estimate in (difference, one, other))
+    assert None not in (ends, first, second)
+    apart = difference_interval((one.value, other.value), first, second)  # type: ignore[arg-type]
+    assert ends[0] <= apart[0] + 1e-9  # type: ignore[index]
+    assert ends[1] >= apart[1] - 1e-9  # type: ignore[index]
+    twice = difference.minus(other.minus(other)).interval(confidence)
+    assert twice is not None
+    assert twice[0] <= ends[0] + 1e-9  # type: ignore[index]
+    assert twice[1] >= ends[1] - 1e-9  # type: ignore[index]
+
+
+def test_a_difference_stands_on_the_templates_of_its_thinner_side() -> None:
+    one, other = few(8, (1, 2, 0, 1, 1, 0, 0, 0))
+    found = one.minus(other).score(SAMPLING)
+    assert (one.n_templates, other.n_templates, found.n_templates) == (8, 4, 4)
+    assert found.value == pytest.approx(one.value - other.value)
+    assert (found.low, found.standard_error, found.reason_code) == (None, None, "too_few_templates")
+    assert mean([one, other]).interval(0.95) is not None  # an average over both has what both have
+
+
+def test_a_difference_of_many_templates_is_the_paired_one() -> None:
+    one, other = few(20, (1, 2, 3))
+    found, alone = one.minus(other), replace(one.minus(other), sides=None)
+    assert found.interval(0.95) == alone.interval(0.95)
+
+
+def test_two_intervals_make_the_interval_of_a_difference() -> None:
+    """Of symmetric ones it is the root of the sum of squares; a certain one only shifts; what is shared goes."""
+    alike = difference_interval((0.5, 0.1), (0.2, 0.8), (-0.2, 0.4), correlation=1.0)
+    assert alike == pytest.approx((0.4, 0.4))
+    assert difference_interval((0.5, 0.1), (0.2, 0.8), (-0.2, 0.4), 0.5) == pytest.approx((0.1, 0.7))
+    assert difference_interval((0.5, 0.1), (0.2, 0.8), (-0.3, 0.5)) == pytest.approx((-0.1, 0.9))
+    assert difference_interval((0.5, 0.1), (0.2, 0.6), (0.1, 0.1)) == pytest.approx((0.1, 0.5))
 
 
 def test_too_little_is_said() -> None:

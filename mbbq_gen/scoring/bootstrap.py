@@ -13,6 +13,7 @@ with the effective number of templates as n, which is less than their number whe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
@@ -144,6 +145,22 @@ def hull(interval: tuple[float, float], *others: tuple[float, float] | None) -> 
     """The widest of intervals, end by end; None among the others does not count."""
     found = [interval, *(other for other in others if other is not None)]
     return min(low for low, _ in found), max(high for _, high in found)
+
+
+def difference_interval(
+    values: tuple[float, float], first: tuple[float, float], second: tuple[float, float], correlation: float = 0.0
+) -> tuple[float, float]:
+    """The interval of first − second that the intervals of the two make (MOVER: Zou 2007; Zou & Donner 2008).
+
+    What the ends of theirs are off their values adds up as standard errors do.
+    """
+
+    def joined(mine: float, its: float) -> float:
+        return math.sqrt(max(mine**2 + its**2 - 2 * correlation * mine * its, 0.0))
+
+    one, other = values
+    low, high = joined(one - first[0], second[1] - other), joined(first[1] - one, other - second[0])
+    return one - other - low, one - other + high
 
 
 def _quantile(ordered: Array, defined: Array, share: Array) -> Array:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.records import Record
 from mbbq_gen.scoring.bootstrap import (
+    difference_interval,
     expanded_tail,
     hull,
     intervals_between,
@@ -29,7 +30,7 @@ from mbbq_gen.scoring.edge import UNSEEN, Room, edge_interval
 from mbbq_gen.scoring.influence import effective_templates, influence, least_even, share_of
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.missing import LOW_DETECTION, ReadWarning
-from mbbq_gen.scoring.reasons import MIN_TEMPLATES, TOO_FEW, ReasonCode
+from mbbq_gen.scoring.reasons import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, ReasonCode
 from mbbq_gen.scoring.tally import Tally, grouping_columns, tally_groups
 from mbbq_gen.scoring.wordings import MIN_WORDINGS, TOO_FEW_WORDINGS, Crossing, Wordings, crossings, moved_out
 
@@ -100,6 +101,8 @@ class Estimate:
     not told."""
     crossing: Crossing | None = None
     """What wordings make of it, where they are taken as random; None: they are held fixed."""
+    sides: tuple[Estimate, Estimate] | None = None
+    """The two that it is the difference of; None: it is no difference."""
 
     @property
     def added(self) -> Array:
@@ -109,8 +112,9 @@ class Estimate:
 
     @property
     def n_templates(self) -> int:
-        """Templates that bear on it."""
-        return int((self.sizes > 0).sum())
+        """Templates that bear on it; of a difference, on the side that has fewer: it can't know more of them."""
+        own = int((self.sizes > 0).sum())
+        return own if self.sides is None else min(own, *(side.n_templates for side in self.sides))
 
     @property
     def effective(self) -> float:
@@ -178,10 +182,12 @@ class Estimate:
         )
 
     def interval(self, confidence: float) -> tuple[float, float] | None:
-        """The interval over templates: the bootstrap's, with room for what was not seen; None where there is none.
+        """The interval over templates, and wordings where they are random; None where there is none."""
+        whole = self.over_templates(confidence)
+        return None if whole is None else self.over_wordings(whole, confidence)
 
-        Where wordings are random, moved out by what they add.
-        """
+    def over_templates(self, confidence: float) -> tuple[float, float] | None:
+        """The interval over templates: the bootstrap's, with room for what was not seen; None where there is none."""
         import numpy as np
 
         if self.missing is not None or math.isnan(self.error):
@@ -190,8 +196,7 @@ class Estimate:
         widening = np.array(self.error / plain if plain else 1.0)
         tail = expanded_tail(confidence, np.array(self.units), widening)
         (found,) = intervals_between(self.drawn, [tail])
-        whole = self.with_room(float(found.low), float(found.high), confidence, float(tail) * self.drawn.size)
-        return self.over_wordings(whole, confidence)
+        return self.with_room(float(found.low), float(found.high), confidence, float(tail) * self.drawn.size)
 
     def over_wordings(self, interval: tuple[float, float], confidence: float) -> tuple[float, float]:
         """An interval round it with what wordings add, where they are random."""
@@ -207,7 +212,25 @@ class Estimate:
         units = t_interval_units(self.n_templates, self.units, beyond)
         least = t_interval(self.value, self.error, units, confidence, self.ends)
         room = self.room(confidence)
-        return hull((low, high), least, None if room is None else room.ends)
+        return hull((low, high), least, None if room is None else room.ends, self.from_sides(confidence))
+
+    def from_sides(self, confidence: float) -> tuple[float, float] | None:
+        """The interval of a difference that the intervals of its sides make, where one of few templates has room.
+
+        A side near an end of its scale has room for a template far off. The difference lies in the middle of a scale
+        of its own, and shows nothing of that.
+        """
+        if self.sides is None or self.n_templates >= FEW_TEMPLATES:
+            return None
+        if all(side.room(confidence) is None for side in self.sides):
+            return None
+        one, other = self.sides
+        first, second = one.over_templates(confidence), other.over_templates(confidence)
+        if first is None or second is None:
+            return None
+        both = float((one.pulls**2).sum() * (other.pulls**2).sum()) ** 0.5
+        correlation = float(one.pulls @ other.pulls) / both if both > 0 else 0.0
+        return difference_interval((one.value, other.value), first, second, correlation)
 
     def room(self, confidence: float) -> Room | None:
         """The interval with room for what was not seen; None where none is needed, or templates are too few."""
@@ -249,7 +272,20 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
         unseen=math.hypot(*(factor * estimate.unseen for estimate, factor in pairs)),
         read=_least([estimate.read for estimate in estimates]),
         crossing=_combined(pairs),
+        sides=_sides(pairs),
     )
+
+
+def _sides(pairs: Sequence[tuple[Estimate, float]]) -> tuple[Estimate, Estimate] | None:
+    """What a weighted sum adds, and what it takes off; None where it does but one of them."""
+    added = [(estimate, factor) for estimate, factor in pairs if factor > 0]
+    taken = [(estimate, -factor) for estimate, factor in pairs if factor < 0]
+    return (_sum(added), _sum(taken)) if added and taken else None
+
+
+def _sum(pairs: Sequence[tuple[Estimate, float]]) -> Estimate:
+    estimates, factors = zip(*pairs, strict=True)
+    return estimates[0] if factors == (1.0,) else combine(estimates, factors)
 
 
 def _combined(pairs: Sequence[tuple[Estimate, float]]) -> Crossing | None:
