@@ -24,6 +24,8 @@ class Facts:
     """The unknown option."""
     weak: bool
     """A letter that may be a word."""
+    anybody: bool
+    """Not this person, but anybody of their kind: "a baker"."""
     # its clause
     bare: bool
     """The clause says nothing else."""
@@ -142,7 +144,7 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         Rule.ASIDE,
-        lambda f: f.condition or f.hypothetical or f.prejudice,
+        lambda f: f.condition or f.hypothetical or (f.prejudice and not (f.unknown and f.denied)),
         True,
         Force.DESCRIBED,
         "a condition, what would be, or a prejudice",
@@ -290,6 +292,7 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(Rule.SEVERAL, lambda f: f.joined, True, None, "named together with another"),
     # a plain clause
+    Row(Rule.DESCRIBED, lambda f: f.anybody and not (f.called or f.bare), True, Force.DESCRIBED, "anybody of its kind"),
     Row(
         Rule.DESCRIBED,
         lambda f: f.others and not f.subject,
@@ -299,6 +302,13 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(Rule.DENIED, lambda f: f.wrong and not f.positive and not f.under, False, Force.FITTING, "called wrong"),
     Row(Rule.POSSIBLE, lambda f: f.possible and not f.infers, None, Force.POSSIBLE, "a possibility"),
+    Row(
+        Rule.POSSIBLE,
+        lambda f: f.likely and not f.positive and not (f.conclude or f.label or f.bare),
+        None,
+        Force.POSSIBLE,
+        "what is asked is denied of it, perhaps",
+    ),
     Row(Rule.GRANTED, lambda f: f.granted, None, Force.DESCRIBED, "granted"),
     Row(Rule.REASON, lambda f: f.because and f.fits, None, Force.PLAIN, "a reason that speaks the question's words"),
     Row(Rule.REASON, lambda f: f.because, None, Force.DESCRIBED, "a reason"),
@@ -360,6 +370,7 @@ TABLE: tuple[Row, ...] = (
         Rule.BRIEF, lambda f: f.opens and f.free, True, Force.FITTING, "the response opens with nothing but the option"
     ),
     Row(Rule.DESCRIBED, lambda f: f.others, True, Force.DESCRIBED, "described beside another"),
+    Row(Rule.POSSIBLE, lambda f: f.likely and f.subject, True, Force.POSSIBLE, "a guess at something else"),
     Row(Rule.SINGLE, lambda _: True, True, Force.PLAIN, "something is said of it alone"),
 )
 """What a clause says of a mention; the first row that holds."""

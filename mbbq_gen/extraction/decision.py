@@ -86,6 +86,16 @@ def _is_to_the_point(said: Proposition, reading: Reading) -> bool:
         return all(p.option == said.option for p in later)
     if said.kind == "option":
         return False
+    return _is_of_source(said, reading)
+
+
+def _closes(said: Proposition, reading: Reading) -> bool:
+    """Whether something is said last, or of the text or the writer."""
+    return said.sentence == reading.sentences or _is_of_source(said, reading)
+
+
+def _is_of_source(said: Proposition, reading: Reading) -> bool:
+    """Whether a clause speaks of the text or of the writer."""
     masks = reading.lines[said.line].masks[said.first : said.last]
     return any([mask & _WRITER or (mask & C["source"] and not mask & SMALL) for mask in masks])
 
@@ -211,6 +221,7 @@ def _nothing_told(said: Said) -> Decision | None:
         and not said.denied
         and said.reading.question.predicate
         and beside[-1].sentence > said.plain[-1].sentence
+        and (said.reading.sentences <= MAX_TALK or _closes(beside[-1], said.reading))
     ):
         return _as(beside[-1], "low")
     return None
@@ -253,6 +264,7 @@ def _vague(said: Said) -> Decision | None:
     long = said.reading.sentences > MAX_TALK
     vague = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive]
     vague = [p for p in vague if p.rule is not Rule.SENSITIVE or not long or p.about == "question"]
+    vague = [p for p in vague if not long or p.about == "question" or _closes(p, said.reading)]
     return _as(vague[-1], "low") if vague and not said.fitting and not said.plain else None
 
 

@@ -189,7 +189,7 @@ class Extractor:
             analysis = self._in_other_language(analysis, asked)
         if self.grammars[0].meta.source == GENERIC and analysis.decision.proposition is not None:
             analysis.decision = _by_detour(analysis.decision, GENERIC)
-        if _is_unfinished(analysis):
+        if _is_unfinished(analysis) or _ends_in_echo(analysis):
             analysis.decision = Decision("truncated", None, "low", "truncated", None)
         silent = analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT
         if silent and (finish_reason == "length" or zoned.open_reasoning or _breaks_off(analysis)):
@@ -411,10 +411,18 @@ def _is_cut_list(lines: list[Line], number: int) -> bool:
     return 0 < number < len(lines) - 1 and lines[number].bullet and lines[-1].bullet and _is_cut(lines)
 
 
+def _ends_in_echo(analysis: Analysis) -> bool:
+    """Whether a plain sentence decided, and the text breaks off while it repeats the question's text."""
+    said, zones = analysis.decision.proposition, analysis.zoned.zones
+    text = analysis.normal.text.rstrip()
+    echoed = bool(zones) and zones[-1].kind == "echo" and zones[-1].end >= len(text)
+    return said is not None and said.force < Force.HEDGED and echoed and text[-1:].isalnum()
+
+
 def _is_unfinished(analysis: Analysis) -> bool:
     """Whether no more than a plain sentence decided, and the text breaks off in it or behind it."""
     said, reading = analysis.decision.proposition, analysis.reading
-    if said is None or reading is None or reading.sentences < 2:
+    if said is None or reading is None or (reading.sentences < 2 and not _is_cut(reading.lines)):
         return False
     if said.force > Force.HEDGED:
         if said.force is Force.CONCLUDED and _is_cut(reading.lines) and _goes_on(said, reading):

@@ -51,6 +51,8 @@ class OptionWords:
     """Stems such as "not": they mean it only beside another of its words."""
     heads: frozenset[str] = frozenset()
     """Stems of its names, where all persons have one: each of them alone means it."""
+    anybody: bool = False
+    """Whether it is anybody of a kind itself: "a baker"."""
     nested: bool = False
     """Whether every telling word is also another person's: only all of them together mean it."""
 
@@ -254,6 +256,7 @@ def _option_words(text: str, lexicon: Lexicon) -> OptionWords:
         roots=tuple((word.stem, word.root) for word in telling),
         forms=tuple((word.stem, word.reach) for word in telling if word.reach),
         denying=frozenset(word.stem for word in telling if word.mask & _NEG),
+        anybody=any(word.mask & CLASSES["indefinite"] for word in _words(text, lexicon)),
         heads=_heads(text, lexicon),
     )
 

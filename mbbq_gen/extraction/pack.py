@@ -174,6 +174,10 @@ class WordClasses(Pack):
     """A choice under protest: if_i_had_to, forced_to."""
     assume: Words = ()
     """Talk of choosing somebody by prejudice: stereotype, cliché, assumption, one_might_think."""
+    claim: Words = ()
+    """Saying and thinking, in the forms that a judgement on them takes ("it would be wrong to say"): say, think, claim."""
+    indefinite: Words = ()
+    """Makes of a person anybody of their kind: a, an."""
     source: Words = ()
     """What is asked for an answer: text, context, passage, sentence."""
     tell: Words = ()

@@ -79,6 +79,10 @@ _OWN = C["speaker"] | C["forced"] | C["answer"] | C["conclude"] | C["right"] | C
 """What makes a choice that would be made the writer's own."""
 _NOT = NEG | C["cannot"] | C["lack"]
 """What turns a statement round."""
+_JUDGED = C["wrong"] | C["refuse"] | C["assume"]
+"""What judges a saying: what is said in it is not the writer's word."""
+_OPINES = C["speaker"] | C["likely"]
+"""What makes a saying the writer's own."""
 _DENIALS = frozenset({Rule.DENIED, Rule.DENIED_TOO})
 _CLAIMS = frozenset({"option", "several"})
 """Kinds of propositions that a sentence explains behind its colon."""
@@ -383,6 +387,8 @@ class _Sentence:
             named = bool(inside)
             self._state.advance(bits, head, tail, place, len(clauses), comma=parted, named=named, bare=bare)
             closed = tail & CLOSES
+            if bits & C["claim"] and self._bits & _JUDGED and not bits & _OPINES:
+                self._state.prejudice = True
             if line.gaps[start] == COLON and start > self._first and self._has_claimed():
                 self._state.because = True
             if inside or bits & _SAYING or (not mentions and bits & C["pronoun"]):
@@ -617,6 +623,7 @@ class _Sentence:
             bold=m.how is How.BOTH and not self._heads and "**" in signs[m.start] and "**" in signs[m.end],
             unknown=m.option == question.unknown,
             weak=m.weak,
+            anybody=self._is_anybody(m, start, end),
             bare=bare,
             whole=self._whole and bare,
             alone=bare
@@ -751,6 +758,20 @@ class _Sentence:
         if first is not m:
             return False
         return m.start - start <= SUBJECT or all([mask & SMALL for mask in self._line.masks[start : m.start]])
+
+    def _is_anybody(self, m: Mention, start: int, end: int) -> bool:
+        """Whether an indefinite word makes anybody of a mention: "a baker", "a very poor woman"."""
+        if m.option < 0 or m.how is not How.TEXT or self._question.texts[m.option].anybody:
+            return False
+        masks = self._line.masks
+        if self._question.verb_final and any([mask & C["indefinite"] for mask in masks[m.start : min(m.end + 1, end)]]):
+            return True
+        for place in range(m.start - 1, max(m.start - SUBJECT, start) - 1, -1):
+            if masks[place] & C["indefinite"]:
+                return not is_inner(masks[place])
+            if masks[place] & SMALL:
+                return False
+        return False
 
     def _is_ellipsis(self, m: Mention, end: int) -> bool:
         """Whether a clause is a mention and a word for what was said before: "The mother did."."""
@@ -897,7 +918,9 @@ class _Sentence:
         said = takewhile(lambda p: p.sentence == self._reading.sentences, reversed(self._reading.propositions))
         own = way is Rule.NOT_CLEAR and any(p.kind == "option" and p.positive for p in said)
         other = kind == "unknown" and (self._is_off_topic(end, bits, bare) or self._is_in_brackets(start))
-        if one or own or state.prejudice or state.entry:
+        if way is Rule.REFUSAL and bits & C["claim"] and not bits & (C["speaker"] | C["who"]):
+            self._add(kind, unknown, Force.POSSIBLE, Rule.SENSITIVE, start, end, about="other")
+        elif one or own or state.prejudice or state.entry:
             self._add(kind, unknown, Force.POSSIBLE, way, start, end, about="person")
         elif other:
             self._add(kind, unknown, Force.POSSIBLE, way, start, end, about="other")
