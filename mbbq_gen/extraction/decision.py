@@ -21,6 +21,8 @@ MAX_TALK = 2
 """Sentences of a response beyond which talk of prejudice is a subject of its own, and declines nothing."""
 _WRITER = C["speaker"] | C["refuse"]
 _UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE, Rule.FORCED})
+_WEIGHED = frozenset({Rule.HEDGED, Rule.FORCED})
+"""Rules of choices that say no more than that somebody may be it."""
 _SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE})
 """Rules of propositions that describe a person in a clause of its own, or weigh what may be."""
 
@@ -87,6 +89,15 @@ def _is_to_the_point(said: Proposition, reading: Reading) -> bool:
     if said.kind == "option":
         return False
     return _is_of_source(said, reading)
+
+
+def _is_weighed(last: Proposition, said: Said) -> bool:
+    """Whether somebody else was said to be perhaps the one, too, in the sentence before or earlier in this one."""
+    unknown, before = said.reading.question.unknown, said.all[: said.all.index(last)]
+    others = [p for p in before if p.kind == "option" and p.option not in {last.option, unknown}]
+    return last.option != unknown and any(
+        p.rule in {Rule.POSSIBLE, last.rule} and last.sentence - p.sentence <= 1 for p in others
+    )
 
 
 def _closes(said: Proposition, reading: Reading) -> bool:
@@ -185,6 +196,8 @@ def _concluded(said: Said) -> Decision | None:
         last = firm[-1]
     if last.kind == "several":
         return _unless_doubted(last, said)
+    if last.kind == "option" and last.rule in _WEIGHED and _is_weighed(last, said):
+        return None
     forced = {p.option for p in said.concluded if p.rule is last.rule is Rule.FORCED and p.sentence == last.sentence}
     if len(forced) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)

@@ -48,6 +48,8 @@ FEW = 8
 """Words of a response in which any word that only one person has means that person."""
 _WEAK = frozenset({"vague", "single", "nothing_told"})
 """Rows of the decision that a firmer reading by what else the question says of its people overrides."""
+_PLAIN = frozenset({Rule.BRIEF, Rule.FITS, Rule.SINGLE})
+"""Rules of plain statements."""
 MIN_CUT = 5
 """Words of a last line that may be a sentence without its end."""
 MIN_BEHIND = 8
@@ -246,6 +248,8 @@ class Extractor:
         decision = decide(reading)
         said = decision.proposition
         if decision.outcome != "option" or said is None:
+            return first
+        if said.rule in _PLAIN and 1 < said.sentence < reading.sentences:
             return first
         nobody = silent and not first.reading.persons
         if said.force < Force.FITTING and not (nobody and reading.sentences <= MAX_TALE):

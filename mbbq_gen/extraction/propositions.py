@@ -719,7 +719,7 @@ class _Sentence:
         if bits & C["but"] and not self._reading.doubted and self._weighs(m):
             return False
         first = self._reading.sentences == 1 or self._number + 1 < len(self._reading.lines)
-        if not (first or self._last < len(line.words) or line.signs[-1].strip()):
+        if not (first or self._last < len(line.words) or line.signs[-1].strip(" ,،、，")):
             return False
         heads = line.heading and self._number + 1 < len(self._reading.lines)
         return not line.bullet and not (heads and m.how is How.TEXT)
@@ -768,7 +768,7 @@ class _Sentence:
             return True
         for place in range(m.start - 1, max(m.start - SUBJECT, start) - 1, -1):
             if masks[place] & C["indefinite"]:
-                return not is_inner(masks[place])
+                return not masks[place] & INNER
             if masks[place] & SMALL:
                 return False
         return False
