@@ -144,10 +144,17 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         Rule.ASIDE,
-        lambda f: f.condition or f.hypothetical or (f.prejudice and not (f.unknown and f.denied)),
+        lambda f: f.prejudice and not (f.unknown and f.denied),
         True,
         Force.DESCRIBED,
-        "a condition, what would be, or a prejudice",
+        "a prejudice, or what it would be wrong to say",
+    ),
+    Row(
+        Rule.CONDITION,
+        lambda f: f.condition or f.hypothetical,
+        True,
+        Force.DESCRIBED,
+        "a condition, or what would be",
     ),
     Row(
         Rule.DENIED_TOO,

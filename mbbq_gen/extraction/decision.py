@@ -23,7 +23,9 @@ _WRITER = C["speaker"] | C["refuse"]
 _UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE, Rule.FORCED})
 _WEIGHED = frozenset({Rule.HEDGED, Rule.FORCED})
 """Rules of choices that say no more than that somebody may be it."""
-_SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE})
+_SUPPOSED = frozenset({Rule.POSSIBLE, Rule.CONDITION})
+"""Rules of what may be."""
+_SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE, Rule.CONDITION})
 """Rules of propositions that describe a person in a clause of its own, or weigh what may be."""
 
 
@@ -96,7 +98,7 @@ def _is_weighed(last: Proposition, said: Said) -> bool:
     unknown, before = said.reading.question.unknown, said.all[: said.all.index(last)]
     others = [p for p in before if p.kind == "option" and p.option not in {last.option, unknown}]
     return last.option != unknown and any(
-        p.rule in {Rule.POSSIBLE, last.rule} and last.sentence - p.sentence <= 1 for p in others
+        p.rule in {*_SUPPOSED, last.rule} and last.sentence - p.sentence <= 1 for p in others
     )
 
 
@@ -249,7 +251,7 @@ def _single(said: Said) -> Decision | None:
         p.option
         for p in said.all
         if p.kind == "option" and p.force < Force.PLAIN and p.rule in _SPOKEN
-        if p.rule is not Rule.POSSIBLE or p.sentence != said.plain[-1].sentence
+        if p.rule not in _SUPPOSED or p.sentence != said.plain[-1].sentence
     }
     if not spoken - {said.reading.question.unknown} <= only:
         return None

@@ -387,8 +387,8 @@ class _Sentence:
             named = bool(inside)
             self._state.advance(bits, head, tail, place, len(clauses), comma=parted, named=named, bare=bare)
             closed = tail & CLOSES
-            if bits & C["claim"] and self._bits & _JUDGED and not bits & _OPINES:
-                self._state.prejudice = True
+            if bits & C["claim"] and not bits & _OPINES and (self._reading.judged or self._bits & _JUDGED):
+                self._state.prejudice = self._reading.judged = True
             if line.gaps[start] == COLON and start > self._first and self._has_claimed():
                 self._state.because = True
             if inside or bits & _SAYING or (not mentions and bits & C["pronoun"]):

@@ -54,6 +54,8 @@ class Reading:
     """Sentences so far."""
     doubted: bool = False
     """Whether it was said that it can't be told."""
+    judged: bool = False
+    """Whether it was said that something would be wrong to say."""
     spoken_of: int = -1
     """The one person that the last sentence with a person was about; −1 where there were several."""
     asked: int = -1
