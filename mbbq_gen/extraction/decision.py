@@ -23,6 +23,8 @@ _WRITER = C["speaker"] | C["refuse"]
 _UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE, Rule.FORCED})
 _WEIGHED = frozenset({Rule.HEDGED, Rule.FORCED})
 """Rules of choices that say no more than that somebody may be it."""
+_TOLD = frozenset({Rule.FITS, Rule.SINGLE})
+"""Rules of plain statements: a story that is told again holds them, too."""
 _SUPPOSED = frozenset({Rule.POSSIBLE, Rule.CONDITION})
 """Rules of what may be."""
 _SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE, Rule.CONDITION})
@@ -73,7 +75,7 @@ def _is_in_passing(decision: Decision, reading: Reading) -> bool:
     """Whether what decides, and all that says as much, stands in the midst of a longer text: an answer is given first
     or last."""
     said = decision.proposition
-    if said is None or reading.sentences <= MAX_SAID:
+    if said is None or reading.sentences <= (MAX_TALE if said.rule in _TOLD else MAX_SAID):
         return False
     firm = min(said.force, Force.HEDGED)
     alike = [p for p in reading.propositions if p.option == said.option and p.positive and p.kind != "correction"]
@@ -83,7 +85,7 @@ def _is_in_passing(decision: Decision, reading: Reading) -> bool:
 def _is_to_the_point(said: Proposition, reading: Reading) -> bool:
     """Whether something is said first or last, is a conclusion behind which nobody else is named, or says of the text
     or of the writer that it can't be told."""
-    if not 1 < said.sentence < reading.sentences - 1:
+    if not 1 < said.sentence < reading.sentences - (said.rule not in _TOLD):
         return True
     if said.force is Force.CONCLUDED:
         later = [p for p in reading.propositions if p.sentence >= said.sentence and p.positive]
