@@ -82,7 +82,7 @@ class State:
             return
         first, goes_on = place == 0, place + 1 < clauses
         turns = bits & C["but"] and not (tail & CLOSES and tail & C["but"])
-        if turns or self.turning or bits & C["conclude"]:
+        if turns or self.turning or (bits & C["conclude"] and (first or comma)):
             self.because = self.granted = self.prejudice = False
         if turns or self.turning:
             self.turned, self.possible = True, False

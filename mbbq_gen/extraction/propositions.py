@@ -366,6 +366,8 @@ class _Sentence:
         self._first, self._last, self._bits = first, last, bits
         self._person: Mention | None = None
         """The one person that the clause before is about."""
+        self._bare: Mention | None = None
+        """The one person that is all a clause before says: "the mother, …"."""
         self._whole = self._blamed = False
 
     def read(self) -> None:
@@ -391,7 +393,7 @@ class _Sentence:
                 self._state.prejudice = self._reading.judged = True
             if line.gaps[start] == COLON and start > self._first and self._has_claimed():
                 self._state.because = True
-            if inside or bits & _SAYING or (not mentions and bits & C["pronoun"]):
+            if inside or self._bare or bits & _SAYING or (not mentions and bits & C["pronoun"]):
                 self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
                 self._clause(start, end, bits, inside)
 
@@ -401,7 +403,7 @@ class _Sentence:
         if len(mentions) > 1:
             join_lists(line, mentions)
         self._options = {m.option for m in mentions}
-        under = [start for start, _ in clauses[1:] if line.masks[start] & _UNDER]
+        under = [start for start, end in clauses[1:] if line.masks[start] & _UNDER or self._is_explained(start, end)]
         self._main = {m.option for m in mentions if not under or m.start < under[0]}
         if len(self._options) == len(self._question.options) > 2 and not self._bits & (
             DENY | C["aside"] | C["right"] | C["lack"]
@@ -418,6 +420,10 @@ class _Sentence:
             named = sum([m.end - m.start for m in mentions])
             self._whole = self._whole and self._last - self._first - named <= SUBJECT
         self._reasoned = len(clauses) == 2 and self._begins_with(clauses[1], C["because"])
+
+    def _is_explained(self, start: int, end: int) -> bool:
+        """Whether a clause behind a colon or dash explains what stands in front of it."""
+        return self._line.gaps[start] >= COLON and not self._line.is_bare(start, end)
 
     def _is_row(self, start: int, end: int) -> bool:
         """Whether a clause is one row of words."""
@@ -475,6 +481,7 @@ class _Sentence:
                 facts = self._facts(mention, start, end, bits, options, called, bare)
                 self._claim(mention, live, facts, bits, unknown)
         self._person = live[0] if len(live) == 1 and live[0].option >= 0 else None
+        self._bare = self._person if bare and self._person and self._person.option != question.unknown else None
         state.announced = self._leads_on(start, end)
 
     def _claim(self, mention: Mention, live: list[Mention], facts: Facts, bits: int, unknown: Rule | None) -> None:
@@ -567,8 +574,17 @@ class _Sentence:
             self._add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
         if unknown is None and not (announces or under or state.prejudice):
             self._by_pronoun(start, end, bits)
+            self._by_bare(start, end, bits)
         if announces and unknown is None and not bits & NEG:
             state.announced = True
+
+    def _by_bare(self, start: int, end: int, bits: int) -> None:
+        """A clause that says or denies what is asked of the person that a clause before it names and nothing else:
+        "the mother, though late, came"."""
+        if self._bare is None or self._heads or bits & (C["also"] | C["possible"] | C["likely"]) or not self._speaks(start, end):
+            return
+        positive = bool(bits & _NOT) == self._question.negated
+        self._say(self._bare, Rule.FITS if positive else Rule.DENIED, positive, Force.FITTING, False)
 
     def _by_pronoun(self, start: int, end: int, bits: int) -> None:
         """A clause that says or denies what is asked of the person of the sentence before: "She was late."."""
@@ -869,7 +885,8 @@ class _Sentence:
         """Whether a stretch speaks the question's words."""
         predicate = self._question.predicate
         words = self._line.words[start:end]
-        if any([word.stem in predicate or word.key in predicate for word in words]):
+        masks = self._line.masks[start:end]
+        if any([(w.stem in predicate or w.key in predicate) and not m & INNER for w, m in zip(words, masks, strict=True)]):
             return True
         return self._question.unspaced and any([one.key + two.key in predicate for one, two in pairwise(words)])
 
