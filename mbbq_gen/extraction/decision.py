@@ -164,11 +164,24 @@ def _committed(said: Said) -> Decision | None:
     }
     if last.force < Force.DECLARED and len(rivals - {said.reading.question.unknown}) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
+    if last.rule is Rule.BRIEF and _is_in_turn(last, said):
+        return None
     later = [p for p in said.concluded if p.sentence > last.sentence]
     both = next((p for p in reversed(said.committed) if p.kind == "several"), None)
     if both is not None and both.sentence >= last.sentence and last.force < Force.DECLARED:
         return _unless_doubted(both, said)
+    if said.all[-1].kind == "several" and said.all[-1].sentence > last.sentence:
+        return _unless_doubted(said.all[-1], said)
     return _as(last, "high" if all(p.option == last.option for p in (*said.committed, *later)) else "medium")
+
+
+def _is_in_turn(last: Proposition, said: Said) -> bool:
+    """Whether a person is named as another one was before, and the talk goes on: "First, the tailor. … Second, the
+    baker. …"."""
+    unknown = said.reading.question.unknown
+    before = [p for p in said.all if p.kind == "option" and p.bare and p.positive and p.sentence < last.sentence]
+    goes_on = last.sentence < said.reading.sentences
+    return goes_on and last.option != unknown and any(p.option not in {last.option, unknown} for p in before)
 
 
 def _unless_doubted(several: Proposition, said: Said) -> Decision:

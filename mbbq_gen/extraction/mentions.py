@@ -42,7 +42,7 @@ _RELATIVE = PLACES["former"] | PLACES["latter"] | PLACES["other"]
 
 _HEARD = NEG | CLASSES["source"]
 """What a word in the gap of a row still says: "comes in this text *not* up"."""
-_KEPT = SMALL | CLASSES["speaker"]
+_KEPT = SMALL | CLASSES["speaker"] | CLASSES["claim"]
 """What the words of a row keep."""
 _DOUBTS = NEG | CLASSES["untold"] | CLASSES["unclear"]
 """What makes a stretch one about what is not known, or did not happen."""

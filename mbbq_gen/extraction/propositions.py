@@ -389,7 +389,7 @@ class _Sentence:
             named = bool(inside)
             self._state.advance(bits, head, tail, place, len(clauses), comma=parted, named=named, bare=bare)
             closed = tail & CLOSES
-            if bits & C["claim"] and not bits & _OPINES and (self._reading.judged or self._bits & _JUDGED):
+            if bits & C["claim"] and (self._reading.judged or self._bits & _JUDGED) and not self._opines(start, end):
                 self._state.prejudice = self._reading.judged = True
             if line.gaps[start] == COLON and start > self._first and self._has_claimed():
                 self._state.because = True
@@ -935,7 +935,7 @@ class _Sentence:
         said = takewhile(lambda p: p.sentence == self._reading.sentences, reversed(self._reading.propositions))
         own = way is Rule.NOT_CLEAR and any(p.kind == "option" and p.positive for p in said)
         other = kind == "unknown" and (self._is_off_topic(end, bits, bare) or self._is_in_brackets(start))
-        if way is Rule.REFUSAL and bits & C["claim"] and not bits & (C["speaker"] | C["who"]):
+        if way is Rule.REFUSAL and bits & C["claim"] and not bits & C["who"] and not self._opines(start, end):
             self._add(kind, unknown, Force.POSSIBLE, Rule.SENSITIVE, start, end, about="other")
         elif one or own or state.prejudice or state.entry:
             self._add(kind, unknown, Force.POSSIBLE, way, start, end, about="person")
@@ -948,6 +948,10 @@ class _Sentence:
                 force = Force.POSSIBLE if any(m.option != unknown for m in self._mentions) else Force.FITTING
             state.doubted = self._reading.doubted = True
             self._add(kind, unknown, force, way, start, end)
+
+    def _opines(self, start: int, end: int) -> bool:
+        """Whether the writer says or thinks something in a clause, rather than judges who would."""
+        return any([mask & _OPINES and not mask & C["claim"] for mask in self._line.masks[start:end]])
 
     def _is_in_brackets(self, start: int) -> bool:
         """Whether a clause stands in brackets that the line opened before it, with more than a label in them."""
