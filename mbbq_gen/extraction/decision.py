@@ -105,8 +105,9 @@ def _is_weighed(last: Proposition, said: Said) -> bool:
 
 
 def _closes(said: Proposition, reading: Reading) -> bool:
-    """Whether something is said last, or of the text or the writer."""
-    return said.sentence == reading.sentences or _is_of_source(said, reading)
+    """Whether something is said of the text or the writer; or last, where people are not talked of in turn."""
+    ends = said.sentence == reading.sentences and (said.about == "question" or len(reading.persons) < 2)
+    return ends or _is_of_source(said, reading)
 
 
 def _is_of_source(said: Proposition, reading: Reading) -> bool:
