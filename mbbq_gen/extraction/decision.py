@@ -169,10 +169,9 @@ def _committed(said: Said) -> Decision | None:
         return None
     later = [p for p in said.concluded if p.sentence > last.sentence]
     both = next((p for p in reversed(said.committed) if p.kind == "several"), None)
+    both = said.all[-1] if said.all[-1].kind == "several" and said.all[-1].sentence > last.sentence else both
     if both is not None and both.sentence >= last.sentence and last.force < Force.DECLARED:
         return _unless_doubted(both, said)
-    if said.all[-1].kind == "several" and said.all[-1].sentence > last.sentence:
-        return _unless_doubted(said.all[-1], said)
     return _as(last, "high" if all(p.option == last.option for p in (*said.committed, *later)) else "medium")
 
 

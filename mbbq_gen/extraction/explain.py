@@ -28,7 +28,13 @@ DECISIONS: dict[str, str] = {
 }
 """Rule → the decision where nothing won."""
 _KINDS = {How.LABEL: "label", How.TEXT: "text", How.BOTH: "label_text", How.PLACE: "ordinal"}
-_STANDING = {Rule.ASIDE: "aside", Rule.CONDITION: "aside", Rule.REASON: "reason", Rule.GRANTED: "granted", Rule.DESCRIBED: "described"}
+_STANDING = {
+    Rule.ASIDE: "aside",
+    Rule.CONDITION: "aside",
+    Rule.REASON: "reason",
+    Rule.GRANTED: "granted",
+    Rule.DESCRIBED: "described",
+}
 
 
 def explain_analysis(

@@ -108,7 +108,7 @@ def mark_rows(line: Line, rows: Row) -> None:
 
 
 def _longest_row(line: Line, rows: Row, start: int) -> tuple[int, int, tuple[int, ...]]:
-    """Where the longest row from a place ends, with its classes and the words in its gaps; (0, 0) where there is none."""
+    """Where the longest row from a place ends, its classes, and the words in its gaps; (0, 0) where none does."""
     words, masks, gaps = line.words, line.masks, line.gaps
     count = len(words)
     best, bits = 0, 0

@@ -175,7 +175,7 @@ class WordClasses(Pack):
     assume: Words = ()
     """Talk of choosing somebody by prejudice: stereotype, cliché, assumption, one_might_think."""
     claim: Words = ()
-    """Saying and thinking, in the forms that a judgement on them takes ("it would be wrong to say"): say, think, claim."""
+    """Saying and thinking as they are judged ("it would be wrong to say"): say, think, claim."""
     indefinite: Words = ()
     """Makes of a person anybody of their kind: a, an."""
     source: Words = ()

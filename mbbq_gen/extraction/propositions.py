@@ -581,7 +581,8 @@ class _Sentence:
     def _by_bare(self, start: int, end: int, bits: int) -> None:
         """A clause that says or denies what is asked of the person that a clause before it names and nothing else:
         "the mother, though late, came"."""
-        if self._bare is None or self._heads or bits & (C["also"] | C["possible"] | C["likely"]) or not self._speaks(start, end):
+        unsure = bits & (C["also"] | C["possible"] | C["likely"])
+        if self._bare is None or self._heads or unsure or not self._speaks(start, end):
             return
         positive = bool(bits & _NOT) == self._question.negated
         self._say(self._bare, Rule.FITS if positive else Rule.DENIED, positive, Force.FITTING, False)
@@ -883,10 +884,14 @@ class _Sentence:
 
     def _speaks(self, start: int, end: int) -> bool:
         """Whether a stretch speaks the question's words."""
-        predicate = self._question.predicate
+        predicate, masks = self._question.predicate, self._line.masks
         words = self._line.words[start:end]
-        masks = self._line.masks[start:end]
-        if any([(w.stem in predicate or w.key in predicate) and not m & INNER for w, m in zip(words, masks, strict=True)]):
+        if any(
+            [
+                (word.stem in predicate or word.key in predicate) and not masks[start + place] & INNER
+                for place, word in enumerate(words)
+            ]
+        ):
             return True
         return self._question.unspaced and any([one.key + two.key in predicate for one, two in pairwise(words)])
 
