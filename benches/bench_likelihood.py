@@ -3,12 +3,16 @@
     python benches/bench_likelihood.py [--questions 24] [--answers 11] [--rounds 3] [--threads 2]
     python benches/bench_likelihood.py --benchmark esbbq --data FOLDER --language es --wordings FILE \\
         --prompt 'Contexto: {context}\\nPregunta: {question}\\nRespuesta:'
-    python benches/bench_likelihood.py --no-alone --peer-batches 1 --rounds 1 --questions 300
+    python benches/bench_likelihood.py --no-alone --peer-packed --rounds 1 --questions 300 --part 6    choices only
+    python benches/bench_likelihood.py --no-alone --peer-packed --rounds 1 --questions 300 --toy       in minutes
 
 Eleven answers a question, as EsBBQ's protocol has them: two people and nine wordings of "unknown". Everything runs in
 one process on the same model in float32, ours as we load it and the others as transformers does, in turn, several times
 over; medians are compared. The same texts are asked
-everywhere, cut into tokens as lm-eval does it. The questions are our starter's unless a folder is named.
+everywhere, cut into tokens as lm-eval does it. The questions are our starter's unless a folder is named. With `--part`
+so many questions are asked at a time, and what is known so far stands on stderr, so that a long comparison may be ended
+early; with `--peer-packed` lm-eval too runs on the model as we load it: half its time, and nothing said of speed. With
+`--toy` the model is a tiny one of random weights that has the real one's tokenizer: whether both score the same tokens.
 """
 
 from __future__ import annotations
@@ -16,19 +20,24 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import torch
 from lm_eval_peer import CLOCKS, find_lm_eval, library_network, network_of, requests, wrap
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 import mbbq_gen.datasets
 from mbbq_gen.datasets.registry import load_benchmark
 from mbbq_gen.providers.local_model import LocalModel, load_model
 from mbbq_gen.providers.local_options import Device, TransformersOptions, find_device
+from mbbq_gen.providers.local_source import ModelSource, find_source
 from mbbq_gen.providers.packed_scoring import score_answers
 from mbbq_gen.providers.smollm2 import smollm2_source
 from mbbq_gen.records import Instance
@@ -47,6 +56,19 @@ class Question:
     answers: list[str]
     prompt_tokens: list[int]
     answer_tokens: list[list[int]]
+
+
+def toy_source(folder: Path) -> ModelSource:
+    """Two layers of random weights behind the tokenizer of the real model."""
+    torch.manual_seed(0)
+    real = smollm2_source(cache_directory())
+    real.prepare()
+    tokenizer = AutoTokenizer.from_pretrained(real.location)
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = LlamaConfig(vocab_size=len(tokenizer), initializer_range=0.3, tie_word_embeddings=True, **sizes)
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return find_source(str(folder), None)
 
 
 def wordings(given: argparse.Namespace, instances: Sequence[Instance]) -> list[str]:
@@ -96,9 +118,9 @@ def score_alone(device: Device, asked: Sequence[Question]) -> Scores:
     return found
 
 
-def score_by_peer(device: Device, model: LocalModel, asked: Sequence[Question], batch_size: int) -> Scores:
+def score_by_peer(network: Any, model: LocalModel, asked: Sequence[Question], batch_size: int) -> Scores:
     """What lm-eval's hf backend gives."""
-    peer = wrap(library_network(device), model.tokenizer, batch_size)
+    peer = wrap(network, model.tokenizer, batch_size)
     arguments = [(question.prompt, answer) for question in asked for answer in question.answers]
     found = iter(peer.loglikelihood(requests("loglikelihood", arguments), disable_tqdm=True))
     return [[next(found)[0] for _ in question.answers] for question in asked]
@@ -119,8 +141,11 @@ def ways(given: argparse.Namespace, device: Device, model: LocalModel) -> dict[s
     if given.alone:
         found[ALONE] = partial(score_alone, device)
     if find_lm_eval():
+        network = network_of(model) if given.peer_packed else library_network(device)
+        if given.peer_packed:
+            network.tie_weights = lambda: None  # lm-eval asks for it, and what is packed is tied already
         for size in map(int, given.peer_batches.split(",")):
-            found[f"lm-eval hf, batch {size}"] = partial(score_by_peer, device, model, batch_size=size)
+            found[f"lm-eval hf, batch {size}"] = partial(score_by_peer, network, model, batch_size=size)
     for most in map(int, given.max_tokens.split(",")):
         found[f"packed, {most} tokens"] = partial(score_packed, model, max_tokens=most)
     return found
@@ -138,6 +163,9 @@ def main() -> None:
     parser.add_argument("--prompt", default=r"{context}\n{question}", help=r"how a question is put; \n: a new line")
     parser.add_argument("--language", default="en")
     parser.add_argument("--alone", action=argparse.BooleanOptionalAction, default=True, help=f"also {ALONE}")
+    parser.add_argument("--toy", action="store_true", help="a tiny model of random weights; goes with --peer-packed")
+    parser.add_argument("--part", type=int, help="questions that are asked at a time; default: all")
+    parser.add_argument("--peer-packed", action="store_true", help="lm-eval runs on packed layers too")
     parser.add_argument("--max-tokens", default="512", help="tokens a forward, comma-separated")
     parser.add_argument("--peer-batches", default="1,16", help="batch sizes of lm-eval, comma-separated")
     parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall", help="what is measured")
@@ -146,7 +174,9 @@ def main() -> None:
 
     options = TransformersOptions(device="cpu", dtype="float32", threads=given.threads)
     device = find_device(options)
-    model = load_model(smollm2_source(cache_directory()), device, options)
+    with tempfile.TemporaryDirectory() as folder:
+        source = toy_source(Path(folder)) if given.toy else smollm2_source(cache_directory())
+        model = load_model(source, device, options)
     asked = questions(given, model)
     read = statistics.mean(len(question.prompt_tokens) for question in asked)
     written = statistics.mean(len(answer) for question in asked for answer in question.answer_tokens)
@@ -158,13 +188,41 @@ def main() -> None:
     scores: dict[str, Scores] = {}
     compared = ways(given, device, model)
     score_packed(model, asked[:1], 512)  # the model is tried once
+    part = given.part or len(asked)
     for _ in range(given.rounds):
-        for name, score in compared.items():
-            started = clock()
-            scores[name] = score(asked)
-            seconds.setdefault(name, []).append(clock() - started)
-            print(f"  {seconds[name][-1]:6.1f} s  {name}", file=sys.stderr, flush=True)
+        scores = {name: [] for name in compared}
+        round_seconds = dict.fromkeys(compared, 0.0)
+        for begin in range(0, len(asked), part):
+            for name, score in compared.items():
+                started = clock()
+                scores[name] += score(asked[begin : begin + part])
+                round_seconds[name] += clock() - started
+            print(f"  {_so_far(round_seconds, scores)}", file=sys.stderr, flush=True)
+        for name, taken in round_seconds.items():
+            seconds.setdefault(name, []).append(taken)
     show(seconds, scores, len(asked))
+
+
+def _so_far(seconds: dict[str, float], scores: dict[str, Scores]) -> str:
+    """What each way took, how far its values are off those of the first one, and how often its choice is the same."""
+    expected = next(iter(scores.values()))
+    told = [
+        f"{name}: {seconds[name]:.1f} s, {_difference(found, expected):.1e} off, same choice {_same(found, expected)}"
+        for name, found in scores.items()
+    ]
+    return f"{len(expected)} questions; " + "; ".join(told)
+
+
+def _difference(found: Scores, expected: Scores) -> float:
+    """The largest one between two sums."""
+    pairs = zip(chain.from_iterable(found), chain.from_iterable(expected), strict=True)
+    return max(abs(one - other) for one, other in pairs)
+
+
+def _same(found: Scores, expected: Scores) -> int:
+    """Questions whose likeliest answer is the same."""
+    pairs = zip(found, expected, strict=True)
+    return sum(sums.index(max(sums)) == others.index(max(others)) for sums, others in pairs)
 
 
 def show(seconds: dict[str, list[float]], scores: dict[str, Scores], count: int) -> None:
@@ -174,9 +232,7 @@ def show(seconds: dict[str, list[float]], scores: dict[str, Scores], count: int)
     expected = scores[first]
     print(f"{'way':26} {'questions/s':>11} {'speed':>8} {'largest difference':>19} {'same choice':>14}")
     for name, median in medians.items():
-        pairs = list(zip(scores[name], expected, strict=True))
-        off = max(abs(one - other) for sums, others in pairs for one, other in zip(sums, others, strict=True))
-        same = sum(sums.index(max(sums)) == others.index(max(others)) for sums, others in pairs)
+        off, same = _difference(scores[name], expected), _same(scores[name], expected)
         print(f"{name:26} {count / median:11.2f} {medians[first] / median:7.2f}x {off:19.1e} {same:>8} of {count:>3}")
     peers = [median for name, median in medians.items() if name.startswith("lm-eval")]
     packed = min(median for name, median in medians.items() if name.startswith("packed"))

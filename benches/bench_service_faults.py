@@ -5,8 +5,9 @@
 Every cell is a run of 40 requests against the fake server, from the command line as a user gives it. The same questions
 are asked of the oracle itself; a cell counts the answers that are read as the oracle's own, and what became of the
 others. `stops` means that a command ended with exit code 1 and one line; then the fault is taken away, and the same
-command must come to the end. A traceback, a key in a file or in what was said, or an answer that is neither there nor
-recorded as missing ends the bench.
+command (in batches with `--batch`, as the line says) must come to the end. `N left` means that three batches left N
+requests without an answer, which were then handed over again as the line says. A traceback, a key in a file or in what
+was said, or an answer that is neither there nor recorded as missing ends the bench.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from mbbq_gen.providers.remote.base import RemoteProvider
 from mbbq_gen.providers.remote.faults import PassingError, judge
 from mbbq_gen.providers.remote.transport import Reply, error_payload
 from mbbq_gen.records import Response
+from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.runs.store import Progress
 
 KEY = "sk-bench-0123456789abcdef"
 KINDS = ("openai", "anthropic", "gemini", "http")
@@ -151,21 +154,25 @@ def cell(case: Case, kind: str, batch: bool, folder: Path, truth: Reading) -> st
     with serving(FakeService(scenario, [RunQuestions(run)])) as address:
         at = FakeServer(address.root)
         stops = called(command_of(kind, at, run, case, batch=batch), where)
-        for _ in range(8 if batch else 0):
-            if stops or done(run):
+        left = 0
+        for _ in range(16 if batch else 0):
+            standing = progress(run)
+            if stops or standing.pending == 0:
                 break
-            stops = called(["run", str(run), "--resume"], where)
+            left = left or (standing.failed if standing.failed == standing.pending else 0)
+            stops = called(["run", str(run), "--batch" if left else "--resume"], where)
         if stops:
             at.change({table: None for table in case.scenario if table != "answers"})
             for _ in range(4):
-                called(["run", str(run), "--resume"], where)
+                called(["run", str(run), *(["--batch"] if batch else ["--resume"])], where)
     for arguments in (["status", str(run), "--json"], ["score", str(run), "--json"]):
         if called(arguments, where):
             sys.exit(f"{where}: {arguments[0]} failed")
     leaked = [path for path in run.parent.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     if leaked:
         sys.exit(f"{where}: the key is in {leaked}")
-    return ("stops; then " if stops else "") + counted(reading(run), truth, where)
+    before = f"{left} left; then " if left else "stops; then " if stops else ""
+    return before + counted(reading(run), truth, where)
 
 
 def _with_oracle(tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,12 +180,10 @@ def _with_oracle(tables: Mapping[str, Any]) -> dict[str, Any]:
     return {**tables, **answers}
 
 
-def done(run: Path) -> bool:
-    """Whether every request of a run has an answer."""
-    from mbbq_gen.runs.folder import RunFolder
-
+def progress(run: Path) -> Progress:
+    """How far a run is."""
     with RunFolder(run).open_store(read_only=True) as store:
-        return store.progress().pending == 0
+        return store.progress()
 
 
 def counted(found: Reading, truth: Reading, where: str) -> str:

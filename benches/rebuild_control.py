@@ -29,7 +29,7 @@ from mbbq_gen.languages import NameGender, read_control_set
 from mbbq_gen.records import Instance
 from mbbq_gen.resources import Resources
 from mbbq_gen.seeding import stable_number
-from mbbq_gen.substitution.mentions import NotReplaceableError
+from mbbq_gen.substitution.mention import NotReplaceableError
 from mbbq_gen.substitution.plan import Plan, write
 from mbbq_gen.substitution.questions import ControlMaker, people_of
 

@@ -22,7 +22,7 @@ from mbbq_gen.languages import NameGender, read_control_set
 from mbbq_gen.records import Instance
 from mbbq_gen.resources import Resources
 from mbbq_gen.substitution import ControlMaker, makeable_languages
-from mbbq_gen.substitution.mentions import NotReplaceableError
+from mbbq_gen.substitution.mention import NotReplaceableError
 from mbbq_gen.substitution.plan import write
 from mbbq_gen.substitution.questions import people_of
 

@@ -320,8 +320,11 @@ def test_the_longest_answer_is_renamed_and_never_left_out() -> None:
     body: dict[str, Any] = {"model": "m", "max_tokens": 5}
     assert learned.learn(refusal("Use 'max_completion_tokens' instead.", "max_tokens"), body)
     assert learned.apply(body) == {"model": "m", "max_completion_tokens": 5}
-    assert learned.learn(refusal("no", "max_completion_tokens"), learned.apply(body))
-    assert learned.apply(body) == {"model": "m", "max_tokens": 5}
+    assert learned.learn(refusal("Use 'max_tokens'.", "max_completion_tokens"), learned.apply(body)) is None, (
+        "no way back"
+    )
+    assert learned.apply(body) == {"model": "m", "max_completion_tokens": 5}
+    assert Learned(renames_length=False).learn(refusal("no", "max_tokens"), body) is None, "it has one name only"
 
 
 def test_nothing_is_learned_where_nothing_is_named() -> None:

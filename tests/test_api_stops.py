@@ -144,6 +144,9 @@ def test_the_page_shows_what_is_said(
             options = [*asked("openai", server.root, tmp_path, model), "--option", "attempts=1"]
             line = said(server, stopped(capsys, tmp_path / name, options))
         assert matches(page[name], line), f"{name}: {line}"
+    with fake_server({"access": {"refused_parameters": ["max_tokens"]}}) as server:
+        line = stopped(capsys, tmp_path / "length", asked("anthropic", server.root, tmp_path, "m"))
+    assert matches(page["refused length"], line), line
     learned: dict[str, tuple[str, Any]] = {
         "refused name": ("gpt-4o-mini", {"access": {"refused_parameters": ["max_tokens"]}}),
         "reasoning used all tokens": ("o4-mini", {"content": {"empty": 1.0}}),

@@ -156,14 +156,19 @@ def test_what_no_batch_answers_is_recorded_at_last(command: Calls, tmp_path: Pat
     run = tmp_path / "run"
     with fake_server({"batches": {"expired": 1.0, "most_per_request": 99}}, run=run) as server:
         assert command(*started(server, kind, run))[0] == 0
-        assert command("batch", "collect", run, "--wait", "--every", "1")[0] == 0
+        code, _, err = command("batch", "collect", run, "--wait", "--every", "1")
+        assert code == 1
+        assert f"stopped: 77 of 77 requests failed, the last one: left without an answer by {MOST_TRIES} batches" in err
+        assert f"ask the others again with mbbq-gen run {run} --batch" in err
         batches = server.stats().batches
         # Each time one request is asked by itself first, and is answered so.
         assert batches == MOST_TRIES
         found = status_of(command, run)
         assert (found["answered"], found["failed"]) == (MOST_TRIES, 80 - MOST_TRIES)
         assert found["failures"] == {"batch": 80 - MOST_TRIES}
-        assert command("run", run, "--resume")[0] == 0
+        code, _, err = command("run", run, "--resume")
+        assert code == 0
+        assert f"77 requests failed; mbbq-gen run {run} --batch asks them again" in err
         assert server.stats().batches == batches, "what failed for good is not asked again unless told so"
         server.change({"batches": {"expired": 0.0}})
         assert command("run", run, "--batch")[0] == 0

@@ -127,10 +127,10 @@ def test_a_batch_refused_for_another_reason_is_given_up_at_last(command: Calls, 
     run = tmp_path / "run"
     with fake_server({"batches": {"rejected": 1.0}}, run=run) as server:
         assert command(*started(server, "openai", run))[0] == 0
-        for _ in range(MOST_TRIES):
-            code, _, err = command("run", run, "--resume")
-            assert code == 0
-        assert "requests failed" in err
+        codes = [command("run", run, "--resume")[0] for _ in range(MOST_TRIES - 1)]
+        code, _, err = command("run", run, "--resume")
+        assert (codes, code) == ([0] * (MOST_TRIES - 1), 1)
+        assert f"stopped: 77 of 77 requests failed, the last one: refused with {MOST_TRIES} batches" in err
         found = status_of(command, run)
         assert found["failed"] == 80 - MOST_TRIES
         assert found["answered"] == MOST_TRIES, "each time one request is asked by itself first"
@@ -161,3 +161,49 @@ def test_a_batch_refused_for_another_reason_is_given_up_at_last(command: Calls, 
 )
 def test_what_services_say_of_size(words: str, too_large: bool) -> None:
     assert says_too_large(words) is too_large
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_handed_over_where_all_fails(command: Calls, tmp_path: Path, kind: str) -> None:
+    """The first requests, each by itself, tell so; the same command asks them again, and goes on."""
+    run = tmp_path / "run"
+    with fake_server({"answers": {"unrecognised": "reject"}}) as server:
+        for _ in range(2):
+            code, _, err = command(*started(server, kind, run))
+            assert code == 1
+            assert "stopped: 3 of 3 requests failed, the last one: " in err
+            assert f"ask the others again with mbbq-gen run {run} --batch (--max-errors sets the share)" in err
+            assert status_of(command, run)["failed"] == 3
+        assert server.stats().batches == 0
+        server.change({"answers": {"unrecognised": "fixed"}})
+        assert command("run", run, "--batch")[0] == 0
+        assert command("run", run, "--resume")[0] == 0
+        assert status_of(command, run)["answered"] == 80
+        assert server.stats().batches == 1
+
+
+def test_a_first_request_that_fails_alone_holds_up_no_batch(command: Calls, tmp_path: Path) -> None:
+    """Another one answers, so the batch is made, with the one that failed in it: nothing is left to be asked again."""
+    with fake_server({"faults": {"server_error": 0.5, "most_per_request": 1}}) as server:
+        for number in range(20):  # until the very first request fails and one of the next two does not
+            run = tmp_path / f"run-{number}"
+            server.change({"seed": number})
+            code, _, err = command(*started(server, "openai", run, "--option", "attempts=1"))
+            if code == 0 and status_of(command, run)["failed"]:
+                break
+        assert code == 0
+        assert "1 batch handed over" in err
+        assert "asks them again" not in err, "it is in the batch"
+        assert command("run", run, "--resume")[0] == 0
+        assert status_of(command, run)["answered"] == 80
+
+
+def test_a_refused_name_of_the_longest_answer_stops_a_batch_too(command: Calls, tmp_path: Path) -> None:
+    """Anthropic has one name for it: no other is tried, and no batch is made that would fail one and all."""
+    run = tmp_path / "run"
+    with fake_server({"access": {"refused_parameters": ["max_tokens"]}}) as server:
+        code, _, err = command(*started(server, "anthropic", run))
+        assert code == 1
+        assert "does not take max_tokens = 1024: unsupported parameter" in err
+        assert "in a new run folder, give another --max-new-tokens" in err
+        assert server.stats().batches == 0

@@ -61,6 +61,13 @@ def test_reading_again_changes_nothing(capsys: pytest.CaptureFixture[str], run: 
     assert found["outcomes"] == []
 
 
+def test_read_is_another_word_for_it(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    code, out, err = call(capsys, "read", run, "--json")
+    assert code == 0, err
+    assert json.loads(out) == extract(capsys, run)
+    assert "read " not in call(capsys, "--help")[1].partition("extract")[0]
+
+
 def test_simple_readers_are_kept_beside_the_engine(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     for name in SIMPLE_EXTRACTORS:
         found = extract(capsys, run, "--extractor", name)

@@ -15,7 +15,7 @@ import pytest
 from mbbq_gen.languages import read_control_set
 from mbbq_gen.resources import Resources
 from mbbq_gen.substitution import REASONS, ControlMaker
-from mbbq_gen.substitution.mentions import NotReplaceableError
+from mbbq_gen.substitution.mention import NotReplaceableError
 from mbbq_gen.substitution.plan import write
 
 FOLDER = Path(__file__).parent / "data" / "control_stories"

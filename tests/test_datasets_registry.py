@@ -11,8 +11,11 @@ import pytest
 
 from mbbq_gen.datasets.canonical import read_instances, write_instances
 from mbbq_gen.datasets.registry import BENCHMARKS, BenchmarkInfo, find_benchmark, load_benchmark
+from mbbq_gen.datasets.releases import shipped_catalogue
 from mbbq_gen.errors import DataError, UnknownNameError, UsageError
 from mbbq_gen.records import Instance, Option
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.selection import Selection
 
 
 @pytest.fixture
@@ -40,6 +43,15 @@ def test_mistyped_name_offers_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown benchmark 'mbqb'; did you mean 'mbbq'"):
         load_benchmark("mbqb")
     assert find_benchmark("mbbq").needs_data
+
+
+def test_hyphens_stand_for_underscores_wherever_a_benchmark_is_named(tmp_path: Path) -> None:
+    assert find_benchmark("gg-bbq") is find_benchmark("gg_bbq")
+    assert shipped_catalogue().find("gg-bbq") is shipped_catalogue().find("gg_bbq")
+    run = Selection(model="scripted:oracle", benchmark="gg-bbq", data=tmp_path).settings(Resources())
+    assert [choice.name for choice in run.benchmarks] == ["gg_bbq"]
+    with pytest.raises(UnknownNameError, match=r"unknown benchmark 'gg-bbg'; did you mean 'gg_bbq'"):
+        find_benchmark("gg-bbg")
 
 
 def test_language_or_split_that_is_not_there_names_those_that_are(mbbq: Path) -> None:

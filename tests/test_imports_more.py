@@ -107,9 +107,10 @@ def test_numbers_that_are_not_those_of_the_choices_are_no_answer(tmp_path: Path,
 # --- EuroEval --------------------------------------------------------------------------------------------------------
 
 
-def test_euroeval(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("keys", ["digests", "what was sent"])
+def test_euroeval(capsys: pytest.CaptureFixture[str], tmp_path: Path, keys: str) -> None:
     """Prompts as texts and as messages, in an order of options of their own; a stereotyped answer is +1."""
-    outputs = {}
+    outputs: dict[str, dict[str, object]] = {}
     asked = [
         one for one in load_benchmark("starter", languages=["en"], splits=["bias"]) if one.condition == "ambiguous"
     ]
@@ -119,8 +120,12 @@ def test_euroeval(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         prompt = f"{one.context} {one.question}\nChoices:\n" + "\n".join(lines) + "\n\nAnswer with a, b or c."
         biased = "target" if one.polarity == "negative" else "non_target"
         said = next(label for label, index in zip("abc", order, strict=True) if one.options[index].role == biased)
-        key = prompt if number % 2 else str([{"role": "user", "content": prompt}])
-        outputs[key] = {"sequence": said, "scores": None}
+        messages = [{"role": "user", "content": prompt}]
+        if keys == "digests":
+            row = {"text": prompt} if number % 2 else {"messages": messages}
+            outputs[f"{number:032x}"] = {"sequence": said, "predicted_label": said, "scores": None, "label": "c", **row}
+        else:
+            outputs[prompt if number % 2 else str(messages)] = {"sequence": said, "scores": None}
     log = tmp_path / "my-model-mbbq-en-model-outputs.json"
     log.write_text(json.dumps(outputs), encoding="utf-8")
     summary = do_import(capsys, "euroeval", log, tmp_path / "run")
@@ -136,6 +141,7 @@ def test_euroeval(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         ("m-d-model-outputs.json", json.dumps({"0" * 32: {"sequence": "a"}}), UsageError, "--debug"),
         ("m-d-model-outputs.json", "[]", DataError, "a JSON object"),
         ("m-d-model-outputs.json", '{"prompt": 1}', DataError, "a JSON object"),
+        ("m-d-model-outputs.json", json.dumps({"f" * 32: {"sequence": "a", "label": "b"}}), UsageError, "--debug"),
     ],
 )
 def test_what_is_no_log_of_euroeval(tmp_path: Path, name: str, text: str, error: type[Exception], said: str) -> None:

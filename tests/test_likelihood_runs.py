@@ -362,6 +362,13 @@ def test_a_run_does_not_go_on_with_another_method(both: Path, call: Call) -> Non
     assert "this run was made with methods = generate,likelihood,labels, not generate" in said
 
 
+@pytest.mark.parametrize("said", ["--method=generate", "--sample=5", "--languages=tr", "--map=fields.toml"])
+def test_what_a_run_that_goes_on_would_not_hear_is_refused(both: Path, call: Call, said: str) -> None:
+    """Also where it is what nothing said would mean, as `generate` is."""
+    code, _, told = call("run", both, said)
+    assert (code, f"{said.partition('=')[0]}: a run goes on as it was planned" in told) == (2, True)
+
+
 def test_normalising_a_run_of_words_is_told(tmp_path: Path, call: Call) -> None:
     code, _, said = call("score", ask(tmp_path / "run"), "--normalise", "mean")
     assert (code, "--normalise mean: nothing here was asked for likelihoods" in said) == (2, True)

@@ -149,6 +149,14 @@ def test_what_comes_with_another_package_is_its_requirement(part: str, whole: st
     assert part in {re.split(r"[<>=!~\[; (]", line)[0].lower().replace("_", "-") for line in needed}
 
 
+def test_every_decision_is_in_the_index(repository: Path) -> None:
+    folder = repository / "docs" / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[(\d{4})\]\((\S+)\) \| .+ \|$", index, re.MULTILINE)
+    written = [page.name for page in sorted(folder.glob("*.md")) if page.name != "README.md"]
+    assert listed == [(name[:4], name) for name in written]
+
+
 def test_every_dependency_is_defended(repository: Path) -> None:
     text = (repository / "docs" / "decisions" / "0006-dependencies.md").read_text(encoding="utf-8")
     groups = {group: names for group, names in declared(repository).items() if group not in {"dev", "docs"}}

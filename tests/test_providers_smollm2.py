@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
+from mbbq_gen.datasets.registry import load_benchmark
 from mbbq_gen.errors import ProviderError
 from mbbq_gen.languages import fill, read_prompts
+from mbbq_gen.presentation import Setting, present
 from mbbq_gen.providers import smollm2
 from mbbq_gen.providers.local_options import TransformersOptions
 from mbbq_gen.providers.local_source import ModelSource, gguf_source
@@ -119,6 +123,29 @@ def test_the_text_is_the_same_in_every_batch_and_as_the_library_gives_it(
     assert ask_texts(small_model, requests, batch_size=3, read_tokens=100) == alone
     assert ask_texts(small_model, requests[::-1], batch_size=5, read_tokens=300) == alone[::-1]
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.model
+@pytest.mark.skipif(not FULL, reason="asks one by one for minutes; `make proof` does it")
+def test_three_hundred_prompts_are_answered_as_each_alone(small_model: ModelSource, resources: Resources) -> None:
+    """Fifteen questions of the starter in four languages and five wordings, in any company and order."""
+    requests = []
+    for language in ("en", "es", "nl", "tr"):
+        instances = list(islice(load_benchmark("starter", languages=[language]), 0, 300, 20))
+        for variant in read_prompts(resources, language).variant[:5]:
+            shown = [present(instance, Setting(variant), (0, 1, 2)).messages for instance in instances]
+            names = [f"{language} {variant.id} {number}" for number in range(len(shown))]
+            requests += [
+                make_request(presentation_id=name, messages=messages)
+                for name, messages in zip(names, shown, strict=True)
+            ]
+    assert len(requests) == 300
+    alone = ask_texts(small_model, requests, decoding="static", batch_size=1, max_new_tokens=8)
+    assert len(set(alone)) > 100
+    assert ask_texts(small_model, requests, max_new_tokens=8) == alone
+    order = random.Random(14).sample(range(300), 300)
+    mixed = ask_texts(small_model, [requests[n] for n in order], batch_size=7, read_tokens=200, max_new_tokens=8)
+    assert mixed == [alone[n] for n in order]
 
 
 @pytest.mark.model

@@ -8,7 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +115,16 @@ def test_beyond_the_window_the_library_decodes(tmp_path: Path) -> None:
     )
     make_tokenizer("bare").save_pretrained(small)
     asked = provider(small)
-    loaded = load_model(asked.source, find_device(TransformersOptions(device="cpu")), TransformersOptions(device="cpu"))
+    options = TransformersOptions(device="cpu", max_new_tokens=12)
+    loaded = load_model(asked.source, find_device(options), options)
     assert loaded.continuous is not None
     prompts = [loaded._prompt(number, request) for number, request in enumerate(questions(2))]
-    assert loaded._decoder_for(prompts) is loaded.static
+    assert not loaded._can_go_on(prompts)
+    expected = texts(asked, questions(2))
+    loaded.window = len(prompts[0].tokens) + prompts[0].limit  # now the first fits, and the second comes later
+    later = iter([questions(2)[1:]])
+    found = loaded.answer(questions(1), lambda: False, more=lambda: next(later, []))
+    assert {response.request_key: response.text for response in found} == expected
 
 
 def test_sampling_is_repeatable_and_moved_by_its_seed(folder: Path) -> None:
@@ -248,6 +256,127 @@ def test_cancelling_the_task_stops_the_work_and_the_model_can_be_asked_again(fol
         return count
 
     assert asyncio.run(cancel_then_ask()) == 3
+
+
+def together(asked: TransformersProvider, *calls: list[Request]) -> list[dict[str, str | None]]:
+    """The texts of calls that overlap: all wait when the first one's turn comes."""
+
+    async def one(requests: list[Request]) -> dict[str, str | None]:
+        return {response.request_key: response.text async for response in asked.generate(requests)}
+
+    async def all_of_them() -> list[dict[str, str | None]]:
+        go = hold(asked)
+        tasks = [asyncio.create_task(one(requests)) for requests in calls]
+        while len(asked._thread._waiting) < len(calls):
+            await asyncio.sleep(0)
+        go.set()
+        return await asyncio.gather(*tasks)
+
+    return asyncio.run(all_of_them())
+
+
+def hold(asked: TransformersProvider) -> threading.Event:
+    """Keeps the model's thread busy until the event is set."""
+    go = threading.Event()
+    asked._thread._executor = ThreadPoolExecutor(max_workers=1)
+    asked._thread._executor.submit(go.wait)
+    return go
+
+
+@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"decoding": "static"}])
+def test_calls_that_overlap_get_what_each_gets_alone(folder: Path, options: dict[str, Any]) -> None:
+    calls = questions()[:9], questions()[9:20], questions()[20:]
+    expected = texts(provider(folder, **options), questions())
+    found = together(provider(folder, batch_size=4, **options), *calls)
+    assert [list(one) for one in map(sorted, found)] == [sorted(r.request_key for r in call) for call in calls]
+    assert {key: text for one in found for key, text in one.items()} == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_call_takes_rows_that_another_has_left(folder: Path, dtype: str) -> None:
+    """So two calls take fewer steps than one after the other; where the batch shapes texts, they do not mix."""
+    calls = questions()[:6], questions()[6:12]
+    asked = provider(folder, dtype=dtype, batch_size=16)
+    asked._model_in_memory()
+    steps = count_steps(asked)
+    one_by_one = [together(asked, call)[0] for call in calls]
+    alone = len(steps)
+    assert together(asked, *calls) == one_by_one
+    assert (len(steps) - alone < alone) == (dtype == "float32")
+
+
+def test_each_of_two_calls_ends_when_its_own_answers_are_there(folder: Path) -> None:
+    asked = provider(folder, batch_size=4)
+
+    async def first_ends_first() -> list[str]:
+        ended: list[str] = []
+
+        async def read(name: str, requests: list[Request]) -> None:
+            async for _ in asked.generate(requests):
+                pass
+            ended.append(name)
+
+        await asyncio.gather(read("short", questions()[:5]), read("long", questions(60)[5:]))
+        await asked.aclose()
+        return ended
+
+    assert asyncio.run(first_ends_first()) == ["short", "long"]
+
+
+@pytest.mark.parametrize("closed", [0, 1])
+def test_closing_one_of_two_calls_leaves_the_other(folder: Path, closed: int) -> None:
+    calls = questions(60)[:30], questions(60)[30:]
+    asked = provider(folder, batch_size=8)
+
+    async def close_one() -> int:
+        opened = [asked.generate(call) for call in calls]
+        waiting = [asyncio.create_task(anext(one)) for one in opened]
+        await waiting[0]
+        if not closed:
+            await opened[0].aclose()
+            await waiting[1]
+        else:
+            waiting[1].cancel()
+            await asyncio.wait([waiting[1]])
+        count = 1
+        async for _ in opened[1 - closed]:
+            count += 1
+        await asked.aclose()
+        return count
+
+    assert asyncio.run(close_one()) == 30
+
+
+def test_a_failure_is_told_to_every_call(folder: Path) -> None:
+    asked = provider(folder, batch_size=4)
+
+    async def fail_both() -> list[BaseException | dict[str, str | None]]:
+        def fails(*_: Any) -> None:
+            raise ValueError("a broken model")
+
+        model = asked._model_in_memory().static._model  # type: ignore[union-attr]
+
+        async def read(requests: list[Request]) -> dict[str, str | None]:
+            found = {}
+            async for response in asked.generate(requests):
+                found[response.request_key] = response.text
+                if len(found) == 5:
+                    model.register_forward_hook(fails)
+            return found
+
+        found = await asyncio.gather(read(questions()[:12]), read(questions()[12:]), return_exceptions=True)
+        await asked.aclose()
+        return found
+
+    assert [str(one) for one in asyncio.run(fail_both())] == ["a broken model"] * 2
+
+
+def test_a_bad_request_of_a_call_that_joins_is_its_own_error(folder: Path) -> None:
+    empty = make_request(presentation_id="empty", messages=())
+    asked = provider(folder, batch_size=4)
+    first, second = together(asked, questions()[:6], [*questions()[6:9], empty])
+    assert None not in first.values()
+    assert [key for key, text in second.items() if text is None] == [empty.request_key]
 
 
 def test_a_failing_model_ends_the_run_and_what_had_arrived_is_had(folder: Path) -> None:

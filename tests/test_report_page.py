@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.cli.loading import read_before_use, runs_frame
-from mbbq_gen.report.figures import ChartSet
+from mbbq_gen.report.figures import CHARTS, PAPERS, ChartSet
 from mbbq_gen.report.html.contents import Contents, Source, contents
 from mbbq_gen.report.html.page import report_page
 from mbbq_gen.report.plain_text import visible
@@ -292,6 +292,7 @@ def test_hostile_answers_are_there_to_be_read(hostile: tuple[str, Page]) -> None
 def test_wrong_use_is_one_line(runs: tuple[Path, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
         (["--open"], "--open: give -o FILE.html too"),
+        (["--papers"], "--papers: for the page; give -o FILE.html too"),
         (["-o", tmp_path], "is a folder; name a file"),
         (["-o", tmp_path / "nowhere" / "report.html"], f"there is no folder {tmp_path / 'nowhere'}"),
     ):
@@ -306,6 +307,19 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert code == 2
     assert "no run here" in err
     assert not (tmp_path / "page.html").exists()
+
+
+def test_the_papers_figures_wait_until_they_are_asked_for(
+    runs: tuple[Path, ...], page: Page, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(capsys, "report", runs[0], "-o", tmp_path / "page.html", "--items", 5)[0] == 0
+    made = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    usual, all_of_them = ({attributes.get("id") for _, attributes in one.elements} for one in (made, page))
+    assert "chart-bias_by_category" in usual
+    assert "chart-bbq_figure_3" in all_of_them
+    for name in PAPERS:
+        assert f"chart-{name}" not in usual
+        assert CHARTS[name][1] in text_of(made)
 
 
 def test_figures_are_written_beside_the_page(made: Made) -> None:

@@ -9,8 +9,9 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -22,7 +23,7 @@ from mbbq_gen.languages import NameGender, SubstitutionExample, read_control_set
 from mbbq_gen.records import Instance, to_jsonl
 from mbbq_gen.resources import Resources
 from mbbq_gen.substitution import REASONS, ControlMaker, Coverage, LeftOut, Made, makeable_languages, with_control
-from mbbq_gen.substitution.mentions import NotReplaceableError
+from mbbq_gen.substitution.mention import NotReplaceableError
 from mbbq_gen.substitution.pairs import NamePairs, confusable, edit_distance
 from mbbq_gen.substitution.plan import write
 from mbbq_gen.substitution.questions import people_of
@@ -30,20 +31,41 @@ from mbbq_gen.substitution.slots import Places
 
 RESOURCES = Resources()
 SETS = {code: read_control_set(RESOURCES, code) for code in RESOURCES.names("control_sets")}
-MAKERS = {code: ControlMaker(pack) for code, pack in SETS.items() if pack.substitution is not None}
 EXAMPLES = [
     pytest.param(code, example, id=f"{code}-{place}")
-    for code, maker in MAKERS.items()
-    for place, example in enumerate(maker.control_set.substitution.example if maker.control_set.substitution else ())
+    for code, pack in SETS.items()
+    for place, example in enumerate(pack.substitution.example if pack.substitution else ())
 ]
-STARTER = {code: list(load_benchmark("starter", languages=[code], splits=["bias"])) for code in sorted(SETS)}
-MIXED = STARTER["en"][:72] + [one for one in STARTER["en"][72:] if isinstance(MAKERS["en"].make(one), LeftOut)][:24]
-"""English questions, some of which have no control question."""
+T = TypeVar("T")
+
+
+class OfLanguages(dict[str, T]):
+    """Something of each language, made when it is first asked for, and once."""
+
+    def __init__(self, make: Callable[[str], T]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, language: str) -> T:
+        self[language] = found = self._make(language)
+        return found
+
+
+MAKERS = OfLanguages(lambda code: ControlMaker(SETS[code]))
+STARTER = OfLanguages(lambda code: list(load_benchmark("starter", languages=[code], splits=["bias"])))
+MADE = OfLanguages(lambda code: [(one, MAKERS[code].make(one)) for one in STARTER[code]])
+"""All questions of `starter`, each with what becomes of it."""
+
+
+@pytest.fixture(scope="module")
+def mixed() -> list[Instance]:
+    """English questions, some of which have no control question."""
+    return STARTER["en"][:72] + [one for one, made in MADE["en"][72:] if isinstance(made, LeftOut)][:24]
 
 
 def test_every_language_has_a_grammar() -> None:
-    assert MAKERS.keys() == SETS.keys()
-    assert all(any(param.values[0] == code for param in EXAMPLES) for code in MAKERS)
+    assert all(pack.substitution is not None for pack in SETS.values())
+    assert {param.values[0] for param in EXAMPLES} == SETS.keys()
 
 
 def places_of(example: SubstitutionExample) -> Places | None:
@@ -68,10 +90,9 @@ def test_examples_of_the_packs(language: str, example: SubstitutionExample) -> N
     assert write(plan, example.names, example.gender, maker.control_set) == example.becomes
 
 
-@pytest.mark.parametrize("language", sorted(STARTER))
+@pytest.mark.parametrize("language", sorted(SETS))
 def test_made_questions_hold_two_names_and_keep_the_rest(language: str) -> None:
-    maker = MAKERS[language]
-    made = [(one, maker.make(one)) for one in STARTER[language]]
+    maker, made = MAKERS[language], MADE[language]
     twins = [(one, twin.instance) for one, twin in made if isinstance(twin, Made)]
     assert len(twins) >= len(made) / 2
     for bias, control in twins:
@@ -89,48 +110,41 @@ def test_made_questions_hold_two_names_and_keep_the_rest(language: str) -> None:
         Instance.model_validate_json(control.model_dump_json())
 
 
-@pytest.mark.parametrize("language", sorted(STARTER))
+@pytest.mark.parametrize("language", sorted(SETS))
 def test_the_same_questions_give_the_same_bytes_in_any_order(language: str) -> None:
-    questions = STARTER[language][:60]
-    there = {one.key: MAKERS[language].make(one).model_dump_json() for one in questions}
+    there = {one.key: made.model_dump_json() for one, made in MADE[language][:60]}
     fresh = ControlMaker(SETS[language])
-    assert there == {one.key: fresh.make(one).model_dump_json() for one in questions[::-1]}
+    assert there == {one.key: fresh.make(one).model_dump_json() for one, _ in MADE[language][:60][::-1]}
 
 
 def digest(language: str) -> str:
     """What becomes of all `starter` questions of a language, as one number."""
-    maker = ControlMaker(SETS[language])
-    made = (maker.make(one) for one in STARTER[language])
-    return hashlib.sha256("\n".join(one.model_dump_json() for one in made).encode()).hexdigest()
+    return hashlib.sha256("\n".join(made.model_dump_json() for _, made in MADE[language]).encode()).hexdigest()
 
 
-@pytest.mark.parametrize("language", sorted(STARTER))
+@pytest.mark.parametrize("language", sorted(SETS))
 def test_the_same_bytes_on_every_machine(language: str, data: Path) -> None:
     """After a change that is meant: `python -m tests.test_substitution > tests/data/control_digests.json`."""
     assert json.loads((data / "control_digests.json").read_text(encoding="utf-8"))[language] == digest(language)
 
 
-def test_the_same_bytes_whatever_the_order_of_sets(repository: Path) -> None:
-    code = "from tests.test_substitution import digest; print(digest('es'))"
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(repository)},
-            cwd=repository,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert found == {f"{digest('es')}\n"}
+def test_the_same_bytes_whatever_the_order_of_sets(repository: Path, data: Path) -> None:
+    """The digest was made in another order."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from tests.test_substitution import digest; print(digest('es'))"],
+        env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(repository)},
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == json.loads((data / "control_digests.json").read_text(encoding="utf-8"))["es"]
 
 
-@pytest.mark.parametrize("language", sorted(STARTER))
+@pytest.mark.parametrize("language", sorted(SETS))
 def test_no_word_that_tells_a_group_is_left(language: str) -> None:
     """The option's own words, as they stand, are in no made text."""
-    for bias in STARTER[language]:
-        made = MAKERS[language].make(bias)
+    for bias, made in MADE[language]:
         if isinstance(made, Made):
             text = f"{made.instance.context} {made.instance.question}".casefold()
             assert not [option for option in people_of(bias) if option.casefold() in text]
@@ -174,8 +188,7 @@ def test_parallel_questions_have_names_of_one_gender_in_the_same_roles() -> None
     found: dict[str | None, set[str]] = defaultdict(set)
     of_story: dict[tuple[str, str, frozenset[str | None]], tuple[str, str]] = {}
     for language in ("en", "nl", "tr"):
-        for bias in STARTER[language]:
-            made = MAKERS[language].make(bias)
+        for bias, made in MADE[language]:
             if isinstance(made, Made):
                 found[bias.parallel_id].add(str(made.instance.metadata["gender"]))
                 groups = frozenset(option.group for option in bias.options if option.role != "unknown")
@@ -253,11 +266,11 @@ def test_twins_share_a_parallel_id() -> None:
 
 
 def test_a_run_makes_the_control_split_and_oracles_are_exact(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]
 ) -> None:
     """On the made split too, whoever answers right is right and whoever follows the roles leans fully."""
     file = tmp_path / "mine.jsonl"
-    file.write_text("".join(f"{line}\n" for line in to_jsonl(MIXED)), encoding="utf-8")
+    file.write_text("".join(f"{line}\n" for line in to_jsonl(mixed)), encoding="utf-8")
     for oracle, metric, score in (
         ("perfect", "accuracy_disambiguated", 1.0),
         ("stereotyped", "mbbq_bias_ambiguous", 1.0),
@@ -270,15 +283,18 @@ def test_a_run_makes_the_control_split_and_oracles_are_exact(
         assert manifest["settings"]["make_control"] is True
         assert any("made by substitution" in notice for notice in manifest["notices"])
         capsys.readouterr()
-        _the_run_tells_what_was_left_out(run, manifest, capsys)
+        if oracle == "perfect":  # the same questions are left out whoever answers
+            _the_run_tells_what_was_left_out(run, manifest, mixed[0].benchmark, capsys)
         assert run_command_line(["score", str(run), "--by", "split", "--json"]) == 0
         groups = {group["group"]["split"]: group for group in json.loads(capsys.readouterr().out)["groups"]}
         assert groups["control"]["metrics"][metric]["value"] == score
 
 
-def _the_run_tells_what_was_left_out(run: Path, manifest: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def _the_run_tells_what_was_left_out(
+    run: Path, manifest: dict[str, Any], benchmark: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Counts by reason and template in the manifest, the report in the terminal, its JSON and its page."""
-    (counts,), benchmark = manifest["control"].values(), MIXED[0].benchmark
+    (counts,) = manifest["control"].values()
     assert 0 < counts["made"] < counts["questions"] == manifest["available"][f"{benchmark}/bias/en"]
     assert counts["made"] == manifest["available"][f"{benchmark}/control/en"]
     missing = counts["questions"] - counts["made"]
@@ -296,14 +312,14 @@ def _the_run_tells_what_was_left_out(run: Path, manifest: dict[str, Any], capsys
     assert all(part["template_id"] in html and part["reason"] in html for part in counts["templates"])
 
 
-def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]) -> None:
     file = tmp_path / "mine.jsonl"
-    file.write_text("".join(f"{line}\n" for line in to_jsonl(MIXED)), encoding="utf-8")
+    file.write_text("".join(f"{line}\n" for line in to_jsonl(mixed)), encoding="utf-8")
     assert run_command_line(["data", "stats", "--instances", str(file), "--control", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {row["category"] for row in told["counts"]} >= {"all", "age"}
     made = Coverage()
-    for one in MIXED:
+    for one in mixed:
         made.add(one, MAKERS["en"].make(one))
     assert told["control"] == json.loads(json.dumps(made.summary()))
     assert made.reasons
@@ -352,4 +368,4 @@ def test_the_page_on_benchmarks_tells_it_too(repository: Path, capsys: pytest.Ca
 
 
 if __name__ == "__main__":
-    json.dump({language: digest(language) for language in sorted(STARTER)}, sys.stdout, indent=1)
+    json.dump({language: digest(language) for language in sorted(SETS)}, sys.stdout, indent=1)

@@ -93,6 +93,7 @@ app.command("status")(status.status)
 app.add_typer(batch.app, name="batch")
 app.command("import")(import_.import_answers)
 app.command("extract")(extract.extract)
+app.command("read", hidden=True)(extract.extract)  # what it does, in one word that many try
 app.command("explain")(explain.explain)
 app.command("audit")(audit.audit)
 app.command("judge")(judge.judge)

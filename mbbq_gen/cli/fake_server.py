@@ -73,9 +73,9 @@ class KnownQuestions:
         return found
 
     def _instances(self, benchmark: str, where: Resources) -> Iterator[Instance]:
-        from mbbq_gen.datasets.registry import BENCHMARKS, find_benchmark, load_benchmark
+        from mbbq_gen.datasets.registry import BENCHMARKS, benchmark_name, find_benchmark, load_benchmark
 
-        for name in all_of("benchmark", benchmark, list(BENCHMARKS)):
+        for name in all_of("benchmark", [benchmark_name(word) for word in words(benchmark)], list(BENCHMARKS)):
             known = find_benchmark(name).languages
             wanted = None if self.languages == "all" else [code for code in words(self.languages) if code in known]
             if wanted == []:

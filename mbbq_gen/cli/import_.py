@@ -119,12 +119,13 @@ class _Questions:
 
     def choices(self) -> Iterator[BenchmarkChoice]:
         """What the manifest says of them."""
+        from mbbq_gen.datasets.registry import benchmark_name
         from mbbq_gen.runs.folder import OWN_DATA, BenchmarkChoice
 
         if self._instances is not None:
             field_map = str(self._instances_map) if self._instances_map else None
             yield BenchmarkChoice(name=OWN_DATA, data=str(self._instances), field_map=field_map)
-        for name in self._names:
+        for name in map(benchmark_name, self._names):
             folder = data_folder(name, self._data)
             yield BenchmarkChoice(name=name, data=str(folder) if folder else None)
 

@@ -46,13 +46,14 @@ def power(
     In units of the score, whatever its sign. The variances are assumed, and printed; --from RUN takes those of a run of
     your own, such as a small one made first.
     """
-    from mbbq_gen.datasets.registry import find_benchmark
+    from mbbq_gen.datasets.registry import benchmark_name, find_benchmark
     from mbbq_gen.report.statistics_tables import print_power
     from mbbq_gen.scoring import METRICS
     from mbbq_gen.scoring.wordings import Wordings
     from mbbq_gen.statistics.power import DEFAULTS, SHAPES, power_table
 
     name = one_of("metric", metric, METRICS)
+    benchmark = benchmark_name(benchmark)
     if benchmark not in SHAPES and questions is None:
         find_benchmark(benchmark)
     assumptions = DEFAULTS if from_run is None else variances_of(from_run, name, resources(packs))

@@ -190,8 +190,9 @@ def _wordings(
         own = [Setting(variant) for variant in read_prompts(where, language).variant]
         return own if composed is None else [*own, Setting(read_axes(where, language).compose(composed))]
     from mbbq_gen.datasets.published_prompts import read_published_wordings
+    from mbbq_gen.datasets.registry import benchmark_name
 
-    found = read_published_wordings(benchmark, data_folder(benchmark, data), language)
+    found = read_published_wordings(benchmark_name(benchmark), data_folder(benchmark, data), language)
     return [Setting(each.variant, each.label_style, unknown_text=each.unknown_text) for each in found]
 
 

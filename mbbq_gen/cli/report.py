@@ -31,6 +31,7 @@ _STEPS_BESIDE_CHARTS = 1
     "  mbbq-gen report my-run -o report.html --open\n"
     "  mbbq-gen report my-run -o report.html --corrected-by audit\n"
     "  mbbq-gen report my-run -o report.html --wordings random\n"
+    "  mbbq-gen report my-run -o report.html --papers\n"
     "  mbbq-gen report run-a run-b -o report.html --figures figures"
 )
 def report(
@@ -42,6 +43,9 @@ def report(
     figures: Annotated[
         Path | None, typer.Option(help="Write each chart as SVG, PNG and PDF, and the tables.", metavar="DIR")
     ] = None,
+    papers: Annotated[
+        bool, typer.Option("--papers", help="On the page, also the figures and tables in the papers' shapes.")
+    ] = False,
     items: Annotated[int, typer.Option(min=0, help="Items in the page; of more, a sample is drawn.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of items and of the intervals.")] = 0,
     corrected_by: CorrectedBy = None,
@@ -66,6 +70,8 @@ def report(
     for folder in folders:
         folder.require()
     sampling = usual_sampling([folder.path for folder in folders], wordings, seed=seed)
+    if papers and output is None:
+        raise UsageError("--papers: for the page; give -o FILE.html too. --figures DIR draws them in any case")
     if as_json and (output or figures):
         raise UsageError("--json: for the scores alone; leave -o and --figures out")
     where = resources(packs)
@@ -79,7 +85,14 @@ def report(
         return
     _check_output(output)
     _write_report(
-        folders, where, output=output, figures=figures, items=items, sampling=sampling, corrected_by=corrected_by
+        folders,
+        where,
+        output=output,
+        figures=figures,
+        papers=papers,
+        items=items,
+        sampling=sampling,
+        corrected_by=corrected_by,
     )
     if open_browser and output is not None:
         import webbrowser
@@ -120,13 +133,14 @@ def _write_report(
     *,
     output: Path | None,
     figures: Path | None,
+    papers: bool,
     items: int,
     sampling: Sampling,
     corrected_by: str | None,
 ) -> None:
     """Makes the charts, once, and what is wanted of them."""
     from mbbq_gen.cli.loading import runs_labels
-    from mbbq_gen.report.figures import CHARTS, make_charts, write_figures
+    from mbbq_gen.report.figures import CHARTS, PAPERS, make_charts, write_figures
     from mbbq_gen.report.html.contents import contents, language_names
     from mbbq_gen.report.html.page import report_page, template_environment
     from mbbq_gen.runs.bars import Bar
@@ -135,12 +149,13 @@ def _write_report(
         template_environment()  # what is missing is said before the work is done
     labelled = runs_labels([folder.path for folder in folders], where, corrected_by)
     sources, frame = _load(folders, where)
-    with Bar("report", len(CHARTS) + _STEPS_BESIDE_CHARTS + len(folders), "steps", delay=1.0) as bar:
+    drawn = [name for name in CHARTS if papers or figures is not None or name not in PAPERS]
+    with Bar("report", len(drawn) + _STEPS_BESIDE_CHARTS + len(folders), "steps", delay=1.0) as bar:
 
         def tick(_: str) -> None:
             bar.advance()
 
-        charts = make_charts(frame, sampling, tick=tick)
+        charts = make_charts(frame, sampling, drawn, tick=tick)
         if output is not None:
             names = language_names((language for source in sources for language in source.versions), where)
             found = contents(

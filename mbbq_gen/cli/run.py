@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from importlib import import_module
 
+import typer
+
 from mbbq_gen.cli.goal_options import GoalOptions
 from mbbq_gen.cli.keeping_options import KeepingOptions
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, RunPath, Verbose, example, print_json, resources
 from mbbq_gen.cli.progress import terminal
 from mbbq_gen.cli.remote_options import AskingOptions, BatchOptions, RemoteOptions
-from mbbq_gen.cli.selection import SelectionOptions
+from mbbq_gen.cli.selection import SelectionOptions, check_goes_on
 from mbbq_gen.cli.spread_options import SpreadOptions
 from mbbq_gen.errors import UsageError
 
@@ -28,6 +30,7 @@ from mbbq_gen.errors import UsageError
 )
 @expand_options
 def run(
+    context: typer.Context,
     run_path: RunPath,
     selection: SelectionOptions,
     remote: RemoteOptions,
@@ -64,10 +67,14 @@ def run(
         raise UsageError("--resume goes on with a run as it was planned; leave --model, --benchmark and the like out")
     if selection.is_empty:
         folder.require()
+        check_goes_on(context)
         settings = folder.manifest().settings
     else:
         settings = selection.settings(where)
-    options = {**settings.model_options, **remote.provider_options(), **asking.provider_options()}
+    given = [selection.provider_options(settings.model), remote.provider_options(), asking.provider_options()]
+    options = dict(settings.model_options)
+    for changed in given:
+        options |= changed
     settings = settings.model_copy(update={"model_options": options})
     wish = BatchWish(batching.batch, selection.requests_in_batch(settings.model))
     changes = asking.changes(remote.price_file)

@@ -31,7 +31,10 @@ class SelectionOptions:
         Path | None,
         typer.Option("--map", help="Which of your file's fields is which of ours (TOML).", metavar="TOML"),
     ] = None
-    languages: Annotated[str, typer.Option(help="Languages, comma-separated, or `all`.", metavar="XX,…")] = "all"
+    languages: Annotated[
+        str,
+        typer.Option("--languages", "--language", help="Languages, comma-separated, or `all`.", metavar="XX,…"),
+    ] = "all"
     variants: Annotated[
         str,
         typer.Option(
@@ -147,13 +150,35 @@ class SelectionOptions:
 
         return self.batch_size if takes_batches(model.partition(":")[0]) else None
 
-    def provider_options(self) -> dict[str, Any]:
-        """The options of the provider that were given, by name."""
+    def provider_options(self, model: str | None = None) -> dict[str, Any]:
+        """The options of the provider that were given, by name; `model` where the run names it and not the user."""
         names = ["max_new_tokens", "threads", "dtype", "device"]
-        if self.requests_in_batch(self.model or "") is None:
+        if self.requests_in_batch(self.model or model or "") is None:
             names.append("batch_size")
         given = {name: getattr(self, name) for name in names}
         return provider_options(given, self.option or [])
+
+
+_FLAGS = {"field_map": "--map"}
+"""Options that are called otherwise than their fields."""
+_OF_THE_MODEL = frozenset({"max_new_tokens", "threads", "dtype", "device", "batch_size", "option", "force"})
+"""What may be typed again where a run goes on: whether it is as before is looked at then."""
+
+
+def check_goes_on(context: typer.Context) -> None:
+    """Makes sure that nothing is said of what a run asks where the run, which says it already, goes on.
+
+    Raises:
+        UsageError: where something is; it would go unheard.
+    """
+    planned = {field.name for field in fields(SelectionOptions)} - _OF_THE_MODEL
+    sources = {name: context.get_parameter_source(name) for name in planned}
+    typed = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if typed:
+        named = ", ".join(_FLAGS.get(name, f"--{name.replace('_', '-')}") for name in sorted(typed))
+        raise UsageError(
+            f"{named}: a run goes on as it was planned; leave that out, or name another run folder and --model"
+        )
 
 
 def provider_options(given: dict[str, Any], pairs: list[str]) -> dict[str, Any]:

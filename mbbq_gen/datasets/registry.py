@@ -242,14 +242,20 @@ _BENCHMARKS: Final = (
 BENCHMARKS: Final[dict[str, BenchmarkInfo]] = {info.name: info for info in _BENCHMARKS}
 
 
+def benchmark_name(typed: str) -> str:
+    """A benchmark's name as it is written here: `gg_bbq`, where `gg-bbq` was typed; what none has, as it was typed."""
+    written = typed.replace("-", "_")
+    return written if written in BENCHMARKS else typed
+
+
 def find_benchmark(name: str) -> BenchmarkInfo:
-    """The benchmark of that name.
+    """The benchmark of that name, hyphens taken for underscores.
 
     Raises:
         UnknownNameError: where there is none; it offers the nearest names.
     """
     try:
-        return BENCHMARKS[name]
+        return BENCHMARKS[benchmark_name(name)]
     except KeyError:
         raise UnknownNameError("benchmark", name, BENCHMARKS) from None
 
@@ -285,7 +291,7 @@ def load_benchmark(
         return chain.from_iterable([loader(language, wanted_splits, packs) for language in wanted_languages])
     if data is None:
         raise UsageError(
-            f"{name}: its published files are needed; get them with `mbbq-gen data pull {name}`,"
+            f"{info.name}: its published files are needed; get them with `mbbq-gen data pull {info.name}`,"
             f" or from {info.link} and give --data DIR"
         )
     parts = [loader(data, language, split) for language in wanted_languages for split in wanted_splits]

@@ -1,10 +1,13 @@
 """Reads the model outputs that EuroEval leaves with `--debug`.
 
-    MODEL-DATASET-model-outputs.json        {"what was sent": {"sequence": "the words", "scores": …}, …}
+    MODEL-DATASET-model-outputs.json        {"digest": {"sequence": "the words", "messages" or "text": …, …}, …}
+                                            {"what was sent": {"sequence": "the words", "scores": …}, …}
 
-What was sent is a text, or the messages as Python writes a list of tables. Without `--debug` the keys are digests and
-the file is removed when the model is done; `euroeval_benchmark_results.jsonl` holds sums only, from which no answer
-comes back. Read in EuroEval 16.11.0: `model_cache.py`, `generation.py`.
+The first is how EuroEval writes today: keys are digests, and beside the words stands the row of the data set with what
+was sent, as messages or as a text. In the second, of older versions, what was sent is the key: a text, or the messages
+as Python writes a list of tables. Without `--debug` there are digests and words alone, and the file is removed when the
+model is done; `euroeval_benchmark_results.jsonl` holds sums only, from which no answer comes back. Read in EuroEval's
+`model_cache.py` and `generation.py`: 16.11.0, and as they stand in its repository since.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ def open_euroeval(path: Path) -> Source:
     outputs = read_json(path)
     if not isinstance(outputs, Mapping) or not all(isinstance(entry, Mapping) for entry in outputs.values()):
         raise DataError(f"{path}: a JSON object of what was sent → what came back is needed")
-    if outputs and all(_DIGEST.fullmatch(key) for key in outputs):
+    if outputs and not any(_sent(key, output) for key, output in outputs.items()):
         raise UsageError(f"{path}: holds digests in place of what was sent; ask again with --debug")
     name = path.name.removesuffix(_ENDING)
     model, _, task = name.rpartition("-")
@@ -50,7 +53,7 @@ def open_euroeval(path: Path) -> Source:
 
 
 def _rows(outputs: Mapping[str, Any], path: Path, task: str) -> Iterator[ForeignAnswer | NotImported]:
-    for number, (sent, output) in enumerate(outputs.items(), start=1):
+    for number, (key, output) in enumerate(outputs.items(), start=1):
         place = f"{path.name}:{number}"
         try:
             words = fields.text(output.get("sequence"), "sequence")
@@ -61,20 +64,28 @@ def _rows(outputs: Mapping[str, Any], path: Path, task: str) -> Iterator[Foreign
                 origin=Origin(tool="euroeval", file=path.name, id=str(number), task=task),
                 place=place,
                 words=Words(text=words),
-                messages=_messages(sent),
+                messages=_messages(_sent(key, output)),
                 variant=task,
             )
         except UnreadableError as error:
             yield NotImported("unreadable", place, str(error))
 
 
-def _messages(sent: str) -> tuple[Message, ...]:
-    """The messages of a key that holds them; else the key is the one message."""
-    if sent.startswith("[{"):
+def _sent(key: str, output: Mapping[str, Any]) -> Any:
+    """What was sent: beside the words, or in the key; None where there is only its digest."""
+    return output.get("messages") or output.get("text") or (None if _DIGEST.fullmatch(key) else key)
+
+
+def _messages(sent: Any) -> tuple[Message, ...]:
+    """The messages that a list, or a text of one, holds; any other text is the one message."""
+    if isinstance(sent, list):
+        return fields.messages(sent, "messages")
+    text = fields.text(sent, "what was sent") or ""
+    if text.startswith("[{"):
         try:
-            turns = fields.messages(ast.literal_eval(sent), "what was sent")
+            turns = fields.messages(ast.literal_eval(text), "what was sent")
         except (ValueError, SyntaxError, MemoryError, RecursionError, UnreadableError):
             turns = ()
         if turns:
             return turns
-    return (Message(role="user", content=sent),) if sent else ()
+    return (Message(role="user", content=text),) if text else ()

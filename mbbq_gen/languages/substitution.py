@@ -51,6 +51,8 @@ class Agreement(Pack):
     """Words other than "and" that join the two people: "tanto Emma *como* Julia"."""
     ages: dict[str, str] = {}
     """What a person was, behind "de": "de *niño*"."""
+    epicenes: tuple[Text, ...] = ()
+    """Nouns for several people with a gender of their own, which words about them keep: "dos *personas* juntas"."""
     numbers: dict[str, NameGender] = {}
     """Numbers that tell the gender of the people behind them, and can't follow the names: Catalan `dues = "f"`."""
     common_plurals: tuple[Text, ...] = ()
@@ -177,6 +179,10 @@ class Substitution(Pack):
     """Determiners before which an article stands: Catalan "el *meu* amic"."""
     definites: tuple[Text, ...] = ()
     """Determiners with which a question may name the two people: "is it *the* baker or the poet?"."""
+    introducing: tuple[Text, ...] = ()
+    """Determiners of one who was not named before in the sentence: "a parent asked *their* old parent"."""
+    home_words: tuple[Text, ...] = ()
+    """Prepositions behind which what looks like a name is a place: "one *from* Goa"."""
     stand_ins: tuple[Text, ...] = ()
     """Words that stand for a person whose name comes later: one, the other."""
     copulas: tuple[Text, ...] = ()

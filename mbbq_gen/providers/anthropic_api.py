@@ -75,6 +75,7 @@ class AnthropicProvider(RemoteProvider):
     """Asks a model of Anthropic."""
 
     kind: ClassVar[str] = "anthropic"
+    renames_length: ClassVar[bool] = False
     options_class: ClassVar[type[ProviderOptions]] = AnthropicOptions
     packages: ClassVar[tuple[str, ...]] = ("anthropic", "aiohttp")
     models_path: ClassVar[str] = "/v1/models"

@@ -55,6 +55,7 @@ class BedrockProvider(RemoteProvider):
     """Asks a model on Amazon Bedrock."""
 
     kind: ClassVar[str] = "bedrock"
+    renames_length: ClassVar[bool] = False
     options_class: ClassVar[type[ProviderOptions]] = BedrockOptions
     packages: ClassVar[tuple[str, ...]] = ("botocore", "aiohttp")
     options: BedrockOptions

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
@@ -235,6 +235,11 @@ class _Batch:
         self.rows = [*self.rows, *reading.rows]
 
 
+def _in_order(prompts: Iterable[Prompt]) -> deque[Prompt]:
+    """Prompts in the order of their tokens: each next to the one that shares most with it."""
+    return deque(sorted(prompts, key=lambda prompt: prompt.tokens))
+
+
 @dataclass
 class _Work:
     """Where a decoder stands."""
@@ -259,12 +264,23 @@ class ContinuousDecoder:
         """Rows at a time; as many as fit into the free memory of a GPU, and halved for good where memory ran out."""
 
     @torch.inference_mode()
-    def decode(self, prompts: Sequence[Prompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """A completion of each prompt, as they finish; stops after the current step once it is cancelled."""
-        waiting = deque(sorted(prompts, key=lambda prompt: prompt.tokens))
+    def decode(
+        self,
+        prompts: Sequence[Prompt],
+        is_cancelled: Callable[[], bool],
+        more: Callable[[], Sequence[Prompt]] = tuple,
+    ) -> Iterator[Completion]:
+        """A completion of each prompt, as they finish; stops after the current step once it is cancelled.
+
+        `more` gives further prompts, with numbers of their own; it is asked when there is room and none waits.
+        """
         longest = max((len(prompt.tokens) + prompt.limit for prompt in prompts), default=0)
-        work = _Work(waiting, _Batch(self._model))
-        while (work.waiting or len(work.batch)) and not is_cancelled():
+        work = _Work(_in_order(prompts), _Batch(self._model))
+        while not is_cancelled():
+            if not work.waiting and self._has_room(work.batch):
+                work.waiting = _in_order(more())
+            if not work.waiting and not len(work.batch):
+                return
             try:
                 yield from self._go_on(work, longest)
                 continue
@@ -293,7 +309,7 @@ class ContinuousDecoder:
 
     def _start_over(self, work: _Work) -> Prompt | None:
         """Puts what was in work back with half the batch size; a prompt that doesn't even fit alone is given up."""
-        interrupted = sorted([*work.group, *(row.prompt for row in work.batch.rows)], key=lambda prompt: prompt.tokens)
+        interrupted = _in_order([*work.group, *(row.prompt for row in work.batch.rows)])
         work.batch, work.group, work.trail = _Batch(self._model), [], Trail()
         release_memory()
         if len(interrupted) == 1:

@@ -52,6 +52,7 @@ class GeminiProvider(RemoteProvider):
     """Asks a model of Google."""
 
     kind: ClassVar[str] = "gemini"
+    renames_length: ClassVar[bool] = False
     options_class: ClassVar[type[ProviderOptions]] = GeminiOptions
     packages: ClassVar[tuple[str, ...]] = ("aiohttp", "google-auth")
     version_in_base: ClassVar[bool | None] = False

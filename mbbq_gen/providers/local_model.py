@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +19,11 @@ from mbbq_gen.providers.decoding import (
     NOT_NUMBERS,
     Completion,
     ContinuousDecoder,
-    Decoder,
     DecodingSettings,
     Prompt,
     reads_trees,
 )
+from mbbq_gen.providers.joint_work import More, Stop
 from mbbq_gen.providers.local_loading import load_files
 from mbbq_gen.providers.local_options import Device, LocalOptions, TransformersOptions
 from mbbq_gen.providers.local_source import ModelSource
@@ -61,21 +62,35 @@ class LocalModel:
     """Linear layers that oneDNN computes, from weights in its own layout."""
     _at_levels: dict[str, PromptFormatter] = field(default_factory=dict)
 
-    def answer(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
-        """The responses as they finish; stops after the current step once it is cancelled."""
-        prompts: dict[int, Prompt] = {}
-        for number, request in enumerate(requests):
-            if is_cancelled():
-                return
-            try:
-                prompts[number] = self._prompt(number, request)
-            except PromptError as error:
-                yield Response(request_key=request.request_key, error=str(error), model=self.name)
-        for completion in self._complete(list(prompts.values()), is_cancelled):
-            read = len(prompts[completion.number].tokens)
-            yield self._respond(requests[completion.number], read, completion)
+    def answer(self, requests: Sequence[Request], is_cancelled: Stop, more: More = tuple) -> Iterator[Response]:
+        """The responses as they finish; stops after the current step once it is cancelled.
 
-    def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
+        `more` gives further requests; it is asked when there is room for them among the answers in work.
+        """
+        asked: list[Request] = []
+        read: dict[int, int] = {}
+        refused: deque[Response] = deque()
+
+        def prompts_of(requests: Iterable[Request]) -> Iterator[Prompt]:
+            for request in requests:
+                if is_cancelled():
+                    return
+                asked.append(request)
+                try:
+                    prompt = self._prompt(len(asked) - 1, request)
+                except PromptError as error:
+                    refused.append(Response(request_key=request.request_key, error=str(error), model=self.name))
+                else:
+                    read[prompt.number] = len(prompt.tokens)
+                    yield prompt
+
+        completions = self._complete(list(prompts_of(requests)), is_cancelled, lambda: prompts_of(more()))
+        for completion in completions:
+            yield self._respond(asked[completion.number], read[completion.number], completion)
+            yield from _taken(refused)
+        yield from _taken(refused)
+
+    def score(self, requests: Sequence[Request], is_cancelled: Stop, more: More = tuple) -> Iterator[Response]:
         """How likely the answers of the requests are, as they are computed; stops soon once it is cancelled."""
         return self.scorer.score(requests, is_cancelled)
 
@@ -113,23 +128,34 @@ class LocalModel:
             self._at_levels[level] = self.formatter.thinking(f"transformers:{self.name}", level)
         return self._at_levels[level]
 
-    def _complete(self, prompts: Sequence[Prompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
+    def _complete(
+        self, prompts: Sequence[Prompt], is_cancelled: Stop, more: Callable[[], Iterable[Prompt]]
+    ) -> Iterator[Completion]:
         """The completions; what is no number spreads to the prompts that were read along, so those are asked alone.
 
         Raises:
             ProviderError: where nothing that the model gives is a number.
         """
-        decoder = self._decoder_for(prompts)
+        known = {prompt.number: prompt for prompt in prompts}
+        by_static: list[Prompt] = []
+
+        def fitting() -> list[Prompt]:
+            found = {prompt.number: prompt for prompt in more()}
+            known.update(found)
+            by_static.extend(prompt for prompt in found.values() if not self._can_go_on([prompt]))
+            return [prompt for prompt in found.values() if self._can_go_on([prompt])]
+
         read_along: list[Completion] = []
         fine = 0
-        if decoder is not self.static:
-            for completion in _answers_of(decoder.decode(prompts, is_cancelled), read_along):
+        if self.continuous is not None and self._can_go_on(prompts):
+            for completion in _answers_of(self.continuous.decode(prompts, is_cancelled, fitting), read_along):
                 fine += 1
                 yield completion
-            numbers = {completion.number for completion in read_along}
-            prompts = [prompt for prompt in prompts if prompt.number in numbers]
+            by_static.extend(known[completion.number] for completion in read_along)
+        else:
+            by_static.extend(prompts)
         broken: list[Completion] = []
-        alone = self.static.decode(prompts, lambda: is_cancelled() or (not fine and len(broken) >= _ALL_BROKEN))
+        alone = self.static.decode(by_static, lambda: is_cancelled() or (not fine and len(broken) >= _ALL_BROKEN))
         for completion in _answers_of(alone, broken):
             fine += 1
             yield completion
@@ -137,12 +163,10 @@ class LocalModel:
             raise ProviderError(f"transformers:{self.name}: {NOT_NUMBERS}")
         yield from broken
 
-    def _decoder_for(self, prompts: Sequence[Prompt]) -> Decoder:
-        """The continuous decoder where it may be used: it keeps no window, so all must fit into the model's."""
+    def _can_go_on(self, prompts: Sequence[Prompt]) -> bool:
+        """Whether the continuous decoder may be used: it keeps no window, so all must fit into the model's."""
         longest = max((len(prompt.tokens) + prompt.limit for prompt in prompts), default=0)
-        if self.continuous is None or (self.window is not None and longest > self.window):
-            return self.static
-        return self.continuous
+        return self.continuous is not None and (self.window is None or longest <= self.window)
 
     def _thought_tokens(self, request: Request, text: str) -> int | None:
         """Tokens of the thought in an answer, by the model's own tokenizer; None where nothing is said of thinking."""
@@ -175,6 +199,12 @@ def _thought_in(text: str) -> str | None:
     if opening < 0 and closing < 0:
         return None
     return text[opening + len("<think>") if opening >= 0 else 0 : closing if closing >= 0 else len(text)]
+
+
+def _taken(responses: deque[Response]) -> Iterator[Response]:
+    """All that are there, one after another."""
+    while responses:
+        yield responses.popleft()
 
 
 def _answers_of(completions: Iterator[Completion], broken: list[Completion]) -> Iterator[Completion]:

@@ -45,6 +45,9 @@ class LocalOptions(ProviderOptions):
 class TransformersOptions(LocalOptions):
     """Options of `transformers:MODEL`."""
 
+    may_change: ClassVar[frozenset[str]] = frozenset({"batch_size", "read_tokens", "threads"})
+    """Facts in float32; in the shorter types they are the provider's settings, and so can't."""
+
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto", description="number type; auto: float32 on a CPU, else bfloat16 where the device has it"
     )

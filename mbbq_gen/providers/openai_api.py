@@ -54,10 +54,10 @@ SERVICES: Final[Mapping[str, str]] = {
 REASONING_BY: Final[Mapping[str, ThinkingBy]] = {
     "openai": "effort",
     "deepseek": "switch",
-    "groq": "effort",
+    "groq": "groq",
     "mistral": "effort",
     "openrouter": "openrouter",
-    "together": "effort",
+    "together": "together",
     "xai": "effort",
 }
 """How each of them is told how much a model is to think."""
@@ -91,8 +91,8 @@ class OpenAIOptions(RemoteOptions):
     reasoning_effort: str | None = Field(default=None, description="of reasoning models: minimal, low, medium, high")
     reasoning_by: ThinkingBy | None = Field(
         default=None,
-        description="how another server is told --reasoning: effort, openrouter, switch (DeepSeek), template (vLLM, "
-        "SGLang, llama.cpp); default: as the address tells",
+        description="how another server is told --reasoning: effort, groq, openrouter, together, switch (DeepSeek), "
+        "template (vLLM, SGLang, llama.cpp); default: as the address tells",
     )
     top_logprobs: int = Field(
         default=_MOST_NAMED, ge=1, description="of --method first-token: how many first tokens are named"

@@ -11,10 +11,7 @@ together on the same kind of machine.
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -25,6 +22,7 @@ from pydantic import JsonValue
 
 from mbbq_gen.providers.base import ProviderOptions, request_key
 from mbbq_gen.providers.chat_prompts import template_thinking
+from mbbq_gen.providers.joint_work import JointWork, More, Stop, Work
 from mbbq_gen.providers.local_options import Device, LocalOptions, TransformersOptions, find_device
 from mbbq_gen.providers.local_source import ModelSource, check_installed, check_named, find_source
 from mbbq_gen.reasoning import Thinking, room_for
@@ -38,8 +36,6 @@ INSTALL = "pip install 'mbbq-gen[local]'"
 
 _WINDOW = 4096
 """Requests that are sorted and answered together: enough for prompts to find their like, and bounded in memory."""
-Work = Callable[[Sequence[Request], Callable[[], bool]], Iterator[Response]]
-"""What a model makes of requests; the function says when to stop."""
 
 
 class TransformersProvider:
@@ -60,7 +56,7 @@ class TransformersProvider:
         self.model = model
         self._options = options or TransformersOptions()
         self._find_source = source or (lambda: find_source(model, self._options.revision))
-        self._executor: ThreadPoolExecutor | None = None
+        self._thread = JointWork()
         self._loaded: LocalModel | None = None
         self._found_out: dict[str, JsonValue] = {}
 
@@ -162,7 +158,8 @@ class TransformersProvider:
         Raises:
             ProviderError: where the model can't be loaded or asked as the options say.
         """
-        async with aclosing(self._respond(requests, lambda model: model.answer)) as responses:
+        joins = not self.text_depends_on_batch
+        async with aclosing(self._respond(requests, lambda model: model.answer, joins=joins)) as responses:
             async for response in responses:
                 yield response
 
@@ -172,21 +169,21 @@ class TransformersProvider:
         Raises:
             ProviderError: where the model can't be loaded or asked as the options say.
         """
-        async with aclosing(self._respond(requests, lambda model: model.score)) as responses:
+        async with aclosing(self._respond(requests, lambda model: model.score, joins=False)) as responses:
             async for response in responses:
                 yield response
 
     async def _respond(
-        self, requests: Iterable[Request], work: Callable[[LocalModel], Work]
+        self, requests: Iterable[Request], work_of: Callable[[LocalModel], Work], *, joins: bool
     ) -> AsyncGenerator[Response, None]:
         """What the model makes of the requests, a window of them after another, on its thread."""
+
+        def work(window: Sequence[Request], is_closed: Stop, more: More) -> Iterator[Response]:
+            return work_of(self._model_in_memory())(window, is_closed, more)
+
         remaining = iter(requests)
         while window := list(islice(remaining, _WINDOW)):
-
-            def respond(stop: Callable[[], bool], window: list[Request] = window) -> Iterator[Response]:
-                return work(self._model_in_memory())(window, stop)
-
-            async with aclosing(_in_thread(self._threads(), respond)) as responses:
+            async with aclosing(self._thread.respond(window, work, joins=joins)) as responses:
                 async for response in responses:
                     yield response
 
@@ -194,15 +191,7 @@ class TransformersProvider:
         """Frees the model and its thread."""
         self._used()
         self._loaded = None
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-            self._executor = None
-
-    def _threads(self) -> ThreadPoolExecutor:
-        """The one thread that the model lives on: torch keeps its thread count a thread."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-model")
-        return self._executor
+        self._thread.close()
 
     def _model_in_memory(self) -> LocalModel:
         """The model; loaded when it is first asked for."""
@@ -216,31 +205,6 @@ class TransformersProvider:
 
         assert isinstance(self._options, TransformersOptions)
         return load_model(self.source, self._device, self._options)
-
-
-async def _in_thread(
-    executor: ThreadPoolExecutor, answer: Callable[[Callable[[], bool]], Iterator[Response]]
-) -> AsyncGenerator[Response, None]:
-    """What an iterator yields on another thread, item by item; `answer` gets a function that says when to stop."""
-    loop = asyncio.get_running_loop()
-    arrived: asyncio.Queue[Response | None] = asyncio.Queue()
-    cancelled = threading.Event()
-
-    def work() -> None:
-        try:
-            for response in answer(cancelled.is_set):
-                loop.call_soon_threadsafe(arrived.put_nowait, response)
-        finally:
-            loop.call_soon_threadsafe(arrived.put_nowait, None)
-
-    job = loop.run_in_executor(executor, work)
-    try:
-        while (response := await arrived.get()) is not None:
-            yield response
-        await job
-    finally:
-        cancelled.set()
-        await asyncio.wait([job])
 
 
 def _version(package: str) -> str | None:

@@ -13,7 +13,7 @@ from mbbq_gen.providers.batches import batch_service
 from mbbq_gen.runs.batch_ledger import BatchLedger
 from mbbq_gen.runs.batches import Batching
 from mbbq_gen.runs.cache import SharedCache
-from mbbq_gen.runs.runner import copy_cached
+from mbbq_gen.runs.runner import ErrorLimit, copy_cached
 from mbbq_gen.runs.session import Session, open_purse, own_prices
 from mbbq_gen.runs.store import RunStore
 
@@ -72,6 +72,12 @@ def store_has_batches(store: RunStore) -> bool:
     return bool(BatchLedger(store).open_batches())
 
 
+def failures_held(store: RunStore) -> int:
+    """How many requests that failed are in a batch once more."""
+    ledger = BatchLedger(store)
+    return len(ledger.failures() & ledger.held())
+
+
 Work = Callable[[Batching], Coroutine[Any, Any, None]]
 
 
@@ -95,8 +101,10 @@ async def in_session(session: Session, work: Work, *, spends: bool) -> None:
     with ExitStack() as stack:
         cache = stack.enter_context(SharedCache(Path(rules.cache))) if rules.cache is not None else None
         advance = stack.enter_context(watcher.stage("collecting"))
+        path = session.folder.path
+        errors = ErrorLimit(rules.max_errors, f"ask the others again with mbbq-gen run {path} --batch")
         batching = Batching(
-            store, provider, service, session.folder.path, _most_requests(store), purse, cache, advance, watcher.say
+            store, provider, service, path, _most_requests(store), purse, cache, errors, advance, watcher.say
         )
         try:
             try:
@@ -111,6 +119,10 @@ async def ask_in_batches(session: Session, mode: Mode, *, again: bool) -> bool:
     """Collects what has come, hands over what is missing, and says how the run stands; whether batches are under way.
 
     `again`: requests that failed for good are handed over once more.
+
+    Raises:
+        ProviderError: where the service refuses.
+        RunError: where too many requests fail.
     """
     _copy_cached(session)
 
@@ -118,6 +130,7 @@ async def ask_in_batches(session: Session, mode: Mode, *, again: bool) -> bool:
         answers = await batching.collect()
         if answers:
             session.watcher.say(f"{answers:,} answers collected")
+        batching.errors.check()
         made = await batching.submit(failed_too=again) if mode == "on" else 0
         if made:
             session.watcher.say(f"{made:,} batch{'es' if made > 1 else ''} handed over")

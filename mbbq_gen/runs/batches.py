@@ -7,11 +7,11 @@ answered is lost, and nothing that a batch may still answer is handed over again
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +32,7 @@ from mbbq_gen.runs.batch_ledger import BatchLedger, BatchRecord, StoredBatch
 from mbbq_gen.runs.batch_results import Oddities, one_line, result_groups
 from mbbq_gen.runs.cache import SharedCache
 from mbbq_gen.runs.purse import Purse
+from mbbq_gen.runs.runner import ErrorLimit
 from mbbq_gen.runs.store import RunStore
 from mbbq_gen.runs.uncounted import Sendings
 
@@ -46,6 +47,8 @@ _HANDOVERS: Final = 3
 """How often a batch whose handing over failed is handed over anew."""
 _FEW: Final = 100
 """Requests that are not halved any more where a service says that too much is waiting."""
+_ALONE: Final = 3
+"""Requests that are asked by themselves, if they fail, before a batch is made."""
 _LONELY: Final = 3
 """Batches of a single request that may be refused for their size before we believe that none is taken."""
 
@@ -73,6 +76,8 @@ class Batching:
     """Made for the batch price; None: no limit."""
     cache: SharedCache | None = None
     """Where answers are shared with other runs."""
+    errors: ErrorLimit = field(default_factory=ErrorLimit)
+    """How much may fail before nothing more is handed over."""
     on_stored: Callable[[int], None] = lambda _: None
     """Hears how many answers were stored."""
     say: Callable[[str], None] = lambda _: None
@@ -244,6 +249,8 @@ class Batching:
         self.sendings.store_responses(stamped)
         if self.cache is not None:
             self.cache.keep(stamped)
+        for response in responses:
+            self.errors.note(response)
         self.on_stored(len(responses))
 
     def _read(self, answer: BatchAnswer, status: BatchStatus, earlier: dict[str, int]) -> Response | None:
@@ -291,11 +298,11 @@ class Batching:
         """Hands over what is in no batch and has no answer; says how many batches that made.
 
         The first of these requests is asked by itself: what the model refuses, or a wrong key, shows before a batch is
-        made. `failed_too`: also what has failed for good before.
+        made. Where it fails, the next ones are. `failed_too`: also what has failed for good before.
 
         Raises:
             ProviderError: where the service refuses.
-            RunError: where a batch is refused time and again.
+            RunError: where the first requests fail one and all, or a batch is refused time and again.
         """
         await self.recover()
         clear_files(self.folder)
@@ -304,21 +311,33 @@ class Batching:
         requests = self._to_send(failed_too)
         if self.purse is not None:
             requests = self.purse.set_aside(requests)
-        first = next(requests, None)
-        made = 0
-        if first is not None:
-            if self.purse is not None and (most := self.provider.most_usage(first)) is not None:
-                self.sendings.let_out([(first.request_key, most)])
-            response = await self.provider.learn(first)
-            self._store([response])
-            if self.purse is not None:
-                self.purse.settle([response], self.purse.alone)
-            again = [first] if response.error is not None else []
-            with self._disk_errors():
-                made = await self._hand_over_all(self._lines(chain(again, requests)))
+        failed = [request async for request in self._first_failures(requests)]
+        with self._disk_errors():
+            made = await self._hand_over_all(self._lines(chain(failed, requests)))
         if self.purse is not None and not self.ledger.open_batches():
             self.purse.check()
         return made
+
+    async def _first_failures(self, requests: Iterator[Request]) -> AsyncIterator[Request]:
+        """Asks requests by themselves until one is answered; those that were not.
+
+        Raises:
+            ProviderError: where the service refuses.
+            RunError: where none of the first few is answered.
+        """
+        alone = replace(self.errors)  # counts from nought
+        for request in islice(requests, _ALONE):
+            if self.purse is not None and (most := self.provider.most_usage(request)) is not None:
+                self.sendings.let_out([(request.request_key, most)])
+            response = await self.provider.learn(request)
+            self._store([response])
+            if self.purse is not None:
+                self.purse.settle([response], self.purse.alone)
+            if response.error is None:
+                return
+            alone.note(response)
+            alone.check(_ALONE)
+            yield request
 
     @contextmanager
     def _disk_errors(self) -> Iterator[None]:
@@ -334,7 +353,8 @@ class Batching:
         return oldest is not None and any(batch.record.waits for batch in batches if batch.number > oldest)
 
     def _to_send(self, failed_too: bool) -> Iterator[Request]:
-        """What is in no batch and has no answer, in plan order."""
+        """What is in no batch and has no answer, in plan order; before the first batch also what failed alone."""
+        failed_too = failed_too or not self.ledger.batches()
         held, failures = self.ledger.held(), set() if failed_too else self.ledger.failures()
         spent = set() if failed_too else {key for key, tries in self.ledger.tried().items() if tries >= MOST_TRIES}
         for request in self.store.pending():

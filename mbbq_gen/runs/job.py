@@ -20,7 +20,7 @@ from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.asking import AskingSettings, RuleChanges, load_asking, save_asking
-from mbbq_gen.runs.batch_session import BatchWish, Mode, ask_in_batches
+from mbbq_gen.runs.batch_session import BatchWish, Mode, ask_in_batches, failures_held, mode_of
 from mbbq_gen.runs.folder import Manifest, RunFolder, RunSettings
 from mbbq_gen.runs.goals import StopRule
 from mbbq_gen.runs.in_rounds import InRounds, rule_of, set_rule
@@ -231,11 +231,14 @@ class _Work:
 
     def result(self, under_way: bool) -> JobResult:
         """How the run stands."""
-        progress = self.session.store.progress()
-        if progress.failed:
-            self.session.watcher.say(
-                f"{progress.failed} requests failed; the same command asks them again; one of them: {self._failure()}"
-            )
+        store = self.session.store
+        progress = store.progress()
+        in_batches = mode_of(store) != "off"
+        failed = progress.failed - (failures_held(store) if in_batches else 0)
+        if failed:
+            again = f"mbbq-gen run {self.session.folder.path} --batch" if in_batches else "the same command"
+            requests = f"{failed:,} request{'s' if failed > 1 else ''}"
+            self.session.watcher.say(f"{requests} failed; {again} asks them again; one of them: {self._failure()}")
         return JobResult(
             run=str(self.session.folder.path),
             requests=progress.requests,

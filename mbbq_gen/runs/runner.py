@@ -59,24 +59,38 @@ class ErrorLimit:
 
     share: float = 1.0
     """Of the requests of this session; 1: never."""
+    again: str = "the same command asks the others again"
+    """How what failed is asked again."""
     _finished: int = field(default=0, init=False)
     _failed: int = field(default=0, init=False)
+    _last: str | None = field(default=None, init=False)
 
-    def count(self, response: Response) -> None:
-        """Takes note of what came back.
+    def note(self, response: Response) -> None:
+        """Takes note of what came back."""
+        self._finished += 1
+        if response.error is not None:
+            self._failed += 1
+            self._last = response.error
+
+    def check(self, all_failed: int = _ALL_FAILED) -> None:
+        """Makes sure that not too much has failed; `all_failed`: how many failures stop where there is nothing else.
 
         Raises:
             RunError: where more than the share failed, or everything so far.
         """
-        self._finished += 1
-        self._failed += response.error is not None
         too_many = self._finished >= _ENOUGH_TO_JUDGE and self._failed > self.share * self._finished
-        nothing_else = self.share < 1 and self._failed == self._finished >= _ALL_FAILED
-        if response.error is not None and (too_many or nothing_else):
+        nothing_else = self.share < 1 and self._failed == self._finished >= all_failed
+        if too_many or nothing_else:
             raise RunError(
-                f"stopped: {self._failed:,} of {self._finished:,} requests failed, the last one: {response.error};"
-                " what arrived is kept, the same command asks the others again (--max-errors sets the share)"
+                f"stopped: {self._failed:,} of {self._finished:,} requests failed, the last one: {self._last};"
+                f" what arrived is kept, {self.again} (--max-errors sets the share)"
             )
+
+    def count(self, response: Response) -> None:
+        """Takes note of what came back; raises RunError as `check`, where it failed."""
+        self.note(response)
+        if response.error is not None:
+            self.check()
 
 
 async def answer_pending(

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from mbbq_gen.axes import AXES, DESIGNS, design_cells, parse_axes, parse_cell
 from mbbq_gen.datasets.canonical import read_instances
 from mbbq_gen.datasets.pull import benchmark_folder
-from mbbq_gen.datasets.registry import BenchmarkInfo, find_benchmark, load_benchmark
+from mbbq_gen.datasets.registry import BenchmarkInfo, benchmark_name, find_benchmark, load_benchmark
 from mbbq_gen.datasets.unknown_wording import WordingPool, parse_unknown_wording, reword_all
 from mbbq_gen.errors import UsageError
 from mbbq_gen.extraction.likelihood import NORMALISATIONS
@@ -290,7 +290,7 @@ def _choices(
         return [BenchmarkChoice(name=OWN_DATA, data=str(instances), field_map=str(field_map) if field_map else None)]
     if benchmark is None:
         raise UsageError("name what to ask: --benchmark NAME (see `mbbq-gen data list`) or --instances FILE")
-    folders = {name: benchmark_folder(name, data) for name in words(benchmark)}
+    folders = {name: benchmark_folder(name, data) for name in map(benchmark_name, words(benchmark))}
     return [BenchmarkChoice(name=name, data=str(folder) if folder else None) for name, folder in folders.items()]
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from mbbq_gen.control import write_name
 from mbbq_gen.languages import ControlSet, NameGender
-from mbbq_gen.substitution.mentions import Mention, NotReplaceableError, find_mentions, is_aside
+from mbbq_gen.substitution.mention import Mention, NotReplaceableError, is_aside
+from mbbq_gen.substitution.mentions import find_mentions
 from mbbq_gen.substitution.people import Person
 from mbbq_gen.substitution.remains import refuse_told_beside
 from mbbq_gen.substitution.repair import Change, changes, covered, possible_genders, preferred_gender
@@ -258,7 +259,8 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
             was = text[word.start : end]
             return word.start, end, NamePlace(mention.person, rules.before_names[word.low], was, behind=behind)
     before = _as_written(kept, was) + " " if kept else ""
-    form = form or ("" if mention.told and kept else rules.name_form or "")  # "es diu Anna", but "és l'Anna"
+    named = mention.told and (bool(kept) or mention.bare)  # "es diu Anna", but "és l'Anna"
+    form = form or ("" if named else rules.name_form or "")
     return start, end, NamePlace(mention.person, form, was, before, behind)
 
 

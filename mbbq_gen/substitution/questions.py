@@ -19,7 +19,7 @@ from mbbq_gen.errors import UsageError
 from mbbq_gen.languages import ControlSet, NameGender, read_control_set
 from mbbq_gen.records import Instance, Option, Record
 from mbbq_gen.resources import Resources
-from mbbq_gen.substitution.mentions import NotReplaceableError
+from mbbq_gen.substitution.mention import NotReplaceableError
 from mbbq_gen.substitution.pairs import NamePairs, gender_of_story
 from mbbq_gen.substitution.people import Person, describe, describe_apart
 from mbbq_gen.substitution.plan import Plan, holds_any, plan_places, plan_text, write

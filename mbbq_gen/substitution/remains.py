@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mbbq_gen.substitution.mentions import Mention, NotReplaceableError
+from mbbq_gen.substitution.mention import Mention, NotReplaceableError
 from mbbq_gen.substitution.people import Person
 from mbbq_gen.substitution.words import Language, Word
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mbbq_gen.languages import Agreement, NameGender, NeutralPronouns
-from mbbq_gen.substitution.mentions import Mention
+from mbbq_gen.substitution.mention import Mention
 from mbbq_gen.substitution.words import Language, Word
 
 NUMBER_REACH = 4
@@ -283,7 +283,8 @@ def _agreeing(
     yield from _the_two(words, language, inside)
     for one, other in itertools.pairwise(mentions):
         joined = other.first - one.last == 2 and words[one.last + 1].low in {*agreement.and_words, *agreement.as_words}
-        if joined and one.person != other.person:
+        named_of = _of_epicene(words, one.first, inside, agreement)  # "dos personas, Ana y Eva, fueron"
+        if joined and one.person != other.person and not named_of:
             yield from _plural_told(words, other.last, inside, agreement)
     for place, word in enumerate(words):
         if place and not word.gap and words[place - 1].low in agreement.owners and word.low in agreement.ages:
@@ -384,11 +385,23 @@ def _about_both(words: Sequence[Word], language: Language, inside: Collection[in
         near = {other.low for other in words[max(place - BOTH_REACH, 0) : place + 1]}
         of_things = word.gap == "," and word.low in agreement.both_behind  # "dos accidentes, ambos por su culpa"
         of_things |= place > 0 and words[place - 1].low in agreement.places and not word.gap  # "en una trabaja Emma"
+        of_things |= _of_epicene(words, place, inside, agreement)
         if word.low in forms and place not in inside and near & set(agreement.both_behind) and not of_things:
             yield from _by_gender(word, place, forms)
             yield from _article_before(words, place, agreement)
             if place + 1 < len(words) and place + 1 not in inside and not words[place + 1].gap:
                 yield from _adjective_behind(words[place + 1], place + 1, agreement)
+
+
+def _of_epicene(words: Sequence[Word], place: int, inside: Collection[int], agreement: Agreement) -> bool:
+    """Whether a noun with a gender of its own stands before in the sentence, and no name between."""
+    while place and not _ends_sentence(words[place]):
+        place -= 1
+        if place in inside:
+            return False
+        if words[place].low in agreement.epicenes:
+            return True
+    return False
 
 
 def _article_before(words: Sequence[Word], place: int, agreement: Agreement) -> Iterator[Change]:
@@ -412,6 +425,8 @@ def _the_two(words: Sequence[Word], language: Language, inside: Collection[int])
         if after and not after[0].gap and after[0].low.endswith("s") and after[0].low not in agreement.clitics:
             continue  # a noun: "las dos horas"
         yield from _by_gender(words[place - 1], place - 1, forms)
+        if place > 2 and words[place - 2].low in agreement.owners and words[place - 3].low in agreement.both:
+            yield from _by_gender(words[place - 3], place - 3, _both_forms(agreement.both))  # "solo *uno* de los dos"
         yield from _plural_told(words, place, inside, agreement)
 
 

@@ -18,7 +18,8 @@ from typing import Any
 
 from mbbq_gen.errors import DataError
 from mbbq_gen.records import Instance
-from mbbq_gen.substitution.mentions import Mention, NotReplaceableError, refuse_beside
+from mbbq_gen.substitution.beside import refuse_beside
+from mbbq_gen.substitution.mention import Mention, NotReplaceableError
 from mbbq_gen.substitution.people import Person
 from mbbq_gen.substitution.words import Language, Word
 

@@ -151,15 +151,16 @@ class Catalogue(Pack):
         return self
 
     def find(self, benchmark: str) -> Release:
-        """The release that a benchmark is read from.
+        """The release that a benchmark is read from, hyphens in its name taken for underscores.
 
         Raises:
             UnknownNameError: where there is none; it offers the nearest names.
         """
         served = {name: release for release in self.release for name in release.benchmarks}
-        if benchmark not in served:
+        written = benchmark.replace("-", "_")
+        if written not in served:
             raise UnknownNameError("published benchmark", benchmark, served)
-        return served[benchmark]
+        return served[written]
 
     def archive_url(self, release: Release) -> str:
         """Where the archive of the release's commit is.

@@ -77,6 +77,8 @@ class RemoteProvider(ABC):
     """Whether base URLs end with a version such as /v1; None: either way."""
     length_names: Collection[str] = LENGTHS
     """What the service may call the longest answer."""
+    renames_length: ClassVar[bool] = True
+    """Whether servers of this kind differ in what they call it."""
 
     def __init__(self, model: str, options: RemoteOptions, base_url: str, secret: Secret | None) -> None:
         """`secret` None: no key was found; asking a service that needs one fails in `check_access`."""
@@ -89,7 +91,7 @@ class RemoteProvider(ABC):
         self.answered = False
         """Whether the service itself has: what is not its own words is a passing fault from then on."""
         self.own_headers, self._other_secrets = filled_headers(options.headers)
-        self.learned = Learned()
+        self.learned = Learned(renames_length=self.renames_length)
         self.on_notice: Callable[[str], None] = lambda _: None
         """Hears what should be said once, in a line."""
         self.may_resend: Callable[[Request], bool] = lambda _: True
@@ -453,7 +455,7 @@ class RemoteProvider(ABC):
         lesson = self.learned.learn(error, body)
         if lesson is not None:
             self._say_once(f"{self.name} {lesson}")
-        elif (name := refused_name(error, body)) is not None and name not in LENGTH_NAMES:
+        elif (name := refused_name(error, body)) is not None:
             refusal = f"{self.hide(error.words)} ({error.status})"
             raise ProviderError(
                 f"{self.name} does not take {name} = {json.dumps(body[name])}: {refusal};"
@@ -467,6 +469,8 @@ class RemoteProvider(ABC):
             return "leave it out of --option extra"
         if name in THINKING_NAMES and getattr(self.options, name, None) is None:
             return "give another --reasoning, or none"
+        if name in LENGTH_NAMES:
+            return "give another --max-new-tokens, or ask it as http:FILE, which says what the fields are called"
         if name in ("temperature", "top_p", "topP"):
             return f"--option {'top_p' if name == 'topP' else name}=none leaves it to the service"
         return "leave that option out, or give another value"

@@ -34,6 +34,10 @@ class Learned:
     """Parameters that are sent under another name."""
     dispensable: frozenset[str] = frozenset()
     """Parameters beside the harmless ones that whoever asks can do without."""
+    renames_length: bool = True
+    """Whether servers of this kind differ in what they call the longest answer."""
+    _refused_lengths: set[str] = field(default_factory=set)
+    """Names of the longest answer that were refused."""
 
     def apply(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """The body as the model takes it."""
@@ -47,8 +51,8 @@ class Learned:
         name = refused_name(error, body)
         if name is None:
             return None
-        other = _other_name(name, error.message)
-        if other is not None and other not in self.renamed.values():
+        other = self._other_length(name, error.message)
+        if other is not None:
             for old in [old for old, new in self.renamed.items() if new == name] or [name]:
                 self.renamed[old] = other
             return f"does not take {name}: sending {other} instead"
@@ -58,6 +62,15 @@ class Learned:
         if name in self.dispensable:
             return f"does not take {name}: asking without it"
         return f"does not take {name} = {body[name]!r}: leaving it out, which changes no text"
+
+    def _other_length(self, name: str, message: str) -> str | None:
+        """Another name for the longest answer that was not refused yet: one asked for, or the one that may be meant."""
+        if name not in LENGTH_NAMES or not self.renames_length:
+            return None
+        self._refused_lengths.add(name)
+        named = [other for other in LENGTH_NAMES if re.search(rf"(?<!\w){other}(?!\w)", message)]
+        guess = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}.get(name)
+        return next((other for other in [*named, guess] if other not in self._refused_lengths), None)
 
     def facts(self) -> dict[str, JsonValue]:
         """For the manifest; empty where nothing was learned."""
@@ -80,13 +93,3 @@ def refused_name(error: ServiceError, body: Mapping[str, JsonValue]) -> str | No
     plain = [name for name in names if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", error.message)]
     found = quoted or plain
     return min(found, key=error.message.index) if found else None
-
-
-def _other_name(name: str, message: str) -> str | None:
-    """Another name for the longest answer that an error asks for, or that may be meant where it asks for none."""
-    if name not in LENGTH_NAMES:
-        return None
-    for other in LENGTH_NAMES:
-        if other != name and re.search(rf"(?<!\w){other}(?!\w)", message):
-            return other
-    return {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}.get(name)

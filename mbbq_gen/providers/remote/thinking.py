@@ -2,9 +2,10 @@
 
     OpenAI, Azure, Groq, xAI, Mistral    reasoning_effort
     OpenRouter                           reasoning: {effort | max_tokens | enabled}
-    DeepSeek                             thinking: {type}
+    Together                             reasoning: {enabled}, reasoning_effort
+    DeepSeek                             thinking: {type}, reasoning_effort
     vLLM, SGLang, llama.cpp              chat_template_kwargs: {enable_thinking, thinking}, reasoning_effort
-    Anthropic                            thinking: {type: adaptive | enabled, budget_tokens}, output_config: {effort}
+    Anthropic                            thinking: {type, budget_tokens}, output_config: {effort}
     Gemini                               thinkingConfig: {thinkingBudget | thinkingLevel}
 
 What a model is known to refuse is refused here, before anything is asked; of models that are not known, the service's
@@ -14,22 +15,27 @@ own refusal ends the run. Sources: the services' references, as of the dates in 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 from pydantic import JsonValue
 
 from mbbq_gen.reasoning import Thinking, refusal, room_for, tokens_of
 
-ThinkingBy = Literal["effort", "openrouter", "switch", "template"]
+ThinkingBy = Literal["effort", "groq", "openrouter", "together", "switch", "template"]
 """In which words a server that speaks OpenAI's language is told."""
 _SAMPLING: Final = ("temperature", "top_p")
 _EFFORTS: Final = ("low", "medium", "high")
+_SWITCH_EFFORTS: Final = ("low", "high")
+"""DeepSeek takes minimal for low, and medium for high: as levels of a run they would be the same one twice."""
 
 # --- OpenAI and those who speak its language ------------------------------------------------------------------------
 
 _O_SERIES: Final = re.compile(r"(?:^|/)o\d+(?:-|$)")
 _GPT_5: Final = re.compile(r"(?:^|/)gpt-5(?!\.\d)(?!.*chat)")
 """GPT-5 itself, not 5.1 and later, which need not think."""
+_GPT_5_LATER: Final = re.compile(r"(?:^|/)gpt-5\.\d")
+_GPT_5_PRO: Final = re.compile(r"(?:^|/)gpt-5-pro")
 _NO_THOUGHT: Final = re.compile(r"(?:^|/)(?:gpt-[34]|chatgpt|gpt-5.*chat|davinci|babbage)")
 
 
@@ -47,6 +53,10 @@ def openai_thinking(name: str, model: str, level: str, *, at_responses: bool) ->
         raise refusal(name, level, "does not think; leave --reasoning out, or name a model that does")
     if level in ("off", "minimal") and _O_SERIES.search(model):
         raise refusal(name, level, "always thinks; it takes low, medium or high")
+    if level != "high" and _GPT_5_PRO.search(model):
+        raise refusal(name, level, "takes high, and nothing else")
+    if level == "minimal" and _GPT_5_LATER.search(model):
+        raise refusal(name, level, "has no such effort; it takes off, low, medium or high")
     if level == "off" and _GPT_5.search(model):
         raise refusal(name, level, "can't be kept from thinking; the least that it takes is minimal")
     effort = "none" if level == "off" else level
@@ -62,8 +72,7 @@ def server_thinking(name: str, model: str, level: str, by: ThinkingBy) -> Thinki
     Raises:
         UsageError: where it has no words for the level.
     """
-    ways = {"effort": _effort, "openrouter": _openrouter, "switch": _switch, "template": _template}
-    sent = ways[by](name, model, level)
+    sent = _WAYS[by](name, model, level)
     return Thinking(sent=sent, left_out=_SAMPLING if by == "switch" else (), room=room_for(level))
 
 
@@ -71,6 +80,18 @@ def _effort(name: str, _model: str, level: str) -> dict[str, JsonValue]:
     if tokens_of(level) is not None or level == "on":
         raise refusal(name, level, "takes an effort: off, low, medium or high, as the model has them")
     return {"reasoning_effort": "none" if level == "off" else level}
+
+
+def _groq(name: str, model: str, level: str) -> dict[str, JsonValue]:
+    """Efforts; models that have none think unless they are told not to."""
+    return {} if level == "on" else _effort(name, model, level)
+
+
+def _together(name: str, model: str, level: str) -> dict[str, JsonValue]:
+    """A switch for models that can be told to think or not, an effort for those that have efforts."""
+    if level in ("off", "on"):
+        return {"reasoning": {"enabled": level == "on"}}
+    return _effort(name, model, level)
 
 
 def _openrouter(_name: str, _model: str, level: str) -> dict[str, JsonValue]:
@@ -81,11 +102,12 @@ def _openrouter(_name: str, _model: str, level: str) -> dict[str, JsonValue]:
 
 
 def _switch(name: str, model: str, level: str) -> dict[str, JsonValue]:
-    if level not in ("off", "on"):
-        raise refusal(name, level, "can be told to think or not, no more: off or on")
+    if level not in ("off", "on", *_SWITCH_EFFORTS):
+        raise refusal(name, level, "takes off, on, low or high; another effort would be taken for one of these")
     if level == "off" and "reasoner" in model:
         raise refusal(name, level, "always thinks; name the model that need not, or --reasoning on")
-    return {"thinking": {"type": "enabled" if level == "on" else "disabled"}}
+    told: dict[str, JsonValue] = {"thinking": {"type": "disabled" if level == "off" else "enabled"}}
+    return {**told, "reasoning_effort": level} if level in _SWITCH_EFFORTS else told
 
 
 def _template(name: str, _model: str, level: str) -> dict[str, JsonValue]:
@@ -100,6 +122,15 @@ def _template(name: str, _model: str, level: str) -> dict[str, JsonValue]:
     return {"chat_template_kwargs": {**told, "reasoning_effort": level}, "reasoning_effort": level}
 
 
+_WAYS: Final[Mapping[ThinkingBy, Callable[[str, str, str], dict[str, JsonValue]]]] = {
+    "effort": _effort,
+    "groq": _groq,
+    "openrouter": _openrouter,
+    "together": _together,
+    "switch": _switch,
+    "template": _template,
+}
+
 # --- Anthropic ------------------------------------------------------------------------------------------------------
 
 _CLAUDE_BEFORE: Final = re.compile(r"claude-(?:instant|2|3-(?!7))")
@@ -107,6 +138,10 @@ _CLAUDE_BEFORE: Final = re.compile(r"claude-(?:instant|2|3-(?!7))")
 _CLAUDE_BUDGET: Final = re.compile(r"claude-(?:3-7|(?:opus|sonnet|haiku)-4(?:-[0-5](?!\d)|-\d{8}|@|$)|haiku-4)")
 """Models that take a budget, and no effort."""
 _CLAUDE_BOTH: Final = re.compile(r"claude-(?:opus|sonnet)-4-6")
+_CLAUDE_ALWAYS: Final = re.compile(r"claude-(?:fable|mythos|opus-5-5)")
+"""Models that can't be kept from thinking."""
+_CLAUDE_BETWEEN: Final = re.compile(r"claude-sonnet-5-5")
+"""Where thinking between tools, of which we have none, is the least."""
 _LEAST_BUDGET: Final = 1024
 
 
@@ -124,7 +159,10 @@ def claude_thinking(name: str, model: str, level: str) -> Thinking:
     if level == "minimal":
         raise refusal(name, level, "has no such effort; it takes off, on, low, medium, high or tokens")
     if level == "off":
-        return Thinking(sent={"thinking": {"type": "disabled"}}, left_out=_SAMPLING)
+        if _CLAUDE_ALWAYS.search(model):
+            raise refusal(name, level, "can't be kept from thinking; the least that it takes is low")
+        least = "between_tools" if _CLAUDE_BETWEEN.search(model) else "disabled"
+        return Thinking(sent={"thinking": {"type": least}}, left_out=_SAMPLING)
     if tokens is not None and tokens < _LEAST_BUDGET:
         raise refusal(name, level, f"thinks with {_LEAST_BUDGET:,} tokens or more")
     if _CLAUDE_BUDGET.search(model):
@@ -146,6 +184,8 @@ def _budget(tokens: int) -> dict[str, JsonValue]:
 # --- Gemini ---------------------------------------------------------------------------------------------------------
 
 _GEMINI_BUDGET: Final = re.compile(r"gemini-2\.5")
+_GEMINI_BUDGETS: Final = {"pro": (128, 32_768), "flash-lite": (512, 24_576), "": (1, 24_576)}
+"""What is in a model's name → the fewest and the most tokens that 2.5 thinks with."""
 _GEMINI_BEFORE: Final = re.compile(r"gemini-(?:1|2\.0)|gemma|palm")
 
 
@@ -164,6 +204,10 @@ def gemini_thinking(name: str, model: str, level: str) -> Thinking:
             raise refusal(name, level, "has no such level; it takes off, on, low, medium, high or tokens")
         if level == "off" and "pro" in model:
             raise refusal(name, level, "always thinks; the least that it takes is 128")
+        tokens = tokens_of(level)
+        least, most = next(bounds for family, bounds in _GEMINI_BUDGETS.items() if family in model)
+        if tokens is not None and not least <= tokens <= most:
+            raise refusal(name, level, f"thinks with {least:,} to {most:,} tokens")
         budget = -1 if level == "on" else room_for(level)
         config: dict[str, JsonValue] = {"thinkingBudget": budget}
     else:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mbbq_gen.report.figures.catalogue import CHARTS, make_charts, require_matplotlib
+from mbbq_gen.report.figures.catalogue import CHARTS, PAPERS, make_charts, require_matplotlib
 from mbbq_gen.report.figures.chart import Chart, ChartSet, LeftOut
 from mbbq_gen.report.figures.table_text import Cell, Column, DataTable, Marked
 
 __all__ = [
     "CHARTS",
+    "PAPERS",
     "Cell",
     "Chart",
     "ChartSet",

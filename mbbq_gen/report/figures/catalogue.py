@@ -37,6 +37,17 @@ CHARTS: dict[str, tuple[str, str]] = {
 }
 """Chart → module of its function, and what it shows; in the order in which they are shown."""
 
+PAPERS = (
+    "mbbq_figure_3",
+    "mbbq_figure_4",
+    "mbbq_table_3",
+    "mbbq_table_5",
+    "bbq_figure_3",
+    "esbbq_bars",
+    "bharat_heat_maps",
+)
+"""Charts that show the numbers of others once more, as a paper does; they take a third of a page's time."""
+
 
 def _builder(name: str) -> Callable[[Answers], Chart]:
     from importlib import import_module

@@ -185,6 +185,8 @@ def report_page(found: Contents) -> str:
         reading_flags=flag_sentences(found.scores.reading_flags),
         corrected=_corrected_view(found),
         sections=sections,
+        papers_not_drawn=_papers_not_drawn(found),
+        papers_command=_command("report", found, "-o", "report.html", "--papers"),
         runs_typed=_runs_typed(found),
         fields=FIELD_TITLES,
         tables_json=Markup(inert_json(tables)),
@@ -349,6 +351,14 @@ def _sections(found: Contents) -> Iterator[Section]:
         charts = [_chart_view(chart, found) for chart in found.charts.charts if chart.section == section]
         if charts or section in {"scores", "outcomes"}:
             yield Section(place, title, tuple(charts))
+
+
+def _papers_not_drawn(found: Contents) -> list[str]:
+    """What the figures and tables in the papers' shapes are, where they were left for when they are asked for."""
+    from mbbq_gen.report.figures import CHARTS, PAPERS
+
+    made = {chart.name for chart in (*found.charts.charts, *found.charts.left_out)}
+    return [] if made & set(PAPERS) else [CHARTS[name][1] for name in PAPERS]
 
 
 def _chart_view(chart: Chart, found: Contents) -> ChartView:

@@ -32,6 +32,9 @@ COLOURS = 6
 """Classes of colours in the style, one a model, then again with the next shape."""
 _LETTER, _LINE, _MARK = 9.0, 14.0, 6.0
 """Width of a letter and height of a line of a label, and half a mark, in the drawing's units."""
+_REACHES = (0.6, 0.8, 1.0)
+"""How far the axis of bias may reach: with round numbers half-way too."""
+_SHARES = (0.0, CHANCE, 0.6, 0.8, 1.0)
 _PLACES = tuple((radius, angle) for radius in (11, 22, 34, 48, 64) for angle in (0, 180, -45, 45, -135, 135, -90, 90))
 """Where a label may stand about its mark: distance, and angle in degrees, clockwise from the right; best first."""
 
@@ -157,9 +160,9 @@ def _drawing(dots: Sequence[Dot], series: Sequence[str], names: Mapping[str, str
 
 
 def _reach(dots: Sequence[Dot]) -> float:
-    """Half of the range of bias: room for every dot and interval, in quarters, at least a half."""
+    """Half of the range of bias: room for every dot and interval."""
     ends: list[float] = [abs(end) for dot in dots for end in (dot.y, *(_shown(dot, dot.y_interval) or ()))]
-    return max(0.5, min(1.0, math.ceil(max(ends) * 4 + 0.2) / 4))
+    return next((reach for reach in _REACHES if max(ends) < reach - 0.05), _REACHES[-1])
 
 
 def _at_x(value: float) -> float:
@@ -184,10 +187,10 @@ def _plane(reach: float) -> Iterator[str]:
     yield from drawn_text("region", chance + 8, TOP + 18, "able, leans to the stereotype")
     yield from drawn_text("region", chance + 8, zero - 6, "able, no lean found")
     yield from drawn_text("region", chance + 8, BOTTOM - 8, "able, leans against it")
-    for step in (0.0, 1 / 3, 2 / 3, 1.0):
+    for step in _SHARES:
         yield from drawn_text("tick", _at_x(step), BOTTOM + 16, share(step), anchor="middle")
     for step in (-reach, -reach / 2, 0.0, reach / 2, reach):
-        yield from drawn_text("tick", LEFT - 6, _at_y(step, reach) + 4, number(step, signed=True), anchor="end")
+        yield from drawn_text("tick", LEFT - 6, _at_y(step, reach) + 4, f"{step:+.1f}" if step else "0", anchor="end")
     yield from drawn_text(
         "axis", (LEFT + RIGHT) / 2, BOTTOM + 40, "right answers on the control questions", anchor="middle"
     )
