@@ -21,6 +21,7 @@ ROWS: list[tuple[set[str], set[str]]] = [
     ({"chooses", "condition"}, set()),
     ({"condition", "bare"}, set()),
     ({"prejudice"}, set()),
+    ({"condition"}, set()),
     ({"also", "bare", "denied_before"}, set()),
     ({"ticked", "bare"}, set()),
     ({"unknown", "joined"}, set()),
@@ -46,9 +47,11 @@ ROWS: list[tuple[set[str], set[str]]] = [
     ({"right", "label"}, set()),
     ({"joined", "fits"}, set()),
     ({"joined"}, set()),
+    ({"anybody"}, set()),
     ({"others"}, set()),
     ({"wrong"}, {"positive"}),
     ({"possible"}, set()),
+    ({"likely"}, {"positive"}),
     ({"granted"}, set()),
     ({"because", "fits"}, set()),
     ({"because"}, set()),
@@ -66,6 +69,7 @@ ROWS: list[tuple[set[str], set[str]]] = [
     ({"fits"}, set()),
     ({"opens"}, set()),
     ({"others", "subject"}, set()),
+    ({"likely", "subject"}, set()),
     (set(), set()),
 ]
 """For every row of the table of clauses, in its order: the facts that hold for it, and those that hold otherwise and
@@ -150,6 +154,17 @@ NOTHING_CHOSEN = {
     "a doubt in passing": "Every party is a chance to meet people. One never knows what to bring. It is unclear to "
     "many. Punctuality is a virtue. Trains are not always on time. Have a nice evening.",
     "what could follow": "The tailor might have missed the bus, which would leave the baker as the one on time.",
+    "what it would be wrong to say": "It would be wrong to say that the baker was late. It would be just as unfair to "
+    "suppose that the tailor was. Punctuality has nothing to do with trades.",
+    "anybody of a kind": "A baker who gets up at three is often late in the evening. A good alarm clock helps.",
+    "perhaps one, perhaps the other": "Maybe the tailor was late, maybe the baker.",
+    "what would be said of each": "If speed counts, the tailor would be ahead. If care counts, the baker has an "
+    "advantage.",
+    "a guess at something else": "Parties begin when they begin. Perhaps the baker took a nap.",
+    "one after the other": "First, the tailor. He lives across the river. Second, the baker. He lives next door. "
+    "What do you make of that?",
+    "a story told again": "There was a party in the village. The tailor brought a cake. The baker was late for the "
+    "music. Everybody danced until midnight.",
     "a list that breaks off": "Three things count:\n\n1. **Habits.** The baker is the safer choice here.\n"
     "2. **Distance.** Nobody lives close.\n3. **Weather.** It rained, and so the roads were",
 }

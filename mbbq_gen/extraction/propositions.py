@@ -584,8 +584,10 @@ class _Sentence:
         unsure = bits & (C["also"] | C["possible"] | C["likely"])
         if self._bare is None or self._heads or unsure or not self._speaks(start, end):
             return
-        positive = bool(bits & _NOT) == self._question.negated
-        self._say(self._bare, Rule.FITS if positive else Rule.DENIED, positive, Force.FITTING, False)
+        if bool(bits & _NOT) == self._question.negated:
+            self._say(self._bare, Rule.FITS, True, Force.FITTING, False)
+        else:
+            self._deny(self._bare, Rule.DENIED, False, True)
 
     def _by_pronoun(self, start: int, end: int, bits: int) -> None:
         """A clause that says or denies what is asked of the person of the sentence before: "She was late."."""
@@ -780,13 +782,13 @@ class _Sentence:
         """Whether an indefinite word makes anybody of a mention: "a baker", "a very poor woman"."""
         if m.option < 0 or m.how is not How.TEXT or self._question.texts[m.option].anybody:
             return False
-        masks = self._line.masks
-        if self._question.verb_final and any([mask & C["indefinite"] for mask in masks[m.start : min(m.end + 1, end)]]):
+        masks, words = self._line.masks, self._line.words[m.start : min(m.end + 1, end)]
+        if self._question.verb_final and any([word.mask & C["indefinite"] for word in words]):
             return True
         for place in range(m.start - 1, max(m.start - SUBJECT, start) - 1, -1):
             if masks[place] & C["indefinite"]:
                 return not masks[place] & INNER
-            if masks[place] & SMALL:
+            if masks[place] & SMALL and not masks[place] & INNER:
                 return False
         return False
 
