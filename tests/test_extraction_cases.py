@@ -50,8 +50,8 @@ def test_what_chooses_nobody(row: dict[str, Any]) -> None:
 
 
 def test_answers_that_choose_nothing() -> None:
-    """What it would be wrong to say, even guesses, anybody of a kind, stories told again: 155 answers in 22 languages; before,
-    36 were read as a choice."""
+    """What it would be wrong to say, even guesses, anybody of a kind, stories told again: 155 answers in 22 languages;
+    before, 36 were read as a choice."""
     lines = (FOLDER.parent / "fresh" / "round_12c.jsonl").read_text(encoding="utf-8").splitlines()
     chosen = []
     for row in map(json.loads, lines):
