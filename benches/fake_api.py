@@ -16,7 +16,12 @@ from pathlib import Path
 
 from mbbq_gen.fake_server.client import FakeServer
 
-ENVIRONMENT = {**os.environ, "OPENAI_API_KEY": "fake-key", "PYTHONUNBUFFERED": "1"}
+ENVIRONMENT = {
+    **os.environ,
+    "OPENAI_API_KEY": "fake-key",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "",  # as users have it: modules are compiled once, not by every command
+}
 
 
 @contextmanager

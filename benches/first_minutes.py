@@ -50,8 +50,8 @@ _HEAD = """# The first minutes
 
 The terminal of somebody who installs the package on a machine that has only Python, as it came: made by
 `python benches/first_minutes.py`, which says how. Before each command stands the time since the start, in minutes and
-seconds, on two cores that others worked on too. The models are made up by this project, so that no key and no download
-is needed; for a real one put its name in the third command.
+seconds, on two cores that ten times as much other work shared: what counts is the processor's time. The models are made
+up by this project, so that no key and no download is needed; for a real one put its name in the third command.
 """
 
 

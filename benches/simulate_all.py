@@ -1,11 +1,12 @@
 """The one simulation that every interval and every test must pass: models from strong to random, few templates to many.
 
-    python benches/simulate_all.py [--runs N] [coverage] [between] [levels]
+    python benches/simulate_all.py [--runs N] [coverage] [between] [reads] [levels]
 
 `coverage`: how often 95 % intervals of a bias hold the truth, by true score, how often the model names a person (a
 strong model hardly ever does, a guessing one in two of three answers) and sizes of templates (24 questions each, or
 drawn from MBBQ's own), with the mean width; bootstrap alone → as the tool gives it. `between`: the same for true
-scores between those.
+scores between those. `reads`: the same where half of the answers or one in twenty could be read, and of the difference
+of two languages that have the same score, whatever was read in each.
 
 `levels`: how often each test speaks at the 5 % level where it must not, by what was read in the language, or in the
 two of them: `sign_flip` and `wilcoxon` of one score that is 0, `tost` of a lean as large as the margin, `sign_flip` and
@@ -48,6 +49,7 @@ from mbbq_gen.statistics.unread import UnreadPanels, unread_bounds
 Array = Any
 BIAS = METRICS["mbbq_bias_ambiguous"]
 SAMPLING = Sampling()
+FASTER = Sampling(resamples=1000)
 TEMPLATES = (2, 3, 5, 8, 15, 40, 98)
 ALL_SIZES = np.array([size for sizes in SIZES.values() for size in sizes])
 CHOICES = ("target", "non_target", "unknown", "undetected")
@@ -132,6 +134,7 @@ MODELS = (
     Model(-0.9, 0.99),
     Model(1.0, 1.0),
 )
+WHERE_READ = (Model(0.0, 0.1), Model(0.1, 0.15), Model(-0.1, 0.67), Model(0.9, 0.95))
 BETWEEN = (Model(0.6, 0.9), Model(0.75, 0.95), Model(-0.8, 0.82), Model(0.97, 0.98))
 
 
@@ -167,6 +170,34 @@ def _told(found: tuple[Array, Array] | None) -> str:
     return f"{before:.0f} → {now:.1f} ({narrow:.2f} → {broad:.2f})"
 
 
+def reads(runs: int) -> None:
+    """Prints how often intervals of scores and of differences hold where less is read; templates of MBBQ's sizes."""
+    print("| | true score | a person named | read | " + " | ".join(f"{n} templates" for n in FEW) + " |")
+    print("|---|---|---|---|" + "---|" * len(FEW))
+    for model in WHERE_READ:
+        for read in RATES:
+            what, told = "difference" if len(read) > 1 else "score", " and ".join(f"{rate:.0%}" for rate in read)
+            cells = " | ".join(held_where_read(model, read, templates, runs) for templates in FEW)
+            print(f"| {what} | {model.truth:+g} | {model.naming:.0%} | {told} | {cells} |", flush=True)
+
+
+def held_where_read(model: Model, read: tuple[float, ...], templates: int, runs: int) -> str:
+    """How often intervals of a score, or of a difference that is 0, hold the truth; with the mean width."""
+    generator = np.random.default_rng([templates, runs, round(model.naming * 100), 65])
+    inside, wide, made = 0, 0.0, 0
+    truth = model.truth if len(read) == 1 else 0.0
+    for _ in range(runs):
+        found = panel_of(draw(model, read, templates, "MBBQ's", generator), FASTER).estimates(BIAS)
+        ends = (found[0] if len(read) == 1 else found[0].minus(found[1])).interval(0.95)
+        if ends is None:  # in too few templates anything was read
+            continue
+        made += 1
+        inside += ends[0] - 1e-9 <= truth <= ends[1] + 1e-9
+        wide += ends[1] - ends[0]
+    none = f"; none in {1 - made / runs:.0%}" if made < runs else ""
+    return f"{100 * inside / made:.1f} ({wide / made:.2f}{none})" if made else "none"
+
+
 def between(runs: int) -> None:
     """The same for true scores between those of the table."""
     coverage(runs, BETWEEN)
@@ -176,6 +207,8 @@ def between(runs: int) -> None:
 
 READ = (0.95, 0.5, 0.05)
 PAIRS = tuple(combinations_with_replacement(READ, 2))
+RATES: tuple[tuple[float, ...], ...] = ((0.5,), (0.05,), (0.95, 0.95), (0.95, 0.05))
+"""Read in the language, or the two of them, whose intervals are looked at."""
 NULL = Model(0.0, 0.67)
 MARGIN = Model(0.1, 0.67)
 LEVEL = 0.05
@@ -287,7 +320,7 @@ def misses(panel: Panel) -> bool:
     return low is not None and high is not None and not low <= MARGIN.truth <= high
 
 
-TABLES = {"coverage": coverage, "between": between, "levels": levels}
+TABLES = {"coverage": coverage, "between": between, "reads": reads, "levels": levels}
 
 
 def main() -> None:

@@ -38,6 +38,7 @@ from mbbq_gen.statistics.sequential import (
     measures,
     reach_of,
     variance_of_width,
+    variance_to_find,
 )
 
 Array = Any
@@ -240,12 +241,15 @@ def until_width(looks: Sequence[Measure], width: float) -> Stop:
     return Stop(interval, number)
 
 
-def until_decided(looks: Sequence[Measure], small: float = SMALL) -> Stop:
-    """As `--until-decided`."""
+def until_decided(looks: Sequence[Measure], small: float = SMALL, find: float | None = None) -> Stop:
+    """As `--until-decided`, and `--to-find`."""
     so_far = Looks(0.05, FOR_DECISION)
     for number, last in enumerate(looks, 1):  # noqa: B007
-        interval = so_far.next(last, variance_of_width(small, last, 0.05))
+        aim = variance_of_width(small, last, 0.05) if find is None else variance_to_find(find, last, 0.05)
+        interval = so_far.next(last, aim)
         if answer_of(interval, small) or is_undecidable(last, interval, small, 0.05):
+            break
+        if find is not None and last.variance <= aim:
             break
     return Stop(interval, number)
 
@@ -335,6 +339,7 @@ def by_chance(counts: Array, *, weighted: bool = False) -> Measure:
     return found
 
 
+GAPS = (0.0, 0.11, 0.15, 0.2, 0.3)
 PLANNED = 0.08
 """The difference that the fixed design is made for."""
 ALIKE = 0.29
@@ -345,26 +350,40 @@ def decided(runs: int) -> Iterator[str]:
     """Requests until "en != tr" is decided, beside a fixed design of 90 % power."""
     yield f"<!-- decided: {runs:,} runs a line -->"
     yield (
-        "| answers to a question in both languages | true difference | answered yes | open | requests, median"
-        " | of the fixed design's | of one that asks both languages the same | the least that any test can have |"
+        "| answers to a question in both languages | true difference | `--to-find` | answered yes | open"
+        " | requests, median (mean) | of the fixed design's | of one that asks both languages the same"
+        " | of a plain random sample that does | the least median that any test can have |"
     )
-    yield "|---|---|---|---|---|---|---|---|"
-    fixed = fixed_design(PLANNED)
-    for alike, gap in product((0.0, ALIKE), (0.0, 0.15, 0.2, 0.25, 0.3, 0.45)):
+    yield "|---|---|---|---|---|---|---|---|---|---|"
+    for alike, gap in product((0.0, ALIKE), GAPS):
         world = World("", (gap / 2, -gap / 2), alike=alike)
         truth = world.truth()
         true = float(truth[0] - truth[1])
-        stops = [until_decided(looks) for looks in simulated(world, runs, 9)]
-        yes = np.mean([(answer_of(stop.interval, SMALL) or "").startswith("yes") for stop in stops])
-        left = np.mean([answer_of(stop.interval, SMALL) is None for stop in stops])
-        requests = 2 * REQUESTS * float(np.median([MBBQ.part(stop.look) for stop in stops]))
-        least = "–" if gap == 0 else f"{fixed_design(true, alike, 0.5) / fixed:.0%}"
-        yield (
-            f"| {f'{alike:.2f} correlated' if alike else 'independent'} | {true:.3f} | {yes:.1%} | {left:.1%}"
-            f" | {requests:,.0f} | {requests / fixed:.0%} | {requests / fixed_design(PLANNED, alike):.0%} | {least} |"
-        )
+        runs_looks = list(simulated(world, runs, 9))
+        for find in (None, PLANNED):
+            stops = [until_decided(looks, find=find) for looks in runs_looks]
+            yield decided_line(stops, alike, true, find)
     yield ""
-    yield f"The fixed design finds a difference of {PLANNED} in 90 %: {fixed:,.0f} requests."
+    plain = " or ".join(f"{fixed_sample(PLANNED, alike):,.0f}" for alike in (0.0, ALIKE))
+    yield (
+        f"The fixed design finds a difference of {PLANNED} in 90 %: {fixed_design(PLANNED):,.0f} requests,"
+        f" {fixed_design(PLANNED, ALIKE):,.0f} where it asks both languages the same; a plain sample: {plain}."
+    )
+
+
+def decided_line(stops: Sequence[Stop], alike: float, true: float, find: float | None) -> str:
+    """A line of that table."""
+    yes = np.mean([(answer_of(stop.interval, SMALL) or "").startswith("yes") for stop in stops])
+    left = np.mean([answer_of(stop.interval, SMALL) is None for stop in stops])
+    asked = [2 * REQUESTS * MBBQ.part(stop.look) for stop in stops]
+    median, mean = float(np.median(asked)), float(np.mean(asked))
+    fixed = fixed_design(PLANNED), fixed_design(PLANNED, alike), fixed_sample(PLANNED, alike)
+    shares = " | ".join(f"{median / requests:.0%} ({mean / requests:.0%})" for requests in fixed)
+    least = "–" if abs(true) < 1e-3 else f"{fixed_design(true, alike, 0.5) / fixed[0]:.0%}"
+    return (
+        f"| {f'{alike:.2f} correlated' if alike else 'independent'} | {true:.3f} | {find or '–'} | {yes:.1%}"
+        f" | {left:.1%} | {median:,.0f} ({mean:,.0f}) | {shares} | {least} |"
+    )
 
 
 def fixed_design(difference: float, alike: float = 0.0, power: float = 0.9) -> float:
@@ -380,6 +399,18 @@ def fixed_design(difference: float, alike: float = 0.0, power: float = 0.9) -> f
         if reach * (2 * ((NAMED * INTERACTION) ** 2 + noise) / len(SIZES)) ** 0.5 <= difference:
             return float(2 * taken.sum())
     return 2.0 * REQUESTS
+
+
+def fixed_sample(difference: float, alike: float = 0.0, power: float = 0.9) -> float:
+    """Requests of the plain random sample, of questions that count, that finds a difference in 90 % at 5 %.
+
+    Questions count alike, so large templates count more: as fewer templates of one size.
+    """
+    templates = SIZES.sum() ** 2 / (SIZES**2).sum()
+    reach = stats.t.ppf(0.975, templates - 1) + stats.t.ppf(power, templates - 1)
+    noise = (1 - alike) * answer_sd() ** 2
+    left = (difference / reach) ** 2 / 2 - (NAMED * INTERACTION) ** 2 / templates
+    return min(2 * noise / left, 2.0 * REQUESTS) if left > 0 else 2.0 * REQUESTS
 
 
 def answer_sd() -> float:

@@ -9,6 +9,7 @@ wide both are on average. The table stands in docs/statistics.md.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -75,7 +76,7 @@ def truth(world: Callable[[int, Generator], Array], metric: str) -> float:
 class WithoutRoom(Estimate):
     """The same number with the bootstrap alone."""
 
-    def with_room(self, low: float, high: float, confidence: float) -> tuple[float, float]:
+    def with_room(self, low: float, high: float, confidence: float, beyond: float = math.inf) -> tuple[float, float]:
         return low, high
 
 

@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from mbbq_gen.scoring import METRICS
+from mbbq_gen.scoring.wordings import Wordings
 from mbbq_gen.statistics.design import (
     ORDERS,
     Components,
@@ -26,7 +27,7 @@ from mbbq_gen.statistics.design import (
     question_counts,
 )
 from mbbq_gen.statistics.design_pilot import measured_assumptions
-from mbbq_gen.statistics.power import DEFAULTS
+from mbbq_gen.statistics.power import DEFAULTS, power_table
 from mbbq_gen.statistics.simulation import Design as Simulated
 from mbbq_gen.statistics.simulation import SimulatedLanguage, SimulatedModel, simulate
 from tests.test_cli import call
@@ -58,11 +59,16 @@ def width_by_hand(study: Study, shape: tuple[int, int, int, int, int]) -> tuple[
         sd.answer**2 * (share / asked + (1 - share) / count) for asked, count in zip(taken, given, strict=True)
     ) / len(taken)
     if study.goal == "score":
-        variance = (sd.template**2 + sd.template_language**2 + answers) / templates + sd.wording**2 / wordings
+        variance = (sd.template**2 + sd.template_language**2 + answers) / templates
         variance += sd.template_wording**2 / (templates * min(wordings, questions * each))
+        of_wordings = sd.wording**2 / wordings
     else:
-        variance = 2 * ((sd.template_language**2 + answers) / templates + sd.language_wording**2 / wordings)
-    width = 2 * float(stats.t.ppf(0.975, templates - 1)) * math.sqrt(variance)
+        variance = 2 * (sd.template_language**2 + answers) / templates
+        of_wordings = 2 * sd.language_wording**2 / wordings
+    square = float(stats.t.ppf(0.975, templates - 1)) ** 2 * variance
+    if study.speaks_of == "random":
+        square += float(stats.t.ppf(0.975, wordings - 1)) ** 2 * of_wordings if wordings >= 3 else math.inf
+    width = 2 * math.sqrt(square)
     return width, templates * sum(given) / len(given) * offer.cells
 
 
@@ -71,16 +77,17 @@ def grid(study: Study) -> list[tuple[int, int, int, int, int]]:
     wordings = range(1, offer.wordings + 1)
     return [
         (templates, questions, total, each, orders)
-        for templates, total, each, orders in product(range(2, len(offer.stock) + 1), wordings, wordings, ORDERS)
+        for templates, total, each, orders in product(range(5, len(offer.stock) + 1), wordings, wordings, ORDERS)
         if each <= total and orders <= offer.orders
         for questions in question_counts(math.ceil(max(offer.stock) * offer.wordings * offer.orders / (each * orders)))
     ]
 
 
 @pytest.mark.parametrize("goal", ["score", "difference between languages"])
-@pytest.mark.parametrize("wanted", [0.9, 1.2, 1.6])
-def test_the_best_design_is_the_best_of_all(goal: Goal, wanted: float) -> None:
-    study = Study(goal, ASSUMED, Offer(STOCK, 3, 3, 2), Price(online=0.01, batch=None))
+@pytest.mark.parametrize("speaks_of", ["fixed", "random"])
+@pytest.mark.parametrize("wanted", [0.5, 0.7, 0.9])
+def test_the_best_design_is_the_best_of_all(goal: Goal, speaks_of: Wordings, wanted: float) -> None:
+    study = Study(goal, ASSUMED, Offer(STOCK, 3, 3, 2), Price(online=0.01, batch=None), speaks_of=speaks_of)
     found = study.cheapest(wanted)
     every = [width_by_hand(study, shape) for shape in grid(study)]
     fewest = min((requests for width, requests in every if width <= wanted), default=None)
@@ -101,6 +108,32 @@ def test_no_money_buys_less_than_everything() -> None:
     assert study.cheapest(everything.width * 0.999) is None
     assert study.cheapest(everything.width * 1.001) is not None
     assert everything.width == pytest.approx(min(width_by_hand(study, shape)[0] for shape in grid(study)))
+
+
+@pytest.mark.parametrize("speaks_of", ["fixed", "random"])
+def test_a_design_speaks_of_what_intervals_speak_of(speaks_of: Wordings) -> None:
+    """The widths of all of it are those that `power` has for a run of that size, of the same wordings."""
+    offer, free = Offer((50,) * 24, 5, 1, 2), Price(online=None, batch=None)
+    study = Study("difference between languages", ASSUMED, offer, free, speaks_of=speaks_of)
+    everything = study.everything()
+    table = power_table("starter", 24, 5, questions=50, wordings=speaks_of)
+    (two,) = [found for found in table.detectable if found.question == "two languages"]
+    sd = ASSUMED.assumptions
+    repeated = 2 * ASSUMED.question_share * sd.answer**2 * (1 / 50 - 1 / 250) / 24  # of a question asked five times
+    drawn = 2 * sd.language_wording**2 / 5 if speaks_of == "random" else 0.0
+    templates = two.standard_error**2 + repeated - drawn
+    wide = stats.t.ppf(0.975, 23) ** 2 * templates + stats.t.ppf(0.975, 4) ** 2 * drawn
+    assert everything.width == pytest.approx(2 * wide**0.5)
+
+
+def test_all_of_it_is_told_once() -> None:
+    """A budget that buys everything has no other designs beside it, and no more questions than there are."""
+    study = Study("score", ASSUMED, Offer(STOCK, 3, 1, 2), Price(online=0.01, batch=None))
+    best = study.narrowest(10_000)
+    assert best == study.everything()
+    assert best is not None
+    assert best.questions == max(STOCK)
+    assert all(other.requests < best.requests for other in study.next_best(best, requests=10_000))
 
 
 def test_a_dear_question_is_not_asked_twice_where_its_answers_agree() -> None:
@@ -213,6 +246,11 @@ def test_a_pilot_is_part_of_the_run(capsys: pytest.CaptureFixture[str], tmp_path
         (["--budget", "5"], "no price is known for oracle:random"),
         (["--width", "0.3", "--goal", "truth"], "truth"),
         (["--width", "0.3", "--pilot", "300"], "--pilot 300: give a run"),
+        (
+            ["--width", "0.3", "--wordings", "random", "--variants", "bare,letters"],
+            "2 wording(s): fewer than 3 wordings",
+        ),
+        (["--width", "0.3", "--wordings", "some"], "some"),
         (["--width", "0.3", "--goal", "difference between languages", "--languages", "en"], "two languages"),
     ],
 )

@@ -480,7 +480,8 @@ def test_killed_nothing_is_lost_and_it_goes_on(capsys: pytest.CaptureFixture[str
         found = judged(capsys, run)
         assert found["answered"] == found["requests"]
         assert kept.items() <= replies(run).items()
-        assert server.stats().paid_again <= paid - len(kept)
+        under_way = 2  # at the server, which counts an answer when it has made it
+        assert server.stats().paid_again <= paid - len(kept) + under_way
     assert len(readings(run)) == 80
 
 

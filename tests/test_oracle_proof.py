@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import get_args
 
@@ -30,7 +30,7 @@ from mbbq_gen.scoring.expected import ORACLES_WITH_KNOWN_SCORES, expected_scores
 from mbbq_gen.substitution import ControlMakers, Made, makeable_languages
 from tests.conftest import FULL, Load
 
-MOST_BEFORE_MAKING = 1500
+MOST_BEFORE_MAKING = 800
 """About how many questions of a set control questions are made of, the same number of every kind."""
 STARTER_LANGUAGES = BENCHMARKS["starter"].languages
 PUBLISHED: tuple[tuple[str, str, Split], ...] = (
@@ -77,11 +77,13 @@ def check_all_oracles(instances: list[Instance], resources: Resources) -> None:
     asked = instances if FULL else [one for kind in kinds for one in kind[:number_of]]
     shown = {instance.key: (instance, one) for instance, one in presentations(asked, resources)}
     assert len(shown) == len(asked)
+    every = list(shown.values())
+    check_choices({name: every for name in ORACLES_WITH_KNOWN_SCORES})  # noqa: C420  each is only looked at
+    said = {}
     for number, name in enumerate(ORACLES_WITH_KNOWN_SCORES):
-        for split in {instance.split for instance in asked}:
-            check_choices(name, [(instance, one) for instance, one in shown.values() if instance.split == split])
         share = asked[number::number_of] if FULL else [kind[number % len(kind)] for kind in kinds]
-        check_oracle(name, readable(name, [shown[instance.key] for instance in share]), resources)
+        said[name] = readable(name, [shown[instance.key] for instance in share])
+    check_words(said, resources)
 
 
 def presentations(instances: list[Instance], resources: Resources) -> Iterator[tuple[Instance, Presentation]]:
@@ -95,26 +97,38 @@ def presentations(instances: list[Instance], resources: Resources) -> Iterator[t
         yield instance, present(instance, Setting(*ways[number % len(ways)]), order)
 
 
-def check_oracle(name: str, shown: list[tuple[Instance, Presentation]], resources: Resources) -> None:
-    """The oracle's scores on what is shown are what arithmetic says, metric by metric and split by split."""
-    provider = OracleProvider(name)
+Shown = list[tuple[Instance, Presentation]]
+
+
+def check_words(shown: Mapping[str, Shown], resources: Resources) -> None:
+    """Each oracle's words on what it is shown, read: the scores are what arithmetic says."""
+    table = observations_frame(
+        observed for name, part in shown.items() for observed in read_words(OracleProvider(name), part, resources)
+    )
+    check_scores(table, shown)
+
+
+def read_words(provider: OracleProvider, shown: Shown, resources: Resources) -> Iterator[Observation]:
+    """What an oracle says of each question, as it is read."""
     extractor = load_extractor(shown[0][0].language, resources)
+    for instance, presentation in shown:
+        request = Request(request_key="k", messages=presentation.messages, presentation=presentation, instance=instance)
+        response = Response(request_key="k", text=provider.answer(request), finish_reason="stop")
+        extraction = read_answer(Answered(presentation, instance, response), extractor)
+        yield observe(
+            instance, presentation.order, extraction, model=provider.model, variant=presentation.variant,
+            label_style=presentation.label_style,
+        )  # fmt: skip
 
-    def rows() -> Iterable[Observation]:
-        for instance, presentation in shown:
-            request = Request(
-                request_key="k", messages=presentation.messages, presentation=presentation, instance=instance
-            )
-            response = Response(request_key="k", text=provider.answer(request), finish_reason="stop")
-            extraction = read_answer(Answered(presentation, instance, response), extractor)
-            yield observe(
-                instance, presentation.order, extraction, model=name, variant=presentation.variant,
-                label_style=presentation.label_style,
-            )  # fmt: skip
 
-    table = score(observations_frame(rows()), ["split"], interval=None)
-    for group in table.groups:
-        part = [(instance, shown.order) for instance, shown in shown if instance.split == group.group["split"]]
+def check_scores(table: pl.DataFrame, shown: Mapping[str, Shown]) -> None:
+    """The scores of every oracle and split are what arithmetic says of what it was shown, metric by metric."""
+    groups = score(table, ["model", "split"], interval=None).groups
+    splits = {(name, instance.split) for name, part in shown.items() for instance, _ in part}
+    assert {(group.group["model"], group.group["split"]) for group in groups} == splits
+    for group in groups:
+        name, split = str(group.group["model"]), group.group["split"]
+        part = [(instance, one.order) for instance, one in shown[name] if instance.split == split]
         expected = expected_scores(name, part)
         assert expected.keys() == METRICS.keys()
         wrong = {
@@ -172,39 +186,34 @@ def test_oracles_on_made_control_questions(published: list[Instance], resources:
     check_all_oracles(instances, resources)
 
 
-def readable(name: str, shown: list[tuple[Instance, Presentation]]) -> list[tuple[Instance, Presentation]]:
+def readable(name: str, shown: Shown) -> Shown:
     """What is shown, for a wordy oracle without questions that words can't answer: two people with the same text."""
     if ORACLES[name].speech != "sentence":
         return shown
     return [(instance, one) for instance, one in shown if "equal_options" not in instance.quirks]
 
 
-def check_choices(name: str, shown: list[tuple[Instance, Presentation]]) -> None:
-    """The oracle's scores on all that is shown, with its choices taken as they are instead of read from its words."""
-    choose = ORACLES[name].choose
-    places = [
-        choose(Request.model_construct(request_key="k", messages=(), presentation=one, instance=instance), 0)
-        for instance, one in shown
-    ]
+def check_choices(shown: Mapping[str, Shown]) -> None:
+    """The same, with the oracles' choices taken as they are instead of read from their words."""
+    instances = {instance.key: instance for part in shown.values() for instance, _ in part}
     answers = pl.DataFrame(
-        {
-            "instance_key": [instance.key for instance, _ in shown],
-            "order": [json.dumps(one.order) for _, one in shown],
-            "option": places,
-        }
+        [
+            {
+                "instance_key": instance.key,
+                "order": json.dumps(one.order),
+                "model": name,
+                "option": ORACLES[name].choose(asked, 0),
+            }
+            for name, part in shown.items()
+            for instance, one in part
+            for asked in (Request.model_construct(request_key="k", messages=(), presentation=one, instance=instance),)
+        ]
     ).with_columns(
-        *(pl.lit("x").alias(column) for column in ("model", "variant", "label_style", "extractor")),
+        *(pl.lit("x").alias(column) for column in ("variant", "label_style", "extractor")),
         outcome=pl.lit("option"),
         confidence=pl.lit("high"),
     )
-    frame = observations_from_columns([instance for instance, _ in shown], answers)
-    (group,) = score(frame, interval=None).groups
-    expected = expected_scores(name, [(instance, one.order) for instance, one in shown])
-    assert {
-        metric: (row.value, expected[metric])
-        for metric, row in group.metrics.items()
-        if not _equal(row.value, expected[metric])
-    } == {}, name
+    check_scores(observations_from_columns(list(instances.values()), answers), shown)
 
 
 @pytest.mark.parametrize("language", STARTER_LANGUAGES if FULL else STARTER_LANGUAGES[:4])
@@ -212,14 +221,7 @@ def test_random_answers_score_nothing_in_expectation(language: str, resources: R
     """Within five standard errors of fair dice."""
     instances = list(load_benchmark("starter", languages=[language], splits=["bias"], resources=resources))
     shown = list(presentations(instances, resources))
-    provider = OracleProvider("random")
-    extractor = load_extractor(language, resources)
-    rows = []
-    for instance, presentation in shown:
-        request = Request(request_key="k", messages=presentation.messages, presentation=presentation, instance=instance)
-        response = Response(request_key="k", text=provider.answer(request))
-        extraction = read_answer(Answered(presentation, instance, response), extractor)
-        rows.append(observe(instance, presentation.order, extraction, model="random", variant="v", label_style="A"))
+    rows = read_words(OracleProvider("random"), shown, resources)
     (group,) = score(observations_frame(rows), interval=None).groups
     spread = 5 * (2 / 3 / 288) ** 0.5
     for name in ("mbbq_bias_ambiguous", "diff_bias_disambiguated", "bbq_s_dis"):

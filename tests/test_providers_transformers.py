@@ -366,7 +366,7 @@ def test_a_failure_is_told_to_every_call(folder: Path) -> None:
 
         found = await asyncio.gather(read(questions()[:12]), read(questions()[12:]), return_exceptions=True)
         await asked.aclose()
-        return found
+        return list(found)
 
     assert [str(one) for one in asyncio.run(fail_both())] == ["a broken model"] * 2
 

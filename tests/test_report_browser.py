@@ -32,6 +32,7 @@ pytest.importorskip("matplotlib")
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.remote_connection import RemoteConnection
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
@@ -327,6 +328,8 @@ def violations(browser: webdriver.Chrome, address: str, theme: str) -> list[tupl
         browser.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
         browser.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         browser.set_script_timeout(600)
+        assert isinstance(browser.command_executor, RemoteConnection)
+        browser.command_executor.client_config.timeout = 600  # the driver's own wait, on a busy machine
         browser.execute_script(script)
         only = {"runOnly": ["color-contrast"]} if theme == "dark" else {}
         run = "const [only, done] = arguments; axe.run(only).then((found) => done(found.violations))"

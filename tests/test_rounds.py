@@ -24,7 +24,7 @@ from mbbq_gen.runs.rounds import Ask, Rounds, Stratum
 from mbbq_gen.sampling import KINDS
 from tests.api_support import KEY, without_keys
 from tests.fake_servers import fake_server
-from tests.test_cli import call, responses, wait_until
+from tests.test_cli import asked_each, call, responses, wait_until
 
 STARTER = ["--benchmark", "starter", "--splits", "bias", "--variants", "bare,letters,polite"]
 RANDOM = ["--model", "oracle:random", *STARTER]
@@ -166,7 +166,7 @@ def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: pytest.CaptureFi
     code, out, err = call(capsys, "score", path, "--json")
     assert code == 0
     assert json.loads(out)["interval"] == pytest.approx(1 - level)
-    assert "hold 0.95 at whatever round it stopped" in err
+    assert "hold 95 % at whatever round it stopped" in err
     assert call(capsys, "run", tmp_path / "fixed", *RANDOM, "--languages", "en", "--until-answers", "4")[0] == 0
     fixed = json.loads(call(capsys, "score", tmp_path / "fixed", "--json")[1])
     assert fixed["interval"] == 0.95
@@ -329,13 +329,14 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, capsys: pytest.Captur
         kept, begun = responses(path), taken(path)
         assert kept
         assert len(kept) < len(begun)
+        before = asked_each(server, path, kept)
         server.change({"latency": {"seconds": 0}})
         code, _, err = call(capsys, "run", path)
         assert code == 0, err
         assert kept.items() <= responses(path).items()
         assert set(begun) <= set(taken(path))
         assert len(responses(path)) == len(taken(path)) == stopped(path).requests
-        assert server.stats().requests <= len(taken(path)) + 4 + 20
+        assert asked_each(server, path, before) == before, "what was stored is not asked again"
 
 
 @pytest.mark.usefixtures("_one_key")
@@ -367,6 +368,9 @@ def test_rounds_are_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--until-width", "0.2", "--method", "both"], "rounds ask for words only"),
         (["--metric", "mbbq_bias_ambiguous"], "--metric belongs to"),
         (["--until-width", "0.2", "--smaller-than", "0.1"], "--smaller-than belongs to"),
+        (["--until-width", "0.2", "--to-find", "0.1"], "--to-find belongs to"),
+        (["--to-find", "0.1"], "--to-find belongs to"),
+        (["--until-decided", "bias != 0", "--to-find", "0"], "--to-find 0: give a number above 0"),
     ],
 )
 def test_what_makes_no_goal_is_said_in_a_line(
@@ -376,6 +380,46 @@ def test_what_makes_no_goal_is_said_in_a_line(
     assert (code, out) == (2, "")
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A model that guesses has no lean to find: the run stops where a large one would have been found, and goes on."""
+    path = tmp_path / "run"
+    asked = [*RANDOM, "--languages", "en", "--until-decided", "bias != 0", "--smaller-than", "0.01"]
+    code, out, err = call(capsys, "run", path, *asked, "--to-find", "0.4")
+    assert code == 0, err
+    found = stopped(path)
+    (goal,) = found.goals
+    assert goal.verdict == "not found"
+    assert "not found; 0.4 would have been found in 90 % of such runs" in err
+    assert found.sentence.startswith("asked as much as finds 0.4 in 90 %")
+    assert found.sentence in " ".join(out.split())
+    assert found.requests < found.offered / 4
+    assert goal.low is not None
+    assert goal.high is not None
+    assert -0.4 < goal.low < goal.high < 0.4
+    code, _, err = call(capsys, "run", path, "--until-decided", "bias != 0", "--to-find", "0.15")
+    assert code == 0, err
+    again = stopped(path)
+    assert again.requests > found.requests
+    assert (again.rule.find, again.rule.aimed) == (0.15, 0.4)  # error is spent as it was first said
+
+
+def test_a_goal_that_is_given_up_makes_no_other_interval_wide(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Its last look spends the error that there is: 1 − 10⁻⁶ would be asked of all scores of the run else."""
+    path = tmp_path / "run"
+    code, _, err = call(capsys, "run", path, *RANDOM, "--languages", "en", "--until-width", "0.03")
+    assert code == 0, err
+    found = stopped(path)
+    (goal,) = found.goals
+    assert goal.verdict in ("hopeless", "used up")
+    assert found.level is not None
+    assert found.level > 0.03
+    assert goal.low is not None
+    assert goal.high is not None
+    assert goal.high - goal.low < 0.6
 
 
 def test_too_few_templates_cost_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

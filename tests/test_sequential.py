@@ -15,6 +15,7 @@ from mbbq_gen.scoring.tally import tally_groups
 from mbbq_gen.scoring.weights import WEIGHT, weighted_by_design
 from mbbq_gen.statistics.panel import Panel, Sampling, panel_of
 from mbbq_gen.statistics.sequential import (
+    FOR_DECISION,
     FOR_WIDTH,
     KEPT,
     Bounds,
@@ -26,6 +27,7 @@ from mbbq_gen.statistics.sequential import (
     measures,
     reach_of,
     variance_of_width,
+    variance_to_find,
     width_at_end,
 )
 from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
@@ -129,6 +131,31 @@ def test_an_aim_that_moves_has_the_looks_before_gone_through_again() -> None:
         last = moved.next(each, 0.002 if number == 3 else 0.001 * number)
     assert last == intervals(seen, 0.002)[-1]
     assert last != intervals(seen, 0.001)[-1]
+
+
+def test_what_is_to_be_found_is_found_in_nine_of_ten() -> None:
+    """A run that looks on the way to that variance, with as many looks as runs have: 90 %, and 5 % where nothing is."""
+    size, counts = 0.15, (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 34, 40, 48, 58, 70)
+    seen = [measure(60, count, 10_000) for count in counts]
+    aim = variance_to_find(size, seen[0], 0.05)
+    looks, levels, information = Looks(0.05, FOR_DECISION), [], []
+    for each in seen:
+        levels.append(looks.next(each, aim).level)
+        information.append(1 / each.variance)
+        if each.variance <= aim:
+            break
+    steps = np.diff(np.maximum.accumulate(information), prepend=0.0)
+    drawn = np.random.default_rng(5).normal(size=(40_000, len(steps))) * np.sqrt(steps)
+    reach, root = stats.t.isf(np.array(levels) / 2, 59), np.sqrt(steps.cumsum())
+    found = [(np.abs((drawn + true * steps).cumsum(axis=1) / root) > reach).any(axis=1).mean() for true in (0, size)]
+    assert found[0] <= 0.05
+    assert 0.87 < found[1] < 0.96
+
+
+def test_no_interval_goes_beyond_the_scale() -> None:
+    """Six templates at the strict level of a first look: t of five degrees of freedom knows no end."""
+    interval = interval_at(measure(6, 4, 400), 4.9)
+    assert -1 <= interval.low < interval.high <= 1
 
 
 def test_levels_and_reaches_are_each_other() -> None:

@@ -34,7 +34,7 @@ from mbbq_gen.runs.job import Job
 from mbbq_gen.runs.packing import PACKED
 from mbbq_gen.runs.runner import answer_pending
 from mbbq_gen.runs.spread.blocks import MOST_REQUESTS, pack
-from mbbq_gen.runs.spread.cluster import connected
+from mbbq_gen.runs.spread.cluster import _FOLDER, _started, connected
 from mbbq_gen.runs.spread.helpers import Helpers
 from mbbq_gen.runs.spread.pool import Pool, Spread, SpreadStatus
 from mbbq_gen.runs.spread.session import spread_over
@@ -201,6 +201,42 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     code, _, err = call(capsys, "run", tmp_path / "run", *model, *SELECTION, *given)
     assert code == 2
     assert said in err.splitlines()[-1]
+
+
+class SlowRay:
+    """Stands in for Ray on a machine so busy that it does not start in its half a minute, so many times."""
+
+    def __init__(self, *failures: str) -> None:
+        self.failures = list(failures)
+        self.folders: list[Path] = []
+
+    def init(self, *, _temp_dir: str, **_: Any) -> None:
+        self.folders.append(Path(_temp_dir))
+        if self.failures:
+            raise Exception(self.failures.pop(0))
+
+    def shutdown(self) -> None:
+        pass
+
+
+BUSY = "The current node timed out during startup. This could happen because some of the raylet failed to startup"
+
+
+@pytest.mark.parametrize(("failures", "tries"), [([BUSY], 2), ([BUSY] * 2, 3), ([BUSY] * 3, 3), (["no disk"], 1)])
+def test_a_ray_that_does_not_start_in_time_is_started_anew(
+    failures: list[str], tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ray = SlowRay(*failures)
+    if tries > len(failures):
+        with _started(ray, 2):
+            assert list(tmp_path.iterdir()) == ray.folders[-1:]
+    else:
+        with pytest.raises(RunError, match="no Ray at this machine: "), _started(ray, 2):
+            pass
+    assert len(ray.folders) == tries
+    assert all(folder.name.startswith(f"{_FOLDER}{os.getpid()}-") for folder in ray.folders)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path, script: Path) -> None:

@@ -220,6 +220,20 @@ def test_position(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> 
     assert "preference" in out
 
 
+def test_position_tells_label_styles_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    asked = ["--benchmark", "starter", "--languages", "en", "--variants", "plain_1", "--sample", 12]
+    model = ["--model", "oracle:random", "--label-style", "A,none"]
+    assert call(capsys, "run", tmp_path / "run", *model, *asked, "--splits", "bias")[0] == 0
+    code, out, _ = call(capsys, "position", tmp_path / "run", "--resamples", 200)
+    assert code == 0
+    rows = [line.split()[:3] for line in out.splitlines()]
+    assert ["labels", "label", "place"] in rows
+    assert [row for row in rows if row[:1] in (["A"], ["none"])] == [
+        *([["A", label, str(place)] for place, label in enumerate("ABC", 1)]),
+        *([["none", label, str(place)] for place, label in enumerate(("1st", "2nd", "3rd"), 1)]),
+    ]
+
+
 def test_power(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
     command = ["power", "--benchmark", "mbbq", "--templates", 98, "--variants", 5]
     code, out, err = call(capsys, *command, "--json")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from mbbq_gen.scoring import METRICS, observations_frame, score
 from mbbq_gen.scoring.cells import CELLS, COUNT_NAMES, Counts, count_matrix
@@ -159,6 +160,23 @@ def test_a_smooth_function_has_the_error_of_its_slopes() -> None:
     product = smooth([one, other], lambda a, b: a * b, (other.value, one.value))
     assert product.value == pytest.approx(one.value * other.value)
     assert product.error == pytest.approx(np.nanstd(product.drawn), rel=0.2)
+
+
+@pytest.mark.parametrize("confidence", [0.999, 0.999_999])
+def test_no_percentile_stands_for_what_no_resample_reaches(confidence: float) -> None:
+    """Of 400 resamples none lies as far off as an interval of 99.9 % must reach: then it is value ± t · error."""
+    frame = simulate(SimulatedModel({}), Design(languages=("en",), templates=40, splits=("bias",)), 3)
+    sampling = Sampling(resamples=400, confidence=confidence)
+    (found,) = make_panel(frame, ["language"], sampling).estimates(METRICS["mbbq_bias_ambiguous"])
+    ends = found.interval(confidence)
+    assert ends is not None
+    reach = found.error * stats.t.ppf((1 + confidence) / 2, found.effective - 1)
+    assert ends[0] <= max(found.value - reach, -1) + 1e-12
+    assert ends[1] >= min(found.value + reach, 1) - 1e-12
+    (table,) = score(frame, ["language"], ["mbbq_bias_ambiguous"], interval=confidence, resamples=400).groups
+    scored = table.metrics["mbbq_bias_ambiguous"]
+    assert scored.low == pytest.approx(ends[0], abs=1e-9)
+    assert scored.high == pytest.approx(ends[1], abs=1e-9)
 
 
 def test_too_little_is_said() -> None:

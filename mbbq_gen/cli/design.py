@@ -12,6 +12,7 @@ from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, example, resources, result_console
 from mbbq_gen.cli.remote_options import RemoteOptions
 from mbbq_gen.cli.selection import SelectionOptions
+from mbbq_gen.cli.statistics_options import WordingsChoice, wordings_of
 from mbbq_gen.errors import UsageError
 from mbbq_gen.runs.bars import Bar
 from mbbq_gen.runs.names import one_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.designing import DesignReport
     from mbbq_gen.runs.folder import RunSettings
     from mbbq_gen.scoring import Metric
+    from mbbq_gen.scoring.wordings import Wordings
     from mbbq_gen.statistics.design import Components, Goal
 
 
@@ -50,6 +52,7 @@ def design(
             "--pilot", "--from", metavar="RUN", help="Take variances and lengths of answers from this run, made first."
         ),
     ] = None,
+    wordings: WordingsChoice = "fixed",
     interval: Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence of the interval.")] = 0.95,
     packs: Packs = None,
     as_json: Json = False,
@@ -77,7 +80,9 @@ def design(
     settings = remote.added_to(selection.settings(where))
     wanted: Goal = one_of("goal", goal, GOALS)
     chosen = METRICS[one_of("metric", metric, METRICS)]
-    found = _report(settings, where, remote.price_file, pilot, wanted, chosen, interval, width, budget)
+    found = _report(
+        settings, where, remote.price_file, pilot, wanted, chosen, interval, width, budget, wordings_of(wordings)
+    )
     if as_json:
         typer.echo(found.model_dump_json(indent=2))
     else:
@@ -94,6 +99,7 @@ def _report(
     interval: float,
     width: float | None,
     budget: float | None,
+    speaks_of: Wordings,
 ) -> DesignReport:
     """The report; what it needs on disk is gone again when it is done."""
     from mbbq_gen.cli.plan import measured_lengths
@@ -130,6 +136,7 @@ def _report(
         confidence=interval,
         width=width,
         budget=budget,
+        speaks_of=speaks_of,
     )
 
 

@@ -36,6 +36,12 @@ class GoalOptions:
         float | None,
         typer.Option(help="--until-decided: what is too small to matter; showing that is an answer. Default 0.03."),
     ] = None
+    to_find: Annotated[
+        float | None,
+        typer.Option(
+            help="--until-decided: what size is to be found in 90 %; no more is asked than that takes.", metavar="D"
+        ),
+    ] = None
     metric: Annotated[
         str | None,
         typer.Option(
@@ -67,11 +73,13 @@ class GoalOptions:
         if not kinds:
             self._check_alone()
             return None
-        for name, number in (("until-width", self.until_width), ("smaller-than", self.smaller_than)):
+        sizes = {"smaller-than": self.smaller_than, "to-find": self.to_find}
+        for name, number in {"until-width": self.until_width, **sizes}.items():
             if number is not None and not number > 0:
                 raise UsageError(f"--{name} {number:g}: give a number above 0")
-        if self.smaller_than is not None and self.until_decided is None:
-            raise UsageError("--smaller-than belongs to --until-decided; leave it out")
+        for name, number in sizes.items():
+            if number is not None and self.until_decided is None:
+                raise UsageError(f"--{name} belongs to --until-decided; leave it out")
         first, second = parse_question(self.until_decided, settings.languages) if self.until_decided else (None, None)
         said: dict[str, object] = {}  # what is left out stays as the run had it
         if self.metric is not None:
@@ -80,13 +88,15 @@ class GoalOptions:
             said["by"] = tuple(all_of("grouping of goals", self.by, GROUPS))
         if self.smaller_than is not None:
             said["small"] = self.smaller_than
+        if self.to_find is not None:
+            said["find"] = self.to_find
         return StopRule(
             kind=kinds[0], width=self.until_width, first=first, second=second, answers=self.until_answers, **said
         )
 
     def _check_alone(self) -> None:
         """Refuses what means nothing without a rule."""
-        for name in ("smaller_than", "metric", "by"):
+        for name in ("smaller_than", "to_find", "metric", "by"):
             if getattr(self, name) is not None:
                 option = name.replace("_", "-")
                 raise UsageError(f"--{option} belongs to --until-width, --until-decided or --until-answers; give one")

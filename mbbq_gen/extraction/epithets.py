@@ -124,7 +124,7 @@ def _extended(
     sequences = dict(question.sequences)
     for pair, option in pairs.items():
         sequences[pair[0]] = (*sequences.get(pair[0], ()), (option, pair))
-    telling = question.telling | names.keys()
+    telling = question.telling.union(names)
     return replace(
         question,
         texts=texts,

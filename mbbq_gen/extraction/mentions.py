@@ -264,7 +264,7 @@ def _telling_stem(word: Word, question: QuestionWords) -> str | None:
         return question.roots[word.root]
     if not word.reach or question.forms.keys().isdisjoint(word.reach):
         return None
-    return question.forms[max(word.reach & question.forms.keys(), key=lambda form: (len(form), form))]
+    return question.forms[max(word.reach.intersection(question.forms), key=lambda form: (len(form), form))]
 
 
 def _texts(line: Line, question: QuestionWords, hits: list[tuple[int, str]], taken: list[bool]) -> list[Mention]:

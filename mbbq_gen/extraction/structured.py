@@ -111,7 +111,7 @@ class StructureReader:
                 _name(a.group(1)): (start + a.start(2), start + a.end(2)) for a in _ATTRIBUTE.finditer(match.group(2))
             }
             tag = _name(match.group(1))
-            chosen = any(body[slice(*spans[name])].casefold() in _YES for name in _CHOOSING & spans.keys())
+            chosen = any(body[slice(*spans[name])].casefold() in _YES for name in _CHOOSING.intersection(spans))
             alone = match.group() == body.strip()
             if not chosen and not alone and (tag == "option" or tag not in self._answers):
                 continue

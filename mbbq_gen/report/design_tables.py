@@ -31,18 +31,21 @@ def print_design(found: DesignReport, console: Console) -> None:
     named = [("best", found.best)] if found.best else []
     named += [("", other) for other in found.others] + [("everything", found.everything)]
     console.print(_table(named))
-    console.print("\nwidth: of the interval about templates and wordings like these, as `score` shows it;")
+    about, command = "templates like these, in these wordings", "score"
+    if found.speaks_of == "random":
+        about, command = "templates and wordings like these", "score --wordings random"
+    console.print(f"\nwidth: of the interval about {about}, as `{command}` shows it;")
     console.print("of this benchmark: about what this benchmark would say if all of it were asked\n")
     for line in (*_how(found), *found.notes, *_components(found.components)):
         console.print(line)
 
 
 def _table(named: list[tuple[str, Design]]) -> object:
-    numbers = ("templates", "questions each", "wordings", "of a question", "orders", "requests", "price", "in batches")
+    numbers = ("templates", "answers each", "wordings", "of a question", "orders", "requests", "price", "in batches")
     widths = ("width", "of this benchmark")
     table = plain_table(("", *numbers, *widths), right=(*numbers, *widths))
     for name, design in named:
-        shape = (design.templates, design.questions, design.wordings, design.wordings_each, design.orders_each)
+        shape = (design.templates, design.answers, design.wordings, design.wordings_each, design.orders_each)
         table.add_row(
             name,
             *(str(number) for number in shape),

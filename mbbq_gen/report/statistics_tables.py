@@ -114,9 +114,11 @@ def print_positions(found: PositionTable, console: Console) -> None:
     """Places, the score with orders balanced, and wordings of the unknown option, of every group."""
     for report in found.groups:
         console.print(f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n")
-        table = plain_table(("label", "place", "chosen", "share", "expected", "preference"), right=("chosen",))
+        styles = ["labels"] if len({place.label_style for place in report.places}) > 1 else []
+        table = plain_table((*styles, "label", "place", "chosen", "share", "expected", "preference"), right=("chosen",))
         for place in report.places:
             table.add_row(
+                *(place.label_style or DASH for _ in styles),
                 place.label,
                 str(place.place + 1),
                 f"{place.chosen:,}",

@@ -18,6 +18,8 @@ from mbbq_gen.runs.store import RunStore
 from mbbq_gen.sampling import Outline, balanced_sample
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.needs import kind_of, needed_kinds
+from mbbq_gen.scoring.reasons import MIN_TEMPLATES
+from mbbq_gen.scoring.wordings import Wordings
 from mbbq_gen.statistics.design import Components, Design, Goal, Offer, Price, Study, check_offer
 
 PRICED: Final = 40
@@ -54,6 +56,8 @@ class DesignReport(Record):
     questions: int
     """That there are in one language and split, and count for the metric."""
     wordings: int
+    speaks_of: Wordings = "fixed"
+    """What the widths speak of: the wordings asked, or wordings like them."""
     orders: int
     languages: tuple[str, ...]
     splits: tuple[str, ...]
@@ -124,6 +128,7 @@ def design_report(
     confidence: float,
     width: float | None,
     budget: float | None,
+    speaks_of: Wordings = "fixed",
 ) -> DesignReport:
     """The design for a width, or for a budget in US dollars.
 
@@ -142,8 +147,8 @@ def design_report(
     stock = max(cells.values(), key=lambda counts: (len(counts), counts.total()), default=Counter())
     wordings = len(settings.variants) * len(settings.label_styles)
     offer = Offer(tuple(sorted(stock.values())), wordings, orders_of(settings.order), len(cells))
-    check_offer(offer)
-    study = Study(goal, components, offer, each, confidence)
+    check_offer(offer, speaks_of)
+    study = Study(goal, components, offer, each, confidence, speaks_of)
     requests = None if budget is None or each.online is None else budget / each.online
     best = study.cheapest(width) if width is not None else study.narrowest(requests or 0.0)
     others = [] if best is None else study.next_best(best, width=width, requests=requests)
@@ -158,6 +163,7 @@ def design_report(
         templates=len(stock),
         questions=stock.total(),
         wordings=wordings,
+        speaks_of=speaks_of,
         orders=offer.orders,
         languages=tuple(settings.languages),
         splits=tuple(dict.fromkeys(split for _, split in cells)),
@@ -166,19 +172,19 @@ def design_report(
         as_run=study.as_run(width=width, requests=requests),
         others=tuple(others[:SHOWN]),
         everything=study.everything(),
-        notes=(*_reached(best, study.everything(), width), *_prices_told(settings, tokens, each)),
+        notes=(*_reached(best, study.everything(), width, speaks_of), *_prices_told(settings, tokens, each)),
     )
 
 
-def _reached(best: Design | None, everything: Design, width: float | None) -> Iterator[str]:
+def _reached(best: Design | None, everything: Design, width: float | None, speaks_of: Wordings) -> Iterator[str]:
     """Why there is no design."""
     if best is None and width is not None:
         yield (
             f"no money buys a width of {width:g}: all {everything.requests:,} requests reach {everything.width:.3f};"
-            " ask in more wordings, or a benchmark with more templates"
+            f" ask {'in more wordings, or ' if speaks_of == 'random' else ''}a benchmark with more templates"
         )
     elif best is None:
-        yield "the budget buys no interval: two templates at least have to be asked"
+        yield f"the budget buys no interval: {MIN_TEMPLATES} templates at least have to be asked"
 
 
 def _prices_told(settings: RunSettings, tokens: TokenEstimate, each: Price) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pydantic import Field
 from mbbq_gen.records import Record
 
 Kind = Literal["width", "decided", "answers"]
-Verdict = Literal["reached", "hopeless", "used up", "going on"]
+Verdict = Literal["reached", "not found", "hopeless", "used up", "going on"]
 ALPHA: Final = 0.05
 SMALL: Final = 0.03
 """What a score, or a difference, may differ by and still count as none, if nothing else is said."""
@@ -29,6 +29,10 @@ class StopRule(Record):
     """Of `decided`: the two languages that are compared; None for scores against 0."""
     small: float = SMALL
     """Of `decided`: what is too small to matter."""
+    find: float | None = Field(default=None, gt=0)
+    """Of `decided`: the size that is to be found in 90 %, and no more is asked than that takes; None: it asks on."""
+    aimed: float | None = None
+    """The `find` with which decisions were first looked for: it says when error is spent, and stays."""
     answers: int | None = Field(default=None, ge=1)
     """Of `answers`: how many each template gives in each language and split."""
     looked: bool = False
@@ -94,4 +98,5 @@ def asked_for(rule: StopRule) -> str:
     if rule.kind == "width":
         return f"intervals no wider than {rule.width:g}"
     question = "bias != 0" if rule.first is None else f"{rule.first} != {rule.second}"
-    return f"{question} (or smaller than {rule.small:g}) decided"
+    most = "" if rule.find is None else f", or asked as much as finds {rule.find:g} in 90 %"
+    return f"{question} (or smaller than {rule.small:g}) decided{most}"

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.goals import ALPHA, Stopping
 from mbbq_gen.statistics.panel import Sampling
+
+MOST_TOLD: Final = 0.9999
 
 
 def honest_sampling(sampling: Sampling, paths: Sequence[Path], tell: Callable[[str], None]) -> Sampling:
@@ -19,9 +22,10 @@ def honest_sampling(sampling: Sampling, paths: Sequence[Path], tell: Callable[[s
     if found == sampling.confidence:
         return sampling
     level = ALPHA * (1 - found) / (1 - sampling.confidence)
+    told = f"{100 * found:.6g} %" if found < MOST_TOLD else f"more than {100 * MOST_TOLD:.6g} %"
     tell(
-        f"asked in rounds: intervals are those for {found:.2%}, so that they hold {sampling.confidence:.4g} at whatever"
-        f" round it stopped; p-values are of a fixed sample: hold them to {level:.3g} in place of {ALPHA}"
+        f"asked in rounds: intervals are those for {told}, so that they hold {100 * sampling.confidence:.4g} % at"
+        f" whatever round it stopped; p-values are of a fixed sample: hold them to {level:.3g} in place of {ALPHA}"
     )
     return replace(sampling, confidence=found)
 

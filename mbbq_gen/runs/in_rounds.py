@@ -22,7 +22,6 @@ from mbbq_gen.runs.purse import CostLimitError
 from mbbq_gen.runs.reading import observations, read_run
 from mbbq_gen.runs.rounds import BATCH_GROWTH, GROWTH, Rounds, Stratum, read_asks, rounds_of_answers, write_round
 from mbbq_gen.runs.selection import notices
-from mbbq_gen.runs.stopping import Looking, Standing, completed, too_few_templates
 from mbbq_gen.runs.store import IN_ROUNDS, RunStore
 from mbbq_gen.runs.watching import Watcher
 from mbbq_gen.scoring.columns import Questions, flattened
@@ -30,6 +29,8 @@ from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
     import polars
+
+    from mbbq_gen.runs.stopping import Standing
 
 _RULE: Final = "stop_rule"
 
@@ -56,6 +57,8 @@ def set_rule(store: RunStore, rule: StopRule, settings: RunSettings) -> None:
             f"{store.path.parent}: was begun without rounds, so its answers are no balanced part; name another run"
             " folder for --until-… (--cache shares answers between runs)"
         )
+    from mbbq_gen.runs.stopping import completed
+
     kept = completed(rule, before, settings.languages)
     if kept != before:
         store.set_meta(_RULE, kept.model_dump_json())
@@ -80,6 +83,8 @@ class InRounds:
 
         `ask_taken` asks what the rounds have taken and says whether batches are under way.
         """
+        from mbbq_gen.runs.stopping import too_few_templates
+
         asks = read_asks(self.store, [METRICS[name] for name in self.rule.metrics])
         rounds = Rounds(asks, self.settings.seed, BATCH_GROWTH if self.by_batch else GROWTH)
         few = too_few_templates(self.rule, rounds.strata, rounds.offered)
@@ -114,6 +119,8 @@ class InRounds:
 
     def _look(self, rounds: Rounds) -> Standing | None:
         """How the goals stand; None before anything is answered."""
+        from mbbq_gen.runs.stopping import Looking
+
         frame = self._frame()
         if frame.is_empty():
             return None
@@ -168,6 +175,9 @@ def _why(standing: Standing | None) -> str:
     verdicts = [goal.verdict for goal in standing.goals]
     if all(verdict == "reached" for verdict in verdicts):
         return "reached"
+    if "not found" in verdicts and set(verdicts) <= {"reached", "not found"}:
+        some = f"reached for {verdicts.count('reached')} of {len(verdicts)}; " if "reached" in verdicts else ""
+        return f"{some}asked as much as finds {standing.rule.find:g} in 90 %"
     if "reached" in verdicts:
         return f"reached for {verdicts.count('reached')} of {len(verdicts)}, and no more can be"
     return "can't be reached"

@@ -33,6 +33,7 @@ from mbbq_gen.statistics.sequential import (
     measures,
     reach_of,
     variance_of_width,
+    variance_to_find,
     width_at_end,
 )
 
@@ -74,13 +75,17 @@ def completed(rule: StopRule, before: StopRule | None, languages: Sequence[str])
     given, is_alike = rule.model_fields_set, before is not None and before.kind == rule.kind
     metrics = before.metrics if before is not None and "metrics" not in given else rule.metrics
     small = before.small if before is not None and is_alike and "small" not in given else rule.small
+    find = before.find if before is not None and is_alike and "find" not in given else rule.find
     by = rule.by
     if "by" not in given:
         usual = ("language",) if len(languages) > 1 else ()
         by = before.by if before is not None and is_alike and before.first == rule.first else usual
     by = tuple(name for name in by if rule.first is None or name != "language")
-    looked = rule.kind == "decided" or (before is not None and before.looked)
-    return rule.model_copy(update={"metrics": metrics, "small": small, "by": by, "looked": looked})
+    looked_before = before is not None and before.looked
+    aimed = before.aimed if before is not None and looked_before else find
+    looked = rule.kind == "decided" or looked_before
+    said = {"metrics": metrics, "small": small, "find": find, "by": by, "looked": looked, "aimed": aimed}
+    return rule.model_copy(update=said)
 
 
 def too_few_templates(rule: StopRule, strata: Sequence[Stratum], offered: Offered) -> str | None:
@@ -217,19 +222,32 @@ class Looking:
         new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]
         decided = self.rule.kind == "decided"
         alpha = ALPHA / family if decided else ALPHA
-        so_far = Looks(alpha, FOR_DECISION if decided or self.rule.looked else FOR_WIDTH)
+        rho = FOR_DECISION if decided or self.rule.looked else FOR_WIDTH
+        so_far = Looks(alpha, rho)
         for number, (measure, answers) in enumerate(new, 1):
             interval = self._interval(so_far, measure, alpha)
             goal = self._stands(metric, group, measure, interval, number, answers)
+            if goal.verdict == "going on" and self._would_have_found(measure, alpha):
+                said = f"not found; {self.rule.find:g} would have been found in 90 % of such runs"
+                goal = goal.model_copy(update={"verdict": "not found", "said": said})
             if goal.verdict == "reached" and self.rule.kind != "answers":
                 break
+        if goal.verdict == "hopeless" and self.rule.kind == "width":
+            return _with_last_look(goal, [measure for measure, _ in new], Looks(alpha, rho))
         return goal
+
+    def _would_have_found(self, measure: Measure, alpha: float) -> bool:
+        """Whether as much is asked as finds what is to be found; templates that all say the same don't tell."""
+        find = self.rule.find
+        return find is not None and 0 < measure.variance <= variance_to_find(find, measure, alpha)
 
     def _interval(self, so_far: Looks, measure: Measure, alpha: float) -> Interval:
         """The interval of the next look."""
         rule = self.rule
         if rule.kind == "answers" and not rule.looked:  # a sample of a fixed size
             return interval_at(measure, reach_of(ALPHA))
+        if rule.kind == "decided" and rule.aimed is not None:
+            return so_far.next(measure, variance_to_find(rule.aimed, measure, alpha))
         # Small enough to say "smaller" of a score that is half as far off: an aim too near spends all at once.
         wanted = rule.width if rule.kind == "width" else rule.small if rule.kind == "decided" else None
         return so_far.next(measure, 0.0 if wanted is None else variance_of_width(wanted, measure, alpha))
@@ -279,6 +297,17 @@ class Looking:
     def _templates(self, goal: Goal) -> int:
         """How many templates a goal could ever have."""
         return len(self.offered(lambda stratum: _holds(goal, stratum)))
+
+
+def _with_last_look(goal: Goal, seen: Sequence[Measure], looks: Looks) -> Goal:
+    """A goal that is given up, with the interval of a look that is the last: it spends the error that is left.
+
+    It was given up because templates are few or differ too much, whatever the score is; so the level holds.
+    """
+    for measure in seen:
+        interval = looks.next(measure, seen[-1].variance)
+    low, high = _number(interval.low), _number(interval.high)
+    return goal.model_copy(update={"low": low, "high": high, "level": interval.level})
 
 
 def answer_of(interval: Interval, small: float) -> str | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from mbbq_gen.scoring.reasons import FEW_TEMPLATES
 from mbbq_gen.seeding import stable_number
@@ -109,19 +109,34 @@ def t_quantile(confidence: float, effective: Array) -> Array:
     return reach
 
 
-def few_templates_interval(
-    value: float, error: float, templates: int, confidence: float, ends: tuple[float, float]
-) -> tuple[float, float] | None:
-    """What an interval over few templates must hold at least: value ± t · error; None where templates are enough.
+LEAST_BEYOND: Final = 5.0
+"""Resamples beyond a percentile, below which it is no measure of how far scores may go."""
+
+
+def t_interval_units(templates: int, effective: float, beyond: float) -> float | None:
+    """Of how many units the t interval is that an interval must hold at least; None where percentiles are enough.
 
     No resample of five templates lies beyond the farthest of them, so percentiles can't either; t, of one less degrees
-    of freedom than templates, can (Cameron & Miller 2015, §VI.D). It is cut off where the score can't go.
+    of freedom than templates, can (Cameron & Miller 2015, §VI.D). And no percentile lies beyond the farthest resample:
+    where fewer than LEAST_BEYOND of them (`beyond`) would be cut off, as at the levels of runs in rounds, it is t too.
+    """
+    if templates < FEW_TEMPLATES:
+        return float(templates)
+    return effective if beyond < LEAST_BEYOND else None
+
+
+def t_interval(
+    value: float, error: float, units: float | None, confidence: float, ends: tuple[float, float]
+) -> tuple[float, float] | None:
+    """Value ± t · error, t of one degree of freedom less than units, cut off where the score can't go.
+
+    None for no units, and where nothing varies.
     """
     import numpy as np
 
-    if templates >= FEW_TEMPLATES or not error > 0:
+    if units is None or not error > 0:
         return None
-    reach = error * float(t_quantile(confidence, np.array(float(templates))))
+    reach = error * float(t_quantile(confidence, np.array(units)))
     return max(value - reach, ends[0]), min(value + reach, ends[1])
 
 

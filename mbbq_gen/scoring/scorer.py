@@ -14,10 +14,11 @@ from mbbq_gen.scoring.bootstrap import (
     IntervalMethod,
     Intervals,
     expanded_tail,
-    few_templates_interval,
     hull,
     intervals_between,
     resample_weights,
+    t_interval,
+    t_interval_units,
     t_quantile,
     within_confidence,
 )
@@ -274,12 +275,16 @@ def measure(metric: Metric, batch: Batch, settings: Settings) -> Measured:
         wanted = np.where(np.isnan(value), np.nan, effective)
         narrow = within_confidence(settings.interval) if metric.low < 0 else None
         levels = [settings.interval, *([] if narrow is None else [narrow])]
-        found = intervals_between(metric.value(batch.resampled), [expanded_tail(level, wanted) for level in levels])
+        drawn, tails = metric.value(batch.resampled), [expanded_tail(level, wanted) for level in levels]
+        found = intervals_between(drawn, tails)
         own = _own_scores(metric, batch.by_template, value, pulls)
-        whole = partial(_with_room, metric=metric, own=own, value=value, error=error, crossed=crossed)
-        intervals, rooms = whole(found[0], confidence=settings.interval)
+        whole = partial(
+            _with_room, metric=metric, own=own, value=value, error=error, effective=effective, crossed=crossed
+        )
+        beyond = [tail * drawn.shape[-1] for tail in tails]
+        intervals, rooms = whole(found[0], beyond=beyond[0], confidence=settings.interval)
         if narrow is not None:
-            within, _ = whole(found[1], confidence=narrow)
+            within, _ = whole(found[1], beyond=beyond[1], confidence=narrow)
             margins = [_number(margin) for margin in np.maximum(-within.low, within.high)]
     return Measured(
         value=value,
@@ -312,10 +317,15 @@ def _with_room(
     own: tuple[Array, Array],
     value: Array,
     error: Array,
+    effective: Array,
+    beyond: Array,
     crossed: list[Crossing] | None,
     confidence: float,
 ) -> tuple[Intervals, list[Room | None]]:
-    """The intervals as they leave: as wide as few templates, what was not seen and wordings make them; and the room."""
+    """The intervals as they leave: as wide as few templates, what was not seen and wordings make them; and the room.
+
+    `beyond`: of each score, the resamples beyond either end of its interval.
+    """
     import numpy as np
 
     ends, movers = (metric.low, metric.high), _movers(metric, value, crossed, confidence)
@@ -323,9 +333,10 @@ def _with_room(
     wide = []
     for place, (room, sizes) in enumerate(zip(rooms, own[1], strict=True)):
         templates = int((sizes > 0).sum())
-        few = few_templates_interval(float(value[place]), float(error[place]), templates, confidence, ends)
+        units = t_interval_units(templates, float(effective[place]), float(beyond[place]))
+        least = t_interval(float(value[place]), float(error[place]), units, confidence, ends)
         drawn = (float(found.low[place]), float(found.high[place]))
-        wide.append(movers[place](hull(drawn, few, None if room is None else room.ends)))
+        wide.append(movers[place](hull(drawn, least, None if room is None else room.ends)))
     low, high = np.array(wide).reshape(-1, 2).T
     return Intervals(low, high, found.dropped), rooms
 

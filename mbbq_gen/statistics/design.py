@@ -12,11 +12,13 @@ and the questions take K ≥ k wordings in turns. The variance of
     a difference between two languages  2 · (σ²_TL / N + σ²_LW / K + answers)
     answers                             mean over templates of (σ²_Q / its questions + σ²_A / its answers) / N
 
-with σ²_Q of a question and σ²_A of one answer to it; templates count alike. A width is that of a 95 % interval,
-2 · t(N − 1) · √variance: it is about templates and wordings like those asked. `within` is the width of the interval
-about what this very benchmark would say if everything in it were asked: every component is multiplied by the share of
-its levels that is not asked (the finite-population correction; Cochran 1977, §2.6), and is 0 where all is. Every design
-of the grid is looked at.
+with σ²_Q of a question and σ²_A of one answer to it; templates count alike. The terms of σ²_W and σ²_LW stand there
+only where wordings are `random`; held `fixed`, as intervals and tests hold them by default, they are left out. A width
+is that of a 95 % interval, 2 · t(N − 1) · √variance, about templates like those asked; where wordings are random,
+about wordings like those too: their part has t with K − 1 degrees of freedom, and the squares of the two are added.
+`within` is the width of the interval about what this very benchmark would say if everything in it were asked: every
+component is multiplied by the share of its levels that is not asked (the finite-population correction; Cochran 1977,
+§2.6), and is 0 where all is. Every design of the grid is looked at.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.records import Record
+from mbbq_gen.scoring.reasons import MIN_TEMPLATES, TOO_FEW
+from mbbq_gen.scoring.wordings import MIN_WORDINGS, TOO_FEW_WORDINGS, Wordings
 from mbbq_gen.statistics.power import DEFAULTS, VarianceAssumptions
 
 if TYPE_CHECKING:
@@ -87,7 +91,7 @@ class Design(Record):
 
     templates: int
     questions: int
-    """Of each template; all of a template's where it has fewer, in more wordings."""
+    """Of each template; all of a template's where it has fewer."""
     wordings: int
     """That the questions take in turns."""
     wordings_each: int
@@ -95,14 +99,15 @@ class Design(Record):
     orders_each: int
     """Of every question in every wording."""
     answers: int
-    """Of a template in each language and split, or as many as it can give."""
+    """Of a template in each language and split, in more wordings where questions are too few, or as many as it can
+    give."""
     requests: int
     cost: float | None
     """US dollars; None where no price is known."""
     batch_cost: float | None
     """The same by batch; None where that has no price."""
     width: float
-    """Of the 95 % interval that `score` shows: about templates and wordings like these."""
+    """Of the 95 % interval that `score` shows, with `--wordings` as given here."""
     within: float
     """Of the interval about what this benchmark would say if all of it were asked."""
 
@@ -131,22 +136,23 @@ class Study:
     offer: Offer
     price: Price
     confidence: float = 0.95
+    speaks_of: Wordings = "fixed"
+    """The wordings asked, or wordings like them."""
 
     def cheapest(self, width: float) -> Design | None:
         """The design of the fewest requests whose interval is no wider; None where none is."""
-        return min(
-            (found for block in self._blocks() if (found := block.cheapest(width))),
-            key=lambda found: (found.requests, found.width),
-            default=None,
-        )
+        found = [design for block in self._blocks() if (design := block.cheapest(width))]
+        return self._or_everything(min(found, key=lambda design: (design.requests, design.width), default=None))
 
     def narrowest(self, requests: float) -> Design | None:
         """The design of the narrowest interval with no more requests; None where there is none."""
-        return min(
-            (found for block in self._blocks() if (found := block.narrowest(requests))),
-            key=lambda found: (found.width, found.requests),
-            default=None,
-        )
+        found = [design for block in self._blocks() if (design := block.narrowest(requests))]
+        return self._or_everything(min(found, key=lambda design: (design.width, design.requests), default=None))
+
+    def _or_everything(self, found: Design | None) -> Design | None:
+        """The design, told as all of it where it is."""
+        everything = self.everything()
+        return everything if found is not None and found.requests == everything.requests else found
 
     def as_run(self, *, width: float | None = None, requests: float | None = None) -> Design | None:
         """The best that `run --until-answers` can ask: all templates, wordings in turns, questions before repeats."""
@@ -163,12 +169,16 @@ class Study:
         return self.at(len(offer.stock), max(offer.stock), offer.wordings, offer.wordings, offer.orders)
 
     def next_best(self, best: Design, *, width: float | None = None, requests: float | None = None) -> list[Design]:
-        """The best designs that differ from it in wordings, wordings of a question or orders, best first."""
+        """The best designs that differ from it in wordings, wordings of a question or orders, best first.
+
+        Those that ask everything are no other designs than it.
+        """
         found: list[Design] = []
+        all_of_it = self.everything().requests
         for block in self._blocks():
             if block.shape != (best.wordings, best.wordings_each, best.orders_each):
                 other = block.cheapest(width) if width is not None else block.narrowest(requests or 0.0)
-                found += [other] if other else []
+                found += [other] if other is not None and other.requests < all_of_it else []
         key = (lambda other: (other.requests, other.width)) if width is not None else (lambda other: (other.width, 0.0))
         return sorted(found, key=key)
 
@@ -220,7 +230,7 @@ class _Block:
         requests, price = round(float(self._requests(*place)[0, 0])), self.study.price
         return Design(
             templates=templates,
-            questions=questions,
+            questions=min(questions, max(self.study.offer.stock)),
             wordings=self.wordings,
             wordings_each=self.each,
             orders_each=self.orders,
@@ -246,7 +256,7 @@ class _Block:
         import numpy as np
 
         stock = self.study.offer.stock
-        fewest = len(stock) if self.all_templates else 2
+        fewest = len(stock) if self.all_templates else MIN_TEMPLATES
         templates = np.arange(fewest, len(stock) + 1, dtype=np.float64)[:, None]
         most = -(-max(stock) * self.study.offer.wordings * self.study.offer.orders // (self.each * self.orders))
         return templates, np.array(question_counts(most), dtype=np.float64)[None, :]
@@ -269,41 +279,51 @@ class _Block:
     def _widths(self, templates: Array, questions: Array, *, within: bool = False) -> Array:
         from scipy import special
 
-        reach = special.stdtrit(templates - 1, 0.5 + self.study.confidence / 2)
-        width: Array = 2 * reach * self._variance(templates, questions, within=within) ** 0.5
+        level = 0.5 + self.study.confidence / 2
+        squares = special.stdtrit(templates - 1, level) ** 2 * self._variance(templates, questions, within=within)
+        if self.study.speaks_of == "random":
+            reach = special.stdtrit(self.wordings - 1, level) if self.wordings >= MIN_WORDINGS else float("inf")
+            squares = squares + reach**2 * self._variance_of_wordings(within=within)
+        width: Array = 2 * squares**0.5
         return width
+
+    def _variance_of_wordings(self, *, within: bool) -> float:
+        """What the wordings asked add where they are taken for others."""
+        sd, offer = self.study.components.assumptions, self.study.offer
+        left = 1 - within * self.wordings / offer.wordings
+        one = sd.wording**2 if self.study.goal == "score" else 2 * sd.language_wording**2
+        return one / self.wordings * left
 
     def _variance(self, templates: Array, questions: Array, *, within: bool) -> Array:
         import numpy as np
 
         study, sd = self.study, self.study.components.assumptions
         (taken, given), stock = self._taken(questions), np.array(study.offer.stock, dtype=np.float64)
-        left = 1 - within * templates / len(stock), 1 - within * self.wordings / study.offer.wordings
+        left = 1 - within * templates / len(stock)
+        unasked = 1 - within * self.wordings / study.offer.wordings if study.speaks_of == "random" else 0.0
         share, every = study.components.question_share, stock * study.offer.wordings * study.offer.orders
         answer = share / taken * (1 - within * taken / stock) + (1 - share) / given * (1 - within * given / every)
         answers = sd.answer**2 * answer.mean(axis=-1) / templates
         met = np.minimum(self.wordings, questions * self.each)  # wordings that a template meets
         if study.goal == "score":
-            variance = (sd.template**2 + sd.template_language**2) / templates * left[0] + answers
-            variance = variance + sd.wording**2 / self.wordings * left[1]
-            variance = variance + sd.template_wording**2 / (templates * met) * np.maximum(left[0], left[1])
+            variance = (sd.template**2 + sd.template_language**2) / templates * left + answers
+            variance = variance + sd.template_wording**2 / (templates * met) * np.maximum(left, unasked)
         else:
-            language = sd.template_language**2 / templates * left[0] + sd.language_wording**2 / self.wordings * left[1]
-            variance = 2 * (language + answers)
+            variance = 2 * (sd.template_language**2 / templates * left + answers)
         found: Array = variance
         return found
 
 
-def check_offer(offer: Offer) -> None:
+def check_offer(offer: Offer, speaks_of: Wordings = "fixed") -> None:
     """Refuses what no interval can be made of.
 
     Raises:
-        UsageError: for fewer than two templates.
+        UsageError: for too few templates, or wordings that are to speak of others.
     """
-    if len(offer.stock) < 2:
-        raise UsageError(
-            f"{len(offer.stock)} template(s) have questions that count for the metric: 2 at least are needed"
-        )
+    if len(offer.stock) < MIN_TEMPLATES:
+        raise UsageError(f"{len(offer.stock)} template(s) have questions that count for the metric: {TOO_FEW}")
+    if speaks_of == "random" and offer.wordings < MIN_WORDINGS:
+        raise UsageError(f"{offer.wordings} wording(s): {TOO_FEW_WORDINGS}; give more with --variants")
 
 
 def pooled_share(groups: Sequence[tuple[int, float, float]]) -> float | None:

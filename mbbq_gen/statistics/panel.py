@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from mbbq_gen.records import Record
 from mbbq_gen.scoring.bootstrap import (
     expanded_tail,
-    few_templates_interval,
     hull,
     intervals_between,
     resample_weights,
+    t_interval,
+    t_interval_units,
     t_quantile,
 )
 from mbbq_gen.scoring.cells import CELLS, Counts, Undetected, count_matrix
@@ -187,8 +188,10 @@ class Estimate:
             return None
         plain = float((self.pulls**2).sum() ** 0.5)
         widening = np.array(self.error / plain if plain else 1.0)
-        (found,) = intervals_between(self.drawn, [expanded_tail(confidence, np.array(self.units), widening)])
-        return self.over_wordings(self.with_room(float(found.low), float(found.high), confidence), confidence)
+        tail = expanded_tail(confidence, np.array(self.units), widening)
+        (found,) = intervals_between(self.drawn, [tail])
+        whole = self.with_room(float(found.low), float(found.high), confidence, float(tail) * self.drawn.size)
+        return self.over_wordings(whole, confidence)
 
     def over_wordings(self, interval: tuple[float, float], confidence: float) -> tuple[float, float]:
         """An interval round it with what wordings add, where they are random."""
@@ -196,11 +199,15 @@ class Estimate:
             return interval
         return moved_out(self.value, interval, self.crossing.reach(confidence), self.ends)
 
-    def with_room(self, low: float, high: float, confidence: float) -> tuple[float, float]:
-        """The ends of the interval, as wide as few templates ask for, and what was not seen."""
-        few = few_templates_interval(self.value, self.error, self.n_templates, confidence, self.ends)
+    def with_room(self, low: float, high: float, confidence: float, beyond: float = math.inf) -> tuple[float, float]:
+        """The ends of the interval, as wide as few templates ask for, and what was not seen.
+
+        `beyond`: the resamples beyond either end; infinitely many of an interval that rests on none.
+        """
+        units = t_interval_units(self.n_templates, self.units, beyond)
+        least = t_interval(self.value, self.error, units, confidence, self.ends)
         room = self.room(confidence)
-        return hull((low, high), few, None if room is None else room.ends)
+        return hull((low, high), least, None if room is None else room.ends)
 
     def room(self, confidence: float) -> Room | None:
         """The interval with room for what was not seen; None where none is needed, or templates are too few."""

@@ -58,6 +58,10 @@ before the width is reached, and then nothing is left to spend."""
 FOR_WIDTH: Final = 6.0
 FOR_DECISION: Final = 0.7
 """ρ: how late the error is spent."""
+POWER: Final = 0.9
+"""With which a size is found that a run is to find."""
+LOOKS_COST: Final = 1.2
+"""Information that such a run may need at most, in units of what a fixed test of that power does."""
 HOPELESS: Final = 0.05
 """Chance of giving up on a width that all questions together would have reached."""
 
@@ -227,7 +231,9 @@ def interval_at(measure: Measure, reach: float) -> Interval:
     level = level_of(reach)
     estimate = measure.estimate
     margin = estimate.error * float(t_quantile(1 - level, np.array(estimate.effective)))
-    low, high = estimate.with_room(estimate.value - margin, estimate.value + margin, 1 - level)
+    lowest, highest = estimate.ends
+    ends = max(estimate.value - margin, lowest), min(estimate.value + margin, highest)
+    low, high = estimate.with_room(*ends, 1 - level)
     nan = float("nan")
     return Interval(estimate.value, nan if low is None else low, nan if high is None else high, level)
 
@@ -292,6 +298,18 @@ def variance_of_width(width: float, measure: Measure, alpha: float) -> float:
 
     reach = float(t_quantile(1 - LAST_LEVEL * alpha, np.array(measure.estimate.effective)))
     return (width / (2 * reach)) ** 2 if reach > 0 else 0.0
+
+
+def variance_to_find(size: float, measure: Measure, alpha: float) -> float:
+    """The variance at which a run that looks on the way, for a decision, has found a score of that size in 90 %.
+
+    That of a fixed test of the same power, and what its looks on the way cost.
+    """
+    import numpy as np
+
+    units = np.array(measure.estimate.effective)
+    reach = float(t_quantile(1 - alpha, units) + t_quantile(2 * POWER - 1, units))
+    return (size / reach) ** 2 / LOOKS_COST if reach > 0 else 0.0
 
 
 def width_at_end(measure: Measure, reach: float, alpha: float) -> float:

@@ -38,6 +38,9 @@ def _refuse_neighbours(mentions: Sequence[Mention], words: Sequence[Word], langu
         behind = words[mention.last + 1] if mention.last + 1 < len(words) else None
         if behind is None or behind.gap:
             continue
+        if behind.low in rules.collectives and not (rules.head_first or rules.joined or rules.unspaced):
+            beside = shown(words, mention.first, mention.last + 1)  # "een arm gezin"
+            raise NotReplaceableError("attribute_told", beside)
         if mention.told and behind.low in rules.nominalizers:
             raise NotReplaceableError("attribute_told", words[mention.last].text + behind.text)
         if behind.low.startswith(rules.name_signs):

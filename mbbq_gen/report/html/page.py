@@ -357,7 +357,7 @@ def _papers_not_drawn(found: Contents) -> list[str]:
     """What the figures and tables in the papers' shapes are, where they were left for when they are asked for."""
     from mbbq_gen.report.figures import CHARTS, PAPERS
 
-    made = {chart.name for chart in (*found.charts.charts, *found.charts.left_out)}
+    made = {chart.name for chart in found.charts.charts} | {chart.name for chart in found.charts.left_out}
     return [] if made & set(PAPERS) else [CHARTS[name][1] for name in PAPERS]
 
 

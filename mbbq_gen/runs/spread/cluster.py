@@ -32,6 +32,8 @@ _OURS: Final = "MBBQ_GEN_RAY"
 _FOLDER: Final = "mbbq-ray-"
 _SESSION: Final = "MBBQ_GEN_RAY_FOLDER"
 """Variable that holds the folder of a Ray that was started here: in its own processes, while it is being started."""
+_TOO_BUSY: Final = "timed out during startup"
+"""What Ray says where its parts are not there after half a minute, a time that can't be set."""
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # it tells of dead workers on stdout, where our results go
@@ -116,23 +118,43 @@ def _token() -> str:
 def _started(ray: Any, workers: int) -> Iterator[None]:
     """A Ray of our own on this machine."""
     _clear_left_over()
-    folder = tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-")
+    folder = _start(ray, workers)
     try:
-        with _environment({_SESSION: folder}):
-            _init(
-                ray,
-                "this machine",
-                address="local",
-                num_cpus=workers,
-                include_dashboard=False,
-                object_store_memory=_STORE_BYTES,
-                _node_ip_address="127.0.0.1",
-                _temp_dir=folder,
-            )
         yield
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(ray: Any, workers: int) -> Path:
+    """Starts it, and says in which folder; anew where the machine is too busy for Ray's half a minute.
+
+    Raises:
+        RunError: where it does not start.
+    """
+    for is_last in (False, False, True):
+        folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
+        try:
+            with _environment({_SESSION: str(folder)}):
+                _init(
+                    ray,
+                    "this machine",
+                    address="local",
+                    num_cpus=workers,
+                    include_dashboard=False,
+                    object_store_memory=_STORE_BYTES,
+                    _node_ip_address="127.0.0.1",
+                    _temp_dir=str(folder),
+                )
+        except BaseException as error:
+            ray.shutdown()
+            _end_processes_of(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            if is_last or not isinstance(error, RunError) or _TOO_BUSY not in str(error):
+                raise
+        else:
+            break
+    return folder
 
 
 def _init(ray: Any, where: str, **given: Any) -> None:
