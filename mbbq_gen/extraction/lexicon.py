@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from mbbq_gen.extraction.normalise import loose_key, strict_key
-from mbbq_gen.extraction.pack import Grammar, Labels, OptionText, Places, WordClasses
+from mbbq_gen.extraction.pack import Grammar, OptionText, Places, WordClasses
 from mbbq_gen.extraction.words import CROSS, TICK, WORD
 
 MAX_WORDS = 60_000
@@ -392,8 +392,3 @@ def _by_last_letter(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     for word in {loose_key(word.lstrip("-")) for word in words_of(lines)}:
         found.setdefault(word[-1], []).append(word)
     return {letter: tuple(sorted(words, key=lambda word: (-len(word), word))) for letter, words in found.items()}
-
-
-def option_nouns(labels: Labels) -> frozenset[str]:
-    """The words for an option, as keys."""
-    return frozenset(loose_key(word) for word in words_of((*labels.nouns, *labels.nouns_after)))

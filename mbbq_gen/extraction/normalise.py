@@ -122,15 +122,6 @@ def _drop_marks(word: str) -> str:
     return unicodedata.normalize("NFC", bare).replace("\ue000", "й")
 
 
-@lru_cache(maxsize=4096)
-def ends_accented(word: str) -> bool | None:
-    """Whether a word of Latin letters that is written with accents has one on its last letter; None for others."""
-    letters = [unicodedata.normalize("NFD", sign) for sign in unicodedata.normalize("NFC", word).replace("İ", "I")]
-    if not all(letter[0].isascii() for letter in letters) or all(len(letter) == 1 for letter in letters):
-        return None
-    return len(letters[-1]) > 1
-
-
 def _plain_digit(sign: str) -> str:
     """A decimal digit of any script as 0–9, anything else as it is."""
     return str(unicodedata.decimal(sign)) if sign.isdecimal() else sign

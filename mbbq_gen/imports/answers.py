@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 from mbbq_gen.records import AnswerScore, Message, NonBlank, Origin, Record, Response
 
@@ -121,13 +121,6 @@ class Source:
     """What the log says of how the model was asked."""
     notes: tuple[str, ...] = ()
     """What the user should know before the rows are read."""
-
-
-class Opener(Protocol):
-    """Opens the log of one program."""
-
-    def __call__(self, path: Path) -> Source:
-        """The log; raises UsageError or DataError where it is none."""
 
 
 def response_of(

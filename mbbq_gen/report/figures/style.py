@@ -112,13 +112,8 @@ _SHAPED = ((0x0590, 0x08FF), (0x0900, 0x0DFF), (0xFB1D, 0xFDFF), (0xFE70, 0xFEFC
 """Scripts that need shaping or run from right to left: some have letters in the font, none stands right without."""
 
 
-def drawable(text: str) -> str:
-    """The text in one line with characters that the font has; others by their number, as `⟨U+4E2D⟩`."""
-    return "".join(_pieces(text))
-
-
 def _pieces(text: str) -> list[str]:
-    """Each character as it is drawn."""
+    """Each character, in one line, as it is drawn: those that the font has not by their number, as `⟨U+4E2D⟩`."""
     line = " ".join(visible(text).split())
     return [sign if _stands(ord(sign)) else f"⟨U+{ord(sign):04X}⟩" for sign in line]
 
