@@ -12,9 +12,9 @@ from scipy import stats
 from mbbq_gen.errors import MbbqGenError, UsageError
 from mbbq_gen.scoring import METRICS, observations_frame
 from mbbq_gen.statistics.ability import adjusted_scores, select_templates, template_ability
-from mbbq_gen.statistics.comparison import Across, compare, excludes_zero
+from mbbq_gen.statistics.comparison import Across, compare
 from mbbq_gen.statistics.comparison_table import ComparisonTable, PairDifference
-from mbbq_gen.statistics.panel import Sampling
+from mbbq_gen.statistics.panel import Sampling, excludes_zero
 from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 from tests.scoring_support import Row, observations_of
 

@@ -552,6 +552,11 @@ def ratio_of(above: Array, below: Array, weights: Array, ends: tuple[float, floa
     )
 
 
+def excludes_zero(score: EstimateScore) -> bool:
+    """Whether the interval lies on one side of 0."""
+    return score.low is not None and score.high is not None and (score.low > 0 or score.high < 0)
+
+
 def no_score(reason: str, code: ReasonCode = "undefined") -> EstimateScore:
     """The score that there is none of, and why."""
     return EstimateScore(
