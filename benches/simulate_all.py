@@ -315,7 +315,7 @@ def misses(panel: Panel) -> bool:
     """Whether the interval for sampling and unread answers misses: all that is unread was the stereotype's answer."""
     ends = UnreadPanels(panel).ends(BIAS)
     assert ends is not None
-    found = unread_bounds(ends[0][0], ends[1][0], panel.sampling)
+    found = unread_bounds(ends[0][0], ends[1][0], panel.estimates(BIAS)[0], panel.sampling)
     low, high = found.interval_low, found.interval_high
     return low is not None and high is not None and not low <= MARGIN.truth <= high
 

@@ -102,16 +102,16 @@ class ComparedLevels:
             score=scores[place].score(self._sampling),
             control=controls[place].score(self._sampling),
             adjusted=scores[place].minus(controls[place]).score(self._sampling),
-            bounds=self._bounds(metric, place),
+            bounds=self._bounds(metric, place, scores[place]),
             tests=tuple(self._tests.against_zero(metric, place, scores[place])),
             confidences=self._confidences.get(self._levels[place], {}),
             corrected=self._corrected.score(metric, place) if self._corrected else None,
             reading_error=self._corrected.errors[place] if self._corrected else None,
         )
 
-    def _bounds(self, metric: Metric, place: int) -> UnreadBounds | None:
+    def _bounds(self, metric: Metric, place: int, score: Estimate) -> UnreadBounds | None:
         ends = self._unread.ends(metric)
-        return None if ends is None else unread_bounds(ends[0][place], ends[1][place], self._sampling)
+        return None if ends is None else unread_bounds(ends[0][place], ends[1][place], score, self._sampling)
 
     # --- pairs ---
 
@@ -144,7 +144,7 @@ class ComparedLevels:
             first=self._levels[one],
             second=self._levels[other],
             difference=found,
-            bounds=self._pair_bounds(metric, pair),
+            bounds=self._pair_bounds(metric, pair, difference),
             tipping_point=self._tipping_point(metric, pair, found),
             tests=tuple(self._tests.of_pair(metric, pair, scores, difference)),
             adjusted=adjusted.score(self._wide),
@@ -155,12 +155,13 @@ class ComparedLevels:
             corrected=self._corrected.difference(metric, pair) if self._corrected else None,
         )
 
-    def _pair_bounds(self, metric: Metric, pair: tuple[int, int]) -> UnreadBounds | None:
+    def _pair_bounds(self, metric: Metric, pair: tuple[int, int], difference: Estimate) -> UnreadBounds | None:
         ends = self._unread.ends(metric)
         if ends is None:
             return None
         (low, high), (one, other) = ends, pair
-        return unread_bounds(low[one].minus(high[other]), high[one].minus(low[other]), self._sampling)
+        lowest, highest = low[one].minus(high[other]), high[one].minus(low[other])
+        return unread_bounds(lowest, highest, difference, self._wide)
 
     def _tipping_point(self, metric: Metric, pair: tuple[int, int], found: EstimateScore) -> TippingPoint | None:
         if not excludes_zero(found):

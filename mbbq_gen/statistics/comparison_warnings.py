@@ -57,9 +57,10 @@ class Doubts:
             yield "position_could_explain"
         if excludes_zero(controlled.score(self.bias.sampling)):
             yield "control_differs"
-        if len(self.bias.templates) < MIN_TEMPLATES:
+        templates = len(self.bias.templates) if found.value is None else found.n_templates
+        if templates < MIN_TEMPLATES:
             yield "too_few_templates"
-        elif len(self.bias.templates) < FEW_TEMPLATES:
+        elif templates < FEW_TEMPLATES:
             yield "few_templates"
         if self.is_cut:
             yield "templates_left_out"

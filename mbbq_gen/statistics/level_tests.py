@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,17 +10,15 @@ from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.statistics.crossed import crossed, crossed_groups
 from mbbq_gen.statistics.equivalence import smaller_than
 from mbbq_gen.statistics.items import item_scores
-from mbbq_gen.statistics.panel import Estimate, Panel, contributions, number, shares
+from mbbq_gen.statistics.panel import Estimate, Panel, number
 from mbbq_gen.statistics.significance import (
     TestResult,
     friedman,
     kruskal_wallis,
-    sign_flip,
-    sign_flip_groups,
-    too_few,
     untestable,
     wilcoxon,
 )
+from mbbq_gen.statistics.zero_tests import are_equal, is_zero, missing
 
 if TYPE_CHECKING:
     import polars
@@ -60,32 +57,33 @@ class LevelTests:
         if self._is_crossed:
             yield crossed(score, hypothesis, seed=self._seed)
         else:
-            yield sign_flip(contributions(score), hypothesis, seed=self._seed)
+            yield is_zero(score, hypothesis, seed=self._seed)
             yield wilcoxon(self.bias.template_scores(metric)[place], f"{hypothesis} in the middle of the templates")
         if self.margin is not None:
             what = f"{metric.name} of {self.levels[place]}"
             yield smaller_than(score, self.margin, what, self.bias.sampling)
 
     def left_out(self, scores: Sequence[Estimate]) -> tuple[str, ...]:
-        """Levels without a score, where at least two have one."""
-        found = [level for level, score in zip(self.levels, scores, strict=True) if math.isnan(score.value)]
+        """Levels whose score has no interval, where at least two have one."""
+        found = [level for level, score in zip(self.levels, scores, strict=True) if score.missing is not None]
         return tuple(found) if len(found) + 2 <= len(self.levels) else ()
 
     def overall(self, metric: Metric, scores: Sequence[Estimate]) -> Iterable[TestResult]:
         """Do the levels differ?"""
         left_out = self.left_out(scores)
         defined = [place for place, level in enumerate(self.levels) if level not in left_out]
+        told = [scores[place] for place in defined]
         hypothesis = f"{metric.name} does not differ across {self.across}"
         if left_out:
             hypothesis += f", leaving out {', '.join(left_out)}"
         if self._is_crossed:
-            yield crossed_groups([scores[place] for place in defined], hypothesis, seed=self._seed)
+            yield crossed_groups(told, hypothesis, seed=self._seed)
             return
         by_template = self.bias.template_scores(metric)[defined]
-        yield sign_flip_groups(shares([scores[place] for place in defined]), hypothesis, seed=self._seed)
+        yield are_equal(told, hypothesis, seed=self._seed)
         yield friedman(by_template.T, hypothesis)
         yield kruskal_wallis(list(by_template), hypothesis, "template")
-        if (nothing := too_few("kruskal_wallis", "template", hypothesis, by_template.shape[1])) is not None:
+        if (nothing := missing("kruskal_wallis", told, hypothesis)) is not None:
             yield nothing.model_copy(update={"unit": "item"})
         elif metric.is_mean:
             yield kruskal_wallis(self._items(metric, defined), hypothesis, "item")
@@ -106,7 +104,7 @@ class LevelTests:
         if self._is_crossed:
             yield crossed(difference, hypothesis, seed=self._seed)
         else:
-            flipped = sign_flip_groups(shares([scores[one], scores[other]]), hypothesis, seed=self._seed)
+            flipped = are_equal([scores[one], scores[other]], hypothesis, seed=self._seed)
             spread = difference.error * difference.effective**0.5
             effect = number(difference.value / spread) if spread > 0 else None
             yield flipped.model_copy(update={"effect": effect, "effect_name": "d_z"})
@@ -122,4 +120,4 @@ class LevelTests:
         hypothesis = f"{metric.name} minus control is equal in {one} and {other}"
         if self._is_crossed:
             return crossed(adjusted, hypothesis, seed=self._seed)
-        return sign_flip(contributions(adjusted), hypothesis, seed=self._seed)
+        return is_zero(adjusted, hypothesis, seed=self._seed)
