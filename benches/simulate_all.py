@@ -342,7 +342,7 @@ TABLES = {"coverage": coverage, "between": between, "reads": reads, "levels": le
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], default=list(TABLES))
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], default=[])
     parser.add_argument("--runs", type=int, default=200)
     asked = parser.parse_args()
     for name in asked.tables or TABLES:
