@@ -389,3 +389,15 @@ def test_two_levels_of_which_one_has_too_few_templates_are_not_tested() -> None:
     tests = spread(frame, AMBIGUOUS, "language", SAMPLING).tests
     assert {(test.p_value, test.reason_code) for test in tests} == {(None, "too_few_templates")}
     assert across_languages(Answers(frame, SAMPLING), "simulated", AMBIGUOUS.name) is None
+
+
+def test_nothing_but_failures_is_compared_as_nothing() -> None:
+    """Control questions were asked, and none has an answer: there is nothing to select by, which nobody asked for."""
+    frame = run(Design(templates=8))
+    failed = frame.with_columns(outcome=pl.lit("error").cast(frame["outcome"].dtype))
+    (comparison,) = compare(failed, "language", [AMBIGUOUS], sampling=SAMPLING).comparisons
+    (pair,) = comparison.metrics[0].pairs
+    assert (pair.difference.value, pair.difference.reason_code) == (None, "undefined")
+    assert {test.p_value for test in (*pair.tests, pair.adjusted_test)} == {None}
+    with pytest.raises(UsageError, match="no answers to disambiguated control questions"):
+        compare(failed, "language", [AMBIGUOUS], sampling=SAMPLING, select="above-chance")

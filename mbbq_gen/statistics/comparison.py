@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 from mbbq_gen.errors import MbbqGenError, UsageError
+from mbbq_gen.records import NOT_HAD
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import grouping_columns
 from mbbq_gen.statistics.ability import (
@@ -198,9 +199,11 @@ def _compare_group(
 
 
 def _has_control(frame: polars.DataFrame) -> bool:
+    """Whether there are answers to disambiguated control questions; failures are none."""
     import polars as pl
 
-    return bool(frame.filter((pl.col("split") == "control") & (pl.col("condition") == "disambiguated")).height)
+    had = ~pl.col("outcome").cast(pl.String).is_in(sorted(NOT_HAD))
+    return bool(frame.filter((pl.col("split") == "control") & (pl.col("condition") == "disambiguated") & had).height)
 
 
 def _selection(frame: polars.DataFrame, across: Across, shared: Sequence[str], kind: Selection) -> TemplateSelection:
