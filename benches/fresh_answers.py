@@ -25,8 +25,8 @@ from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.records import Extraction
 
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "fresh"
-ROUNDS = ("6a", "6b", "7", "8", "9a", "9b", "10a", "10b", "11", "12a", "12b", "12c", "13a", "13b")
-LOOKED_AT = ("6a", "6b", "8", "9a", "10a", "12a", "12c", "13a")
+ROUNDS = ("6a", "6b", "7", "8", "9a", "9b", "10a", "10b", "11", "12a", "12b", "12c", "13a", "13b", "14a", "14b")
+LOOKED_AT = ("6a", "6b", "8", "9a", "10a", "12a", "12c", "13a", "14a")
 
 
 def answers(name: str) -> Iterator[dict[str, Any]]:
