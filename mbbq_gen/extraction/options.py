@@ -224,6 +224,17 @@ def _learn_question(question: QuestionWords, words: list[Word]) -> None:
     question.predicate = frozenset((*(form for word in telling for form in (word.stem, *word.reach)), *pairs))
 
 
+def without_scene(question: QuestionWords, asked: str, scene: str, lexicon: Lexicon) -> QuestionWords | None:
+    """The question by the words that its text has not: in "Who had trouble with the machine?" of two who stand at one
+    it asks for trouble. None where that leaves all or nothing of it."""
+    told = _words(scene, lexicon)
+    known = {word.stem for word in told}
+    known |= {one.key + two.key for one, two in pairwise(told)} if question.unspaced else set()
+    shared = [word for word in _words(asked, lexicon) if word.stem in known]
+    left = question.predicate - known - {form for word in shared for form in word.reach}
+    return replace(question, predicate=left) if left and left != question.predicate else None
+
+
 def _says_little(one: Word, two: Word, question: QuestionWords) -> bool:
     """Whether a pair of characters is part of an option, or of what may stand in any sentence."""
     if one.key in question.keys and two.key in question.keys:
