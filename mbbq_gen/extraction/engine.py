@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from mbbq_gen.extraction.announcing import quiet, story_words
 from mbbq_gen.extraction.decision import MAX_TALE, OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.epithets import with_derived, with_epithets
 from mbbq_gen.extraction.foreign import guess_language
@@ -142,6 +143,7 @@ class Extractor:
         endings = (rf"|{re.escape(ending)}(?=[。.\n]|$)" for ending in words_of(grammar.script.asks))
         self._question_end = re.compile("[?？؟]" + "".join(endings))
         self._question = lru_cache(maxsize=1024)(_read_question)
+        self._story = lru_cache(maxsize=1024)(self._read_story)
 
     def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
         """What a response was taken to mean."""
@@ -170,7 +172,9 @@ class Extractor:
     def analyse(self, response: str, question: Question, *, finish_reason: str | None = None) -> Analysis:
         """All stages on one response, with what each of them found."""
         prompt = question.prompt
-        asked = question.asked(_asked(prompt, self._question_end))
+        sentence = _asked(prompt, self._question_end)
+        people = tuple(text for index, text in enumerate(question.options) if index != question.unknown_index)
+        asked = question.asked(sentence, self._story(prompt, sentence, people) if prompt and sentence else frozenset())
         normal = normalise(response)
         zoned = self._zoner.read(normal.text, prompt if _may_echo(prompt, normal.text) else None, asked.options)
         if not response.strip():
@@ -220,6 +224,9 @@ class Extractor:
         if is_degenerate(reading.lines, firm):
             decision = Decision("no_answer", None, "medium", "degenerate", None)
         return Analysis(normal, zoned, reading, decision)
+
+    def _read_story(self, prompt: str, sentence: str, people: tuple[str, ...]) -> frozenset[str]:
+        return story_words(normalise(prompt).text.partition(sentence)[0], people, self.lexicon)
 
     def _by_people(self, first: Analysis, asked: Asked) -> Analysis:
         """An answer in English that calls the options what English calls such people."""
@@ -326,6 +333,7 @@ class Extractor:
         history: list[tuple[int, int]] = []
         for line in lines:
             mark_rows(line, lexicon.rows)
+            quiet(line, question.story)
             mentions.append(find_mentions(line, question, history))
         if not any(mentions) and mark_misspelt(lines, question):
             mentions = [find_mentions(line, question, history) for line in lines]

@@ -111,6 +111,8 @@ class QuestionWords:
     """Stems of what the question's text tells of one person only → that person: two together mean that person."""
     bases: frozenset[str] = frozenset()
     """Stems of one person only that other words of a response may be made from."""
+    story: frozenset[str] = frozenset()
+    """Words of its text for answering or choosing, as keys: they announce nothing."""
     order: tuple[int, ...] = ()
     """The persons in the order in which the question's text names them, where that is known."""
     sexes: dict[int, int] = field(default_factory=dict)
@@ -171,6 +173,7 @@ def build_question(asked: Asked, lexicon: Lexicon) -> QuestionWords:
         elision=lexicon.elision,
         verb_final=lexicon.verb_final,
         shared=shared,
+        story=asked.story,
     )
     _learn_forms(question, persons)
     if asked.sentence:
