@@ -7,9 +7,9 @@
 A line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what a
 careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7, 9b,
 10b, 11, 12b, 13b and 14b have been looked at since; these judge the reader and are never looked at. The writers of
-rounds 6 to 8 were asked for what is hard; those of rounds 9, 10 and 14 answered our own prompts as chat models of today do, in
-round 10 three in eight without choosing anything, in round 12 five in eight (12c: all of them). Round 13 is hard prose
-in five languages.
+rounds 6 to 8 were asked for what is hard; those of rounds 9, 10 and 14 answered our own prompts as chat models of today
+do, in round 10 three in eight without choosing anything, in round 12 five in eight (12c: all of them). Round 13 is hard
+prose in five languages.
 """
 
 from __future__ import annotations
