@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mbbq_gen.extraction import load_extractor
-from mbbq_gen.extraction.engine import current_version
+from mbbq_gen.extraction.version import current_version
 from mbbq_gen.resources import Resources
 from mbbq_gen.scoring.template_sizes import mid_ranks
 from tests.report_support import oracle_run
