@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import pairwise, takewhile
 from typing import Literal
 
@@ -56,6 +57,7 @@ _SAYING = (
     | NOUN
 )
 """What makes a clause without a mention say anything."""
+_PRONOUN = C["pronoun"] | C["he"] | C["she"]
 _UNDER = C["because"] | C["although"]
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
@@ -64,7 +66,7 @@ _BRIEF = (
     _IN_BRIEF
     | C["speaker"]
     | C["source"]
-    | C["pronoun"]
+    | _PRONOUN
     | C["who"]
     | C["relative"]
     | MENTIONED
@@ -111,9 +113,13 @@ def read_propositions(
         without_list(line, found, count) if len(found) >= count else found
         for line, found in zip(lines, mentions, strict=True)
     ]
-    reading = Reading(question, lines, mentions)
+    reading, predicate = Reading(question, lines, mentions), question.predicate
     for line in lines:
         line.telling = [place for place, mask in enumerate(line.masks) if not mask & PLAIN_WORDS]
+        if predicate:
+            line.asked = [
+                place for place, word in enumerate(line.words) if word.stem in predicate or word.key in predicate
+            ]
     for found in mentions:
         reading.persons.update([m.option for m in found if m.option >= 0 and m.option != question.unknown])
     _Reader(reading, announced).read()
@@ -244,6 +250,7 @@ class _Reader:
                 continue
             if asked and not self._guesses(line, inner, first, last):
                 reading.asked = inner[0].option if len({m.option for m in inner}) == 1 else -1
+                self._speaks_of(inner)
                 continue
             if reading.asked >= 0 and not inner:
                 self._reply(number, first, last)
@@ -272,7 +279,7 @@ class _Reader:
             inner = inner[len(reading.question.options) :]
             if len(inner) != 1:
                 return pending
-        he_or_she = bits & C["pronoun"] and reading.spoken_of >= 0
+        he_or_she = bits & _PRONOUN and reading.spoken_of >= 0
         if not (inner or bits & _TELLING or he_or_she or (bits & NEG and bits & (C["who"] | C["source"]))):
             return pending
         if not (inner or announced or he_or_she or bits & _SAYING):
@@ -283,10 +290,14 @@ class _Reader:
         heads = entry and bool(inner)
         if not (heads and self._entry(number, inner[0], span[1])):
             _Sentence(reading, number, inner, state, *span, bits, heads).read()
-        persons = {m.option for m in inner if m.option in reading.question.persons}
-        if persons:
-            reading.spoken_of = next(iter(persons)) if len(persons) == 1 else -1
+        self._speaks_of(inner)
         return state.announced
+
+    def _speaks_of(self, inner: list[Mention]) -> None:
+        """Notes whom a sentence speaks of, if it names one of the people."""
+        persons = {m.option for m in inner if m.option in self._reading.question.persons}
+        if persons:
+            self._reading.spoken_of = next(iter(persons)) if len(persons) == 1 else -1
 
     def _greets(self, inner: list[Mention], line: Line, first: int, last: int) -> bool:
         """Whether a sentence in front of all that is said says nothing itself: "Sure!", "Based on the text:"."""
@@ -373,9 +384,9 @@ class _Sentence:
     def read(self) -> None:
         """Adds what the sentence says."""
         line, mentions = self._line, self._mentions
-        clauses = split_clauses(line, mentions, self._first, self._last)
+        self._clauses = clauses = split_clauses(line, mentions, self._first, self._last)
         if mentions or self._bits & C["both"]:
-            self._survey(clauses)
+            self._survey()
         closed = 0
         for place, (start, end) in enumerate(clauses):
             bits = line.bits(start, end)
@@ -393,13 +404,13 @@ class _Sentence:
                 self._state.prejudice = self._reading.judged = True
             if line.gaps[start] == COLON and start > self._first and self._has_claimed():
                 self._state.because = True
-            if inside or self._bare or bits & _SAYING or (not mentions and bits & C["pronoun"]):
+            if inside or self._bare or bits & _SAYING or bits & _PRONOUN:
                 self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
                 self._clause(start, end, bits, inside)
 
-    def _survey(self, clauses: list[tuple[int, int]]) -> None:
+    def _survey(self) -> None:
         """Notes what the sentence is as a whole."""
-        line, mentions = self._line, self._mentions
+        line, mentions, clauses = self._line, self._mentions, self._clauses
         if len(mentions) > 1:
             join_lists(line, mentions)
         self._options = {m.option for m in mentions}
@@ -456,6 +467,8 @@ class _Sentence:
         if len(persons) > 1 and (bits & C["both"] or self._are_alike(mentions, start)):
             for mention in mentions:
                 mention.joined |= persons
+        if not mentions and unknown is None and bits & _PRONOUN:
+            mentions = self._meant(start, end, bits)
         if not mentions:
             self._without_mention(start, end, bits, unknown, announces, bare)
             return
@@ -590,12 +603,15 @@ class _Sentence:
             self._deny(self._bare, Rule.DENIED, False, True)
 
     def _by_pronoun(self, start: int, end: int, bits: int) -> None:
-        """A clause that says or denies what is asked of the person of the sentence before: "She was late."."""
-        person = self._reading.spoken_of
-        if person < 0 or self._mentions or not bits & C["pronoun"]:
+        """A clause that says or denies what is asked of the person whom a pronoun means: "She was late."."""
+        if not bits & _PRONOUN:
+            return
+        person = self._spoken_of(start)
+        if person < 0:
             return
         if not self._speaks(start, end):
-            if (self._state.conclude or self._state.likely) and not bits & (C["who"] | C["also"] | NEG):
+            weighs = self._state.conclude or self._state.likely
+            if weighs and not self._mentions and not bits & (C["who"] | C["also"] | NEG):
                 last = self._last == len(self._line.words) and self._number + 1 == len(self._reading.lines)
                 self._add("option", person, Force.HEDGED if last else Force.PLAIN, Rule.CONCLUDED, start, end)
             return
@@ -606,6 +622,34 @@ class _Sentence:
             return
         rule = Rule.FITS if positive else Rule.DENIED
         self._add("option", person, Force.FITTING, rule, start, end, positive=positive)
+
+    def _spoken_of(self, start: int) -> int:
+        """Whom a pronoun means: the one person that the sentence has named so far, else the one of the sentence
+        before; −1 where that is nobody, or either of two."""
+        if any([m.end > start for m in self._mentions]):
+            return -1
+        named = {m.option for m in self._mentions if m.option in self._question.persons}
+        return self._reading.spoken_of if not named else named.pop() if len(named) == 1 else -1
+
+    def _meant(self, start: int, end: int, bits: int) -> list[Mention]:
+        """The person whom a pronoun means in a cleft, or where the writer chooses: "she is the one who", "I'd go with
+        him"."""
+        person = self._spoken_of(start)
+        if person < 0:
+            return []
+        masks = self._line.masks
+        place = next(place for place in range(start, end) if masks[place] & _PRONOUN)
+        mention = Mention(person, place, place + 1, How.TEXT, full=False)
+        rest = self._behind(mention, end)
+        chosen = bits & C["speaker"] and self._announces(bits) and (not rest or rest[0] & C["who"])
+        tied = takewhile(lambda mask: not mask & C["who"], rest)
+        cleft = bits & C["who"] and all([mask & (SMALL | NOUN | C["affirm"]) and not mask & NEG for mask in tied])
+        one = masks[place] & (C["he"] | C["she"])
+        if not (chosen or (cleft and (one or self._is_cleft(mention, start, end)))):
+            return []
+        self._mentions = [*self._mentions, mention]
+        self._survey()
+        return [mention]
 
     def _facts(
         self, m: Mention, start: int, end: int, bits: int, options: set[int], announces: bool, bare: bool
@@ -886,16 +930,14 @@ class _Sentence:
 
     def _speaks(self, start: int, end: int) -> bool:
         """Whether a stretch speaks the question's words."""
-        predicate, masks = self._question.predicate, self._line.masks
-        words = self._line.words[start:end]
-        if any(
-            [
-                (word.stem in predicate or word.key in predicate) and not masks[start + place] & INNER
-                for place, word in enumerate(words)
-            ]
-        ):
+        line = self._line
+        places = line.asked
+        first = bisect_left(places, start)
+        if any([not line.masks[place] & INNER for place in places[first : bisect_left(places, end, first)]]):
             return True
-        return self._question.unspaced and any([one.key + two.key in predicate for one, two in pairwise(words)])
+        predicate = self._question.predicate
+        pairs = pairwise(line.words[start:end]) if self._question.unspaced else ()
+        return any([one.key + two.key in predicate for one, two in pairs])
 
     def _is_ruled_out(self, m: Mention, start: int, end: int, bare: bool) -> bool:
         """Whether what a clause denies of several is what is asked, as far as is known."""
@@ -938,7 +980,7 @@ class _Sentence:
         kind = "refusal" if way is Rule.REFUSAL else "unknown"
         asked = self._line.masks[start : mentions[0].start if mentions and not bits & C["source"] else end]
         asks_first = any([mask & C["who"] for mask in asked])
-        one = (len(persons) == 1 or bool(bits & C["pronoun"] and not bits & C["source"])) and not asks_first
+        one = (len(persons) == 1 or bool(bits & _PRONOUN and not bits & C["source"])) and not asks_first
         said = takewhile(lambda p: p.sentence == self._reading.sentences, reversed(self._reading.propositions))
         own = way is Rule.NOT_CLEAR and any(p.kind == "option" and p.positive for p in said)
         other = kind == "unknown" and (self._is_off_topic(end, bits, bare) or self._is_in_brackets(start))
