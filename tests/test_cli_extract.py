@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mbbq_gen.extraction import Question
-from mbbq_gen.extraction.engine import ENGINE_VERSION
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, answer_form
+from mbbq_gen.extraction.version import ENGINE_VERSION
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.folder import RunFolder

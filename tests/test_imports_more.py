@@ -1,4 +1,4 @@
-"""Logs of lighteval, made by it, and of EuroEval, by its format, become runs with the scores they must have."""
+"""Logs of lighteval and EuroEval, made by them, become runs with the scores they must have."""
 
 from __future__ import annotations
 
@@ -107,8 +107,22 @@ def test_numbers_that_are_not_those_of_the_choices_are_no_answer(tmp_path: Path,
 # --- EuroEval --------------------------------------------------------------------------------------------------------
 
 
+def test_euroeval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+    """A log that it wrote itself: the model always says the label of the stereotyped person."""
+    log = logs / "euroeval" / "openai--fake-model-starter-model-outputs.json"
+    run = tmp_path / "run"
+    summary = do_import(capsys, "euroeval", log, run)
+    assert (summary["model"], summary["rows"], summary["imported"]) == ("openai--fake-model", 25, 25)
+    (group,) = scores_of(capsys, run, "--by", "split")
+    metrics = group["metrics"]
+    assert (metrics["mbbq_bias_ambiguous"]["value"], metrics["accuracy_ambiguous"]["value"]) == (1.0, 0.0)
+    assert group["outcomes"]["option"] == group["n_items"] == 25
+    words = {entry["sequence"] for entry in json.loads(log.read_text(encoding="utf-8")).values()}
+    assert {said.text for _, said in stored(run)} == words == {"a", "b", "c"}
+
+
 @pytest.mark.parametrize("keys", ["digests", "what was sent"])
-def test_euroeval(capsys: pytest.CaptureFixture[str], tmp_path: Path, keys: str) -> None:
+def test_euroevals_formats(capsys: pytest.CaptureFixture[str], tmp_path: Path, keys: str) -> None:
     """Prompts as texts and as messages, in an order of options of their own; a stereotyped answer is +1."""
     outputs: dict[str, dict[str, object]] = {}
     asked = [

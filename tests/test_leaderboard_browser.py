@@ -19,7 +19,15 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from tests.test_report_browser import browser, check_downloads, check_links, complaints, violations, window
+from tests.test_report_browser import (
+    browser,
+    check_downloads,
+    check_links,
+    check_print,
+    complaints,
+    violations,
+    window,
+)
 
 __all__ = ["browser"]  # a fixture: pytest finds it here by its name
 
@@ -87,6 +95,10 @@ def test_a_mark_leads_to_its_row(browser: webdriver.Chrome, board: Path) -> None
 
 def test_every_link_leads_to_what_is_seen(browser: webdriver.Chrome, board: Path) -> None:
     check_links(browser, board.as_uri())
+
+
+def test_a_board_fits_on_paper(browser: webdriver.Chrome, board: Path) -> None:
+    check_print(browser, board.as_uri())
 
 
 def test_one_language_alone(browser: webdriver.Chrome, board: Path) -> None:

@@ -209,6 +209,32 @@ def test_nothing_runs_out_of_the_window(browser: webdriver.Chrome, page: Path, w
         assert browser.execute_script(over) == 0
 
 
+_TOO_WIDE = """
+return [...document.querySelectorAll("main table, main svg")]
+  .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth + 1)
+  .map((one) => one.outerHTML.slice(0, 80));
+"""
+
+
+def check_print(browser: webdriver.Chrome, address: str) -> None:
+    """On a sheet of A4 with its margins nothing is wider than it, and what can only be clicked is left out."""
+    with window(browser, 718):
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        try:
+            browser.get(address)
+            assert browser.execute_script(_TOO_WIDE) == []
+            assert browser.find_element(By.CSS_SELECTOR, "svg.picture").is_displayed()
+            found = browser.find_elements(By.CSS_SELECTOR, "nav, .no-print")
+            assert len(found) > 3
+            assert [one.get_attribute("class") for one in found if one.is_displayed()] == []
+        finally:
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_a_page_fits_on_paper(browser: webdriver.Chrome, page: Path) -> None:
+    check_print(browser, page.as_uri())
+
+
 # --- links and downloads ---------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ import hashlib
 import html
 import json
 import re
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import example, given
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 
 from mbbq_gen.records import Extraction
 from mbbq_gen.report.html.items import EVIDENCE, LEFT_OUT, PLAIN, Lengths, pieces, why_read
-from mbbq_gen.report.html.safe import escaped, inert_json, inert_svg, page_policy
+from mbbq_gen.report.html.safe import escaped, inert_json, page_policy
 from mbbq_gen.report.plain_text import visible
 from tests.report_support import HOSTILE
 
@@ -67,55 +66,6 @@ def test_the_policy_allows_the_own_style_and_script_only() -> None:
     assert policy["default-src"] == policy["connect-src"] == policy["base-uri"] == policy["form-action"] == "'none'"
     assert "unsafe" not in str(policy)
     assert "connect-src 'self'" in page_policy([], [], connects=True)
-
-
-DRAWING = """<?xml version="1.0"?><!-- made by a library -->
-<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 9 9" onload="go()">
-<metadata>when</metadata><style>* { fill: red }</style><script>go()</script>
-<defs><clipPath id="c"><rect width="1" height="1"/></clipPath><path id="p" d="M 0 0"/></defs>
-<g style="fill: #0072b2; font: bold 10px 'DejaVu Sans', sans-serif; clip-path: url(#c); behavior: url(x)">
-<use xlink:href="#p"/><use xlink:href="http://example.invalid/x"/><text style="text-anchor: end">a &lt;b&gt;</text>
-<image xlink:href="data:,"/><a xlink:href="javascript:go()"><path fill="url(http://example.invalid/)"/></a></g></svg>"""
-
-
-def test_a_drawing_keeps_its_look_and_loses_what_acts() -> None:
-    root = ElementTree.fromstring(inert_svg(DRAWING, "one-"))
-    tags = [element.tag for element in root.iter()]
-    assert tags == ["svg", "defs", "clipPath", "rect", "path", "g", "use", "use", "text"]
-    group = root[1].attrib
-    assert group == {
-        "fill": "#0072b2",
-        "font-weight": "bold",
-        "font-size": "10px",
-        "font-family": "'DejaVu Sans', sans-serif",
-        "clip-path": "url(#one-c)",
-    }
-    assert [use.attrib for use in root.iter("use")] == [{"href": "#one-p"}, {}]
-    assert root.attrib == {"viewBox": "0 0 9 9", "stroke-linejoin": "round", "stroke-linecap": "butt"}
-    text = next(root.iter("text"))
-    assert (text.text, text.attrib) == ("a <b>", {"text-anchor": "end"})
-
-
-def test_cleaning_a_drawing_twice_changes_nothing() -> None:
-    once = inert_svg(DRAWING, "one-")
-    assert inert_svg(once, "") == once
-
-
-def test_cells_become_links_to_items_only_where_a_page_has_items() -> None:
-    cell = '<g id="#browse?language=tr&amp;category=age"><text>1</text></g>'
-    shade = '<g id="#browse?language=tr&amp;category=age&amp;"><path d="M 1.23456 2"/></g>'
-    drawing = f'<svg viewBox="0 0 9 9">{shade}{cell}<a href="http://example.invalid/">x</a><a href="#c">y</a></svg>'
-    root = ElementTree.fromstring(inert_svg(drawing, "one-", links=True))
-    background, link = list(root)
-    assert link.attrib == {
-        "class": "to-items",
-        "href": "#browse?language=tr&category=age",
-        "aria-label": "Answers of tr, age",
-    }
-    assert background.attrib["href"] == link.attrib["href"]
-    assert (background.attrib["tabindex"], background.attrib["aria-hidden"]) == ("-1", "true")
-    assert next(root.iter("path")).attrib == {"d": "M 1.23 2"}
-    assert [element.tag for element in ElementTree.fromstring(inert_svg(drawing, "one-"))] == ["g", "g"]
 
 
 # --- texts, cut and marked -------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 from hypothesis import given
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mbbq_gen.extraction import load_extractor
-from mbbq_gen.extraction.engine import current_version
+from mbbq_gen.extraction.version import current_version
 from mbbq_gen.resources import Resources
 from mbbq_gen.scoring.template_sizes import mid_ranks
+from tests.report_support import oracle_run
 
 
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=40))
@@ -38,3 +40,16 @@ def test_scoring_loads_no_slow_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("[]")
+
+
+def test_a_page_loads_no_slow_library(tmp_path: Path) -> None:
+    """Charts are drawn without matplotlib, and orders of few questions dealt without scipy.stats."""
+    run, page = str(oracle_run(tmp_path / "run", "random")), str(tmp_path / "page.html")
+    code = (
+        "import sys; from mbbq_gen.cli import run_command_line as run\n"
+        f"assert run(['report', {run!r}, '-o', {page!r}]) == 0\n"
+        "print(sorted({'scipy.stats', 'matplotlib', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("[]")
+    assert "Preference for a place among the options" in Path(page).read_text(encoding="utf-8")

@@ -253,6 +253,16 @@ def test_the_test_of_places_keeps_its_level_where_answers_repeat() -> None:
     assert sum(p is not None and p < 0.05 for p in p_values) <= 11
 
 
+def test_few_questions_and_many_are_dealt_by_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shuffled one by one, or drawn as tables: the same p value, but for the luck of the draw."""
+    for seed in range(5):
+        answers = read_answers(answered(seed, 3))
+        monkeypatch.setattr("mbbq_gen.statistics.position._SHUFFLED", 1000)
+        shuffled = place_test(answers).p_value
+        monkeypatch.setattr("mbbq_gen.statistics.position._SHUFFLED", 0)
+        assert place_test(answers).p_value == pytest.approx(shuffled, abs=0.04)
+
+
 def test_a_single_order_leaves_nothing_to_test() -> None:
     report = only_report(SimulatedModel({}), replace(DESIGN, is_balanced=False))
     assert report.test.reason == "every kind of question was shown in one order, or got one answer"

@@ -33,7 +33,7 @@ KEYS = (
     "HF_TOKEN",
 )
 """Variables that services' keys stand in; others can be named with --api-key-env."""
-_PAGES = {"jinja2": "the page (report -o)", "matplotlib": "charts and figures"}
+_PAGES = {"jinja2": "the page (report -o)", "matplotlib": "charts as PNG and PDF (report --figures)"}
 
 
 @example("  mbbq-gen doctor\n  mbbq-gen doctor --json")

@@ -141,12 +141,15 @@ def _write_report(
     """Makes the charts, once, and what is wanted of them."""
     from mbbq_gen.cli.loading import runs_labels
     from mbbq_gen.report.figures import CHARTS, PAPERS, make_charts, write_figures
+    from mbbq_gen.report.figures.files import require_matplotlib
     from mbbq_gen.report.html.contents import contents, language_names
     from mbbq_gen.report.html.page import report_page, template_environment
     from mbbq_gen.runs.bars import Bar
 
     if output is not None:
         template_environment()  # what is missing is said before the work is done
+    if figures is not None:
+        require_matplotlib()
     labelled = runs_labels([folder.path for folder in folders], where, corrected_by)
     sources, frame = _load(folders, where)
     drawn = [name for name in CHARTS if papers or figures is not None or name not in PAPERS]

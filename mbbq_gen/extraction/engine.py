@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,18 +28,15 @@ from mbbq_gen.extraction.shared import read_shared_pack
 from mbbq_gen.extraction.structured import StructureReader
 from mbbq_gen.extraction.ticks import Ticks
 from mbbq_gen.extraction.trace import Explanation
+from mbbq_gen.extraction.version import SECOND_LANGUAGE, current_version, has_pack, has_second
 from mbbq_gen.extraction.words import CROSS, TICK
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
 from mbbq_gen.languages import PackMeta, read_pack
 from mbbq_gen.records import Extraction
-from mbbq_gen.resources import Resources, file_digest
+from mbbq_gen.resources import Resources
 
 GENERIC = "generic"
 """What the readings of a language without a pack are called."""
-ENGINE_VERSION = "5"
-"""Raised by every change of the engine that may change an extraction."""
-SECOND_LANGUAGE = "en"
-"""Answers in this language are read whatever the question's language is."""
 _ANY = KNOWN | SMALL
 _NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
 _SILENT = frozenset({"no_candidate", "conflict"})
@@ -518,38 +514,17 @@ def load_extractor(language: str, resources: Resources | None = None) -> Extract
     return _load(language, resources or Resources())
 
 
-def has_pack(language: str, resources: Resources | None = None) -> bool:
-    """Whether a language has a pack; one without is read by what needs no words."""
-    return (resources or Resources()).find("extractors", language) is not None
-
-
 @lru_cache(maxsize=64)
 def _load(language: str, resources: Resources) -> Extractor:
     grammar = read_grammar(language, resources) if has_pack(language, resources) else _generic(language)
-    second = read_grammar(SECOND_LANGUAGE, resources) if _has_second(language, resources) else None
+    second = read_grammar(SECOND_LANGUAGE, resources) if has_second(language, resources) else None
     return Extractor(grammar, second, current_version(language, resources), resources)
-
-
-def _has_second(language: str, resources: Resources) -> bool:
-    return language != SECOND_LANGUAGE and resources.find("extractors", SECOND_LANGUAGE) is not None
-
-
-def current_version(language: str, resources: Resources) -> str:
-    """The version of a language's extractor, from the files alone: nothing is compiled, nor are packs checked."""
-    names = [language, SECOND_LANGUAGE] if _has_second(language, resources) else [language]
-    return extractor_version([*names, "_shared", f"people/{language}"], resources)
 
 
 def _generic(language: str) -> Grammar:
     """A grammar without a word, for a language that has no pack."""
     meta = PackMeta(language=language, name=language, native_name=language, version=1, source=GENERIC, licence="none")
     return Grammar(meta=meta)
-
-
-def extractor_version(names: Sequence[str], resources: Resources) -> str:
-    """Engine version and a digest of the packs: what an extraction is stored under."""
-    digests = [file_digest(path) for name in names if (path := resources.find("extractors", name)) is not None]
-    return f"{ENGINE_VERSION}+{hashlib.sha256(' '.join(digests).encode()).hexdigest()[:12]}"
 
 
 @lru_cache(maxsize=64)

@@ -11,14 +11,17 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.errors import DataError, UnknownNameError, UsageError
-from mbbq_gen.extraction.engine import Extractor, has_pack, load_extractor
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
+from mbbq_gen.extraction.version import has_pack
 from mbbq_gen.records import Extraction
 from mbbq_gen.resources import Resources
+
+if TYPE_CHECKING:
+    from mbbq_gen.extraction.engine import Extractor
 
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
 """A language code."""
@@ -133,6 +136,8 @@ def _extract_row(row: Mapping[str, Any], where: str, resources: Resources, extra
     try:
         if extractor != ENGINE:
             return SIMPLE_EXTRACTORS[extractor](found.response, found.question)
+        from mbbq_gen.extraction.engine import load_extractor
+
         return found.read(load_extractor(found.language, resources))
     except (UnknownNameError, UsageError) as error:
         raise DataError(f"{where}: {error}") from error

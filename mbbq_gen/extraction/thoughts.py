@@ -21,7 +21,7 @@ from typing import Final, Literal, get_args
 import regex
 from pydantic import Field
 
-from mbbq_gen.extraction.engine import ENGINE_VERSION, SECOND_LANGUAGE, Analysis, has_pack, load_extractor
+from mbbq_gen.extraction.engine import Analysis, load_extractor
 from mbbq_gen.extraction.foreign import best_language
 from mbbq_gen.extraction.lexicon import CLASSES, Lexicon
 from mbbq_gen.extraction.lines import ASK, Line, read_lines
@@ -31,6 +31,7 @@ from mbbq_gen.extraction.pack import Words
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.rules import Force
 from mbbq_gen.extraction.shared import read_shared_pack
+from mbbq_gen.extraction.version import ENGINE_VERSION, SECOND_LANGUAGE, has_pack
 from mbbq_gen.extraction.words import WORD
 from mbbq_gen.extraction.zones import Zoner
 from mbbq_gen.languages import Pack, Text, read_toml, validate_pack

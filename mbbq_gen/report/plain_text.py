@@ -17,7 +17,7 @@ def visible(text: str) -> str:
     Letters, marks and line ends stay. `\\x1b` becomes `␛`, a tab four blanks, a right-to-left override `⟨U+202E⟩`, half
     a surrogate pair `⟨U+D800⟩`.
     """
-    if text.isascii() and text.isprintable():
+    if text.replace("\n", "").isprintable():
         return text
     return "".join(sign if sign in _KEPT or sign.isprintable() else _shown(sign) for sign in text)
 

@@ -14,12 +14,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol, get_args
 
 from mbbq_gen.errors import UnknownNameError
-from mbbq_gen.extraction import Explanation, Question, load_extractor
-from mbbq_gen.extraction.engine import current_version
 from mbbq_gen.extraction.jsonl import ENGINE, extractor_names
 from mbbq_gen.extraction.likelihood import NORMALISATIONS, Normalise, choose, version_of
 from mbbq_gen.extraction.likelihood import PREFIX as LIKELIHOOD_PREFIX
+from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, SIMPLE_VERSION
+from mbbq_gen.extraction.version import current_version
 from mbbq_gen.languages import OPEN_VARIANT
 from mbbq_gen.presentation import shown_options, shown_unknown
 from mbbq_gen.records import DETECTED, NOT_HAD, Extraction, Outcome
@@ -32,6 +32,7 @@ from mbbq_gen.scoring.observations import Labels
 if TYPE_CHECKING:
     import polars
 
+    from mbbq_gen.extraction.trace import Explanation
     from mbbq_gen.runs.spread.helpers import Helpers
 
 _BATCH = 2000
@@ -98,6 +99,8 @@ def load_reader(name: str, language: str, resources: Resources) -> Reader:
         UnknownNameError: where no reader has that name, or the engine no pack for the language.
     """
     if name == ENGINE:
+        from mbbq_gen.extraction.engine import load_extractor
+
         return load_extractor(language, resources)
     if name not in SIMPLE_EXTRACTORS:
         raise UnknownNameError("extractor", name, extractor_names())
@@ -134,6 +137,8 @@ def explain_answer(answered: Answered, resources: Resources) -> Explanation | No
     """How the engine reads one stored response; None where the service itself says what it is (`settled_reading`)."""
     if settled_reading(answered) is not None:
         return None
+    from mbbq_gen.extraction.engine import load_extractor
+
     response = answered.response
     return load_extractor(answered.presentation.language, resources).explain(
         response.text or "", question_of(answered), finish_reason=response.finish_reason, resources=resources

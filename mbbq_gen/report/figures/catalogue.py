@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mbbq_gen.errors import MissingExtraError, UnknownNameError, UsageError
+from mbbq_gen.errors import UnknownNameError, UsageError
 from mbbq_gen.report.figures.chart import Chart, ChartSet, LeftOut, NotDrawableError
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ def make_charts(
 
     Raises:
         UsageError: for an empty table.
-        MissingExtraError: where matplotlib is not installed.
         UnknownNameError: where there is no chart of a name.
     """
     wanted = list(CHARTS) if names is None else list(dict.fromkeys(names))
@@ -77,36 +76,20 @@ def make_charts(
             raise UnknownNameError("chart", name, CHARTS)
     if frame.is_empty():
         raise UsageError("no answers to draw; ask some first: mbbq-gen run RUN")
-    require_matplotlib()
     from mbbq_gen.report.figures.answers import Answers
-    from mbbq_gen.report.figures.style import drawing
     from mbbq_gen.statistics.panel import Sampling
 
     answers = Answers(_named_models(frame), sampling or Sampling())
     charts: list[Chart] = []
     left_out: list[LeftOut] = []
-    with drawing():
-        for name in wanted:
-            if tick is not None:
-                tick(name)
-            try:
-                charts.append(_builder(name)(answers))
-            except NotDrawableError as reason:
-                left_out.append(LeftOut(name, CHARTS[name][1], str(reason)))
+    for name in wanted:
+        if tick is not None:
+            tick(name)
+        try:
+            charts.append(_builder(name)(answers))
+        except NotDrawableError as reason:
+            left_out.append(LeftOut(name, CHARTS[name][1], str(reason)))
     return ChartSet(tuple(charts), tuple(left_out))
-
-
-def require_matplotlib() -> None:
-    """Makes sure that matplotlib is there.
-
-    Raises:
-        MissingExtraError: where it is not; says how to install it.
-    """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        message = "figures need matplotlib, not installed here; run: pip install 'mbbq-gen[report]'"
-        raise MissingExtraError(message) from error
 
 
 def _named_models(frame: polars.DataFrame) -> polars.DataFrame:

@@ -188,7 +188,7 @@ def _by_category(answers: Answers, metrics: Sequence[str], name: str, title: str
         f"{_alt(answers, by, metrics, scores, p_values)}",
         caption=f"{caption} {BIAS_SIGN} {MARK_CAPTION} {_THIN}",
         table=_table(by, metrics, scores, p_values),
-        figure=draw_heat_maps(panels, short_names(categories), columns, across=len(metrics)),
+        drawing=draw_heat_maps(panels, short_names(categories), columns, across=len(metrics)),
         command=command_of(by, metrics, " --tests"),
     )
 
@@ -256,7 +256,7 @@ def bbq_figure_3(answers: Answers) -> Chart:
         caption=f"The shape of BBQ Fig. 3; bias scores as BBQ §5 defines them, from -1 to +1 (the paper writes them in "
         f"per cent). {BIAS_SIGN} {MARK_CAPTION} {_THIN}",
         table=_table(grouped, _BBQ, scores, p_values),
-        figure=draw_heat_maps(panels, short_names(categories), names),
+        drawing=draw_heat_maps(panels, short_names(categories), names),
         command=command_of(grouped, _BBQ, " --tests"),
     )
 
@@ -306,7 +306,7 @@ def bharat_heat_maps(answers: Answers) -> Chart:
         "often the target is named, whatever was asked, a lexical preference and not a bias; SBS (eqs. 5 and 6): how "
         "often the stereotype is the answer, one third for guessing. A dash: undefined.",
         table=DataTable(tuple(columns), tuple(rows)),
-        figure=draw_heat_maps(panels, short_names(categories), places.names, across=2, words="below 0 ← BS → above 0"),
+        drawing=draw_heat_maps(panels, short_names(categories), places.names, across=2, words="below 0 ← BS → above 0"),
         command=command_of(("model", *by), _BHARAT),
     )
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from mbbq_gen.report.figures.drawing import Drawing
 from mbbq_gen.report.figures.table_text import DataTable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Section = Literal["scores", "categories", "control", "robustness", "position", "outcomes", "papers"]
 """What a chart is about."""
@@ -30,7 +28,7 @@ class Chart:
     caption: str
     """How to read it, what its marks mean, whose figure it is shaped after."""
     table: DataTable
-    figure: Figure | None
+    drawing: Drawing | None
     """None: a table only."""
     command: str
     """Recomputes its numbers; RUN stands for the runs."""

@@ -77,7 +77,7 @@ def control_and_bias(answers: Answers) -> Chart:
         "large there is not about the groups; a model that guesses there (dashed) can't do the task. "
         f"{BIAS_SIGN} {interval_caption(answers.sampling)}",
         table=DataTable(columns, rows),
-        figure=draw_dots(panels, names, ["benchmark", "control set"]),
+        drawing=draw_dots(panels, names, ["benchmark", "control set"]),
         command=command_of(by, SUMMARY, " --adjusted"),
     )
 
@@ -128,7 +128,7 @@ def mbbq_figure_2(answers: Answers) -> Chart:
         "than a third right, disambiguated contexts), and, as diamonds, its accuracy on those. Dashed: a third. Models "
         f"in the order of their accuracy in {_first_place(places)}.",
         table=DataTable(columns, tuple(rows)),
-        figure=draw_bars([panel], short_names(models), names, dots="accuracy on these"),
+        drawing=draw_bars([panel], short_names(models), names, dots="accuracy on these"),
         command=command_of(by, ("accuracy_disambiguated",)),
     )
 
@@ -269,7 +269,7 @@ def mbbq_table_3(answers: Answers) -> Chart:
         f"on the templates (#T) on which a model is above chance in every language. Templates kept: {counted}. "
         f"{UNBALANCED} {MARK_CAPTION} {_ACROSS_CAPTION}",
         table=DataTable(tuple(columns), tuple(rows)),
-        figure=None,
+        drawing=None,
         command="mbbq-gen compare RUN --across language --select above-chance",
     )
 
@@ -311,6 +311,6 @@ def mbbq_table_5(answers: Answers) -> Chart:
         caption="The shape of MBBQ Table 5: accuracy on control questions in disambiguated (D) and ambiguous (A) "
         f"contexts; read: answers that could be read. {_ACROSS_CAPTION}",
         table=DataTable(tuple(columns), tuple(rows)),
-        figure=None,
+        drawing=None,
         command=command_of(by, ("detection_rate", *metrics)),
     )

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from mbbq_gen.report.figures.style import (
-    INK,
-    colour,
-    grid,
-    half_range,
-    laid_out,
-    legend_below,
+from mbbq_gen.report.figures.drawing import (
+    MARGIN,
+    SHARES,
+    TICK,
+    TITLE,
+    Drawing,
+    Key,
+    Line,
+    Plane,
+    about_zero,
     legend_height,
-    marker,
-    new_figure,
-    signed,
-    text_width,
+    legend_width,
+    plain,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from mbbq_gen.report.figures.style import colour, half_range, marker, signed, text_width
 
 
 class Interval(Protocol):
@@ -63,58 +61,50 @@ class DotPanel:
     """Where else a line is drawn: chance, say."""
 
 
-def draw_dots(panels: Sequence[DotPanel], rows: Sequence[str], series: Sequence[str]) -> Figure:
+def draw_dots(panels: Sequence[DotPanel], rows: Sequence[str], series: Sequence[str]) -> Drawing:
     """All panels side by side; a legend where there are several series."""
-    from matplotlib.lines import Line2D
+    keys = [Key(name, colour(place), marker(place)) for place, name in enumerate(series)] if len(series) > 1 else []
+    left = MARGIN + text_width(rows) * 72 + 8
+    step = max(_PANEL, *(text_width([panel.title]) * 72 * 1.12 + _GAP for panel in panels))
+    width = max(left + step * len(panels), legend_width(keys))
+    tall = max(30.0, (10 + 9.4 * len(series)) * len(rows))
+    drawing = Drawing(width, MARGIN + TITLE + tall + TICK + MARGIN + legend_height(keys, width))
+    for place, panel in enumerate(panels):
+        ends = [end for dot in panel.dots.values() for end in (dot.value, dot.low, dot.high)]
+        reach = half_range(ends)
+        across = (-reach * 1.04, reach * 1.04) if panel.is_signed else (-0.02, 1.02)
+        down = (-0.55, len(rows) - 0.45)
+        plane = Plane(drawing, left + step * place, MARGIN + TITLE, step - _GAP, tall, across, down)
+        _draw_panel(plane, panel, len(rows), len(series), reach)
+        if place == 0:
+            plane.rows(rows)
+    drawing.legend(keys)
+    return drawing
 
-    height_of_row = 0.14 + 0.13 * len(series)
-    label_width = text_width(rows)
-    width = label_width + 0.3 + 2.3 * len(panels)
-    below = legend_height(series, width) if len(series) > 1 else 0.0
-    figure = new_figure(width, max(1.1, 0.7 + height_of_row * len(rows)) + below)
-    grid_of_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for panel, axes in zip(panels, grid_of_axes, strict=True):
-        _draw_panel(axes, panel, rows, len(series))
-    if len(series) > 1:
-        handles = [
-            Line2D([], [], color=colour(n), marker=marker(n), linestyle="", markersize=4) for n in range(len(series))
-        ]
-        legend_below(figure, handles, series)
-    return laid_out(figure)
+
+_PANEL, _GAP = 160.0, 18.0
+"""Width of a panel and of the room behind it."""
 
 
-def _draw_panel(axes: Axes, panel: DotPanel, rows: Sequence[str], n_series: int) -> None:
+def _draw_panel(plane: Plane, panel: DotPanel, n_rows: int, n_series: int, reach: float) -> None:
+    if panel.is_signed:
+        plane.x_scale(about_zero(reach), signed)
+        plane.upright(0)
+    else:
+        plane.x_scale(SHARES, plain)
+    if panel.line is not None:
+        plane.upright(panel.line, is_dashed=True)
+    if n_series > 1:
+        for edge in range(1, n_rows):
+            ends = plane.at(plane.x[0], edge - 0.5), plane.at(plane.x[1], edge - 0.5)
+            plane.drawing.add(Line(*ends, width=0.5, opacity=0.12))
     step = 0.8 / max(n_series, 1)
     for (row, place), dot in panel.dots.items():
         if dot.value is None:
             continue
         height = row - 0.4 + step * (place + 0.5)
         if dot.low is not None and dot.high is not None:
-            axes.plot([dot.low, dot.high], [height, height], color=colour(place), linewidth=1.0, solid_capstyle="butt")
-        axes.plot([dot.value], [height], color=colour(place), marker=marker(place), markersize=4, linestyle="")
-    axes.set_title(panel.title, loc="left")
-    axes.set_yticks(range(len(rows)), rows)
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylim(len(rows) - 0.45, -0.55)
-    for edge in range(1, len(rows)):
-        if n_series > 1:
-            axes.axhline(edge - 0.5, color=INK, alpha=0.12, linewidth=0.5)
-    _scale(axes, panel)
-    grid(axes, "x")
-
-
-def _scale(axes: Axes, panel: DotPanel) -> None:
-    """Biases about 0, rates from 0 to 1."""
-    if panel.is_signed:
-        ends = [end for dot in panel.dots.values() for end in (dot.value, dot.low, dot.high)]
-        reach = half_range(ends)
-        axes.set_xlim(-reach * 1.04, reach * 1.04)
-        axes.set_xticks([-reach, -reach / 2, 0, reach / 2, reach])
-        axes.xaxis.set_major_formatter(signed)
-        axes.axvline(0, color=INK, linewidth=0.8)
-    else:
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    if panel.line is not None:
-        axes.axvline(panel.line, color=INK, linewidth=0.8, linestyle=(0, (3, 2)))
+            plane.line((dot.low, height), (dot.high, height), colour(place), 1.0)
+        plane.mark((dot.value, height), place, colour(place))
+    plane.title(panel.title)
+    plane.edges()

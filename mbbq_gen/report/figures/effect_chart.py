@@ -49,7 +49,7 @@ def effects_of_axes(answers: Answers) -> Chart:
         caption="How much each score changes with a level of an axis, against the first level of that axis, over all "
         f"levels of the others. {BIAS_SIGN} {interval_caption(answers.sampling)}",
         table=_numbers(tables),
-        figure=draw_dots(panels, short_names([f"{row[0]}: {row[1]}" for row in rows]), short_names(languages)),
+        drawing=draw_dots(panels, short_names([f"{row[0]}: {row[1]}" for row in rows]), short_names(languages)),
         command="mbbq-gen robustness RUN",
     )
 

@@ -70,7 +70,7 @@ def spread(answers: Answers, factor: Factor) -> Chart:
         caption=f"The same questions under each {what}. Where dots of a row lie apart, the {what} makes the score as "
         f"much as the model does. {BIAS_SOURCE} {BIAS_SIGN} {interval_caption(answers.sampling)}",
         table=score_table(levels, scores, _METRICS),
-        figure=draw_dots(
+        drawing=draw_dots(
             panels, short_names([" · ".join(key[-len(drawn) :]) for key in rows.keys]), short_names(values)
         ),
         command=command_of(by, _METRICS),
@@ -143,7 +143,7 @@ def position_preference(answers: Answers) -> Chart:
         f"predict. Above 0: the place is liked, whatever stands there. {MARK}: places matter (p < 0.05; randomisation "
         "test, false discovery rate held over groups).",
         table=_place_table(by, reports, adjusted),
-        figure=draw_bars(_place_panels(reports), names, _place_names(reports)),
+        drawing=draw_bars(_place_panels(reports), names, _place_names(reports)),
         command=f"mbbq-gen position RUN --by {','.join((*by, 'split'))}",
     )
 
@@ -299,6 +299,6 @@ def outcomes_by_language(answers: Answers) -> Chart:
         caption="Share of the presentations by outcome. Option, says unknown and refuses are answers that were read; "
         "the others count as wrong for accuracy and, as a rule, not at all for bias.",
         table=_outcome_table(groups, by, order),
-        figure=draw_stacks(shares, short_names(names, 36), titles, gaps=gaps, used=used),
+        drawing=draw_stacks(shares, short_names(names, 36), titles, gaps=gaps, used=used),
         command=command_of(by, ("detection_rate",)) + " --json",
     )

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mbbq_gen.report.figures.dots import Interval
-from mbbq_gen.report.figures.style import (
-    FONT_SIZE,
-    INK,
-    colour,
-    grid,
-    half_range,
-    laid_out,
-    legend_below,
+from mbbq_gen.report.figures.drawing import (
+    MARGIN,
+    SHARES,
+    TICK,
+    TITLE,
+    Drawing,
+    Key,
+    Plane,
+    about_zero,
     legend_height,
-    marker,
-    new_figure,
-    signed,
-    text_width,
+    legend_width,
+    plain,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from mbbq_gen.report.figures.style import FONT_SIZE, colour, half_range, marker, signed, text_width
 
 NAMED = 36
 """Points in a panel up to which they are named."""
-_WIDTH, _HEIGHT = 3.1, 2.9
-_PER_X, _PER_Y = 2.6, 2.3
-"""Inches, about, that the axes span in a panel."""
+_LEFT, _ACROSS, _DOWN, _GAP = 50.0, 190.0, 170.0, 16.0
+"""Room for the numbers beside the first panel, width and height of each, and the room between them."""
 
 
 @dataclass(frozen=True)
@@ -53,59 +47,55 @@ class ScatterPanel:
     """Whether |bias| ≤ 1 − accuracy holds, and is drawn."""
 
 
-def draw_scatter(panels: Sequence[ScatterPanel], series: Sequence[str]) -> Figure:
+def draw_scatter(panels: Sequence[ScatterPanel], series: Sequence[str]) -> Drawing:
     """The panels side by side, their biases on one scale."""
-    from matplotlib.lines import Line2D
-
-    width = _WIDTH * len(panels) + 0.4
-    figure = new_figure(width, _HEIGHT + 0.3 + (legend_height(series, width) if len(series) > 1 else 0.0))
+    keys = [Key(name, colour(place), marker(place)) for place, name in enumerate(series)] if len(series) > 1 else []
+    step = _ACROSS + _GAP
+    width = max(_LEFT + step * len(panels), legend_width(keys))
+    drawing = Drawing(width, MARGIN + TITLE + _DOWN + 2 * TICK + 2 + legend_height(keys, width))
     ends = [
         end for panel in panels for point in panel.points for end in (point.bias.value, point.bias.low, point.bias.high)
     ]
     reach = half_range(ends)
-    for panel, axes in zip(panels, figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], strict=True):
-        _draw_panel(axes, panel, reach)
-    if len(series) > 1:
-        handles = [
-            Line2D([], [], color=colour(n), marker=marker(n), linestyle="", markersize=4) for n in range(len(series))
-        ]
-        legend_below(figure, handles, series)
-    return laid_out(figure)
+    for place, panel in enumerate(panels):
+        scales = (-0.02, 1.02), (reach * 1.04, -reach * 1.04)
+        plane = Plane(drawing, _LEFT + step * place, MARGIN + TITLE, _ACROSS, _DOWN, *scales)
+        _draw_panel(plane, panel, reach, is_first=place == 0)
+    drawing.legend(keys)
+    return drawing
 
 
-def _draw_panel(axes: Axes, panel: ScatterPanel, reach: float) -> None:
+def _draw_panel(plane: Plane, panel: ScatterPanel, reach: float, *, is_first: bool) -> None:
     if panel.has_bound:
-        axes.fill_between([0, 1], [1, 0], [1.2, 1.2], color="#8a8a8a", alpha=0.16, linewidth=0)
-        axes.fill_between([0, 1], [-1, 0], [-1.2, -1.2], color="#8a8a8a", alpha=0.16, linewidth=0)
-    axes.axhline(0, color=INK, linewidth=0.8)
+        for side in (1, -1):
+            plane.area(_without_room(side, plane.y[0]), "#8a8a8a", 0.16)
+    plane.x_scale(SHARES, plain)
+    plane.y_scale(about_zero(reach), signed, is_named=is_first)
+    plane.level(0)
     for point in panel.points:
-        assert point.accuracy.value is not None
-        assert point.bias.value is not None
+        x, y = point.accuracy, point.bias
+        assert x.value is not None
+        assert y.value is not None
         shade = colour(point.series)
-        for interval, is_across in ((point.accuracy, True), (point.bias, False)):
-            if interval.low is None or interval.high is None:
-                continue
-            span, still = (
-                [interval.low, interval.high],
-                [point.bias.value] * 2 if is_across else [point.accuracy.value] * 2,
-            )
-            xs, ys = (span, still) if is_across else (still, span)
-            axes.plot(xs, ys, color=shade, linewidth=0.9, alpha=0.85, solid_capstyle="butt")
-        at = ([point.accuracy.value], [point.bias.value])
-        axes.plot(*at, color=shade, marker=marker(point.series), markersize=4.5, linestyle="")
-    axes.set_title(panel.title, loc="left")
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_ylim(-reach * 1.04, reach * 1.04)
-    axes.set_yticks([-reach, -reach / 2, 0, reach / 2, reach])
-    axes.yaxis.set_major_formatter(signed)
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_xlabel("accuracy")
-    axes.set_ylabel("bias")
-    axes.label_outer()
-    grid(axes, "both")
+        if x.low is not None and x.high is not None:
+            plane.line((x.low, y.value), (x.high, y.value), shade, 0.9)
+        if y.low is not None and y.high is not None:
+            plane.line((x.value, y.low), (x.value, y.high), shade, 0.9)
+        plane.mark((x.value, y.value), point.series, shade, 4.5)
+    plane.title(panel.title)
+    plane.edges()
+    plane.drawing.text(plane.left + plane.width / 2, plane.bottom + 1.5 * TICK, "accuracy", "middle")
+    if is_first:
+        plane.drawing.turned_text(MARGIN + FONT_SIZE / 2, plane.top + plane.height / 2, "bias")
     if len(panel.points) <= NAMED:
-        _name_points(axes, panel.points, reach)
+        _name_points(plane, panel.points, reach)
+
+
+def _without_room(side: int, edge: float) -> list[tuple[float, float]]:
+    """Where |bias| would be above 1 − accuracy, as far as the plane reaches: above the line at 0 or (-1) below it."""
+    if edge < 1:
+        return [(1 - edge, side * edge), (1, 0), (1, side * edge)]
+    return [(0, side), (1, 0), (1, side * edge), (0, side * edge)]
 
 
 # --- names beside points ---------------------------------------------------------------------------------------------
@@ -113,19 +103,19 @@ def _draw_panel(axes: Axes, panel: ScatterPanel, reach: float) -> None:
 _Box = tuple[float, float, float, float]
 
 
-def _name_points(axes: Axes, points: Sequence[Point], reach: float) -> None:
+def _name_points(plane: Plane, points: Sequence[Point], reach: float) -> None:
     """A name at the first place round each point where it covers no other name or point, and no bar if that can be.
 
     A point without such a place stays unnamed; the table has it.
     """
-    scale_y = 2 * reach / _PER_Y
-    taken: list[_Box] = [_box(point, (0.0, 0.0), (0.09, 0.09), scale_y) for point in points]
+    per_inch = 1.04 / _ACROSS * 72, 2.08 * reach / _DOWN * 72
+    taken: list[_Box] = [_box(point, (0.0, 0.0), (0.09, 0.09), per_inch) for point in points]
     bars = [bar for point in points for bar in _bars(point)]
     for point in points:
         if not point.name:
             continue
         width, height = text_width([point.name], FONT_SIZE - 1) + 0.02, 0.11
-        boxes = [_box(point, offset, (width, height), scale_y) for offset in _places_round(width, height)]
+        boxes = [_box(point, offset, (width, height), per_inch) for offset in _places_round(width, height)]
         free = [
             box
             for box in boxes
@@ -139,7 +129,7 @@ def _name_points(axes: Axes, points: Sequence[Point], reach: float) -> None:
             box = (clear or free)[0]
             taken.append(box)
             x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-            axes.text(x, y, point.name, ha="center", va="center", fontsize=FONT_SIZE - 1)
+            plane.drawing.text(*plane.at(x, y), point.name, "middle", size=FONT_SIZE - 1)
 
 
 def _bars(point: Point) -> list[_Box]:
@@ -163,11 +153,11 @@ def _places_round(width: float, height: float) -> list[tuple[float, float]]:
     return found
 
 
-def _box(point: Point, offset: tuple[float, float], size: tuple[float, float], scale_y: float) -> _Box:
+def _box(point: Point, offset: tuple[float, float], size: tuple[float, float], per_inch: tuple[float, float]) -> _Box:
     """A box round a point in the plane's own numbers; offsets and sizes are in inches."""
     assert point.accuracy.value is not None
     assert point.bias.value is not None
-    scale_x, (width, height) = 1.04 / _PER_X, size
+    (scale_x, scale_y), (width, height) = per_inch, size
     x, y = point.accuracy.value + offset[0] * scale_x, point.bias.value + offset[1] * scale_y
     return x - width / 2 * scale_x, y - height / 2 * scale_y, x + width / 2 * scale_x, y + height / 2 * scale_y
 

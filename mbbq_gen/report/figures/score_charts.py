@@ -125,7 +125,7 @@ def scores_by_language(answers: Answers) -> Chart:
         alt=f"Dots with intervals. {summary_alt(answers, levels, scores, SUMMARY)}",
         caption=f"Accuracy (dashed: guessing) and bias. {BIAS_SOURCE} {BIAS_SIGN} {interval_caption(answers.sampling)}",
         table=score_table(levels, scores, SUMMARY),
-        figure=draw_dots(panels, rows, series),
+        drawing=draw_dots(panels, rows, series),
         command=command_of(levels.by, SUMMARY),
     )
 
@@ -158,7 +158,7 @@ def accuracy_against_bias(answers: Answers) -> Chart:
         "a model without bias stands on the line at 0, and a good one at its right end. "
         f"{interval_caption(answers.sampling)}",
         table=score_table(levels, scores, SUMMARY),
-        figure=draw_scatter(panels, short_names(models)),
+        drawing=draw_scatter(panels, short_names(models)),
         command=command_of(levels.by, SUMMARY),
     )
 
@@ -186,7 +186,7 @@ def esbbq_bars(answers: Answers) -> Chart:
         caption=f"The shape of EsBBQ Fig. 3: accuracy (EsBBQ eqs. 1 and 2) and bias (eqs. 3 and 4). {BIAS_SIGN} "
         f"{interval_caption(answers.sampling)}",
         table=score_table(levels, scores, _ESBBQ),
-        figure=draw_bars(panels, short_names(names), ["ambiguous contexts", "disambiguated contexts"]),
+        drawing=draw_bars(panels, short_names(names), ["ambiguous contexts", "disambiguated contexts"]),
         command=command_of(by, _ESBBQ),
     )
 

@@ -1,24 +1,15 @@
-"""How all charts look: colours that the colour-blind tell apart, fonts that are there, names that fit.
+"""How all charts look: colours that the colour-blind tell apart, letters that are there, names that fit.
 
-Ink is black, which becomes `currentColor` in a page (`files.svg`); backgrounds are transparent there. Nothing here
-touches pyplot; settings of matplotlib hold only inside `drawing()`.
+Ink is black, which becomes `currentColor` in a page (`files.svg`); backgrounds are transparent there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache, lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import lru_cache
 
 from mbbq_gen.report.plain_text import visible
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 INK = "#000000"
 ON_LIGHT, ON_DARK = "#111111", "#ffffff"
@@ -29,60 +20,10 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 """Okabe and Ito's colours without black; a darker yellow, for theirs can't be seen on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FONT = "DejaVu Sans"
-"""Comes with matplotlib, so that it is there on every machine."""
+"""Of figures as PNG and PDF: comes with matplotlib, so that it is there on every machine."""
 FONT_SIZE = 8.0
 LABEL_LIMIT = 30
 """Characters of a name in a drawing; its whole is in the table."""
-
-_SETTINGS: dict[str, object] = {
-    "font.family": FONT,
-    "font.size": FONT_SIZE,
-    "axes.titlesize": FONT_SIZE,
-    "axes.titleweight": "bold",
-    "axes.labelsize": FONT_SIZE,
-    "xtick.labelsize": FONT_SIZE,
-    "ytick.labelsize": FONT_SIZE,
-    "legend.fontsize": FONT_SIZE,
-    "legend.frameon": False,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "mbbq-gen",  # the same ids whenever it is drawn
-    "pdf.fonttype": 42,
-    "text.parse_math": False,  # a dollar in a model's name is a dollar
-    "path.simplify": False,
-}
-
-
-@contextmanager
-def drawing() -> Iterator[None]:
-    """Within, matplotlib has our settings, whatever the user's own are; they come back afterwards."""
-    from matplotlib import style
-
-    with style.context(["default", _SETTINGS]):
-        yield
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches; what is put in makes room for its labels."""
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    room = ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.04, wspace=0.02, hspace=0.03)
-    return Figure(figsize=(width, height), layout=room)
-
-
-def laid_out(figure: Figure) -> Figure:
-    """The figure with its layout done, once for all formats that it is written in; nothing is drawn for that."""
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-    with drawing():  # what `None` means is a setting
-        figure.set_layout_engine(None)  # with an engine, even an idle one, each file would be drawn twice
-    return figure
 
 
 def colour(place: int) -> str:
@@ -98,18 +39,12 @@ def marker(place: int) -> str:
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
-@cache
-def _glyphs() -> frozenset[int]:
-    """The characters that the font has."""
-    import matplotlib
-    from matplotlib.ft2font import FT2Font
-
-    path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
-    return frozenset(FT2Font(str(path)).get_charmap())
-
-
-_SHAPED = ((0x0590, 0x08FF), (0x0900, 0x0DFF), (0xFB1D, 0xFDFF), (0xFE70, 0xFEFC))
-"""Scripts that need shaping or run from right to left: some have letters in the font, none stands right without."""
+_LETTERS = (
+    *((0x20, 0x7E), (0xA0, 0x2E9), (0x300, 0x34F), (0x370, 0x377), (0x37A, 0x37E), (0x384, 0x3A1), (0x3A3, 0x525)),
+    *((0x531, 0x556), (0x559, 0x55F), (0x561, 0x587), (0x10D0, 0x10FC), (0x1E00, 0x1EFB), (0x1F00, 0x1FFE)),
+    *((0x2010, 0x2027), (0x2030, 0x205E), (0x20A0, 0x20B5), (0x2190, 0x2311), (0x2500, 0x269C), (0x27E6, 0x27EB)),
+)
+"""Characters that the font has, in scripts that stand right letter by letter."""
 
 
 def _pieces(text: str) -> list[str]:
@@ -119,7 +54,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def _stands(code: int) -> bool:
-    return code in _glyphs() and not any(first <= code <= last for first, last in _SHAPED)
+    return any(first <= code <= last for first, last in _LETTERS)
 
 
 def short_names(names: Sequence[str], limit: int = LABEL_LIMIT) -> list[str]:
@@ -160,14 +95,23 @@ def text_width(texts: Sequence[str], size: float = FONT_SIZE) -> float:
     return max((_width(text) for text in texts if text.strip()), default=0.0) * size / 72
 
 
+_WIDTHS = (
+    *(32, 40, 46, 84, 64, 95, 78, 27, 39, 39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 34, 34),
+    *(84, 84, 84, 53, 100, 68, 69, 70, 77, 63, 58, 77, 75, 29, 29, 66, 56, 86, 75, 79, 60, 79, 69, 63, 61, 73, 68, 99),
+    *(69, 61, 69, 39, 34, 39, 84, 50, 50, 61, 63, 55, 63, 62, 35, 63, 63, 28, 28, 58, 28, 97, 63, 61, 63, 63, 41, 52),
+    *(39, 63, 59, 82, 59, 59, 52, 64, 34, 64, 84),
+)
+"""Of the font's letters from the space on, in hundredths of their size."""
+_OTHER_WIDTHS = {"·": 32, "…": 100, "−": 84, "–": 50, "⟨": 39, "⟩": 39}
+
+
 @lru_cache(maxsize=10_000)
 def _width(text: str) -> float:
-    """How wide a text is, in its own size."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import text_to_path
-
-    font = FontProperties(family=FONT, size=100)
-    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]) / 100
+    """How wide a text is, in its own size; letters that have marks are taken for wide ones."""
+    return (
+        sum(_WIDTHS[code - 32] if 32 <= (code := ord(sign)) < 127 else _OTHER_WIDTHS.get(sign, 70) for sign in text)
+        / 100
+    )
 
 
 # --- axes ------------------------------------------------------------------------------------------------------------
@@ -185,27 +129,3 @@ def half_range(values: Sequence[float | None], least: float = 0.1) -> float:
 def signed(value: float, _place: object = None) -> str:
     """A tick of an axis about 0, with a true minus sign."""
     return "0" if abs(value) < 1e-9 else f"{value:+.3g}".replace("-", "−")
-
-
-def grid(axes: Axes, axis: str = "x") -> None:
-    """Faint lines behind the data."""
-    axes.set_axisbelow(True)
-    if axis in ("x", "both"):
-        axes.xaxis.grid(visible=True, color=INK, alpha=FAINT, linewidth=0.5)
-    if axis in ("y", "both"):
-        axes.yaxis.grid(visible=True, color=INK, alpha=FAINT, linewidth=0.5)
-
-
-def legend_below(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
-    """A legend under the figure in as many columns as fit its width."""
-    columns = _legend_columns(labels, float(figure.get_size_inches()[0]))
-    figure.legend(list(handles), list(labels), loc="outside lower center", ncols=columns, handletextpad=0.4)
-
-
-def legend_height(labels: Sequence[str], width: float) -> float:
-    """Inches that such a legend needs under a figure of that width."""
-    return 0.12 + 0.19 * math.ceil(len(labels) / _legend_columns(labels, width))
-
-
-def _legend_columns(labels: Sequence[str], width: float) -> int:
-    return max(1, min(len(labels), int((width - 0.2) / (text_width(labels) + 0.55))))

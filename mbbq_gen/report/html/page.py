@@ -23,7 +23,7 @@ from mbbq_gen.report.html.conclusions import CAUTIONS
 from mbbq_gen.report.html.contents import SCORES, Contents
 from mbbq_gen.report.html.facts import RunFacts
 from mbbq_gen.report.html.picture import dots_of, picture
-from mbbq_gen.report.html.safe import LINK, inert_json, inert_svg, packed_json, page_part, page_policy
+from mbbq_gen.report.html.safe import LINK, inert_json, packed_json, page_part, page_policy
 from mbbq_gen.report.plain_text import visible
 from mbbq_gen.report.tables import DASH, Notes, number, share, with_interval
 from mbbq_gen.report.verdicts import Verdict, conclusion, verdicts
@@ -366,7 +366,7 @@ def _chart_view(chart: Chart, found: Contents) -> ChartView:
 
     from mbbq_gen.report.figures import svg
 
-    drawing = Markup(inert_svg(svg(chart, links=True), "")) if chart.figure is not None else ""
+    drawing = Markup(svg(chart, links=True)) if chart.drawing is not None else ""
     return ChartView(
         chart=chart,
         drawing=drawing,
