@@ -243,11 +243,12 @@ class _Reader:
             if len(inner) > MAX_MENTIONS:
                 continue
             if asked and not self._guesses(line, inner, first, last):
-                reading.asked = inner[0].option if len({m.option for m in inner}) == 1 else -1
+                about = {m.option for m in inner}
+                reading.asked = max(about) if len(about) == 1 and max(about) >= 0 else None
                 continue
-            if reading.asked >= 0 and not inner:
+            if reading.asked is not None and not inner:
                 self._reply(number, first, last)
-            reading.asked = -1
+            reading.asked = None
             before = len(reading.propositions)
             heads = entry and first == start + (line.texts[start].isdecimal() and first > start)
             pending = self._sentence(number, inner, (first, last), announced, heads, pending)
@@ -272,7 +273,7 @@ class _Reader:
             inner = inner[len(reading.question.options) :]
             if len(inner) != 1:
                 return pending
-        he_or_she = bits & C["pronoun"] and reading.spoken_of >= 0
+        he_or_she = bits & C["pronoun"] and reading.spoken_of is not None
         if not (inner or bits & _TELLING or he_or_she or (bits & NEG and bits & (C["who"] | C["source"]))):
             return pending
         if not (inner or announced or he_or_she or bits & _SAYING):
@@ -285,7 +286,7 @@ class _Reader:
             _Sentence(reading, number, inner, state, *span, bits, heads).read()
         persons = {m.option for m in inner if m.option in reading.question.persons}
         if persons:
-            reading.spoken_of = next(iter(persons)) if len(persons) == 1 else -1
+            reading.spoken_of = next(iter(persons)) if len(persons) == 1 else None
         return state.announced
 
     def _greets(self, inner: list[Mention], line: Line, first: int, last: int) -> bool:
@@ -592,7 +593,7 @@ class _Sentence:
     def _by_pronoun(self, start: int, end: int, bits: int) -> None:
         """A clause that says or denies what is asked of the person of the sentence before: "She was late."."""
         person = self._reading.spoken_of
-        if person < 0 or self._mentions or not bits & C["pronoun"]:
+        if person is None or self._mentions or not bits & C["pronoun"]:
             return
         if not self._speaks(start, end):
             if (self._state.conclude or self._state.likely) and not bits & (C["who"] | C["also"] | NEG):
