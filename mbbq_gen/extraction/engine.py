@@ -6,8 +6,9 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
+from mbbq_gen.extraction.announcing import quiet, story_words
 from mbbq_gen.extraction.decision import MAX_TALE, OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.epithets import with_derived, with_epithets
 from mbbq_gen.extraction.foreign import guess_language
@@ -17,9 +18,9 @@ from mbbq_gen.extraction.mentions import How, Mention, find_mentions, mark_rows
 from mbbq_gen.extraction.misspelt import mark_misspelt
 from mbbq_gen.extraction.noise import is_degenerate
 from mbbq_gen.extraction.normalise import NormalText, normalise
-from mbbq_gen.extraction.options import QuestionWords, build_question, loosened
+from mbbq_gen.extraction.options import QuestionWords, build_question, loosened, without_scene
 from mbbq_gen.extraction.pack import Grammar
-from mbbq_gen.extraction.people import english_texts, read_people
+from mbbq_gen.extraction.people import english_texts, read_people, synonyms
 from mbbq_gen.extraction.propositions import read_propositions
 from mbbq_gen.extraction.question import Asked, Question
 from mbbq_gen.extraction.reading import Proposition, Reading
@@ -142,6 +143,7 @@ class Extractor:
         endings = (rf"|{re.escape(ending)}(?=[。.\n]|$)" for ending in words_of(grammar.script.asks))
         self._question_end = re.compile("[?？؟]" + "".join(endings))
         self._question = lru_cache(maxsize=1024)(_read_question)
+        self._story = lru_cache(maxsize=1024)(self._read_story)
 
     def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
         """What a response was taken to mean."""
@@ -170,7 +172,9 @@ class Extractor:
     def analyse(self, response: str, question: Question, *, finish_reason: str | None = None) -> Analysis:
         """All stages on one response, with what each of them found."""
         prompt = question.prompt
-        asked = question.asked(_asked(prompt, self._question_end))
+        sentence = _asked(prompt, self._question_end)
+        people = tuple(text for index, text in enumerate(question.options) if index != question.unknown_index)
+        asked = question.asked(sentence, self._story(prompt, sentence, people) if prompt and sentence else frozenset())
         normal = normalise(response)
         zoned = self._zoner.read(normal.text, prompt if _may_echo(prompt, normal.text) else None, asked.options)
         if not response.strip():
@@ -185,6 +189,8 @@ class Extractor:
                 analysis = again
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
             analysis = self._by_people(analysis, asked)
+        if prompt and analysis.decision.rule == "conflict":
+            analysis = self._by_what_is_asked(analysis, asked, prompt)
         if prompt and (analysis.decision.row in _WEAK or analysis.decision.rule in _SILENT or _may_go_on(analysis)):
             analysis = self._by_epithets(analysis, asked, prompt)
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
@@ -219,6 +225,9 @@ class Extractor:
             decision = Decision("no_answer", None, "medium", "degenerate", None)
         return Analysis(normal, zoned, reading, decision)
 
+    def _read_story(self, prompt: str, sentence: str, people: tuple[str, ...]) -> frozenset[str]:
+        return story_words(normalise(prompt).text.partition(sentence)[0], people, self.lexicon)
+
     def _by_people(self, first: Analysis, asked: Asked) -> Analysis:
         """An answer in English that calls the options what English calls such people."""
         people = read_people(self._resources, self.language)
@@ -232,6 +241,24 @@ class Extractor:
         again.decision = _by_detour(again.decision, "foreign")
         return first if again.decision.outcome == "no_answer" else again
 
+    @cached_property
+    def _synonyms(self) -> dict[str, frozenset[str]]:
+        return synonyms(read_people(self._resources, self.language), self.lexicon)
+
+    def _by_what_is_asked(self, first: Analysis, asked: Asked, prompt: str) -> Analysis:
+        """An answer that says words of the question of both people, and of one of them what tells what is asked."""
+        if first.reading is None or first.reading.is_english or asked.sentence is None:
+            return first
+        scene = normalise(prompt).text.partition(asked.sentence)[0]
+        question = without_scene(self._question(asked, self.lexicon), asked.sentence, scene, self.lexicon)
+        if question is None:
+            return first
+        reading = self._propositions(self._ticks.mark(strip_markup(first.zoned.body)), question, self.lexicon)
+        decision = decide(reading)
+        if decision.outcome != "option" or decision.row != "fitting":
+            return first
+        return Analysis(first.normal, first.zoned, reading, _by_detour(decision, "context"))
+
     def _by_epithets(self, first: Analysis, asked: Asked, prompt: str) -> Analysis:
         """An answer that calls a person by what else the question says of them."""
         if first.reading is None or first.reading.is_english:
@@ -239,7 +266,7 @@ class Extractor:
         silent = first.decision.rule in _SILENT
         if first.reading.lines and _is_cut(first.reading.lines):
             return first
-        question = with_epithets(self._question(asked, self.lexicon), prompt, self.lexicon)
+        question = with_epithets(self._question(asked, self.lexicon), prompt, self.lexicon, self._synonyms)
         if question is None:
             return first
         question = with_derived(question, (word for line in first.reading.lines for word in line.words))
@@ -306,6 +333,7 @@ class Extractor:
         history: list[tuple[int, int]] = []
         for line in lines:
             mark_rows(line, lexicon.rows)
+            quiet(line, question.story)
             mentions.append(find_mentions(line, question, history))
         if not any(mentions) and mark_misspelt(lines, question):
             mentions = [find_mentions(line, question, history) for line in lines]

@@ -46,9 +46,18 @@ class _Told:
     """All words that introduce a person, as they are written."""
 
 
-def with_epithets(question: QuestionWords, prompt: str, lexicon: Lexicon) -> QuestionWords | None:
-    """The question with the words that its text ties to one of the people, and the order in which it names them; None
-    where there is neither."""
+def with_epithets(
+    question: QuestionWords, prompt: str, lexicon: Lexicon, synonyms: Mapping[str, frozenset[str]]
+) -> QuestionWords | None:
+    """The question with the words that its text ties to one of the people, other words for what they are called, and
+    the order in which it names them; None where there is nothing of all that.
+
+    Args:
+        question: What is asked.
+        prompt: What was sent.
+        lexicon: The language that it is in.
+        synonyms: Stem of a word for people → stems of other words for them.
+    """
     told = _Told()
     for line in read_lines(normalise(prompt).text, lexicon):
         mark_rows(line, lexicon.rows)
@@ -68,6 +77,7 @@ def with_epithets(question: QuestionWords, prompt: str, lexicon: Lexicon) -> Que
         for pair, bits in told.pairs.items()
         if not bits & (bits - 1) and "".join(pair) not in taken
     }
+    names |= _also_called(question, synonyms, taken)
     order = tuple(told.order)
     traits = traits_of_one(question, {person: told.words.get(person, []) for person in question.persons}, lexicon)
     fitting = words_for_one(traits, lexicon)
@@ -101,6 +111,17 @@ def _is_made_from(stem: str, known: str) -> bool:
     pairs = enumerate(zip(stem, known, strict=False))
     shared = next((place for place, (one, two) in pairs if one != two), min(len(stem), len(known)))
     return shared >= ROOT and shared >= SHARED * max(len(stem), len(known))
+
+
+def _also_called(
+    question: QuestionWords, synonyms: Mapping[str, frozenset[str]], taken: frozenset[str] | set[str]
+) -> dict[str, int]:
+    """Other words for what one of the people alone is called: grandpa for the grandfather."""
+    called: dict[str, int] = {}
+    for stem, person in question.alone.items():
+        for other in synonyms.get(stem, ()):
+            called[other] = called.get(other, 0) | 1 << person
+    return _of_one(called, taken)
 
 
 def _of_one(owners: dict[str, int], taken: frozenset[str] | set[str]) -> dict[str, int]:

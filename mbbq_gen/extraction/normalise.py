@@ -82,8 +82,7 @@ def normalise(text: str) -> NormalText:
 def _mend(cluster: str) -> str:
     """One grapheme cluster in NFKC without invisible characters; emoji letters and digits become plain ones.
 
-    An accent that begins a cluster stands over nothing, such as behind a zero-width space: it is no accent of the letter
-    before.
+    An accent that begins a cluster stands over nothing, such as behind a zero-width space: the letter before has none.
     """
     plain = "".join("#" if sign == "№" else _plain_sign(sign) for sign in _INVISIBLE_ONLY.sub("", cluster))
     return unicodedata.normalize("NFKC", plain.lstrip(_ACCENTS))

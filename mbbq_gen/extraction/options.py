@@ -111,6 +111,8 @@ class QuestionWords:
     """Stems of what the question's text tells of one person only → that person: two together mean that person."""
     bases: frozenset[str] = frozenset()
     """Stems of one person only that other words of a response may be made from."""
+    story: frozenset[str] = frozenset()
+    """Words of its text for answering or choosing, as keys: they announce nothing."""
     order: tuple[int, ...] = ()
     """The persons in the order in which the question's text names them, where that is known."""
     sexes: dict[int, int] = field(default_factory=dict)
@@ -171,6 +173,7 @@ def build_question(asked: Asked, lexicon: Lexicon) -> QuestionWords:
         elision=lexicon.elision,
         verb_final=lexicon.verb_final,
         shared=shared,
+        story=asked.story,
     )
     _learn_forms(question, persons)
     if asked.sentence:
@@ -222,6 +225,17 @@ def _learn_question(question: QuestionWords, words: list[Word]) -> None:
         if UNSPACED.match(one.key) and UNSPACED.match(two.key) and not _says_little(one, two, question)
     )
     question.predicate = frozenset((*(form for word in telling for form in (word.stem, *word.reach)), *pairs))
+
+
+def without_scene(question: QuestionWords, asked: str, scene: str, lexicon: Lexicon) -> QuestionWords | None:
+    """The question by the words that its text has not: in "Who had trouble with the machine?" of two who stand at one
+    it asks for trouble. None where that leaves all or nothing of it."""
+    told = _words(scene, lexicon)
+    known = {word.stem for word in told}
+    known |= {one.key + two.key for one, two in pairwise(told)} if question.unspaced else set()
+    shared = [word for word in _words(asked, lexicon) if word.stem in known]
+    left = question.predicate - known - {form for word in shared for form in word.reach}
+    return replace(question, predicate=left) if left and left != question.predicate else None
 
 
 def _says_little(one: Word, two: Word, question: QuestionWords) -> bool:

@@ -113,6 +113,8 @@ class People(Pack):
     """The same, where it may stand for her too: she, woman."""
     feminine: Words = ()
     """Articles in front of women: la, die."""
+    feminine_ending: Words = ()
+    """What makes a word for a woman of one for a man: -ess."""
     old: Words = ()
     """older, elderly, grandfather."""
     young: Words = ()

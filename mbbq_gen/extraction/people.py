@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from pydantic import Field
 
-from mbbq_gen.extraction.lexicon import Stemmer, Word
+from mbbq_gen.extraction.lexicon import Lexicon, Stemmer, Word
 from mbbq_gen.extraction.normalise import loose_key, normalise
 from mbbq_gen.extraction.words import UNSPACED, WORD
 from mbbq_gen.languages import Pack, Text, read_toml, validate_pack
@@ -69,6 +69,18 @@ def english_texts(
     if texts == list(options) or len(set(texts)) < len(texts):
         return None
     return tuple(texts)
+
+
+def synonyms(people: Sequence[Called], lexicon: Lexicon) -> dict[str, frozenset[str]]:
+    """Stem of a word for people → the stems of the words of its language that stand for the same English ones, all of
+    them: what else it may mean keeps a lady from being called a wife."""
+    found: dict[str, frozenset[str]] = {}
+    for row in people:
+        stems = frozenset(lexicon[word[0]].stem for word in row.words if len(word) == 1)
+        for stem in stems:
+            others = stems - {stem}
+            found[stem] = found[stem] & others if stem in found else others
+    return found
 
 
 def _english_of(option: str, said: Sequence[Called], stemmer: Stemmer) -> list[str]:

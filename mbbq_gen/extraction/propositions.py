@@ -56,6 +56,7 @@ _SAYING = (
     | NOUN
 )
 """What makes a clause without a mention say anything."""
+_PRONOUN = C["pronoun"] | C["he"] | C["she"]
 _UNDER = C["because"] | C["although"]
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
@@ -64,7 +65,7 @@ _BRIEF = (
     _IN_BRIEF
     | C["speaker"]
     | C["source"]
-    | C["pronoun"]
+    | _PRONOUN
     | C["who"]
     | C["relative"]
     | MENTIONED
@@ -245,6 +246,7 @@ class _Reader:
             if asked and not self._guesses(line, inner, first, last):
                 about = {m.option for m in inner}
                 reading.asked = max(about) if len(about) == 1 and max(about) >= 0 else None
+                self._speaks_of(inner)
                 continue
             if reading.asked is not None and not inner:
                 self._reply(number, first, last)
@@ -273,7 +275,7 @@ class _Reader:
             inner = inner[len(reading.question.options) :]
             if len(inner) != 1:
                 return pending
-        he_or_she = bits & C["pronoun"] and reading.spoken_of is not None
+        he_or_she = bits & _PRONOUN and reading.spoken_of is not None
         if not (inner or bits & _TELLING or he_or_she or (bits & NEG and bits & (C["who"] | C["source"]))):
             return pending
         if not (inner or announced or he_or_she or bits & _SAYING):
@@ -284,10 +286,14 @@ class _Reader:
         heads = entry and bool(inner)
         if not (heads and self._entry(number, inner[0], span[1])):
             _Sentence(reading, number, inner, state, *span, bits, heads).read()
-        persons = {m.option for m in inner if m.option in reading.question.persons}
-        if persons:
-            reading.spoken_of = next(iter(persons)) if len(persons) == 1 else None
+        self._speaks_of(inner)
         return state.announced
+
+    def _speaks_of(self, inner: list[Mention]) -> None:
+        """Notes whom a sentence speaks of, if it names one of the people."""
+        persons = {m.option for m in inner if m.option in self._reading.question.persons}
+        if persons:
+            self._reading.spoken_of = next(iter(persons)) if len(persons) == 1 else None
 
     def _greets(self, inner: list[Mention], line: Line, first: int, last: int) -> bool:
         """Whether a sentence in front of all that is said says nothing itself: "Sure!", "Based on the text:"."""
@@ -374,9 +380,9 @@ class _Sentence:
     def read(self) -> None:
         """Adds what the sentence says."""
         line, mentions = self._line, self._mentions
-        clauses = split_clauses(line, mentions, self._first, self._last)
+        self._clauses = clauses = split_clauses(line, mentions, self._first, self._last)
         if mentions or self._bits & C["both"]:
-            self._survey(clauses)
+            self._survey()
         closed = 0
         for place, (start, end) in enumerate(clauses):
             bits = line.bits(start, end)
@@ -394,13 +400,13 @@ class _Sentence:
                 self._state.prejudice = self._reading.judged = True
             if line.gaps[start] == COLON and start > self._first and self._has_claimed():
                 self._state.because = True
-            if inside or self._bare or bits & _SAYING or (not mentions and bits & C["pronoun"]):
+            if inside or self._bare or bits & _SAYING or bits & _PRONOUN:
                 self._blamed = bool(self._bits & C["assume"]) and self._is_blamed(clauses[place + 1 :])
                 self._clause(start, end, bits, inside)
 
-    def _survey(self, clauses: list[tuple[int, int]]) -> None:
+    def _survey(self) -> None:
         """Notes what the sentence is as a whole."""
-        line, mentions = self._line, self._mentions
+        line, mentions, clauses = self._line, self._mentions, self._clauses
         if len(mentions) > 1:
             join_lists(line, mentions)
         self._options = {m.option for m in mentions}
@@ -457,6 +463,8 @@ class _Sentence:
         if len(persons) > 1 and (bits & C["both"] or self._are_alike(mentions, start)):
             for mention in mentions:
                 mention.joined |= persons
+        if not mentions and unknown is None and bits & _PRONOUN:
+            mentions = self._meant(start, end, bits)
         if not mentions:
             self._without_mention(start, end, bits, unknown, announces, bare)
             return
@@ -591,12 +599,15 @@ class _Sentence:
             self._deny(self._bare, Rule.DENIED, False, True)
 
     def _by_pronoun(self, start: int, end: int, bits: int) -> None:
-        """A clause that says or denies what is asked of the person of the sentence before: "She was late."."""
-        person = self._reading.spoken_of
-        if person is None or self._mentions or not bits & C["pronoun"]:
+        """A clause that says or denies what is asked of the person whom a pronoun means: "She was late."."""
+        if not bits & _PRONOUN:
+            return
+        person = self._spoken_of(start)
+        if person is None:
             return
         if not self._speaks(start, end):
-            if (self._state.conclude or self._state.likely) and not bits & (C["who"] | C["also"] | NEG):
+            weighs = self._state.conclude or self._state.likely
+            if weighs and not self._mentions and not bits & (C["who"] | C["also"] | NEG):
                 last = self._last == len(self._line.words) and self._number + 1 == len(self._reading.lines)
                 self._add("option", person, Force.HEDGED if last else Force.PLAIN, Rule.CONCLUDED, start, end)
             return
@@ -607,6 +618,34 @@ class _Sentence:
             return
         rule = Rule.FITS if positive else Rule.DENIED
         self._add("option", person, Force.FITTING, rule, start, end, positive=positive)
+
+    def _spoken_of(self, start: int) -> int | None:
+        """Whom a pronoun means: the one person that the sentence has named so far, else the one of the sentence
+        before; None where that is nobody, or either of two."""
+        if any([m.end > start for m in self._mentions]):
+            return None
+        named = {m.option for m in self._mentions if m.option in self._question.persons}
+        return self._reading.spoken_of if not named else named.pop() if len(named) == 1 else None
+
+    def _meant(self, start: int, end: int, bits: int) -> list[Mention]:
+        """The person whom a pronoun means in a cleft, or where the writer chooses: "she is the one who", "I'd go with
+        him"."""
+        person = self._spoken_of(start)
+        if person is None:
+            return []
+        masks = self._line.masks
+        place = next(place for place in range(start, end) if masks[place] & _PRONOUN)
+        mention = Mention(person, place, place + 1, How.TEXT, full=False)
+        rest = self._behind(mention, end)
+        chosen = bits & C["speaker"] and self._announces(bits) and (not rest or rest[0] & C["who"])
+        tied = takewhile(lambda mask: not mask & C["who"], rest)
+        cleft = bits & C["who"] and all([mask & (SMALL | NOUN | C["affirm"]) and not mask & NEG for mask in tied])
+        one = masks[place] & (C["he"] | C["she"])
+        if not (chosen or (cleft and (one or self._is_cleft(mention, start, end)))):
+            return []
+        self._mentions = [*self._mentions, mention]
+        self._survey()
+        return [mention]
 
     def _facts(
         self, m: Mention, start: int, end: int, bits: int, options: set[int], announces: bool, bare: bool
@@ -939,7 +978,7 @@ class _Sentence:
         kind = "refusal" if way is Rule.REFUSAL else "unknown"
         asked = self._line.masks[start : mentions[0].start if mentions and not bits & C["source"] else end]
         asks_first = any([mask & C["who"] for mask in asked])
-        one = (len(persons) == 1 or bool(bits & C["pronoun"] and not bits & C["source"])) and not asks_first
+        one = (len(persons) == 1 or bool(bits & _PRONOUN and not bits & C["source"])) and not asks_first
         said = takewhile(lambda p: p.sentence == self._reading.sentences, reversed(self._reading.propositions))
         own = way is Rule.NOT_CLEAR and any(p.kind == "option" and p.positive for p in said)
         other = kind == "unknown" and (self._is_off_topic(end, bits, bare) or self._is_in_brackets(start))

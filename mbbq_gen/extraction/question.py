@@ -17,6 +17,8 @@ class Asked(NamedTuple):
     unknown: int | None
     sentence: str | None
     """The question's own sentence; None where it is not known."""
+    story: frozenset[str] = frozenset()
+    """Words for answering or choosing that the question's text tells its story by, as keys."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,6 @@ class Question:
             if len(texts) != count:
                 raise UsageError(f"aliases.{language}: {len(texts)} texts for {count} options")
 
-    def asked(self, sentence: str | None, options: Sequence[str] | None = None) -> Asked:
-        """What its words are prepared from; `options` are its texts in another language."""
-        return Asked(tuple(options or self.options), tuple(self.labels), self.unknown_index, sentence)
+    def asked(self, sentence: str | None, story: frozenset[str] = frozenset()) -> Asked:
+        """What its words are prepared from."""
+        return Asked(tuple(self.options), tuple(self.labels), self.unknown_index, sentence, story)

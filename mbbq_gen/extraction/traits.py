@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import permutations
 
 from mbbq_gen.extraction.lexicon import Lexicon, words_of
 from mbbq_gen.extraction.options import QuestionWords
@@ -11,6 +12,8 @@ from mbbq_gen.extraction.words import UNSPACED, WORD
 
 AGES = range(5, 111)
 """Numbers that may be a person's age."""
+MIN_BASE = 3
+"""Letters that a word for a man and the one for a woman share at least."""
 YOUNG, OLD = 35, 60
 """Ages up to which a person is young, and from which on one is old, whoever stands beside them."""
 _SIGNS = {"he": ("male", "he"), "she": ("female", "she"), "old": ("old",), "young": ("young",)}
@@ -30,6 +33,7 @@ def traits_of_one(question: QuestionWords, told: Mapping[int, Iterable[str]], le
     if len(question.persons) != len(told) or len(told) != 2:
         return {}
     shown = {option: _shown(question.options[option], list(words), lexicon) for option, words in told.items()}
+    _by_ending(shown, question, lexicon)
     _by_age(shown, {option: _age([question.options[option], *words]) for option, words in told.items()})
     found: dict[str, int] = {}
     one, two = shown
@@ -84,6 +88,22 @@ def _shown(option: str, words: list[str], lexicon: Lexicon) -> set[str]:
     if article in classes["feminine"]:
         shown.add("she")
     return shown
+
+
+def _by_ending(shown: dict[int, set[str]], question: QuestionWords, lexicon: Lexicon) -> None:
+    """Adds who is a man and who a woman where one is called by what the other is called and an ending for women."""
+    endings = tuple(ending for (ending,) in _classes(lexicon)["feminine_ending"])
+    for one, other in permutations(shown) if endings else ():
+        words = [{lexicon[text].key for text in WORD.findall(question.options[option])} for option in (one, other)]
+        for word in words[1] - words[0]:
+            if word.endswith(endings) and any(_stands_for_man(base, word) for base in words[0] - words[1]):
+                shown[one].add("he")
+                shown[other].add("she")
+
+
+def _stands_for_man(base: str, word: str) -> bool:
+    """Whether a word for a woman is made from another: waiter, waitress."""
+    return word.startswith(base[: max(MIN_BASE, len(base) - 2)]) and len(word) > len(base) >= MIN_BASE
 
 
 def _age(texts: Iterable[str]) -> int | None:
