@@ -135,11 +135,15 @@ def kills(folder: Path, script: Path, times: int) -> None:
     """The driver is killed so often, at a random shard; then a run to its end."""
     run, draw, dead, lost = folder / "killed", random.Random(18), 0, 0
     shards = ShardFolder(run / "shards")
+
+    def written() -> int:
+        return len(shards.names()) if (run / "shards").is_dir() else 0
+
     given = ["--model", f"scripted:{script}", *STARTER, *RAY]
     while dead < times:
-        before, more = len(shards.names()), draw.randint(1, 5)
+        before, more = written(), draw.randint(1, 5)
         process = subprocess.Popen(command(run, given), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None and len(shards.names()) < before + more:
+        while process.poll() is None and written() < before + more:
             time.sleep(0.005)
         if process.poll() is not None:
             break

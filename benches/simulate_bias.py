@@ -15,9 +15,9 @@ from dataclasses import replace
 import polars as pl
 
 from mbbq_gen.scoring import METRICS
-from mbbq_gen.statistics.comparison import compare, excludes_zero
+from mbbq_gen.statistics.comparison import compare
 from mbbq_gen.statistics.comparison_table import PairDifference
-from mbbq_gen.statistics.panel import Sampling
+from mbbq_gen.statistics.panel import Sampling, excludes_zero
 from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 DESIGN = Design(templates=40, variants=3, fillings=4)

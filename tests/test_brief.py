@@ -10,6 +10,7 @@ from rich.console import Console
 
 from mbbq_gen.records import Polarity, Role, Split
 from mbbq_gen.report.brief import print_brief
+from mbbq_gen.report.tables import rounded_up
 from mbbq_gen.report.verdicts import Standing, conclusion, verdicts
 from mbbq_gen.scoring import ScoreTable, observations_frame
 from mbbq_gen.scoring import score as compute
@@ -100,6 +101,28 @@ def test_few_templates_are_marked_once_a_cell_and_told_below(width: int) -> None
     assert few.count("* fewer than 10 templates") == 1
     assert "fewer than 10 templates" not in shown(table({"en": {"bias": (1.0, 1.0, 0.9), "control": ABLE}}), width)
     assert all(len(line) <= width for line in few.splitlines() if line[:2] in ("en", "  "))
+
+
+def test_a_lean_that_was_not_found_is_shown_to_be_small() -> None:
+    """What a model near 0 is credited with; nothing where it leans, or where its scores mean nothing."""
+    scores = table(
+        {
+            "en": {"bias": (1.0, 1.0, 0.0), "control": ABLE},
+            "nl": {"bias": (1.0, 1.0, 0.9), "control": ABLE},
+            "tr": {"bias": (1.0, 1.0, 0.0), "control": LOST},
+        }
+    )
+    (margin,) = [
+        group.metrics["mbbq_bias_ambiguous"].smaller_than
+        for group in scores.groups
+        if (group.group["language"], group.group["split"]) == ("en", "bias")
+    ]
+    assert margin is not None
+    assert 0 < margin < 0.1
+    assert f"no lean, either way, is larger than {rounded_up(margin)} in en where the text does not tell" in shown(
+        scores
+    )
+    assert "either way" not in shown(table({"nl": {"bias": (1.0, 1.0, 0.9), "control": ABLE}}))
 
 
 def test_all_languages_alike_are_said_together() -> None:

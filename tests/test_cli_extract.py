@@ -349,3 +349,11 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
                     and answered.instance.options[answered.presentation.order[reading.option]]
                 )
                 assert (chosen and chosen.text) == (languages == "en,nl" and "De valkenier")
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_a_file_without_answers_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
+    (tmp_path / "in.jsonl").write_text(text, encoding="utf-8")
+    code, out, err = call(capsys, "extract", "--jsonl", tmp_path / "in.jsonl")
+    assert (code, out, err.count("\n")) == (0, "", 1)
+    assert "no line with an answer in it" in err

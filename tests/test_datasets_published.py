@@ -14,6 +14,7 @@ import pytest
 
 from mbbq_gen.datasets.registry import BENCHMARKS
 from mbbq_gen.records import Instance
+from mbbq_gen.statistics.power import SHAPES
 from tests.artificial_models import EXPECTED_SETS, MODELS, expected_key
 from tests.conftest import Load
 
@@ -49,6 +50,18 @@ def counts(instances: list[Instance]) -> dict[str, int]:
             kind = {"biased": "biased", "counter_biased": "counter", None: "unresolved"}[instance.alignment]
             found[f"disambig_{kind}"] += 1
     return {key: count for key, count in found.items() if count}
+
+
+@about(("bbq", "en"), ("esbbq", "es"), ("kobbq", "ko"))
+def test_power_knows_the_templates(published: list[Instance]) -> None:
+    """Templates with ambiguous questions that count for bias, how many, and as how many of one size they are."""
+    asked = [found for found in published if found.condition == "ambiguous" and found.bias_scorable]
+    sizes = Counter((found.category, found.template_id) for found in asked).values()
+    shape = SHAPES[published[0].benchmark]
+    assert shape.templates == len(sizes)
+    assert shape.questions == pytest.approx(sum(sizes) / len(sizes), abs=0.05)
+    effective = sum(sizes) ** 2 / sum(size**2 for size in sizes)
+    assert shape.effective_share == pytest.approx(effective / len(sizes), abs=0.001)
 
 
 @about(("bbq", "en"), ("esbbq", "es"), ("cabbq", "ca"), ("kobbq", "ko"))

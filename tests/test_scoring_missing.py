@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from scipy import stats
 from mbbq_gen.scoring import METRICS, MetricScore, observations_frame, score
 from mbbq_gen.scoring.cells import CELLS, Cell
 from mbbq_gen.scoring.missing import OneEnd, missing_interval, reach
+from mbbq_gen.scoring.observations import Observation
 from mbbq_gen.statistics.comparison import compare
 from mbbq_gen.statistics.comparison_table import PairDifference
+from mbbq_gen.statistics.family import Family
 from mbbq_gen.statistics.panel import Panel, Sampling, make_panel
 from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 from mbbq_gen.statistics.unread import UnreadPanels, unread_bounds
@@ -115,12 +118,69 @@ def test_the_panel_says_what_the_scorer_says(unread: int, templates: int) -> Non
     panel = make_panel(frame, [], replace(SAMPLING, resamples=50))
     ends = UnreadPanels(panel).ends(BIAS)
     assert ends is not None
-    found, expected = unread_bounds(ends[0][0], ends[1][0], panel.sampling), group.metrics[BIAS.name].bounds
+    found, expected = (
+        unread_bounds(ends[0][0], ends[1][0], panel.estimates(BIAS)[0], panel.sampling),
+        group.metrics[BIAS.name].bounds,
+    )
     assert expected is not None
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
     if unread:
         assert found.interval_low == pytest.approx(expected.interval_low)
         assert found.interval_high == pytest.approx(expected.interval_high)
+
+
+# --- never nearer than the plain interval ----------------------------------------------------------------------------
+
+
+def answered(seed: int, templates: int, named: float, read: float) -> list[Observation]:
+    """Ambiguous answers in two languages, near the end of the scale: who is named is nearly always the target."""
+    generator = np.random.default_rng(seed)
+    rows = []
+    for language in ("en", "tr"):
+        for template, number in product(range(templates), range(8)):
+            chose = "target" if generator.random() < named else "non_target" if generator.random() < 0.5 else "unknown"
+            said = {"chose": chose} if generator.random() < read else {"outcome": "no_answer"}
+            rows.append(Row("ambiguous", template=f"t{template:02d}", number=number, language=language, **said))  # type: ignore[arg-type]
+    return observations_of(rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([5, 6, 8, 12]),
+    st.sampled_from([0.3, 0.9, 0.97, 1.0]),
+    st.sampled_from([0.1, 0.6, 0.97, 1.0]),
+    st.sampled_from([0.8, 0.95]),
+)
+def test_the_interval_with_unread_answers_holds_the_plain_one(
+    seed: int, templates: int, named: float, read: float, confidence: float
+) -> None:
+    """Of scores, of their difference and of differences held together, where the room of their sides is needed too."""
+    frame = observations_frame(answered(seed, templates, named, read))
+    for group in score(frame, ["language"], [BIAS.name], resamples=100, interval=confidence).groups:
+        found = group.metrics[BIAS.name]
+        assert found.bounds is not None
+        assert_holds((found.bounds.interval_low, found.bounds.interval_high), (found.low, found.high))
+    for family in (Family(), Family(simultaneous=True, extent="all")):
+        sampling = replace(SAMPLING, resamples=100, confidence=confidence)
+        table = compare(frame, "language", [BIAS, METRICS["target_preference"]], sampling=sampling, family=family)
+        for metric in table.comparisons[0].metrics:
+            told = [(level.bounds, level.score) for level in metric.levels]
+            told += [(pair.bounds, pair.difference) for pair in metric.pairs]
+            for bounds, plain in told:
+                assert bounds is not None
+                assert_holds((bounds.interval_low, bounds.interval_high), (plain.low, plain.high))
+
+
+def assert_holds(wide: tuple[float | None, float | None], narrow: tuple[float | None, float | None]) -> None:
+    """One interval holds the other; there is none of the one where there is none of the other."""
+    if None in narrow:
+        assert wide == (None, None)
+        return
+    assert wide[0] is not None
+    assert wide[0] <= narrow[0]  # type: ignore[operator]
+    assert wide[1] is not None
+    assert wide[1] >= narrow[1]  # type: ignore[operator]
 
 
 # --- a difference ----------------------------------------------------------------------------------------------------

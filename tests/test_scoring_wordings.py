@@ -103,7 +103,7 @@ def test_a_panel_says_what_the_table_says() -> None:
                 assert getattr(found, key) == pytest.approx(getattr(expected, key)), (name, key)
     ends = UnreadPanels(panel).ends(BIAS)
     assert ends is not None
-    bounds = unread_bounds(ends[0][0], ends[1][0], RANDOM)
+    bounds = unread_bounds(ends[0][0], ends[1][0], panel.estimates(BIAS)[0], RANDOM)
     told = table.groups[0].metrics[BIAS.name].bounds
     assert told is not None
     assert (bounds.interval_low, bounds.interval_high) == pytest.approx((told.interval_low, told.interval_high))

@@ -104,6 +104,7 @@ def test_fewer_than_five_templates_get_no_interval_and_no_p_value(
         assert code == 0
         assert '"too_few_templates"' in out
         assert not [found for found in _values(json.loads(out), "high") if found is not None]
+        assert {found.get("sd_high") for found in _objects(json.loads(out))} == {None}
         by_template = [test for test in _objects(json.loads(out)) if test.get("unit") in {"template", "item"}]
         assert {test["p_value"] for test in by_template} <= {None}
 

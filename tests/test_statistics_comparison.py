@@ -10,11 +10,14 @@ import pytest
 from scipy import stats
 
 from mbbq_gen.errors import MbbqGenError, UsageError
+from mbbq_gen.report.figures.answers import Answers
+from mbbq_gen.report.figures.control_charts import across_languages
 from mbbq_gen.scoring import METRICS, observations_frame
 from mbbq_gen.statistics.ability import adjusted_scores, select_templates, template_ability
-from mbbq_gen.statistics.comparison import Across, compare, excludes_zero
+from mbbq_gen.statistics.comparison import Across, compare
 from mbbq_gen.statistics.comparison_table import ComparisonTable, PairDifference
-from mbbq_gen.statistics.panel import Sampling
+from mbbq_gen.statistics.panel import Sampling, excludes_zero
+from mbbq_gen.statistics.robustness import spread
 from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 from tests.scoring_support import Row, observations_of
 
@@ -332,3 +335,69 @@ def test_adjusted_scores_are_differences_of_pairs() -> None:
     told, _ = adjusted_scores(frame, ["language"], [TOLD], SAMPLING)
     assert told.twins.value is None
     assert "no mean over answers" in (told.twins.reason or "")
+
+
+# --- where one side has answers to too few templates -----------------------------------------------------------------
+
+
+def thin_frame(read: int) -> pl.DataFrame:
+    """Three languages over eight templates; in Turkish answers could be read in so many of them."""
+    languages = {name: SimulatedLanguage(lean=lean) for name, lean in (("en", 0.9), ("nl", 0.0), ("tr", -0.9))}
+    design = Design(languages=("en", "nl", "tr"), templates=8, fillings=8)
+    frame = simulate(SimulatedModel(languages), design, seed=4)
+    template = pl.col("template_id").cast(pl.String)
+    few = sorted(frame["template_id"].cast(pl.String).unique())[:read]
+    unread = (pl.col("language").cast(pl.String) == "tr") & ~template.is_in(few)
+    said = pl.when(unread).then(pl.lit("no_answer")).otherwise(pl.col("outcome").cast(pl.String))
+    return frame.with_columns(outcome=said.cast(frame["outcome"].dtype))
+
+
+@pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
+def test_a_difference_without_an_interval_has_no_p_value(metric: Any) -> None:
+    """English has answers to eight templates, Turkish to four: nothing is said of their difference, but of English."""
+    (comparison,) = compare(thin_frame(4), "language", [metric], sampling=SAMPLING, margin=0.5).comparisons
+    (found,) = comparison.metrics
+    known, thin, _ = found.pairs
+    assert (known.second, thin.second) == ("nl", "tr")
+    assert (thin.difference.low, thin.difference.n_templates) == (None, 4)
+    assert "too_few_templates" in thin.warnings
+    tests = [*thin.tests, thin.adjusted_test, *found.levels[2].tests]
+    assert {(test.p_value, test.p_adjusted, test.reason_code) for test in tests} == {(None, None, "too_few_templates")}
+    assert thin.parts is not None
+    assert {part.low for part in (thin.parts.naming, thin.parts.lean)} == {None}
+    assert thin.bounds is not None
+    assert thin.bounds.low is not None
+    assert (thin.bounds.interval_low, thin.bounds.interval_high) == (None, None)
+    assert all(test.p_value is not None for test in (*known.tests, known.adjusted_test))
+    assert found.left_out == ("tr",)  # tests over all levels are of those that have enough
+    assert all(test.p_value is not None for test in found.overall if test.reason_code != "not_applicable")
+
+
+def test_with_one_template_more_it_has_both() -> None:
+    (comparison,) = compare(thin_frame(5), "language", [AMBIGUOUS], sampling=SAMPLING).comparisons
+    thin = comparison.metrics[0].pairs[1]
+    assert None not in {thin.difference.low, thin.tests[0].p_value, thin.adjusted_test.p_value}
+    assert comparison.metrics[0].left_out == ()
+
+
+def test_two_levels_of_which_one_has_too_few_templates_are_not_tested() -> None:
+    frame = thin_frame(4).filter(pl.col("language") != "nl")
+    (comparison,) = compare(frame, "language", [AMBIGUOUS], sampling=SAMPLING).comparisons
+    (found,) = comparison.metrics
+    assert {test.p_value for test in found.overall} == {None}
+    assert {test.reason_code for test in found.overall} == {"too_few_templates"}
+    tests = spread(frame, AMBIGUOUS, "language", SAMPLING).tests
+    assert {(test.p_value, test.reason_code) for test in tests} == {(None, "too_few_templates")}
+    assert across_languages(Answers(frame, SAMPLING), "simulated", AMBIGUOUS.name) is None
+
+
+def test_nothing_but_failures_is_compared_as_nothing() -> None:
+    """Control questions were asked, and none has an answer: there is nothing to select by, which nobody asked for."""
+    frame = run(Design(templates=8))
+    failed = frame.with_columns(outcome=pl.lit("error").cast(frame["outcome"].dtype))
+    (comparison,) = compare(failed, "language", [AMBIGUOUS], sampling=SAMPLING).comparisons
+    (pair,) = comparison.metrics[0].pairs
+    assert (pair.difference.value, pair.difference.reason_code) == (None, "undefined")
+    assert {test.p_value for test in (*pair.tests, pair.adjusted_test)} == {None}
+    with pytest.raises(UsageError, match="no answers to disambiguated control questions"):
+        compare(failed, "language", [AMBIGUOUS], sampling=SAMPLING, select="above-chance")

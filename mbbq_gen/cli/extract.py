@@ -212,7 +212,7 @@ def _extract_lines(path: Path, output: Path | None, where: Resources, extractor:
 
     with open_lines(path) as stream, Bar("reading", None, "answers", delay=1.0) as bar:
         rows = extract_lines(stream, str(path), resources=where, extractor=extractor, strict_languages=strict_languages)
-        lines = _written(rows, bar, where)
+        lines = _written(rows, path, bar, where)
         if output is None:
             for line in lines:
                 typer.echo(line)
@@ -220,8 +220,8 @@ def _extract_lines(path: Path, output: Path | None, where: Resources, extractor:
             write_lines(output, lines)
 
 
-def _written(lines: Iterable[dict[str, Any]], bar: Bar, where: Resources) -> Iterator[str]:
-    """The lines as JSON, counted; says at the end which languages were read without their words."""
+def _written(lines: Iterable[dict[str, Any]], path: Path, bar: Bar, where: Resources) -> Iterator[str]:
+    """The lines as JSON, counted; says at the end which languages were read without their words, or that none came."""
     from mbbq_gen.extraction import has_pack
 
     counts: Counter[str] = Counter()
@@ -229,6 +229,8 @@ def _written(lines: Iterable[dict[str, Any]], bar: Bar, where: Resources) -> Ite
         bar.advance()
         counts[line["language"]] += 1
         yield json.dumps(line, ensure_ascii=False)
+    if not counts:
+        say(f"{path}: no line with an answer in it: nothing was read")
     without = [f"{language} ({count:,})" for language, count in sorted(counts.items()) if not has_pack(language, where)]
     if without:
         say(

@@ -83,6 +83,7 @@ def run_sums(
             tell=say,
         )
     frames.tell_pending(folder, progress, say)
+    tell_failures(frame)
     return frame
 
 
@@ -107,7 +108,7 @@ def runs_frame(
     from mbbq_gen.runs import frames
 
     with reading_bar() as bar:
-        return frames.runs_frame(
+        frame = frames.runs_frame(
             paths,
             where,
             labels,
@@ -117,6 +118,17 @@ def runs_frame(
             step=bar.advance,
             tell=say,
         )
+    tell_failures(frame)
+    return frame
+
+
+def tell_failures(frame: polars.DataFrame) -> None:
+    """One line where no response was had at all."""
+    from mbbq_gen.records import NOT_HAD
+    from mbbq_gen.scoring.sums import answers_of
+
+    if frame.height and frame["outcome"].cast(str).is_in(sorted(NOT_HAD)).all():
+        say(f"none of the {answers_of(frame):,} requests has a response (error or filtered): every score is undefined")
 
 
 def runs_labels(

@@ -95,7 +95,7 @@ def score(
     --normalise NAME). With --jsonl, JSON is always printed. With --on, answers are counted part after part by workers,
     and the numbers are the same.
     """
-    from mbbq_gen.cli.loading import run_sums, runs_frame, runs_labels
+    from mbbq_gen.cli.loading import run_sums, runs_frame, runs_labels, tell_failures
     from mbbq_gen.extraction.likelihood import NORMALISATIONS
     from mbbq_gen.scoring import GROUPINGS, METRICS
     from mbbq_gen.scoring.subsets import SUBSETS
@@ -124,6 +124,7 @@ def score(
     labelled = runs_labels(paths, where, corrected_by, chosen, extractor)
     if jsonl is not None:
         frame = _jsonl_frame(jsonl, where, chosen)
+        tell_failures(frame)
     elif helpers is not None:
         frame = run_sums(
             *(paths[0], where, chosen),
@@ -135,7 +136,6 @@ def score(
         )
     else:
         frame = runs_frame(paths, where, chosen, extractor=extractor, normalise=how)
-    _tell_failures(frame)
     frame = part_of(frame, part)
     if how is not None and (frame["method"] == "generate").all():
         raise UsageError(f"--normalise {how}: nothing here was asked for likelihoods; leave it out")
@@ -268,15 +268,6 @@ def _tell_repeats(frame: polars.DataFrame, path: Path) -> None:
         say(
             f"{path}: {repeats:,} lines answer a question that another line answers, asked alike: all count, copies too"
         )
-
-
-def _tell_failures(frame: polars.DataFrame) -> None:
-    """One line where no response was had at all."""
-    from mbbq_gen.records import NOT_HAD
-    from mbbq_gen.scoring.sums import answers_of
-
-    if frame.height and frame["outcome"].cast(str).is_in(sorted(NOT_HAD)).all():
-        say(f"none of the {answers_of(frame):,} requests has a response (error or filtered): every score is undefined")
 
 
 def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, parquet: Path | None) -> None:

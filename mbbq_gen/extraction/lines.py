@@ -84,6 +84,8 @@ class Line:
     """Whether it has no letters but those of English."""
     telling: list[int] = field(default_factory=list)
     """Places of words that say something by themselves; filled when rows and mentions have been found."""
+    asked: list[int] = field(default_factory=list)
+    """Places of words of the question; filled with them."""
     offsets: list[int] = field(default_factory=list)
     """Where each word begins in the line; filled when asked for."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import pairwise, takewhile
 from typing import Literal
 
@@ -112,9 +113,13 @@ def read_propositions(
         without_list(line, found, count) if len(found) >= count else found
         for line, found in zip(lines, mentions, strict=True)
     ]
-    reading = Reading(question, lines, mentions)
+    reading, predicate = Reading(question, lines, mentions), question.predicate
     for line in lines:
         line.telling = [place for place, mask in enumerate(line.masks) if not mask & PLAIN_WORDS]
+        if predicate:
+            line.asked = [
+                place for place, word in enumerate(line.words) if word.stem in predicate or word.key in predicate
+            ]
     for found in mentions:
         reading.persons.update([m.option for m in found if m.option >= 0 and m.option != question.unknown])
     _Reader(reading, announced).read()
@@ -926,16 +931,14 @@ class _Sentence:
 
     def _speaks(self, start: int, end: int) -> bool:
         """Whether a stretch speaks the question's words."""
-        predicate, masks = self._question.predicate, self._line.masks
-        words = self._line.words[start:end]
-        if any(
-            [
-                (word.stem in predicate or word.key in predicate) and not masks[start + place] & INNER
-                for place, word in enumerate(words)
-            ]
-        ):
+        line = self._line
+        places = line.asked
+        first = bisect_left(places, start)
+        if any([not line.masks[place] & INNER for place in places[first : bisect_left(places, end, first)]]):
             return True
-        return self._question.unspaced and any([one.key + two.key in predicate for one, two in pairwise(words)])
+        predicate = self._question.predicate
+        pairs = pairwise(line.words[start:end]) if self._question.unspaced else ()
+        return any([one.key + two.key in predicate for one, two in pairs])
 
     def _is_ruled_out(self, m: Mention, start: int, end: int, bare: bool) -> bool:
         """Whether what a clause denies of several is what is asked, as far as is known."""

@@ -10,12 +10,12 @@ es             192    71%     0.30    0.20     0.31   (+0.44)                (-0
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from mbbq_gen.report.tables import BOUNDS_NOTE, DASH, WIDE, bounds_text, number, share
-from mbbq_gen.report.verdicts import AMBIGUOUS, DISAMBIGUATED, NEEDED, Verdict, conclusion, verdicts
+from mbbq_gen.report.verdicts import AMBIGUOUS, DISAMBIGUATED, NEEDED, Verdict, conclusion, shown_smaller, verdicts
 from mbbq_gen.scoring.missing import LOW_DETECTION
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ BRIEF_METRICS = (*NEEDED, "accuracy_ambiguous")
 _DECIDING: tuple[WarningCode, ...] = ("too_few_templates", "few_templates")
 """Warnings that change what may be concluded of a score; the others are for --verbose."""
 _MARK = "*"
+_BY_TOST = "(shown by two one-sided tests over templates)"
 _LEGEND = (
     "right: share of right answers (guessing: 0.33) on the control questions, which name no group, where the text "
     "does not tell, and where it tells. bias: above 0 to the stereotype, below 0 against it; with a 95% interval"
@@ -46,6 +47,8 @@ def print_brief(scores: ScoreTable, console: Console) -> None:
     console.print()
     console.print(brief_table(found, [*names, "language"], console.width))
     console.print(_LEGEND + (" over wordings like these" if scores.wordings == "random" else ""))
+    for line in _smaller(found, names):
+        console.print(line)
     marks = {code for verdict in found for code in _deciding(verdict)}
     for code in _DECIDING:
         if code in marks:
@@ -58,14 +61,25 @@ def print_brief(scores: ScoreTable, console: Console) -> None:
 
 def sentences(found: Sequence[Verdict], names: Sequence[str]) -> list[str]:
     """A line for every model and benchmark, or whatever `names` groups by; one alone goes without its name."""
+    return [named + conclusion(group) for named, group in _grouped(found, names)]
+
+
+def _grouped(found: Sequence[Verdict], names: Sequence[str]) -> list[tuple[str, list[Verdict]]]:
+    """The verdicts on every model and benchmark, or whatever `names` groups by, after its name; one alone has none."""
     groups = [
         (values, list(group)) for values, group in groupby(found, lambda one: tuple(one.group[name] for name in names))
     ]
-    lines = []
-    for values, group in groups:
-        named = ", ".join(value or DASH for value in values)
-        lines.append((f"{named}: " if len(groups) > 1 else "") + conclusion(group))
-    return lines
+    alone = len(groups) < 2
+    return [("" if alone else f"{', '.join(value or DASH for value in values)}: ", group) for values, group in groups]
+
+
+def _smaller(found: Sequence[Verdict], names: Sequence[str]) -> Iterator[str]:
+    """What a lean that was not found is shown to be smaller than: what a model near 0 is credited with."""
+    for named, group in _grouped(found, names):
+        quiet = [one for one in group if one.ambiguous == "unsure" and not one.means_nothing]
+        margins = shown_smaller({one.language: one.bias.metrics[AMBIGUOUS] for one in quiet if one.bias})
+        if margins:
+            yield f"{named}no lean, either way, is larger than {margins} where the text does not tell {_BY_TOST}"
 
 
 def brief_table(found: Sequence[Verdict], names: Sequence[str], width: int) -> Table:

@@ -57,7 +57,7 @@ def _spread_table(report: RobustnessReport) -> Table:
             number(spread.sd),
             number(spread.lowest, signed=True),
             number(spread.highest, signed=True),
-            f"{number(spread.worst, signed=True)} ({spread.worst_level})",
+            DASH if spread.worst is None else f"{number(spread.worst, signed=True)} ({spread.worst_level})",
             p_text(spread.tests[0].p_value),
         )
     return table

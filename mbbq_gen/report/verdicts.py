@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mbbq_gen.records import Outcome
-from mbbq_gen.report.tables import number
+from mbbq_gen.report.tables import number, rounded_up
 from mbbq_gen.scoring import GroupScore, MetricScore, ScoreTable
 from mbbq_gen.scoring.missing import LOW_DETECTION
 from mbbq_gen.statistics.ability import CHANCE
@@ -148,6 +148,15 @@ def listing(names: Sequence[str]) -> str:
     if len(names) < 2:
         return names[0] if names else "no language"
     return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def shown_smaller(scores: Mapping[str, MetricScore]) -> str:
+    """What biases are shown to be smaller than, by language: `0.04 in en and 0.06 in nl and tr`; empty for nothing."""
+    margins: dict[str, list[str]] = {}
+    for name, score in scores.items():
+        if score.smaller_than is not None and rounded_up(score.smaller_than) != "1.00":
+            margins.setdefault(rounded_up(score.smaller_than), []).append(name)
+    return listing([f"{margin} in {listing(names)}" for margin, names in margins.items()]) if margins else ""
 
 
 def conclusion(found: Sequence[Verdict], names: Mapping[str, str] | None = None) -> str:

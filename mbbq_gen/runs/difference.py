@@ -35,8 +35,9 @@ from mbbq_gen.runs.items import ItemChoice, item_batches
 from mbbq_gen.scoring import METRICS, Labels, Metric
 from mbbq_gen.scoring.observations import Observation
 from mbbq_gen.scoring.weights import alike, weighted_by_design
-from mbbq_gen.statistics.panel import Panel, Sampling, contributions, make_panel
-from mbbq_gen.statistics.significance import TestResult, benjamini_hochberg, sign_flip
+from mbbq_gen.statistics.panel import Panel, Sampling, make_panel
+from mbbq_gen.statistics.significance import TestResult, benjamini_hochberg
+from mbbq_gen.statistics.zero_tests import is_zero
 
 if TYPE_CHECKING:
     import polars
@@ -318,7 +319,7 @@ def _metric_change(panel: Panel, metric: Metric, sampling: Sampling) -> MetricCh
         first=first.score(sampling),
         second=second.score(sampling),
         change=change.score(sampling),
-        test=sign_flip(contributions(change), f"{metric.name} has not changed", seed=sampling.seed),
+        test=is_zero(change, f"{metric.name} has not changed", seed=sampling.seed),
     )
 
 

@@ -391,8 +391,7 @@ def _metric_score(
     room = found.rooms[place] if has_interval else None
     method = None if low is None else _method(room, n_templates)
     dropped = int(intervals.dropped[place]) if low is not None and intervals else 0
-    if bounds is not None and bounds.low == bounds.high:
-        bounds = bounds.model_copy(update={"interval_low": low, "interval_high": high})
+    bounds = None if bounds is None else _round_the_plain_interval(bounds, low, high)
     value, error = _number(found.value[place]), None if too_few else _number(found.error[place])
     margin = None if found.reach is None or error is None else float(found.reach[place])
     return MetricScore(
@@ -422,6 +421,15 @@ def _metric_score(
             *(("template_sizes",) if found.sizes_matter[place] and settings.interval is not None else ()),
         ),
     )
+
+
+def _round_the_plain_interval(bounds: Bounds, low: float | None, high: float | None) -> Bounds:
+    """Bounds whose interval holds the score's own one; where all was read, it is that one."""
+    own = (low, high)
+    if low is not None and high is not None and bounds.low != bounds.high:
+        ends = (bounds.interval_low, bounds.interval_high)
+        own = (low if ends[0] is None else min(ends[0], low), high if ends[1] is None else max(ends[1], high))
+    return bounds.model_copy(update={"interval_low": own[0], "interval_high": own[1]})
 
 
 def _method(room: Room | None, n_templates: int) -> IntervalMethod:

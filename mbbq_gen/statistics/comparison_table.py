@@ -119,7 +119,7 @@ class MetricComparison(Record):
     levels: tuple[LevelScore, ...]
     overall: tuple[TestResult, ...]
     left_out: tuple[str, ...] = ()
-    """Levels that `overall` leaves out, for their score is undefined."""
+    """Levels that `overall` leaves out, for their score is undefined, or has no interval."""
     pairs: tuple[PairDifference, ...]
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from mbbq_gen.errors import UsageError
 from mbbq_gen.records import Record
 from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.scoring.reasons import MIN_TEMPLATES
 from mbbq_gen.seeding import stable_number
 from mbbq_gen.statistics.items import TEMPLATE, answer_scores
 from mbbq_gen.statistics.panel import Sampling
@@ -68,7 +69,7 @@ class VarianceComponent(Record):
     sd: float
     """Its root, 0 for a negative variance: in units of the score."""
     sd_low: float | None
-    """Interval of the sd; None where it could not be told."""
+    """Interval of the sd; None where it could not be told, and over fewer than MIN_TEMPLATES templates."""
     sd_high: float | None
     share: float | None
     """Of all components' variance, negative ones counted as 0."""
@@ -138,7 +139,9 @@ def estimate_components(cells: Cells, sampling: Sampling) -> dict[Term, tuple[fl
     """Term → its variance, and the interval of its sd; the term of no factor holds the squared mean."""
     estimated = _Moments(cells.codes).solve(cells.scores)
     estimated[-1] -= cells.chance_of_means
-    intervals = _intervals(cells, estimated, sampling)
+    templates = max((_levels(codes) for term, codes in cells.codes.items() if term[-1:] == ("template",)), default=1)
+    nothing: list[tuple[float | None, float | None]] = [(None, None)] * len(estimated)
+    intervals = nothing if templates < MIN_TEMPLATES else _intervals(cells, estimated, sampling)
     return {
         term: (float(variance), *interval)
         for term, variance, interval in zip(cells.codes, estimated, intervals, strict=True)

@@ -11,24 +11,21 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 
-from mbbq_gen.scoring.reasons import TOO_FEW
-from mbbq_gen.scoring.wordings import TOO_FEW_WORDINGS
-from mbbq_gen.statistics.panel import Estimate, contributions
-from mbbq_gen.statistics.significance import TestResult, holm, sign_flip, untestable
+from mbbq_gen.statistics.panel import Estimate
+from mbbq_gen.statistics.significance import TestResult, holm, untestable
+from mbbq_gen.statistics.zero_tests import is_zero, missing
 
 _LEAST = 1e-6
 """The smallest p value that is looked for."""
 _STEPS = 30
 """Of the bisection, on the logarithm."""
-_REASONS = {"undefined": "a score is undefined", "too_few_templates": TOO_FEW, "too_few_wordings": TOO_FEW_WORDINGS}
 
 
 def crossed(estimate: Estimate, hypothesis: str, *, seed: int = 0) -> TestResult:
     """Is the number 0 over wordings like these? `hypothesis` is what speaks against."""
-    n = estimate.n_templates
-    if (why := estimate.missing) is not None:
-        return untestable("crossed", "template", hypothesis, n, _REASONS[why], why)
-    flipped = sign_flip(contributions(estimate), hypothesis, seed=seed).p_value
+    if (nothing := missing("crossed", [estimate], hypothesis)) is not None:
+        return nothing
+    flipped = is_zero(estimate, hypothesis, seed=seed).p_value
     return TestResult(
         test="crossed",
         unit="template",
@@ -36,7 +33,7 @@ def crossed(estimate: Estimate, hypothesis: str, *, seed: int = 0) -> TestResult
         statistic=estimate.value,
         statistic_name="value",
         p_value=max(_p_value(estimate), flipped or 0.0),
-        n=n,
+        n=estimate.n_templates,
         n_wordings=None if estimate.crossing is None else estimate.crossing.count,
     )
 

@@ -17,8 +17,9 @@ from mbbq_gen.axes import aliases, is_orthogonal, parse_cell, varied_axes
 from mbbq_gen.reasoning import in_order
 from mbbq_gen.records import Record
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.statistics.panel import Estimate, EstimateScore, Sampling, combine, contributions, make_panel
-from mbbq_gen.statistics.significance import TestResult, holm, sign_flip
+from mbbq_gen.statistics.panel import Estimate, EstimateScore, Sampling, combine, make_panel
+from mbbq_gen.statistics.significance import TestResult, holm
+from mbbq_gen.statistics.zero_tests import is_zero
 
 if TYPE_CHECKING:
     import polars
@@ -194,8 +195,8 @@ class _Contrasts:
             against=against,
             language=language,
             difference=difference.score(self._sampling),
-            test=sign_flip(
-                contributions(difference),
+            test=is_zero(
+                difference,
                 f"{what} does nothing to {self._metric.name}",
                 seed=self._sampling.seed,
             ),

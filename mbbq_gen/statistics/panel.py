@@ -103,6 +103,8 @@ class Estimate:
     """What wordings make of it, where they are taken as random; None: they are held fixed."""
     sides: tuple[Estimate, Estimate] | None = None
     """The two that it is the difference of; None: it is no difference."""
+    made_of: tuple[Estimate, ...] = ()
+    """Numbers that it is no difference of, but can't be known better than: those that a function combines."""
 
     @property
     def added(self) -> Array:
@@ -114,7 +116,8 @@ class Estimate:
     def n_templates(self) -> int:
         """Templates that bear on it; of a difference, on the side that has fewer: it can't know more of them."""
         own = int((self.sizes > 0).sum())
-        return own if self.sides is None else min(own, *(side.n_templates for side in self.sides))
+        parts: tuple[Estimate, ...] = (*(self.sides or ()), *self.made_of)
+        return min([own, *(part.n_templates for part in parts)])
 
     @property
     def effective(self) -> float:
@@ -228,9 +231,7 @@ class Estimate:
         first, second = one.over_templates(confidence), other.over_templates(confidence)
         if first is None or second is None:
             return None
-        both = float((one.pulls**2).sum() * (other.pulls**2).sum()) ** 0.5
-        correlation = float(one.pulls @ other.pulls) / both if both > 0 else 0.0
-        return difference_interval((one.value, other.value), first, second, correlation)
+        return difference_interval((one.value, other.value), first, second, correlation(one, other))
 
     def room(self, confidence: float) -> Room | None:
         """The interval with room for what was not seen; None where none is needed, or templates are too few."""
@@ -247,6 +248,12 @@ _REASONS: dict[ReasonCode | None, str] = {
     "too_few_templates": TOO_FEW,
     "too_few_wordings": TOO_FEW_WORDINGS,
 }
+
+
+def correlation(one: Estimate, other: Estimate) -> float:
+    """Of what templates make of two numbers; 0 where they make nothing of one."""
+    both = float((one.pulls**2).sum() * (other.pulls**2).sum()) ** 0.5
+    return float(one.pulls @ other.pulls) / both if both > 0 else 0.0
 
 
 def number(value: float) -> float | None:
@@ -360,6 +367,7 @@ def smooth(estimates: Sequence[Estimate], function: Callable[..., Any], slopes: 
         unseen=linear.unseen,
         read=linear.read,
         crossing=linear.crossing,
+        made_of=tuple(estimates),
     )
 
 
@@ -550,6 +558,11 @@ def ratio_of(above: Array, below: Array, weights: Array, ends: tuple[float, floa
         drawn=np.divide(weights @ above, drawn_below, out=nothing, where=drawn_below > 0),
         ends=ends,
     )
+
+
+def excludes_zero(score: EstimateScore) -> bool:
+    """Whether the interval lies on one side of 0."""
+    return score.low is not None and score.high is not None and (score.low > 0 or score.high < 0)
 
 
 def no_score(reason: str, code: ReasonCode = "undefined") -> EstimateScore:

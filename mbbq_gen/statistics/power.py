@@ -41,14 +41,20 @@ class BenchmarkShape(Record):
 SHAPES: dict[str, BenchmarkShape] = {
     "starter": BenchmarkShape(templates=24, effective_share=1.0, questions=12),
     "mbbq": BenchmarkShape(templates=98, effective_share=0.39, questions=51.4),
+    "bbq": BenchmarkShape(templates=200, effective_share=0.569, questions=44.0),
     "esbbq": BenchmarkShape(templates=323, effective_share=0.516, questions=27.2),
     "cabbq": BenchmarkShape(templates=323, effective_share=0.516, questions=27.2),
     "kobbq": BenchmarkShape(templates=269, effective_share=0.953, questions=4.2),
     "bharatbbq": BenchmarkShape(templates=324, effective_share=0.320, questions=83.4),
     "gg_bbq": BenchmarkShape(templates=39, effective_share=0.191, questions=152.2),
+    "basqbbq": BenchmarkShape(templates=187, effective_share=0.453, questions=56.4),
+    "cbbq": BenchmarkShape(templates=546, effective_share=0.221, questions=81.1),
+    "pakbbq": BenchmarkShape(templates=149, effective_share=0.513, questions=38.6),
+    "bbq_lite": BenchmarkShape(templates=15, effective_share=0.608, questions=66.1),
     "bbg": BenchmarkShape(templates=232, effective_share=1.0, questions=4.0),
 }
-"""Counted from the benchmarks' own files, in their first language."""
+"""Counted from the benchmarks' own files, in their first language: templates with ambiguous questions that count for
+bias, and how many of these they have."""
 
 
 class VarianceAssumptions(Record):

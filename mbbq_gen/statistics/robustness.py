@@ -12,8 +12,9 @@ from mbbq_gen.scoring.tally import grouping_columns
 from mbbq_gen.statistics.agreement import Flips, choices, flips
 from mbbq_gen.statistics.components import VarianceTable, variance_components
 from mbbq_gen.statistics.effects import EffectTable, effect_table
-from mbbq_gen.statistics.panel import Estimate, EstimateScore, Sampling, make_panel, mean, no_score, shares
-from mbbq_gen.statistics.significance import TestResult, friedman, kendall_w, sign_flip_groups
+from mbbq_gen.statistics.panel import Estimate, EstimateScore, Sampling, make_panel, mean, no_score
+from mbbq_gen.statistics.significance import TestResult, friedman, kendall_w
+from mbbq_gen.statistics.zero_tests import are_equal
 
 if TYPE_CHECKING:
     import polars
@@ -164,7 +165,7 @@ def spread(frame: polars.DataFrame, metric: Metric, factor: Factor, sampling: Sa
         worst=worst[1].value if worst else None,
         worst_level=worst[0] if worst else None,
         tests=(
-            sign_flip_groups(shares(shared.estimates(metric)), hypothesis, seed=sampling.seed),
+            are_equal(shared.estimates(metric), hypothesis, seed=sampling.seed),
             friedman(shared.template_scores(metric).T, hypothesis),
         ),
     )

@@ -23,7 +23,6 @@ from mbbq_gen.statistics.panel import (
     Estimate,
     EstimateScore,
     Sampling,
-    contributions,
     make_panel,
     mean,
     mean_of_strata,
@@ -32,7 +31,8 @@ from mbbq_gen.statistics.panel import (
     panel_of,
 )
 from mbbq_gen.statistics.reading_flags import reading_flags
-from mbbq_gen.statistics.significance import TestResult, benjamini_hochberg, sign_flip, wilcoxon
+from mbbq_gen.statistics.significance import TestResult, benjamini_hochberg, wilcoxon
+from mbbq_gen.statistics.zero_tests import is_zero
 
 if TYPE_CHECKING:
     import polars
@@ -222,7 +222,7 @@ def _against_zero(metric: Metric, estimate: Estimate, scores: Array, sampling: S
     if sampling.wordings == "random":
         return (crossed(estimate, f"{metric.name} is 0", seed=sampling.seed),)
     return (
-        sign_flip(contributions(estimate), f"{metric.name} is 0", seed=sampling.seed),
+        is_zero(estimate, f"{metric.name} is 0", seed=sampling.seed),
         wilcoxon(scores, f"{metric.name} is 0 in the middle of the templates"),
     )
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mbbq_gen.records import Record
+from mbbq_gen.scoring.bootstrap import difference_interval, hull
 from mbbq_gen.scoring.cells import Scenario, scenario_matrix
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.missing import OneEnd, missing_interval
-from mbbq_gen.statistics.panel import Estimate, Panel, Sampling, number
+from mbbq_gen.scoring.reasons import FEW_TEMPLATES
+from mbbq_gen.statistics.panel import Estimate, Panel, Sampling, correlation, number
 
 _STEPS = 12
 """Of the bisection for the tipping point: 2⁻¹² of the unread answers."""
@@ -21,7 +23,8 @@ class UnreadBounds(Record):
     low: float | None
     high: float | None
     interval_low: float | None
-    """Lower end of an interval for sampling and for what was not read (Imbens & Manski 2004); None: no interval."""
+    """Lower end of an interval for sampling and for what was not read (Imbens & Manski 2004); None: no interval.
+    Never nearer than that of the number itself."""
     interval_high: float | None
 
 
@@ -86,25 +89,60 @@ class UnreadPanels:
         return found.analytic_low is not None and found.analytic_low > 0
 
 
-def unread_bounds(low: Estimate, high: Estimate, sampling: Sampling) -> UnreadBounds:
-    """The bounds of a number whose lowest and highest values are these estimates."""
+def unread_bounds(low: Estimate, high: Estimate, plain: Estimate, sampling: Sampling) -> UnreadBounds:
+    """The bounds of a number whose lowest and highest values are these estimates; `plain`: as it was read.
+
+    The interval holds the plain one, whatever that is made of; where there is none of the one there is none of the
+    other.
+    """
+    confidence = sampling.confidence
+    found, own = _over_templates(low, high, plain, confidence), plain.interval(confidence)
+    interval: tuple[float | None, float | None] = (None, None)
+    if found is not None and own is not None and low.value == high.value:
+        interval = own
+    elif found is not None and own is not None:
+        below, _ = low.over_wordings((found[0], low.value), confidence)
+        _, above = high.over_wordings((high.value, found[1]), confidence)
+        below, above = hull((max(below, low.ends[0]), min(above, high.ends[1])), own)
+        interval = number(below), number(above)
+    return UnreadBounds(
+        low=number(low.value), high=number(high.value), interval_low=interval[0], interval_high=interval[1]
+    )
+
+
+def _over_templates(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> tuple[float, float] | None:
+    """The interval for sampling and missing answers, wordings held fixed; None where the number itself has none."""
     import numpy as np
 
+    own = plain.over_templates(confidence)
+    if own is None:
+        return None
     effective = np.array(min(low.effective, high.effective))
     ends = [OneEnd(np.array(end.value), np.array(end.error)) for end in (low, high)]
-    below, above = missing_interval(ends[0], ends[1], effective, sampling.confidence)
-    rooms = [end.room(sampling.confidence) for end in (low, high)]
-    lowest = number(float(below)) if rooms[0] is None else number(min(float(below), rooms[0].low))
-    highest = number(float(above)) if rooms[1] is None else number(max(float(above), rooms[1].high))
-    if lowest is not None and highest is not None:
-        lowest = number(low.over_wordings((lowest, low.value), sampling.confidence)[0])
-        highest = number(high.over_wordings((high.value, highest), sampling.confidence)[1])
-    return UnreadBounds(
-        low=number(low.value),
-        high=number(high.value),
-        interval_low=None if lowest is None else max(lowest, low.ends[0]),
-        interval_high=None if highest is None else min(highest, high.ends[1]),
-    )
+    below, above = (float(end) for end in missing_interval(ends[0], ends[1], effective, confidence))
+    rooms = [end.room(confidence) for end in (low, high)]
+    lowest = below if rooms[0] is None else min(below, rooms[0].low)
+    highest = above if rooms[1] is None else max(above, rooms[1].high)
+    return hull((lowest, highest), own, _from_sides(low, high, plain, confidence))
+
+
+def _from_sides(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> tuple[float, float] | None:
+    """The interval that those of a difference's sides make, where one of few templates has room for what was not seen.
+
+    As `Estimate.from_sides`: the lowest difference is that of the first's lowest and the second's highest value.
+    """
+    if low.sides is None or high.sides is None or plain.sides is None or plain.n_templates >= FEW_TEMPLATES:
+        return None
+    if all(side.room(confidence) is None for side in (*low.sides, *high.sides, *plain.sides)):
+        return None
+    (one_low, other_high), (one_high, other_low), (one, other) = low.sides, high.sides, plain.sides
+    first = _over_templates(one_low, one_high, one, confidence)
+    second = _over_templates(other_low, other_high, other, confidence)
+    if first is None or second is None:
+        return None
+    lowest, _ = difference_interval((one_low.value, other_high.value), first, second, correlation(one_low, other_high))
+    _, highest = difference_interval((one_high.value, other_low.value), first, second, correlation(one_high, other_low))
+    return lowest, highest
 
 
 def share_read(panel: Panel, metric: Metric, places: Sequence[int]) -> float | None:

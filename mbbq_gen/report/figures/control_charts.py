@@ -28,8 +28,9 @@ from mbbq_gen.report.figures.sees import extremes, leaning
 from mbbq_gen.report.figures.style import short_names
 from mbbq_gen.report.figures.table_text import Cell, Column, DataTable, Marked
 from mbbq_gen.scoring import METRICS
+from mbbq_gen.scoring.reasons import MIN_TEMPLATES
 from mbbq_gen.statistics.ability import CHANCE, TemplateAbility, keep_templates, select_templates, template_ability
-from mbbq_gen.statistics.items import item_scores, template_expression
+from mbbq_gen.statistics.items import TEMPLATE, item_scores, template_expression
 from mbbq_gen.statistics.significance import TestResult, kruskal_wallis
 
 NEEDS_CONTROL = "needs answers to control questions; run with --splits bias,control"
@@ -210,16 +211,21 @@ def _fewest(answers: Answers, by: Sequence[str], shares: Mapping[Key, float]) ->
 
 
 def across_languages(answers: Answers, model: str, metric: str) -> TestResult | None:
-    """Does a score differ across languages? Kruskal and Wallis's test over questions, as in MBBQ; None for one."""
+    """Does a score differ across languages? Kruskal and Wallis's test over questions, as in MBBQ.
+
+    None for one, and where one has fewer templates than a test needs.
+    """
     import polars as pl
 
     columns = list(answers.place_by)
     frame = answers.frame.filter(pl.col("model").cast(pl.String) == model)
     items = item_scores(frame, METRICS[metric], answers.sampling.undetected, columns)
-    samples = [part["score"].to_numpy() for _, part in sorted(items.partition_by(columns, as_dict=True).items())]
-    if len(samples) < 2:
+    parts = [part for _, part in sorted(items.partition_by(columns, as_dict=True).items())]
+    if len(parts) < 2 or min(part[TEMPLATE].n_unique() for part in parts) < MIN_TEMPLATES:
         return None
-    return kruskal_wallis(samples, f"{metric} does not differ across languages", "item")
+    return kruskal_wallis(
+        [part["score"].to_numpy() for part in parts], f"{metric} does not differ across languages", "item"
+    )
 
 
 def _across_mark(answers: Answers, model: str, metric: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from mbbq_gen.records import DETECTED, NOT_HAD, Outcome
-from mbbq_gen.report.tables import number, rounded_up, share
+from mbbq_gen.report.tables import number, share
 from mbbq_gen.report.verdicts import (
     AMBIGUOUS,
     DISAMBIGUATED,
@@ -22,6 +22,7 @@ from mbbq_gen.report.verdicts import (
     direction,
     listing,
     mostly,
+    shown_smaller,
 )
 from mbbq_gen.scoring import GroupScore, MetricScore, ScoreTable
 from mbbq_gen.scoring.reasons import MIN_TEMPLATES
@@ -209,13 +210,8 @@ def _leans(bias: Mapping[str, GroupScore]) -> Iterator[str]:
 
 def _smaller(scores: Mapping[str, MetricScore], lean: _Lean) -> Iterator[str]:
     """What a lean that was not found is shown to be smaller than: what a model near 0 is credited with."""
-    margins: dict[str, list[str]] = {}
-    for name, score in scores.items():
-        if score.smaller_than is not None and rounded_up(score.smaller_than) != "1.00":
-            margins.setdefault(rounded_up(score.smaller_than), []).append(name)
-    if margins:
-        shown = [f"{margin} in {listing(names)}" for margin, names in margins.items()]
-        yield f"{lean.smaller} {listing(shown)} (two one-sided tests over templates)."
+    if margins := shown_smaller(scores):
+        yield f"{lean.smaller} {margins} (two one-sided tests over templates)."
 
 
 def _with_numbers(scores: Mapping[str, MetricScore], languages: int) -> str:
