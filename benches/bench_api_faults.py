@@ -77,7 +77,7 @@ CASES = (
     *(Case(name, settings, _PATIENT if name == "hang" else ()) for name, settings in _FAULTS.items()),
     *(
         Case(f"rate_limited, {form}", (*_FAULTS["rate_limited"], f"faults.retry_after_form={form}"))
-        for form in ("date", "milliseconds", "none")
+        for form in ("date", "milliseconds", "untold")
     ),
     *(Case(name, settings, changes_answers=True) for name, settings in _CONTENT.items()),
     Case("refused parameters", (_REFUSED,)),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import tarfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import settings
+from tenacity import wait_random_exponential
 
 from mbbq_gen.cli import GC_THRESHOLD
 from mbbq_gen.datasets.registry import load_benchmark
@@ -68,6 +71,15 @@ def shared(base: Path) -> Path:
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
+@pytest.fixture(scope="session", autouse=True)
+def impatient() -> Iterator[None]:
+    """Who tries again without having been told when does so at once: the waits have tests of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        soon = wait_random_exponential(multiplier=0.001, max=0.05)
+        patch.setattr("mbbq_gen.providers.remote.retry._BACKOFF", soon)
+        yield
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The checkout's root."""
@@ -97,8 +109,9 @@ def shared_datasets() -> Path:
 
 @pytest.fixture(scope="session")
 def load_published(shared_datasets: Path, tmp_path_factory: pytest.TempPathFactory) -> Load:
-    """Reads published data; the sets that lie there as archives are unpacked first."""
-    unpacked = tmp_path_factory.mktemp("unpacked")
+    """Reads published data, once for all processes of a test run; archives are unpacked first."""
+    unpacked, kept = tmp_path_factory.mktemp("unpacked"), shared(tmp_path_factory.getbasetemp()) / "published"
+    kept.mkdir(exist_ok=True)
 
     def folder_of(name: str) -> Path:
         if name not in PACKED:
@@ -109,7 +122,14 @@ def load_published(shared_datasets: Path, tmp_path_factory: pytest.TempPathFacto
         return unpacked / name
 
     def read(name: str, language: str, split: Split) -> list[Instance]:
-        return list(load_benchmark(name, data=folder_of(name), languages=[language], splits=[split]))
+        path = kept / f"{name}-{language}-{split}"
+        if path.exists():
+            return cast(list[Instance], pickle.loads(path.read_bytes()))
+        found = list(load_benchmark(name, data=folder_of(name), languages=[language], splits=[split]))
+        own = path.with_suffix(f".{os.getpid()}")
+        own.write_bytes(pickle.dumps(found, pickle.HIGHEST_PROTOCOL))
+        own.replace(path)
+        return found
 
     return read
 

@@ -62,7 +62,7 @@ def test_what_comes_back_is_kept(fake: FakeServer) -> None:
         {"rate_limited": 0.3, "retry_after_s": 0.2},
         {"rate_limited": 0.3, "retry_after_s": 0.2, "retry_after_form": "milliseconds"},
         {"rate_limited": 0.3, "retry_after_s": 1.0, "retry_after_form": "date"},
-        {"rate_limited": 0.2, "retry_after_form": "none"},
+        {"rate_limited": 0.2, "retry_after_form": "untold"},
         {"server_error": 0.2},
         {"drop": 0.2},
         {"lost": 0.2},

@@ -13,6 +13,7 @@ import pytest
 from mbbq_gen.datasets.mbbq import CATEGORIES, load_mbbq, one_form
 from mbbq_gen.errors import DataError, UsageError
 from mbbq_gen.records import Instance, Split, from_json, to_jsonl
+from tests.conftest import Load
 
 LANGUAGES = ("en", "es", "nl", "tr")
 SPLITS: dict[str, Split] = {"main": "bias", "control": "control"}
@@ -210,11 +211,10 @@ def test_groups_have_one_form(group: str, category: str, form: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def published(shared_datasets: Path) -> dict[tuple[str, str], list[Instance]]:
+def published(load_published: Load) -> dict[tuple[str, str], list[Instance]]:
     """(split, language) → instances, of all 48 files."""
-    folder = shared_datasets / "mbbq"
     return {
-        (main, language): list(load_mbbq(folder, language, split))
+        (main, language): load_published("mbbq", language, split)
         for main, split in SPLITS.items()
         for language in LANGUAGES
     }

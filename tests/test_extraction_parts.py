@@ -41,6 +41,11 @@ def test_strict_keys_keep_accents_and_mind_turkish() -> None:
     assert strict_key("ISI", turkish=True) == "ısı"
 
 
+@pytest.mark.parametrize(("raw", "mended"), [("C\ufeff\u0300", "C"), ("C\u200b\u0301.", "C."), ("a\u0300", "à")])
+def test_an_accent_over_nothing_is_no_accent_of_the_letter_before(raw: str, mended: str) -> None:
+    assert normalise(raw).text == mended
+
+
 def test_spans_point_into_the_raw_text() -> None:
     raw = "\u200bDie Ａntwort: \U0001f171 ﬁn"
     normal = normalise(raw)

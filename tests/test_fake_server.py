@@ -379,7 +379,7 @@ def test_rate_limits_tell_when_to_come_back() -> None:
         told = parsedate_to_datetime(ask(server).headers["retry-after"]).timestamp()
         assert asked_at + 2 <= told, "whole seconds, rounded up: who obeys the date is not too early"
         assert told < time.time() + 3
-        server.change({"faults": {"retry_after_form": "none"}})
+        server.change({"faults": {"retry_after_form": "untold"}})
         assert not {"retry-after", "retry-after-ms"} & ask(server).headers.keys()
         server.change({"faults": {"rate_limited": 0}})
         assert ask(server).status == 200

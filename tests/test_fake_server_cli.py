@@ -19,7 +19,14 @@ from mbbq_gen.cli import run_command_line
 from mbbq_gen.cli.fake_server import FLAGS, ScenarioFlags
 from mbbq_gen.errors import UsageError
 from mbbq_gen.fake_server.client import FakeServer
-from mbbq_gen.fake_server.scenario import Scenario, load_scenario, read_scenario, settings_markdown
+from mbbq_gen.fake_server.scenario import (
+    Scenario,
+    Settings,
+    choices_of,
+    load_scenario,
+    read_scenario,
+    settings_markdown,
+)
 from tests.test_fake_server import ask
 
 
@@ -109,6 +116,24 @@ def test_a_wrong_file_is_told(tmp_path: Path, text: str, told: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=f"storm.toml: {told}"):
         load_scenario(path)
+
+
+CHOICES = [
+    (f"{name}.{key}", choice)
+    for name, field in Scenario.model_fields.items()
+    if isinstance(field.default, Settings)
+    for key, inner in type(field.default).model_fields.items()
+    for choice in choices_of(inner)
+]
+
+
+def test_every_choice_can_be_made_on_the_command_line() -> None:
+    """None of them reads as another JSON value or as the word for the default."""
+    assert len(CHOICES) > 25
+    for name, choice in CHOICES:
+        table, _, key = name.partition(".")
+        found = ScenarioFlags(settings=[f"{name}={choice}"]).over(None)
+        assert getattr(getattr(found, table), key) == choice, name
 
 
 def test_every_flag_stands_for_a_setting() -> None:

@@ -185,7 +185,7 @@ def test_a_label_that_is_not_named_is_missing_in_the_store(tmp_path: Path, capsy
 
 def test_a_service_without_logprobs_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
-    with fake_server({"answers": {"logprobs": "none"}}, run=folder) as server:
+    with fake_server({"answers": {"logprobs": "nothing"}}, run=folder) as server:
         assert ask(folder, server) == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.endswith("its answers have no logprobs; in a new run folder, ask by --method generate")

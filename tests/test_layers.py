@@ -76,6 +76,32 @@ def test_imports_go_downwards(repository: Path) -> None:
     assert wrong == []
 
 
+def names_of(tree: ast.AST) -> set[str]:
+    """The modules that a module imports when it runs, at its head or inside a function; not what only types need."""
+    found: set[str] = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+        found |= names_of(node)
+    return found
+
+
+def test_no_two_files_import_each_other(repository: Path) -> None:
+    """A package's own file, which its parts are reached through, is no second file."""
+    files = {
+        ".".join(path.relative_to(repository).with_suffix("").parts): path
+        for _, path in modules(repository)
+        if path.stem != "__init__"
+    }
+    needs = {name: names_of(ast.parse(path.read_text(encoding="utf-8"))) for name, path in files.items()}
+    assert needs["mbbq_gen.cli.study"] > {"mbbq_gen.cli.progress"}, "imports are seen"
+    assert [(one, other) for one in files for other in needs[one] & files.keys() if one in needs[other]] == []
+
+
 def test_the_layers_are_seen_by_the_test() -> None:
     """The check can fail: an upward import is found."""
     assert imported(ast.parse("from mbbq_gen.cli import app\nimport mbbq_gen.runs.store")) == {"cli", "runs"}

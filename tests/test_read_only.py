@@ -15,11 +15,13 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.cli import run_command_line
+from tests.fake_servers import fake_server
 
 COMMANDS = (["score", "{run}", "--json"], ["report", "{run}"], ["status", "{run}"], ["explain", "{run}"])
 _SCRIPT = """
 import json, sys
 from mbbq_gen.cli import run_command_line
+from tests.fake_servers import fake_server
 for words in json.loads(sys.argv[1]):
     code = run_command_line(words)
     print(f"=== {words[0]} {code}", flush=True)
@@ -101,6 +103,24 @@ def test_a_run_is_shown_where_nothing_can_be_written(
     codes = [line for line in ended.stdout.splitlines() if line.startswith("=== ")]
     assert codes == [f"=== {command[0]} 0" for command in COMMANDS], ended.stderr
     assert json.loads(ended.stdout.partition("=== ")[0])["groups"] == truth["groups"]
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_batches_are_shown_as_they_stood(tmp_path: Path) -> None:
+    pytest.importorskip("openai")
+    folder = tmp_path / "run"
+    asked = ["--benchmark", "starter", "--languages", "en", "--sample", "5", "--batch"]
+    with fake_server({"batches": {"delay_s": 3600}}, run=folder) as server:
+        model = ["--model", "openai:m", "--base-url", server.openai]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("OPENAI_API_KEY", "any")
+            assert run_command_line(["run", str(folder), *model, *asked]) == 0
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        command = [sys.executable, "-m", "mbbq_gen", "batch", "status", str(folder), "--json"]
+        ended = in_read_only(folder, command)
+    assert ended.returncode == 0, ended.stderr
+    assert [batch["state"] for batch in json.loads(ended.stdout)] == ["sent"]
+    assert "as they stood last" in ended.stderr
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 

@@ -14,8 +14,12 @@ from mbbq_gen.resources import CACHE_VARIABLE
 from tests.conftest import FULL
 
 TUTORIAL = Path(__file__).parent.parent / "docs" / "tutorial.md"
-SHORTER = {"--sample 16": "--sample 2", "--max-new-tokens 24": "--max-new-tokens 8"}
-"""What the real model is asked unless all is to be proven: fewer questions, and shorter answers."""
+SHORTER = {
+    "--sample 16": "--sample 2",
+    "--max-new-tokens 24": "--max-new-tokens 8",
+    "--variants letters --splits bias,control\n": "--variants letters --splits bias,control --sample 48\n",
+}
+"""What is asked unless all is to be proven: fewer questions, and shorter answers of the real model."""
 
 
 def commands() -> list[list[str]]:

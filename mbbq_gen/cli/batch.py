@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.batch_ledger import StoredBatch
     from mbbq_gen.runs.batches import Batching
     from mbbq_gen.runs.session import Session
+    from mbbq_gen.runs.store import RunStore
 
 app = typer.Typer(
     help="Batches of a run: how they stand, collect them, cancel them.", no_args_is_help=True, rich_markup_mode=None
@@ -35,7 +36,6 @@ def _opened(path: Path, packs: Path | None) -> Iterator[Session]:
     """
     from mbbq_gen.providers.registry import open_provider
     from mbbq_gen.runs.asking import load_asking
-    from mbbq_gen.runs.batch_session import mode_of
     from mbbq_gen.runs.folder import RunFolder
     from mbbq_gen.runs.session import Session, check_access
 
@@ -44,10 +44,30 @@ def _opened(path: Path, packs: Path | None) -> Iterator[Session]:
     settings = folder.manifest().settings
     provider = open_provider(settings.model, settings.model_options, resources(packs))
     with folder.locked(), folder.open_store() as store:
-        if mode_of(store) == "off":
-            raise UsageError(f"{path}: this run is not asked in batches; to do so: mbbq-gen run {path} --batch")
+        _require_batches(path, store)
         check_access(provider)
         yield Session(folder, store, provider, load_asking(store), terminal())
+
+
+def _require_batches(path: Path, store: RunStore) -> None:
+    """Raises UsageError where a run was never asked in batches."""
+    from mbbq_gen.runs.batch_session import mode_of
+
+    if mode_of(store) == "off":
+        raise UsageError(f"{path}: this run is not asked in batches; to do so: mbbq-gen run {path} --batch")
+
+
+def _as_they_stood(path: Path) -> list[StoredBatch]:
+    """The batches of a run that can't be written to, where nothing of what the service says could be kept."""
+    from mbbq_gen.runs.batch_ledger import BatchLedger
+    from mbbq_gen.runs.folder import RunFolder
+
+    folder = RunFolder(path)
+    folder.require()
+    with folder.open_store(read_only=True) as store:
+        _require_batches(path, store)
+        say(f"{path}: nothing can be written here, so the service is not asked: the batches as they stood last")
+        return BatchLedger(store).batches()
 
 
 @app.command("status")
@@ -56,11 +76,15 @@ def status(run_path: RunPath, packs: Packs = None, as_json: Json = False) -> Non
     """Asks the service how the batches of a run stand; collects nothing."""
     from mbbq_gen.runs.batch_ledger import BatchLedger
     from mbbq_gen.runs.batch_session import in_session
+    from mbbq_gen.runs.read_only import is_writable
 
     async def work(batching: Batching) -> None:
         await batching.recover()
         await batching.refresh()
 
+    if not is_writable(run_path):
+        _show(_as_they_stood(run_path), as_json)
+        return
     with _opened(run_path, packs) as run:
         asyncio.run(in_session(run, work, spends=False))
         batches = BatchLedger(run.store).batches()

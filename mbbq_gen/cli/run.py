@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from importlib import import_module
 
 import typer
 
@@ -11,7 +10,7 @@ from mbbq_gen.cli.goal_options import GoalOptions
 from mbbq_gen.cli.keeping_options import KeepingOptions
 from mbbq_gen.cli.option_groups import expand_options
 from mbbq_gen.cli.options import Json, Packs, RunPath, Verbose, example, print_json, resources
-from mbbq_gen.cli.progress import terminal
+from mbbq_gen.cli.progress import load_report, terminal
 from mbbq_gen.cli.remote_options import AskingOptions, BatchOptions, RemoteOptions
 from mbbq_gen.cli.selection import SelectionOptions, check_goes_on
 from mbbq_gen.cli.spread_options import SpreadOptions
@@ -90,9 +89,3 @@ def run(
         from mbbq_gen.cli.report import show_report
 
         show_report(folder, where, verbose=verbose)
-
-
-def load_report() -> None:
-    """Imports what the report needs: slow, so it is done while the model is waited for."""
-    for name in ("polars", "scipy.special", "mbbq_gen.cli.report", "mbbq_gen.report.tables"):
-        import_module(name)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.cli.options import print_json, result_console, say
-from mbbq_gen.cli.progress import terminal
+from mbbq_gen.cli.progress import load_report, terminal
 from mbbq_gen.errors import MbbqGenError, RunError, UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ def run_study(
 
 
 def _execute(run: StudyRun, settings: Any, where: Resources) -> JobResult:
-    from mbbq_gen.cli.run import load_report
     from mbbq_gen.runs.batch_session import BatchWish
     from mbbq_gen.runs.folder import RunFolder
     from mbbq_gen.runs.job import Job

@@ -152,7 +152,7 @@ def _role(index: int, unknown: int, target: int | None) -> Role | None:
 
 def _clean(text: str) -> str:
     """The text without control characters; line ends and tabs stay."""
-    return _CONTROL.sub("", text) if _CONTROL.search(text) else text
+    return text if text.isprintable() else _CONTROL.sub("", text)
 
 
 def _text_quirks(found: Found) -> list[str]:
@@ -160,7 +160,7 @@ def _text_quirks(found: Found) -> list[str]:
     texts = (found.context, found.question, *found.texts)
     checks = {
         "option_edge_space": any(text != text.strip() for text in found.texts),
-        "control_character": any(_CONTROL.search(text) for text in texts),
+        "control_character": any(not text.isprintable() and _CONTROL.search(text) for text in texts),
         "two_questions": "\n" in found.question.strip(),
     }
     braces = [text for text in texts if "{" in text or "}" in text]

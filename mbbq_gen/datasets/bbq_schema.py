@@ -30,11 +30,12 @@ UNKNOWN_GROUP = "unknown"
 WRONG_LABELS: Final = frozenset({("physical_appearance", "6", "b"), ("physical_appearance", "10", "b")})
 """Category, template and version whose labels name the wrong one of the two people (`has_wrong_label`)."""
 _TELLS_GROUP: Final = (
-    (re.compile(r"(\w+), who is trans\b"), "trans"),
-    (re.compile(r"(\w+), trans dena\b"), "trans"),
-    (re.compile(r"(\w+) is from a (?:poor|low income|working-class) family\b"), "lowSES"),
+    (", who is trans", re.compile(r"(\w+), who is trans\b"), "trans"),
+    (", trans dena", re.compile(r"(\w+), trans dena\b"), "trans"),
+    (" is from a ", re.compile(r"(\w+) is from a (?:poor|low income|working-class) family\b"), "lowSES"),
 )
-"""How a context about two first names says who belongs to a group, and how the tag of that group begins."""
+"""How a context about two first names says who belongs to a group (what it must hold, which is soon found, and whole),
+and how the tag of that group begins."""
 _PATTERN: Final = (("neg", "ambig"), ("neg", "disambig"), ("nonneg", "ambig"), ("nonneg", "disambig"))
 """Polarity and condition of the four rows of a block."""
 
@@ -194,8 +195,8 @@ def has_crossed_groups(row: BbqRow) -> bool:
     tags; in PakBBQ's, in BasqBBQ's template 36, and in template 8 of SES in BIG-bench's edition. A Basque option has an
     ending behind the name.
     """
-    for pattern, group in _TELLS_GROUP:
-        told = pattern.search(row.context)
+    for words, pattern, group in _TELLS_GROUP:
+        told = pattern.search(row.context) if words in row.context else None
         people = [index for index in range(3) if told and row.texts[index].strip().startswith(told.group(1))]
         if len(people) == 1:
             return not row.groups[people[0]].startswith(group)

@@ -16,9 +16,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from mbbq_gen.languages import read_control_set
+from mbbq_gen.languages.packs import read_toml
 from mbbq_gen.records import Instance, Split
 from mbbq_gen.resources import Resources
-from mbbq_gen.templates import BenchmarkFacts, TemplateSet, instantiate, load_templates
+from mbbq_gen.templates import INDEX_FILE, BenchmarkFacts, TemplateSet, instantiate, load_templates
+from mbbq_gen.templates.schema import TemplateIndex
 
 CITATION = "The mbbq-gen authors: starter templates"
 
@@ -29,9 +31,16 @@ def starter_folder() -> Path:
 
 
 @cache
-def starter_templates() -> TemplateSet:
-    """The templates, read and checked once."""
-    return load_templates(starter_folder())
+def _index() -> TemplateIndex:
+    """What all languages share, read once."""
+    return TemplateIndex.model_validate(read_toml(starter_folder() / INDEX_FILE))
+
+
+@cache
+def starter_templates(language: str | None = None) -> TemplateSet:
+    """The templates, read and checked once: in all languages, or in one where there is such a file."""
+    is_there = language is not None and (starter_folder() / f"{language}.toml").is_file()
+    return load_templates(starter_folder(), [language] if is_there and language else None, _index())
 
 
 def starter_facts() -> BenchmarkFacts:
@@ -48,4 +57,4 @@ def load_starter(language: str, splits: Iterable[Split], resources: Resources) -
     """
     wanted = tuple(splits)
     control_set = read_control_set(resources, language) if "control" in wanted else None
-    return instantiate(starter_templates(), language, wanted, control_set)
+    return instantiate(starter_templates(language), language, wanted, control_set)

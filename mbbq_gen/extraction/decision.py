@@ -118,9 +118,9 @@ def _is_of_source(said: Proposition, reading: Reading) -> bool:
 
 def _sort(reading: Reading) -> Said:
     said = reading.propositions
-    corrected = max((place for place, p in enumerate(said) if p.kind == "correction"), default=-1)
-    if any(p.positive and p.force >= Force.PLAIN and p.kind != "correction" for p in said[corrected + 1 :]):
-        said = said[corrected + 1 :]
+    corrected = max((place for place, p in enumerate(said, 1) if p.kind == "correction"), default=0)
+    if any(p.positive and p.force >= Force.PLAIN and p.kind != "correction" for p in said[corrected:]):
+        said = said[corrected:]
     said = [p for p in said if p.kind != "correction"]
     denied = frozenset(p.option for p in said if not p.positive and p.force >= Force.FITTING)
     positive = [p for p in said if p.positive]

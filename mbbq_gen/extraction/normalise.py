@@ -24,6 +24,7 @@ MAX_WORDS = 4096
 _INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\u0640"
 _ODD = re.compile(f"[{_INVISIBLE}\U0001f130-\U0001f189\U0001f1e6-\U0001f1ff\u2776-\u2793\u24eb-\u24fe]")
 _INVISIBLE_ONLY = regex.compile(f"[{_INVISIBLE}]")
+_ACCENTS = "".join(map(chr, range(0x300, 0x370)))
 _CLUSTER = regex.compile(r"\X")
 
 _ACCENT_FREE_SCRIPTS = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Arabic}]")
@@ -79,9 +80,12 @@ def normalise(text: str) -> NormalText:
 
 @lru_cache(maxsize=4096)
 def _mend(cluster: str) -> str:
-    """One grapheme cluster in NFKC without invisible characters; emoji letters and digits become plain ones."""
+    """One grapheme cluster in NFKC without invisible characters; emoji letters and digits become plain ones.
+
+    An accent that begins a cluster stands over nothing, such as behind a zero-width space: the letter before has none.
+    """
     plain = "".join("#" if sign == "№" else _plain_sign(sign) for sign in _INVISIBLE_ONLY.sub("", cluster))
-    return unicodedata.normalize("NFKC", plain)
+    return unicodedata.normalize("NFKC", plain.lstrip(_ACCENTS))
 
 
 def _plain_sign(sign: str) -> str:

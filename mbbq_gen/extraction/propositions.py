@@ -249,12 +249,13 @@ class _Reader:
             if len(inner) > MAX_MENTIONS:
                 continue
             if asked and not self._guesses(line, inner, first, last):
-                reading.asked = inner[0].option if len({m.option for m in inner}) == 1 else -1
+                about = {m.option for m in inner}
+                reading.asked = max(about) if len(about) == 1 and max(about) >= 0 else None
                 self._speaks_of(inner)
                 continue
-            if reading.asked >= 0 and not inner:
+            if reading.asked is not None and not inner:
                 self._reply(number, first, last)
-            reading.asked = -1
+            reading.asked = None
             before = len(reading.propositions)
             heads = entry and first == start + (line.texts[start].isdecimal() and first > start)
             pending = self._sentence(number, inner, (first, last), announced, heads, pending)
@@ -279,7 +280,7 @@ class _Reader:
             inner = inner[len(reading.question.options) :]
             if len(inner) != 1:
                 return pending
-        he_or_she = bits & _PRONOUN and reading.spoken_of >= 0
+        he_or_she = bits & _PRONOUN and reading.spoken_of is not None
         if not (inner or bits & _TELLING or he_or_she or (bits & NEG and bits & (C["who"] | C["source"]))):
             return pending
         if not (inner or announced or he_or_she or bits & _SAYING):
@@ -297,7 +298,7 @@ class _Reader:
         """Notes whom a sentence speaks of, if it names one of the people."""
         persons = {m.option for m in inner if m.option in self._reading.question.persons}
         if persons:
-            self._reading.spoken_of = next(iter(persons)) if len(persons) == 1 else -1
+            self._reading.spoken_of = next(iter(persons)) if len(persons) == 1 else None
 
     def _greets(self, inner: list[Mention], line: Line, first: int, last: int) -> bool:
         """Whether a sentence in front of all that is said says nothing itself: "Sure!", "Based on the text:"."""
@@ -607,7 +608,7 @@ class _Sentence:
         if not bits & _PRONOUN:
             return
         person = self._spoken_of(start)
-        if person < 0:
+        if person is None:
             return
         if not self._speaks(start, end):
             weighs = self._state.conclude or self._state.likely
@@ -623,19 +624,19 @@ class _Sentence:
         rule = Rule.FITS if positive else Rule.DENIED
         self._add("option", person, Force.FITTING, rule, start, end, positive=positive)
 
-    def _spoken_of(self, start: int) -> int:
+    def _spoken_of(self, start: int) -> int | None:
         """Whom a pronoun means: the one person that the sentence has named so far, else the one of the sentence
-        before; −1 where that is nobody, or either of two."""
+        before; None where that is nobody, or either of two."""
         if any([m.end > start for m in self._mentions]):
-            return -1
+            return None
         named = {m.option for m in self._mentions if m.option in self._question.persons}
-        return self._reading.spoken_of if not named else named.pop() if len(named) == 1 else -1
+        return self._reading.spoken_of if not named else named.pop() if len(named) == 1 else None
 
     def _meant(self, start: int, end: int, bits: int) -> list[Mention]:
         """The person whom a pronoun means in a cleft, or where the writer chooses: "she is the one who", "I'd go with
         him"."""
         person = self._spoken_of(start)
-        if person < 0:
+        if person is None:
             return []
         masks = self._line.masks
         place = next(place for place in range(start, end) if masks[place] & _PRONOUN)

@@ -56,10 +56,10 @@ class Reading:
     """Whether it was said that it can't be told."""
     judged: bool = False
     """Whether it was said that something would be wrong to say."""
-    spoken_of: int = -1
-    """The one person that the last sentence with a person was about; −1 where there were several."""
-    asked: int = -1
-    """The option that the last sentence asks about: "The tailor?"; −1 where it asks about none."""
+    spoken_of: int | None = None
+    """The one person that the last sentence with a person was about; None where there were several."""
+    asked: int | None = None
+    """The option that the last sentence asks about: "The tailor?"; None where it asks about none."""
 
     def add(
         self,

@@ -201,18 +201,20 @@ def find_echo(body: str, prompt: str, options: tuple[str, ...]) -> list[Zone]:
     known = _squeezed_prompt(prompt)
     option_texts = tuple(squeeze(option) for option in options)
     zones: list[Zone] = []
-    position, expected = 0, -1
+    position, expected = 0, None
     for raw in body.splitlines(keepends=True):
         start, position = position, position + len(raw)
-        if expected < 0 and not _may_begin(raw, known.whole):
+        if expected is None and not _may_begin(raw, known.whole):
             zones += _echoed_sentences(raw, start, known.whole, option_texts)
             continue
         line = squeeze(raw)
         if not line:
             continue
         cut = position == len(body) and len(line) >= MIN_CUT_ECHO
-        if 0 <= expected < len(known.lines) and (
-            line == known.lines[expected] or (cut and known.lines[expected].startswith(line))
+        if (
+            expected is not None
+            and expected < len(known.lines)
+            and (line == known.lines[expected] or (cut and known.lines[expected].startswith(line)))
         ):
             zones.append(Zone("echo", start, position))
             expected += 1
@@ -221,18 +223,18 @@ def find_echo(body: str, prompt: str, options: tuple[str, ...]) -> list[Zone]:
             expected = _line_after(known, line)
         elif len(line) >= MIN_ECHO:
             zones += _echoed_sentences(raw, start, known.whole, option_texts)
-            expected = -1
+            expected = None
         else:
-            expected = -1
+            expected = None
     return zones
 
 
-def _line_after(prompt: _Prompt, line: str) -> int:
-    """The place in the prompt of the line behind the one that holds `line`."""
+def _line_after(prompt: _Prompt, line: str) -> int | None:
+    """The place in the prompt of the line behind the one that holds `line`; None where no single one does."""
     for place, candidate in enumerate(prompt.lines):
         if line in candidate:
             return place + 1
-    return -1
+    return None
 
 
 def _is_option(line: str, option_texts: tuple[str, ...]) -> bool:

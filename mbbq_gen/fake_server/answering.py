@@ -67,7 +67,7 @@ class Answerer:
 
     def _first_tokens(self, request: Request | None, text: str) -> tuple[tuple[str, float], ...] | None:
         """What may have stood first: the first word that is said, then the labels, the chosen one before the others."""
-        if self._answers.logprobs == "none" or not text.split():
+        if self._answers.logprobs == "nothing" or not text.split():
             return None
         found = {text.split(maxsplit=1)[0]: _SAID}
         if request is not None and self._answers.logprobs == "labels":

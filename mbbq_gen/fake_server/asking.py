@@ -178,7 +178,7 @@ class Asking:
 
     def _wait(self, message: str, seconds: float) -> Failure:
         """A rate limit, which tells when to come back unless the scenario keeps it to itself."""
-        is_told = self.scenario.faults.retry_after_form != "none"
+        is_told = self.scenario.faults.retry_after_form != "untold"
         return Failure("rate_limited", message, retry_after_s=seconds if is_told else None)
 
     def _fault_failure(self, fault: str, digest: str, attempt: int) -> Failure:
@@ -271,9 +271,9 @@ _LIMIT_WORDS = {
 }
 
 
-def with_usage(body: Body, told: Literal["true", "missing", "negative", "words"]) -> Body:
+def with_usage(body: Body, told: Literal["told", "missing", "negative", "words"]) -> Body:
     """An answer with its token counts told in some way."""
-    if told == "true":
+    if told == "told":
         return body
     name = "usageMetadata" if "usageMetadata" in body else "usage"
     counts = body[name]

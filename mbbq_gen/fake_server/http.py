@@ -1,8 +1,9 @@
 """HTTP/1.1 on a socket: requests in, replies out, and replies that go wrong on purpose.
 
-Written on `asyncio.Protocol` because it costs a half of what aiohttp's server costs for each request, needs no package,
-and lets a reply be late, slow, cut off or missing. Handlers are plain functions: they return a Reply, and the
-connection sends it when its delay is over. One request at a time on a connection, kept alive between them.
+Written on `asyncio.Protocol` because a request costs two thirds of what it costs aiohttp's server (decision 0067),
+because it needs no package, and because a reply can be late, slow, cut off or missing. Handlers are plain functions:
+they return a Reply, and the connection sends it when its delay is over. One request at a time on a connection, kept
+alive between them.
 """
 
 from __future__ import annotations

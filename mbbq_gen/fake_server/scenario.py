@@ -14,9 +14,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.fake_server.asked import ThoughtForm
@@ -55,13 +56,13 @@ class Answers(Settings):
         description="where a thought stands in chat completions: `reasoning_content`, `reasoning`, `details` "
         "(OpenRouter), `parts` (Mistral), `tags` (<think>) or `hidden`; elsewhere in its own place, or the last two",
     )
-    logprobs: Literal["labels", "said", "none"] = Field(
+    logprobs: Literal["labels", "said", "nothing"] = Field(
         "labels",
         description="which first tokens an answer that is asked for `logprobs` names: the labels, only what is said, "
-        "or none (asked in vain)",
+        "or nothing (asked in vain)",
     )
-    usage: Literal["true", "missing", "negative", "words"] = Field(
-        "true", description="how token counts are told: as they are, not at all, below nought, or as words"
+    usage: Literal["told", "missing", "negative", "words"] = Field(
+        "told", description="how token counts come: as they are, not at all, below nought, or as words"
     )
     padding: int = Field(0, ge=0, le=100_000_000, description="characters of filling after each answer")
     reported_model: str | None = Field(None, description="model name in the answers; none: the one that was asked for")
@@ -79,7 +80,7 @@ class Faults(Settings):
 
     rate_limited: Share = Field(0.0, description="answered 429")
     retry_after_s: Seconds = Field(1.0, description="after how many seconds those may be asked again")
-    retry_after_form: Literal["seconds", "date", "milliseconds", "none"] = Field(
+    retry_after_form: Literal["seconds", "date", "milliseconds", "untold"] = Field(
         "seconds", description="how that is told: Retry-After in seconds, as a date, retry-after-ms, or not at all"
     )
     server_error: Share = Field(0.0, description="answered with one of `server_statuses`")
@@ -264,10 +265,23 @@ def settings_markdown() -> str:
     for name, field in Scenario.model_fields.items():
         if isinstance(field.default, Settings):
             for key, inner in type(field.default).model_fields.items():
-                lines.append(f"| `{name}.{key}` | {_shown(inner.default)} | {inner.description} |")
+                lines.append(f"| `{name}.{key}` | {_shown(inner.default)} | {inner.description}{_named(inner)} |")
         else:
             lines.append(f"| `{name}` | {_shown(field.default)} | {field.description} |")
     return "\n".join(lines) + "\n"
+
+
+def choices_of(field: FieldInfo) -> tuple[str, ...]:
+    """The words that a setting takes; none where it takes others too."""
+    kinds = (field.annotation, *get_args(field.annotation))
+    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
+
+
+def _named(field: FieldInfo) -> str:
+    """The words that a setting takes, where its description does not say them."""
+    choices = choices_of(field)
+    untold = any(f"`{choice}`" not in (field.description or "") for choice in choices)
+    return f" ({', '.join(f'`{choice}`' for choice in choices)})" if untold else ""
 
 
 def _shown(default: object) -> str:

@@ -41,14 +41,18 @@ class TemplateFinding:
         return f"{self.file}: {self.problem}"
 
 
-def load_templates(folder: Path) -> TemplateSet:
-    """The templates of a folder, all languages.
+def load_templates(
+    folder: Path, languages: Collection[str] | None = None, index: TemplateIndex | None = None
+) -> TemplateSet:
+    """The templates of a folder, in all its languages or in some of them.
+
+    `index`: the file that all languages share, where it was read before.
 
     Raises:
         UsageError: where there is no such folder, or no template file in it.
         PackError: for the first thing that is wrong; file, key and value. `check_templates` lists them all.
     """
-    template_set, findings = _read_folder(folder)
+    template_set, findings = _read_folder(folder, languages, index)
     if findings or template_set is None:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         raise PackError(f"{findings[0]}{more}")
@@ -69,13 +73,18 @@ def check_templates(folder: Path, resources: Resources | None = None) -> list[Te
     return findings
 
 
-def _read_folder(folder: Path) -> tuple[TemplateSet | None, list[TemplateFinding]]:
+def _read_folder(
+    folder: Path, languages: Collection[str] | None = None, index: TemplateIndex | None = None
+) -> tuple[TemplateSet | None, list[TemplateFinding]]:
     """The template set, and what is wrong in it; None where a file can't be read at all."""
     index_file = folder / INDEX_FILE
     if not index_file.is_file():
         raise UsageError(f"{folder}: no {INDEX_FILE} in it; name a folder of templates")
     files = sorted(path for path in folder.glob("*.toml") if path.name != INDEX_FILE and path.name[0] != "_")
-    index, findings = _read_file(TemplateIndex, index_file)
+    files = [file for file in files if languages is None or file.stem in languages]
+    findings: list[TemplateFinding] = []
+    if index is None:
+        index, findings = _read_file(TemplateIndex, index_file)
     if not files:
         findings.append(TemplateFinding(folder, f"no language file beside {INDEX_FILE}; add one such as en.toml"))
     texts: dict[str, LanguageTexts] = {}
