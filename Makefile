@@ -1,8 +1,8 @@
 # Everything is set up in .venv beside this file; nothing else on the machine is touched.
 
 PYTHON ?= python3
-# One more than two cores: some tests wait for servers.
-PYTEST_ARGS ?= -n 3 --dist loadfile
+# One more than two cores: some tests wait for servers. Files in the order of tests/conftest.py, the slow ones first.
+PYTEST_ARGS ?= -n 3 --dist loadfile --no-loadscope-reorder
 VENV := .venv
 BIN := $(VENV)/bin
 # Tests start hundreds of processes: the package is compiled once, not by each of them.
