@@ -92,18 +92,19 @@ def _shown(option: str, words: list[str], lexicon: Lexicon) -> set[str]:
 
 def _by_ending(shown: dict[int, set[str]], question: QuestionWords, lexicon: Lexicon) -> None:
     """Adds who is a man and who a woman where one is called by what the other is called and an ending for women."""
-    endings = tuple(ending for (ending,) in _classes(lexicon)["feminine_ending"])
+    endings = [ending for (ending,) in _classes(lexicon)["feminine_ending"]]
     for one, other in permutations(shown) if endings else ():
-        words = [{lexicon[text].key for text in WORD.findall(question.options[option])} for option in (one, other)]
-        for word in words[1] - words[0]:
-            if word.endswith(endings) and any(_stands_for_man(base, word) for base in words[0] - words[1]):
-                shown[one].add("he")
-                shown[other].add("she")
+        men, women = ({lexicon[text].key for text in WORD.findall(question.options[option])} for option in (one, other))
+        stems = [word.removesuffix(ending) for word in women - men for ending in endings if word.endswith(ending)]
+        if any(_is_made_of(stem, base) for stem in stems for base in men - women):
+            shown[one].add("he")
+            shown[other].add("she")
 
 
-def _stands_for_man(base: str, word: str) -> bool:
-    """Whether a word for a woman is made from another: waiter, waitress."""
-    return word.startswith(base[: max(MIN_BASE, len(base) - 2)]) and len(word) > len(base) >= MIN_BASE
+def _is_made_of(stem: str, base: str) -> bool:
+    """Whether a word for a woman, without its ending, is one for a man but for two letters at its end: waitr-ess and
+    waiter, not busin-ess and bus."""
+    return MIN_BASE <= len(stem) <= len(base) and stem.startswith(base[: max(MIN_BASE, len(base) - 2)])
 
 
 def _age(texts: Iterable[str]) -> int | None:
