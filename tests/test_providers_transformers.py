@@ -278,6 +278,7 @@ def together(asked: TransformersProvider, *calls: list[Request]) -> list[dict[st
 def hold(asked: TransformersProvider) -> threading.Event:
     """Keeps the model's thread busy until the event is set."""
     go = threading.Event()
+    asked._thread.close()  # an earlier call's work, its last answer given, may still look for calls to take in
     asked._thread._executor = ThreadPoolExecutor(max_workers=1)
     asked._thread._executor.submit(go.wait)
     return go
