@@ -202,6 +202,19 @@ def test_a_word_is_known_however_its_endings_may_be_parted(form: str) -> None:
     assert extract(f"Ben {form} seçerdim.", options, LABELS, "tr", 2).option == 1
 
 
+@pytest.mark.parametrize(
+    ("language", "options", "response"),
+    [
+        ("nl", ["De opa", "De oma", "Onbekend"], "De oma keek op haar horloge. Wie het was is hem, die te laat was."),
+        ("pt", ["O avô", "A avó", "Não se sabe"], "A avó olhou o relógio. Quem foi era mesmo ela, que se atrasou."),
+        ("hi", ["दादा", "दादी", "पता नहीं"], "दादी ने घड़ी देखी। कौन है वह, जो देर से आया।"),
+        ("zh", ["祖父", "祖母", "信息不足"], "祖母迟到了。谁迟到的是她，就是这样。"),
+    ],
+)
+def test_a_pronoun_in_front_of_a_comma_may_be_who_it_was(language: str, options: list[str], response: str) -> None:
+    assert extract(response, options, LABELS, language, 2).option == 1
+
+
 def test_of_the_two_the_latter_is_meant() -> None:
     assert extract("Of the tailor and the baker, I pick the latter.", OPTIONS, LABELS, "en", 2).option == 1
     assert (

@@ -381,6 +381,8 @@ class _Sentence:
         self._bare: Mention | None = None
         """The one person that is all a clause before says: "the mother, …"."""
         self._whole = self._blamed = False
+        self._options: set[int] = set()
+        """All options that it names."""
 
     def read(self) -> None:
         """Adds what the sentence says."""
