@@ -10,10 +10,11 @@ from functools import cached_property, lru_cache
 from mbbq_gen.extraction.announcing import quiet, story_words
 from mbbq_gen.extraction.decision import MAX_TALE, OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.epithets import with_derived, with_epithets
+from mbbq_gen.extraction.finding import find_mentions
 from mbbq_gen.extraction.foreign import guess_language
 from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import STOP, Line, read_lines
-from mbbq_gen.extraction.mentions import How, Mention, find_mentions, mark_rows
+from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.misspelt import mark_misspelt
 from mbbq_gen.extraction.noise import is_degenerate
 from mbbq_gen.extraction.normalise import NormalText, normalise
@@ -23,6 +24,7 @@ from mbbq_gen.extraction.people import english_texts, read_people, synonyms
 from mbbq_gen.extraction.propositions import read_propositions
 from mbbq_gen.extraction.question import Asked, Question
 from mbbq_gen.extraction.reading import Proposition, Reading
+from mbbq_gen.extraction.rows import mark_rows
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.shared import read_shared_pack
 from mbbq_gen.extraction.structured import StructureReader

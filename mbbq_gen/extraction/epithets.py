@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from mbbq_gen.extraction.clauses import sentences
+from mbbq_gen.extraction.finding import find_mentions
 from mbbq_gen.extraction.lexicon import CLASSES, CLOSES, KNOWN, MENTIONED, SMALL, Lexicon, Word
 from mbbq_gen.extraction.lines import COMMA, Line, read_lines
-from mbbq_gen.extraction.mentions import How, Mention, find_mentions, mark_rows
+from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.normalise import normalise
 from mbbq_gen.extraction.options import QuestionWords
+from mbbq_gen.extraction.rows import mark_rows
 from mbbq_gen.extraction.sections import line_kind
 from mbbq_gen.extraction.traits import traits_of_one, words_for_one
 from mbbq_gen.extraction.words import UNSPACED

@@ -10,8 +10,8 @@ from mbbq_gen.errors import MbbqGenError
 from mbbq_gen.extraction.engine import Extractor, load_extractor, read_grammar
 from mbbq_gen.extraction.lexicon import CLASSES, PLACES, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import read_lines
-from mbbq_gen.extraction.mentions import mark_rows
 from mbbq_gen.extraction.pack import Example, Grammar, People, Places
+from mbbq_gen.extraction.rows import mark_rows
 from mbbq_gen.languages import PLACEHOLDER, read_prompts
 from mbbq_gen.records import Record
 from mbbq_gen.resources import Resources

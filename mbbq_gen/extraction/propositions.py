@@ -27,7 +27,7 @@ from mbbq_gen.extraction.sections import (
     share_behind,
     without_list,
 )
-from mbbq_gen.extraction.unknowns import MAY_BE_UNKNOWN, NEG, ClauseWords, way_of_unknown
+from mbbq_gen.extraction.unknowns import MAY_BE_UNKNOWN, NEG, NOT, ClauseWords, way_of_unknown
 from mbbq_gen.extraction.words import CROSS, TICK
 
 _UNKNOWN = C["untold"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"]
@@ -79,8 +79,6 @@ _BRIEF = (
 """What a sentence may hold that answers by being nothing but a mention."""
 _OWN = C["speaker"] | C["forced"] | C["answer"] | C["conclude"] | C["right"] | C["likely"]
 """What makes a choice that would be made the writer's own."""
-_NOT = NEG | C["cannot"] | C["lack"]
-"""What turns a statement round."""
 _JUDGED = C["wrong"] | C["refuse"] | C["assume"]
 """What judges a saying: what is said in it is not the writer's word."""
 _OPINES = C["speaker"] | C["likely"]
@@ -600,7 +598,7 @@ class _Sentence:
         unsure = bits & (C["also"] | C["possible"] | C["likely"])
         if self._bare is None or self._heads or unsure or not self._speaks(start, end):
             return
-        if bool(bits & _NOT) == self._question.negated:
+        if bool(bits & NOT) == self._question.negated:
             self._say(self._bare, Rule.FITS, True, Force.FITTING, False)
         else:
             self._deny(self._bare, Rule.DENIED, False, True)
@@ -661,7 +659,7 @@ class _Sentence:
         state, question = self._state, self._question
         fits = self._fits(start, end, m)
         cleft = not fits and bits & C["affirm"] and self._is_cleft(m, start, end)
-        of_deed = cleft and bits & _NOT and not self._is_denied_cleft(m, start, end)
+        of_deed = cleft and bits & NOT and not self._is_denied_cleft(m, start, end)
         fits = fits or bool(cleft and not of_deed)
         topic = self._topic(start)
         if topic < start and self._speaks(topic, start):
@@ -676,7 +674,7 @@ class _Sentence:
         if of_deed:
             positive = True
         elif fits or ellipsis:
-            negated = bool(bits & _NOT)
+            negated = bool(bits & NOT)
             positive = negated == question.negated and (fits or not bits & C["wrong"])
         elif not question.predicate and not bare and not label and not self._denies_it(m, start, end):
             positive = not said & (DENY & ~NEG)
@@ -885,7 +883,7 @@ class _Sentence:
         if _ties(before[:SUBJECT]):
             before = before[-3:]
         untied = after[: next((place for place in range(len(after)) if _ties(after[: place + 1])), 0)]
-        return any([mask & _NOT for mask in before + untied])
+        return any([mask & NOT for mask in before + untied])
 
     def _is_cleft_by_comma(self, m: Mention, start: int, end: int) -> bool:
         """Whether a clause names somebody and the next one says who that is: German "es war die Mutter, die es tat"."""

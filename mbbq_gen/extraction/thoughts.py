@@ -25,10 +25,10 @@ from mbbq_gen.extraction.engine import Analysis, load_extractor
 from mbbq_gen.extraction.foreign import best_language
 from mbbq_gen.extraction.lexicon import CLASSES, Lexicon
 from mbbq_gen.extraction.lines import ASK, Line, read_lines
-from mbbq_gen.extraction.mentions import mark_rows
 from mbbq_gen.extraction.normalise import loose_key, normalise
 from mbbq_gen.extraction.pack import Words
 from mbbq_gen.extraction.question import Question
+from mbbq_gen.extraction.rows import mark_rows
 from mbbq_gen.extraction.rules import Force
 from mbbq_gen.extraction.shared import read_shared_pack
 from mbbq_gen.extraction.version import ENGINE_VERSION, SECOND_LANGUAGE, has_pack

@@ -12,6 +12,8 @@ from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.rules import Rule
 
 NEG = C["neg"] | C["neither"]
+NOT = NEG | C["cannot"] | C["lack"]
+"""What turns a statement round."""
 NEAR = 3
 """Words by which a negation may stand in front of what it denies."""
 

@@ -1,0 +1,99 @@
+"""Options by their places: the second option, "option 2", the latter, the other one."""
+
+from __future__ import annotations
+
+from mbbq_gen.extraction.by_label import is_named
+from mbbq_gen.extraction.lexicon import ANYBODY, INNER, PLACE_NOUN, PLACES
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lines import COMMA, Line
+from mbbq_gen.extraction.mentions import How, Mention
+from mbbq_gen.extraction.options import QuestionWords
+
+_ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
+_ANY_PLACE = sum(PLACES.values())
+_RELATIVE = PLACES["former"] | PLACES["latter"] | PLACES["other"]
+
+
+def find_places(
+    line: Line, question: QuestionWords, taken: list[bool], found_before: list[Mention], history: list[tuple[int, int]]
+) -> list[Mention]:
+    """The second option, the latter, the other one."""
+    found = [] if question.shown.digits or not any(map(str.isdecimal, line.texts)) else _numbers(line, question, taken)
+    for place in [place for place, mask in enumerate(line.masks) if mask & _ANY_PLACE and not taken[place]]:
+        mask = line.masks[place]
+        noun = place if not line.words[place].mask & mask & _ANY_PLACE else _place_noun(line, place)
+        if mask & _RELATIVE:
+            named = sorted(
+                (m.start, m.option) for m in found_before if m.start < place and m.option in question.persons
+            )
+            option = _referent(mask, [option for _, option in (*history, *named)], question)
+            if option is not None and (not mask & PLACES["other"] or _is_noun(line, place, question)):
+                refers = not mask & PLACES["other"]
+                found.append(Mention(option, place, place + 1, How.TEXT, full=True, refers=refers))
+            continue
+        option = _option_at(line, mask, place, noun, question)
+        if option is not None and noun is None and len(question.order) == 2 and option < 2:
+            found.append(Mention(question.order[option], place, place + 1, How.TEXT, full=True))
+        elif option is not None:
+            start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
+            found.append(Mention(option, start, end, How.PLACE, full=True, weak=noun is None))
+    return found
+
+
+def _option_at(line: Line, mask: int, place: int, noun: int | None, question: QuestionWords) -> int | None:
+    """The option that a word for a place means, with its noun or at the end of a clause."""
+    ordinal = next((index for bit, index in _ORDINALS if mask & bit and index < len(question.options)), None)
+    if noun is None and place + 1 < len(line.masks) and line.gaps[place + 1] < COMMA:
+        return None
+    own = bool(place and line.masks[place - 1] & C["speaker"] and not question.verb_final)
+    if own and noun is not None and line.masks[noun] & C["answer"]:
+        return None  # "my first answer" is no place
+    if mask & PLACES["middle"] and len(question.options) == 3 and (noun is None or ordinal is None):
+        return 1
+    if noun is not None and ordinal is None and mask & PLACES["last"]:
+        return None if line.masks[noun] & C["answer"] else len(question.options) - 1  # "final answer" is none
+    return ordinal
+
+
+def _numbers(line: Line, question: QuestionWords, taken: list[bool]) -> list[Mention]:
+    """Options by number where their labels are letters: "option 2"."""
+    return [
+        Mention(int(text) - 1, place, place + 1, How.PLACE, full=True)
+        for place, text in enumerate(line.texts)
+        if text.isdecimal() and len(text) == 1 and 0 < int(text) <= len(question.options)
+        if not taken[place] and is_named(line, place)
+    ]
+
+
+def _referent(mask: int, before: list[int], question: QuestionWords) -> int | None:
+    """Whom the former, the latter, or the other one means; `before` are the persons named up to here."""
+    if mask & PLACES["other"]:
+        left = [option for option in question.persons if before and option != before[-1]]
+        return left[0] if len(left) == 1 else None
+    shown = question.order or ([] if question.predicate else question.persons)
+    pair = list(dict.fromkeys(reversed(before)))[:2]
+    if len(pair) < 2:
+        pair = list(reversed(shown)) if not before or question.order else []
+    if len(pair) != 2:
+        return None
+    return pair[0] if mask & PLACES["latter"] else pair[1]
+
+
+def _is_noun(line: Line, place: int, question: QuestionWords) -> bool:
+    """Whether a word for "other" means a person: it is part of a row, ends a clause, or stands before "man"."""
+    last = place + any(mask & INNER for mask in line.masks[place + 1 : place + 2])
+    if any(line.texts[last] in text.split() for text in question.options):
+        return False
+    if place + 1 == len(line.masks) or line.gaps[place + 1] >= COMMA:
+        return True
+    return bool(line.masks[place + 1] & (INNER | ANYBODY))
+
+
+def _place_noun(line: Line, place: int) -> int | None:
+    """Where the word stands that a place belongs to."""
+    for other in (place + 1, place - 1, place + 2):
+        if 0 <= other < len(line.masks) and line.masks[other] & PLACE_NOUN:
+            low, high = min(place, other), max(place, other)
+            if max(line.gaps[low + 1 : high + 1]) < COMMA:
+                return other
+    return None

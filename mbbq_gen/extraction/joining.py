@@ -1,0 +1,131 @@
+"""Joins mentions: a label with its text, which may disagree; and those that "and" or "or" stands between."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from mbbq_gen.extraction.lexicon import ANYBODY, KNOWN, NOUN, SMALL
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
+from mbbq_gen.extraction.mentions import How, Mention
+from mbbq_gen.extraction.unknowns import NOT
+
+_CONJ = C["conj"]
+MAX_DESCRIPTION = 4
+"""Words that may describe a person between a label and their name."""
+
+
+def join_labels(line: Line, found: list[Mention]) -> list[Mention]:
+    """A label and the text beside it become one mention; where they disagree, the text wins."""
+    joined: list[Mention] = []
+    for mention in found:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and {last.how, mention.how} in ({How.LABEL, How.TEXT}, {How.PLACE, How.TEXT})
+            and (
+                (
+                    _attached(line, last, mention)
+                    if How.PLACE not in {last.how, mention.how}
+                    else _is_put_in_words(line, last, mention)
+                )
+                or _is_described(line, last, mention)
+                or _is_listed(line, last, mention, joined[-2].end if len(joined) > 1 else 0)
+            )
+        ):
+            text, label = (mention, last) if mention.how is How.TEXT else (last, mention)
+            agrees = text.option == label.option
+            if (
+                not agrees
+                and line.gaps[last.end] == STOP
+                and line.gaps[mention.end] < STOP
+                and mention.end < len(line.words)
+            ):
+                joined.append(mention)
+                continue
+            for place in range(last.start + 1, mention.end):
+                line.gaps[place] = min(line.gaps[place], MARK)
+            joined[-1] = Mention(
+                text.option,
+                last.start,
+                mention.end,
+                How.BOTH,
+                full=text.full or agrees,
+                conflict=None if agrees else label.option,
+            )
+        else:
+            joined.append(mention)
+    return joined
+
+
+def _attached(line: Line, first: Mention, second: Mention) -> bool:
+    """Whether nothing but signs, small words and words for an option stand between a label and a text."""
+    gaps = line.gaps[first.end : second.start + 1]
+    between = line.masks[first.end : second.start]
+    if first.how is How.LABEL:
+        return (
+            max(gaps) <= SEMICOLON
+            and len(between) <= 4
+            and all(mask & (SMALL | NOUN | C["conclude"]) and not mask & (_CONJ | NOT) for mask in between)
+        ) or (
+            gaps[0] == STOP
+            and len(between) <= 1
+            and (first.start == 0 or line.gaps[second.end] >= STOP or second.end == len(line.words))
+            and max(gaps[1:], default=NONE) < COMMA
+            and all(mask & SMALL for mask in between)
+            and line.signs[first.end].strip() in {".", ".**", "**."}
+        )
+    bracket = line.signs[second.start][-1:] in {"(", "["} or (between and between[-1] & NOUN)
+    return bool(bracket) and max(gaps) <= COMMA and len(between) <= 1 and all(mask & NOUN for mask in between)
+
+
+def _is_put_in_words(line: Line, first: Mention, second: Mention) -> bool:
+    """Whether a place is followed by the text that it means: "the second – the baker"."""
+    near = first.how is How.PLACE and second.start - first.end <= 1
+    small = all(mask & SMALL for mask in line.masks[first.end : second.start])
+    return near and small and line.gaps[first.end] in {COMMA, COLON} and not first.refers
+
+
+def _is_described(line: Line, first: Mention, second: Mention) -> bool:
+    """Whether a label with its sign, a description and a text at the end of a line belong together: "B) the old man,
+    Mr. Petrov"."""
+    between = line.masks[first.end : second.start]
+    return (
+        first.how is How.LABEL
+        and line.signs[first.end].strip()[:1] in {")", ":"}
+        and second.end == len(line.words)
+        and 0 < len(between) <= MAX_DESCRIPTION
+        and max(line.gaps[first.end + 1 : second.start + 1]) <= COMMA
+        and not any(mask & KNOWN & ~(ANYBODY | NOUN) for mask in between)
+    )
+
+
+def _is_listed(line: Line, first: Mention, second: Mention, before: int) -> bool:
+    """Whether a label, a dot and its own text stand inside a line, behind a sign or another one that ends at `before`:
+    "Choose one: A. Peter, B. Amira"."""
+    return (
+        first.how is How.LABEL
+        and first.option == second.option
+        and first.start > 0
+        and (line.gaps[first.start] >= COMMA or "/" in line.signs[first.start] or first.start == before)
+        and line.signs[first.end].strip() == "."
+        and second.start - first.end <= 1
+        and all(mask & SMALL for mask in line.masks[first.end : second.start])
+    )
+
+
+def join_pairs(line: Line, found: list[Mention]) -> list[Mention]:
+    """Mentions that "and" or "or" joins, or that stand side by side, know each other."""
+    for first, second in pairwise(found):
+        between = range(first.end, second.start)
+        if first.option == second.option or len(between) > 3 or not between:
+            continue
+        masks = [line.masks[place] for place in between]
+        if (
+            any(mask & _CONJ for mask in masks)
+            and all(mask & (SMALL | _CONJ | NOUN | C["neither"]) for mask in masks)
+            and max(line.gaps[first.end : second.start + 1]) <= COMMA
+        ):
+            pair = first.joined | second.joined | {first.option, second.option}
+            first.joined = second.joined = frozenset(pair)
+    return found
