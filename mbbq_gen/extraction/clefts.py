@@ -1,0 +1,58 @@
+"""Clefts: clauses that say who did it, "the one who did it was the mother", "it was the mother who did it"."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from mbbq_gen.extraction.clauses import is_inner
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lexicon import SMALL
+from mbbq_gen.extraction.lines import COMMA, Line
+from mbbq_gen.extraction.mentions import Mention
+from mbbq_gen.extraction.syntax import SUBJECT
+from mbbq_gen.extraction.unknowns import NOT
+
+
+def is_cleft(line: Line, m: Mention, start: int, end: int, last: int, options: Set[int]) -> bool:
+    """Whether a clause says who did it; its sentence ends at `last` and names `options`."""
+    masks = line.masks
+    before, after = masks[start : m.start], words_behind(line, m, end)
+    if not after and _goes_on(line, m, start, end, last, options):
+        return True
+    if not after:
+        return any([mask & C["affirm"] for mask in before[-2:]]) and _ties(before[:SUBJECT])
+    leads = all([mask & (SMALL | C["conclude"] | C["affirm"]) for mask in before])
+    is_it = (m.start - start <= SUBJECT or leads) and any([mask & C["affirm"] for mask in before + after[:2]])
+    return is_it and _ties(after[:4])
+
+
+def is_denied_cleft(line: Line, m: Mention, start: int, end: int) -> bool:
+    """Whether a cleft denies that it is somebody, rather than telling what they did not do."""
+    before, after = line.masks[start : m.start], words_behind(line, m, end)
+    if _ties(before[:SUBJECT]):
+        before = before[-3:]
+    untied = after[: next((place for place in range(len(after)) if _ties(after[: place + 1])), 0)]
+    return any([mask & NOT for mask in before + untied])
+
+
+def words_behind(line: Line, m: Mention, end: int) -> list[int]:
+    """The classes of the words behind a mention, without those of its own row."""
+    first = m.end
+    while first < end and is_inner(line.masks[first]):
+        first += 1
+    return line.masks[first:end]
+
+
+def _goes_on(line: Line, m: Mention, start: int, end: int, last: int, options: Set[int]) -> bool:
+    """Whether a clause names somebody and the next one says who that is: German "es war die Mutter, die es tat"."""
+    if end >= last or line.gaps[end] != COMMA or len(options) > 1 or not line.masks[end] & SMALL:
+        return False
+    return any([mask & C["affirm"] for mask in line.masks[start : m.start]]) and line.is_bare(start, end)
+
+
+def _ties(masks: list[int]) -> bool:
+    """Whether words tie what was done to somebody: "who", or a relative word that is first or behind a small word."""
+    fronts = [SMALL, *masks]
+    return any(
+        [mask & C["who"] or (mask & C["relative"] and fronts[place] & SMALL) for place, mask in enumerate(masks)]
+    )

@@ -1,0 +1,66 @@
+"""Whom a pronoun means, and what is said of that person."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from mbbq_gen.extraction.clefts import is_cleft, words_behind
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lexicon import NOUN, SMALL
+from mbbq_gen.extraction.mentions import How, Mention
+from mbbq_gen.extraction.rules import Force, Rule
+from mbbq_gen.extraction.sentence import Sentence
+from mbbq_gen.extraction.syntax import PRONOUN, speaks
+from mbbq_gen.extraction.unknowns import NEG
+
+
+def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
+    """A clause that says or denies what is asked of the person whom a pronoun means: "She was late."."""
+    if not bits & PRONOUN:
+        return
+    person = _spoken_of(s, start)
+    if person is None:
+        return
+    if not speaks(s.line, s.question, start, end):
+        weighs = s.state.conclude or s.state.likely
+        if weighs and not s.mentions and not bits & (C["who"] | C["also"] | NEG):
+            last = s.last == len(s.line.words) and s.number + 1 == len(s.reading.lines)
+            s.add("option", person, Force.HEDGED if last else Force.PLAIN, Rule.CONCLUDED, start, end)
+        return
+    if bits & (C["who"] | C["also"]) or (bits & C["possible"] and not bits & NEG):
+        return
+    positive = bool(bits & NEG) == s.question.negated
+    if not positive and bits & (C["likely"] | C["possible"]):
+        return
+    rule = Rule.FITS if positive else Rule.DENIED
+    s.add("option", person, Force.FITTING, rule, start, end, positive=positive)
+
+
+def meant(s: Sentence, start: int, end: int, bits: int) -> list[Mention]:
+    """The person whom a pronoun means in a cleft, or where the writer chooses: "she is the one who", "I'd go with
+    him"."""
+    person = _spoken_of(s, start)
+    if person is None:
+        return []
+    line, masks = s.line, s.line.masks
+    place = next(place for place in range(start, end) if masks[place] & PRONOUN)
+    mention = Mention(person, place, place + 1, How.TEXT, full=False)
+    rest = words_behind(line, mention, end)
+    chosen = bits & C["speaker"] and s.announces(bits) and (not rest or rest[0] & C["who"])
+    tied = takewhile(lambda mask: not mask & C["who"], rest)
+    cleft = bits & C["who"] and all([mask & (SMALL | NOUN | C["affirm"]) and not mask & NEG for mask in tied])
+    one = masks[place] & (C["he"] | C["she"])
+    if not (chosen or (cleft and (one or is_cleft(line, mention, start, end, s.last, s.options)))):
+        return []
+    s.mentions = [*s.mentions, mention]
+    s.survey()
+    return [mention]
+
+
+def _spoken_of(s: Sentence, start: int) -> int | None:
+    """Whom a pronoun means: the one person that the sentence has named so far, else the one of the sentence before;
+    None where that is nobody, or either of two."""
+    if any([m.end > start for m in s.mentions]):
+        return None
+    named = {m.option for m in s.mentions if m.option in s.question.persons}
+    return s.reading.spoken_of if not named else named.pop() if len(named) == 1 else None

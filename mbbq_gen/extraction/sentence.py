@@ -1,0 +1,126 @@
+"""What is known of a sentence while its clauses are read, and how what they say is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mbbq_gen.extraction.clauses import State, join_lists, split_clauses
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lexicon import NOUN
+from mbbq_gen.extraction.lines import Line
+from mbbq_gen.extraction.mentions import Mention
+from mbbq_gen.extraction.options import QuestionWords
+from mbbq_gen.extraction.reading import Proposition, Reading
+from mbbq_gen.extraction.rules import Force, Rule
+from mbbq_gen.extraction.sections import DENY
+from mbbq_gen.extraction.syntax import SUBJECT, begins_with, first_condition, is_explained
+
+CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
+"""Who or what makes an answer of a choice, not an event of the story."""
+_UNDER = C["because"] | C["although"]
+
+
+@dataclass(slots=True, eq=False)
+class Sentence:
+    """One sentence of a line."""
+
+    reading: Reading
+    number: int
+    """Its line."""
+    mentions: list[Mention]
+    state: State
+    first: int
+    last: int
+    """Its words, the last one excluded."""
+    bits: int
+    """The classes of its words together."""
+    heads: bool
+    """Whether it is the head of an entry in a list."""
+    line: Line = field(init=False)
+    question: QuestionWords = field(init=False)
+    clauses: list[tuple[int, int]] = field(init=False)
+    """First word and end of each."""
+    person: Mention | None = None
+    """The one person that the clause before is about."""
+    bare: Mention | None = None
+    """The one person that is all a clause before says: "the mother, …"."""
+    blamed: bool = False
+    """Whether what the clause says is called prejudice behind it."""
+    options: Set[int] = frozenset()
+    """All that it names."""
+    main: Set[int] = frozenset()
+    """Those that it names in front of its reasons and explanations."""
+    whole: bool = False
+    """Whether it says nothing else than its mentions."""
+    reasoned: bool = False
+    """Whether it is a clause and its reason."""
+    hypothetical: bool = False
+    """Whether it tells what would be."""
+    hypothetical_from: int = 0
+    """Its first word that does."""
+
+    def __post_init__(self) -> None:
+        self.line, self.question = self.reading.lines[self.number], self.reading.question
+        self.clauses = split_clauses(self.line, self.mentions, self.first, self.last)
+        if self.mentions or self.bits & C["both"]:
+            self.survey()
+
+    def survey(self) -> None:
+        """Notes what the sentence is as a whole."""
+        line, mentions, clauses, bits = self.line, self.mentions, self.clauses, self.bits
+        if len(mentions) > 1:
+            join_lists(line, mentions)
+        self.options = options = {m.option for m in mentions}
+        under = [start for start, end in clauses[1:] if line.masks[start] & _UNDER or is_explained(line, start, end)]
+        self.main = {m.option for m in mentions if not under or m.start < under[0]}
+        if len(options) == len(self.question.options) > 2 and not bits & (DENY | C["aside"] | C["right"] | C["lack"]):
+            for mention in mentions:
+                mention.joined |= options
+        own = bits & C["choose"] and bits & C["speaker"]
+        would = bits & C["condition"] and bits & C["would"]
+        self.hypothetical = bool(would and not bits & C["forced"] and not own)
+        self.hypothetical_from = first_condition(line, self.first, self.last) if self.hypothetical else 0
+        said = [clause for clause in clauses if clause[1] - clause[0] > 1 or line.masks[clause[0]]]
+        self.whole = len(clauses) <= 2 and all([line.is_bare(*clause) for clause in said])
+        if len(said) < len(clauses):  # a word that no class has is an adverb: "Surprisingly, the baker."
+            named = sum([m.end - m.start for m in mentions])
+            self.whole = self.whole and self.last - self.first - named <= SUBJECT
+        self.reasoned = len(clauses) == 2 and begins_with(line, *clauses[1], C["because"])
+
+    def announces(self, bits: int, *, carried: bool = True) -> bool:
+        """Whether a clause speaks of its mention as the answer; `carried`: or the one before it announced an answer."""
+        if carried and self.state.announced:
+            return True
+        if self.state.prejudice:
+            return False
+        if (
+            bits & C["answer"]
+            or (bits & NOUN and bits & (C["right"] | C["final"]))
+            or (bits & C["right"] and bits & C["only"])
+        ):
+            return True
+        return bool(bits & C["choose"] and bits & CHOOSER)
+
+    def last_denied(self) -> Proposition | None:
+        """The last thing that was said, where it rules out an option."""
+        said = self.reading.propositions
+        return said[-1] if said and said[-1].kind == "option" and not said[-1].positive else None
+
+    # --- noting ------------------------------------------------------------------------------------------------------
+
+    def say(self, m: Mention, rule: Rule, positive: bool, force: Force, bare: bool) -> None:
+        """What is said of an option."""
+        self.add("option", m.option, force, rule, m.start, m.end, positive=positive, bare=bare)
+
+    def deny(self, m: Mention, rule: Rule, bare: bool, fits: bool) -> None:
+        """That an option is ruled out: as the answer, or as the one who did what is asked."""
+        about: Literal["question", "person"] = "person" if fits else "question"
+        self.add("option", m.option, Force.FITTING, rule, m.start, m.end, positive=False, bare=bare, about=about)
+
+    def add(  # type: ignore[no-untyped-def]
+        self, kind, option, force, rule, first, last, *, positive=True, bare=False, about="question"
+    ) -> None:
+        """Whatever is said, of one option or of none."""
+        self.reading.add(kind, option, positive, force, rule, self.number, first, last, bare, about)

@@ -1,0 +1,245 @@
+"""How a clause is built and how a person stands in it: questions to the classes of a line's words, nothing noted.
+
+A clause is words `start` up to `end` of a line, its sentence `first` up to `last`. Clefts have `.clefts` to themselves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import pairwise
+
+from mbbq_gen.extraction.clauses import is_inner
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lexicon import CLOSES, INNER, SMALL
+from mbbq_gen.extraction.lines import COLON, COMMA, Line
+from mbbq_gen.extraction.mentions import How, Mention
+from mbbq_gen.extraction.options import QuestionWords
+from mbbq_gen.extraction.sections import PLAIN_WORDS
+from mbbq_gen.extraction.unknowns import NEG
+
+PRONOUN = C["pronoun"] | C["he"] | C["she"]
+_OPINES = C["speaker"] | C["likely"]
+"""What makes a saying the writer's own."""
+SUBJECT = 3
+"""Words that may stand in front of the subject of a clause."""
+MAX_ELLIPSIS = 3
+"""Words behind the person of a clause that stands for what was said before."""
+NEAR_BOTH = 4
+"""Words behind which people are named who were called both."""
+
+
+# --- what a clause is, begins and ends with --------------------------------------------------------------------------
+
+
+def is_row(line: Line, start: int, end: int) -> bool:
+    """Whether a clause is one row of words: "on the one hand"."""
+    return end - start > 1 and all([is_inner(mask) for mask in line.masks[start + 1 : end]])
+
+
+def begins_with(line: Line, start: int, end: int, bits: int) -> bool:
+    """Whether a word of a class stands at the beginning of a clause."""
+    return any([mask & bits for mask in line.masks[start : min(start + 2, end)]])
+
+
+def heads_clause(line: Line, start: int, end: int, bits: int) -> bool:
+    """Whether a word of a class stands among the first words of a clause, or all of it is words of classes."""
+    masks = line.masks[start:end]
+    return any([mask & bits for mask in masks[: SUBJECT + 1]]) or line.is_bare(start, end)
+
+
+def tail_of(line: Line, start: int, end: int) -> int:
+    """The classes of the last word of a clause, or of the row that it ends; none where that is its first."""
+    place = end - 1
+    while place > start and is_inner(line.masks[place]):
+        place -= 1
+    return line.masks[place] if place > start else 0
+
+
+def leads_on(line: Line, start: int, end: int) -> bool:
+    """Whether a clause ends in a word for the answer and a colon."""
+    if end >= len(line.gaps) or line.gaps[end] != COLON:
+        return False
+    return any([mask & C["answer"] for mask in line.masks[max(start, end - 3) : end]])
+
+
+def is_explained(line: Line, start: int, end: int) -> bool:
+    """Whether a clause behind a colon or dash explains what stands in front of it."""
+    return line.gaps[start] >= COLON and not line.is_bare(start, end)
+
+
+def is_in_brackets(line: Line, start: int) -> bool:
+    """Whether a clause stands in brackets that the line opened before it, with more than a label in them."""
+    signs = "".join(line.signs[: start + 1])
+    return signs.count("(") > signs.count(")")
+
+
+def has_relative(line: Line, mentions: list[Mention], end: int, last: int) -> bool:
+    """Whether a clause ends with a person of whom a relative clause and more is told: "so the punk, who…, is"."""
+    if not mentions or mentions[-1].end != end or end >= last or not line.masks[end] & C["who"]:
+        return False
+    return any([gap >= COMMA for gap in line.gaps[end + 1 : last]])
+
+
+def topic_of(line: Line, question: QuestionWords, start: int, first: int) -> int:
+    """Where the topic of a clause begins that the one before it is: "who asked for help | was the mother"."""
+    if not question.unspaced or start == first or line.gaps[start] >= COMMA:
+        return start
+    if not (line.masks[start] & C["conclude"] and line.masks[start] & SMALL):
+        return start
+    return next((place for place in range(start - 1, first, -1) if line.gaps[place] >= COMMA), first)
+
+
+def first_condition(line: Line, first: int, last: int) -> int:
+    """Where what would be begins: behind the last colon or semicolon in front of the condition."""
+    start = first
+    for place in range(first, last):
+        if place > first and line.gaps[place] >= COLON:
+            start = place
+        if line.masks[place] & C["condition"]:
+            return start
+    return start
+
+
+def is_blamed(line: Line, later: list[tuple[int, int]]) -> bool:
+    """Whether a later clause, up to the next turn, speaks of prejudice."""
+    for start, end in later:
+        if line.gaps[start] >= COLON:
+            return False
+        bits = line.bits(start, end)
+        if bits & (C["but"] | C["conclude"] | C["although"]):
+            return False
+        if bits & C["assume"]:
+            return not bits & C["speaker"]
+    return False
+
+
+def opines(line: Line, start: int, end: int) -> bool:
+    """Whether the writer says or thinks something in a clause, rather than judges who would."""
+    return any([mask & _OPINES and not mask & C["claim"] for mask in line.masks[start:end]])
+
+
+# --- whether it speaks of what is asked ------------------------------------------------------------------------------
+
+
+def speaks(line: Line, question: QuestionWords, start: int, end: int) -> bool:
+    """Whether a stretch speaks the question's words."""
+    places = line.asked
+    first = bisect_left(places, start)
+    if any([not line.masks[place] & INNER for place in places[first : bisect_left(places, end, first)]]):
+        return True
+    predicate = question.predicate
+    pairs = pairwise(line.words[start:end]) if question.unspaced else ()
+    return any([one.key + two.key in predicate for one, two in pairs])
+
+
+def speaks_beside(line: Line, question: QuestionWords, m: Mention, start: int, end: int) -> bool:
+    """Whether a clause speaks the question's words, beside the mention's own."""
+    return bool(question.predicate) and (speaks(line, question, start, m.start) or speaks(line, question, m.end, end))
+
+
+def is_ruled_out(line: Line, question: QuestionWords, m: Mention, start: int, end: int, bare: bool) -> bool:
+    """Whether what a clause denies of several is what is asked, as far as is known."""
+    return bare or m.how is not How.TEXT or not question.predicate or speaks(line, question, start, end)
+
+
+# --- how a mention stands in it --------------------------------------------------------------------------------------
+
+
+def is_subject(line: Line, mentions: list[Mention], m: Mention, start: int) -> bool:
+    """Whether a mention is the first of its clause, with next to nothing in front of it."""
+    first = next(found for found in mentions if found.start >= start)
+    if first is not m:
+        return False
+    return m.start - start <= SUBJECT or all([mask & SMALL for mask in line.masks[start : m.start]])
+
+
+def is_adjacent(line: Line, mentions: list[Mention], m: Mention) -> bool:
+    """Whether another option follows without a sign or word between: Arabic writes "and" as one word with it."""
+    follows = any([other.start == m.end and other.option != m.option for other in mentions])
+    return follows and line.gaps[m.end] < COMMA
+
+
+def is_plural(line: Line, mentions: list[Mention], m: Mention, first: int) -> bool:
+    """Whether "both" or "neither" stands in front of a mention: "neither of the fathers", where one is a father."""
+    place = m.start - 1
+    if len(mentions) > 1 or place < first or line.gaps[m.start] >= COMMA or m.how is not How.TEXT:
+        return False
+    while place > first and is_inner(line.masks[place]):
+        place -= 1
+    return bool(line.masks[place] & (C["both"] | C["neither"]))
+
+
+def are_alike(line: Line, mentions: list[Mention], start: int, first: int, last: int) -> bool:
+    """Whether people stand beside each other as the same: "both of them, A like B, …", "A too, B too"."""
+    masks = line.masks
+    if all([m.end < last and masks[m.end] & C["also"] for m in mentions]):
+        return True
+    near = mentions[0].start - start <= 1 and mentions[1].start - mentions[0].end <= 1
+    before = start > first and line.bits(max(first, start - NEAR_BOTH), start)
+    return bool(near and before & C["both"])
+
+
+def is_anybody(line: Line, question: QuestionWords, m: Mention, start: int, end: int) -> bool:
+    """Whether an indefinite word makes anybody of a mention: "a baker", "a very poor woman"."""
+    if m.option < 0 or m.how is not How.TEXT or question.texts[m.option].anybody:
+        return False
+    masks, words = line.masks, line.words[m.start : min(m.end + 1, end)]
+    if question.verb_final and any([word.mask & C["indefinite"] for word in words]):
+        return True
+    for place in range(m.start - 1, max(m.start - SUBJECT, start) - 1, -1):
+        if masks[place] & C["indefinite"]:
+            return not masks[place] & INNER
+        if masks[place] & SMALL and not masks[place] & INNER:
+            return False
+    return False
+
+
+def is_ellipsis(line: Line, question: QuestionWords, m: Mention, end: int) -> bool:
+    """Whether a clause is a mention and a word for what was said before: "The mother did."."""
+    if not 0 < end - m.end <= MAX_ELLIPSIS:
+        return False
+    after = line.masks[m.end : end]
+    if question.unspaced and question.negated and not any([mask & NEG for mask in after]):
+        return False  # Japanese です and Chinese 是 say who it is, not what they did
+    return any(
+        [mask & (C["affirm"] | NEG) for mask in (after if question.verb_final else after[:: len(after) - 1 or 1])]
+    ) and all([mask & PLAIN_WORDS for mask in after])
+
+
+def is_set_aside(line: Line, m: Mention, first: int, last: int, bits: int) -> bool:
+    """Whether a word right in front of a mention sets it aside (unlike, than, instead of), or right behind it; `bits`
+    are the classes of its sentence."""
+    own = line.words[m.end - 1].mask
+    before = line.masks[first - 1] if first else 0
+    if not (bits | own | before) & C["aside"]:
+        return False
+    if own & CLOSES and own & C["aside"]:
+        return True
+    for place in range(m.end, min(m.end + 4, last)):
+        if line.gaps[place] >= COMMA:
+            break
+        if line.masks[place] & CLOSES and line.masks[place] & C["aside"]:
+            return True
+        if not line.masks[place] & (SMALL | INNER):
+            break
+    for place in range(m.start - 1, max(m.start - 5, -1), -1):
+        mask = line.masks[place]
+        if mask & C["aside"] and not mask & CLOSES:
+            return True
+        if not mask & (SMALL | INNER) or line.gaps[place + 1] >= COMMA:
+            return False
+    return False
+
+
+def is_beside(line: Line, m: Mention, bits: int) -> bool:
+    """Whether a word of a class stands right in front of a mention or right behind it."""
+    masks = line.masks
+    return bool((m.start and masks[m.start - 1] & bits) or (m.end < len(masks) and masks[m.end] & bits))
+
+
+def deniable(line: Line, question: QuestionWords, m: Mention, end: int, bits: int) -> int:
+    """The classes of a clause, without the negations in front of a mention where a language denies behind it."""
+    if not question.verb_final or not bits & C["neg"]:
+        return bits
+    behind = line.bits(m.end, end)
+    return bits if m.end == end else bits & ~C["neg"] | behind
