@@ -6,9 +6,10 @@
 
 A line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what a
 careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7, 9b,
-10b, 11, 12b, 13b and 14b have been looked at since; these judge the reader and are never looked at. The writers of
-rounds 6 to 8 were asked for what is hard; those of rounds 9, 10 and 14 answered our own prompts as chat models of today
-do, in round 10 three in eight without choosing anything, in round 12 five in eight (12c: all of them). Round 13 is hard
+10b, 11, 12b, 13b, 14b and 15b have been looked at since; these judge the reader and are never looked at. The writers of
+rounds 6 to 8 were asked for what is hard; those of rounds 9, 10, 12, 14 and 15 answered our own prompts as today's chat
+models do, in round 10 three in eight without choosing anything, in round 12 five in eight (12c: all of them). In round
+15 half of the answers are natural ones, three in ten hard, and two in ten choose nothing (`group`). Round 13 is hard
 prose in five languages.
 """
 
@@ -25,8 +26,27 @@ from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.records import Extraction
 
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "fresh"
-ROUNDS = ("6a", "6b", "7", "8", "9a", "9b", "10a", "10b", "11", "12a", "12b", "12c", "13a", "13b", "14a", "14b")
-LOOKED_AT = ("6a", "6b", "8", "9a", "10a", "12a", "12c", "13a", "14a")
+ROUNDS = (
+    "6a",
+    "6b",
+    "7",
+    "8",
+    "9a",
+    "9b",
+    "10a",
+    "10b",
+    "11",
+    "12a",
+    "12b",
+    "12c",
+    "13a",
+    "13b",
+    "14a",
+    "14b",
+    "15a",
+    "15b",
+)
+LOOKED_AT = ("6a", "6b", "8", "9a", "10a", "12a", "12c", "13a", "14a", "15a")
 
 
 def answers(name: str) -> Iterator[dict[str, Any]]:
