@@ -43,6 +43,8 @@ class Facts:
     """Joined with another option by "and", "or" or a comma."""
     fits: bool
     """The clause speaks the question's words."""
+    cleft: bool
+    """The clause names the one who did what is asked: "the one who was late is the mother"."""
     ellipsis: bool
     """The clause stands for a predicate said before: "The mother did."."""
     denied: bool
@@ -371,6 +373,13 @@ TABLE: tuple[Row, ...] = (
         True,
         Force.HEDGED,
         "a guess, or what the writer thinks in the last line",
+    ),
+    Row(
+        Rule.CLEFT,
+        lambda f: f.cleft and not (f.others or f.possible),
+        True,
+        Force.CONCLUDED,
+        "named as the one who did what is asked",
     ),
     Row(Rule.FITS, lambda f: f.fits or f.ellipsis, True, Force.FITTING, "what is asked is said of it"),
     Row(

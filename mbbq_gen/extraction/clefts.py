@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from mbbq_gen.extraction.clauses import is_inner
 from mbbq_gen.extraction.lexicon import CLASSES as C
@@ -24,6 +24,15 @@ def is_cleft(line: Line, m: Mention, start: int, end: int, last: int, options: S
     leads = all([mask & (SMALL | C["conclude"] | C["affirm"]) for mask in before])
     is_it = (m.start - start <= SUBJECT or leads) and any([mask & C["affirm"] for mask in before + after[:2]])
     return is_it and _ties(after[:4])
+
+
+def is_put_behind(line: Line, mentions: Sequence[Mention], m: Mention, start: int, first: int) -> bool:
+    """Whether a clause names the one whom the sentence has told of so far: "celui qui l'a fait, c'est le père"."""
+    if start == first or line.gaps[start] != COMMA or mentions[0] is not m:
+        return False
+    before = line.masks[start : m.start]
+    ties = any([mask & (C["who"] | C["relative"]) for mask in line.masks[first:start]])
+    return ties and any([mask & C["affirm"] for mask in before]) and all([mask & (SMALL | NOT) for mask in before])
 
 
 def is_denied_cleft(line: Line, m: Mention, start: int, end: int) -> bool:

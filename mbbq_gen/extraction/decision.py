@@ -266,7 +266,7 @@ def _single(said: Said) -> Decision | None:
         p.option
         for p in said.all
         if p.kind == "option" and p.force < Force.PLAIN and p.rule in _SPOKEN
-        if p.rule not in _SUPPOSED or p.sentence != said.plain[-1].sentence
+        if p.rule not in {*_SUPPOSED, Rule.GRANTED} or p.sentence != said.plain[-1].sentence
     }
     if not spoken - {said.reading.question.unknown} <= only:
         return None

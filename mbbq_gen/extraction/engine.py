@@ -262,7 +262,7 @@ class Extractor:
         if first.reading is None or first.reading.is_english:
             return first
         silent = first.decision.rule in _SILENT
-        if first.reading.lines and _is_cut(first.reading.lines):
+        if first.reading.lines and _is_cut(first.reading):
             return first
         question = with_epithets(self._question(asked, self.lexicon), prompt, self.lexicon, self._synonyms)
         if question is None:
@@ -413,9 +413,12 @@ def _may_go_on(analysis: Analysis) -> bool:
     )
 
 
-def _is_cut(lines: list[Line]) -> bool:
-    """Whether the last line is a sentence without its end, where others have theirs."""
-    last = lines[-1]
+def _is_cut(reading: Reading) -> bool:
+    """Whether the last line is a sentence without its end, where others have theirs; a label alone needs none."""
+    lines, last = reading.lines, reading.lines[-1]
+    closing = reading.mentions[-1][-1] if reading.mentions[-1] else None
+    if closing and closing.how is How.LABEL and closing.end == len(last.words) and last.gaps[closing.start] >= STOP:
+        return False
     if (
         last.signs[-1].strip(" ,،、，")
         or last.heading
@@ -436,9 +439,10 @@ def _goes_on(said: Proposition, reading: Reading) -> bool:
     return any(p.option != said.option for p in later)
 
 
-def _is_cut_list(lines: list[Line], number: int) -> bool:
+def _is_cut_list(reading: Reading, number: int) -> bool:
     """Whether a line is an entry of a list that breaks off."""
-    return 0 < number < len(lines) - 1 and lines[number].bullet and lines[-1].bullet and _is_cut(lines)
+    lines = reading.lines
+    return 0 < number < len(lines) - 1 and lines[number].bullet and lines[-1].bullet and _is_cut(reading)
 
 
 def _ends_in_echo(analysis: Analysis) -> bool:
@@ -452,20 +456,20 @@ def _ends_in_echo(analysis: Analysis) -> bool:
 def _is_unfinished(analysis: Analysis) -> bool:
     """Whether no more than a plain sentence decided, and the text breaks off in it or behind it."""
     said, reading = analysis.decision.proposition, analysis.reading
-    if said is None or reading is None or (reading.sentences < 2 and not _is_cut(reading.lines)):
+    if said is None or reading is None or (reading.sentences < 2 and not _is_cut(reading)):
         return False
     if said.force > Force.HEDGED:
-        if said.force is Force.CONCLUDED and _is_cut(reading.lines) and _goes_on(said, reading):
+        if said.force is Force.CONCLUDED and _is_cut(reading) and _goes_on(said, reading):
             return True
-        return said.force < Force.DECLARED and _is_cut_list(reading.lines, said.line)
+        return said.force < Force.DECLARED and _is_cut_list(reading, said.line)
     if _breaks_off(analysis):
         return True
     behind = len(reading.lines[-1].words) - said.last
-    if said.sentence == reading.sentences and behind >= MIN_BEHIND and not said.bare and _is_cut(reading.lines):
+    if said.sentence == reading.sentences and behind >= MIN_BEHIND and not said.bare and _is_cut(reading):
         return True
-    if said.force < Force.FITTING and said.line + 1 < len(reading.lines) and _is_cut(reading.lines):
+    if said.force < Force.FITTING and said.line + 1 < len(reading.lines) and _is_cut(reading):
         return True
-    if said.sentence < reading.sentences and _is_cut(reading.lines):
+    if said.sentence < reading.sentences and _is_cut(reading):
         return True
     last = reading.lines[-1]
     ends_on_it = said.line == len(reading.lines) - 1 and said.last == len(last.words) and not last.signs[-1].strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mbbq_gen.extraction.claims import Facts
-from mbbq_gen.extraction.clefts import is_cleft, is_denied_cleft
+from mbbq_gen.extraction.clefts import is_cleft, is_denied_cleft, is_put_behind
 from mbbq_gen.extraction.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COLON
@@ -42,6 +42,7 @@ _BRIEF = (
     | ANYBODY
 )
 """What a sentence may hold that answers by being nothing but a mention."""
+_TIES = C["who"] | C["relative"]
 _OWN = C["speaker"] | C["forced"] | C["answer"] | C["conclude"] | C["right"] | C["likely"]
 """What makes a choice that would be made the writer's own."""
 
@@ -55,7 +56,8 @@ def facts_of(
     cleft = not fits and bits & C["affirm"] and is_cleft(line, m, start, end, s.last, s.options)
     of_deed = cleft and bits & NOT and not is_denied_cleft(line, m, start, end)
     fits = fits or bool(cleft and not of_deed)
-    topic = topic_of(line, question, start, s.first)
+    behind = is_put_behind(line, s.mentions, m, start, s.first)
+    topic = s.first if behind else topic_of(line, question, start, s.first)
     if topic < start and speaks(line, question, topic, start):
         fits, bits = True, bits | line.bits(topic, start)
     ellipsis = is_ellipsis(line, question, m, end)
@@ -91,6 +93,8 @@ def facts_of(
         others=others,
         joined=bool(m.joined),
         fits=fits,
+        cleft=behind
+        or bool(fits and bits & C["affirm"] and bits & _TIES and is_cleft(line, m, start, end, s.last, s.options)),
         ellipsis=ellipsis,
         denied=denied,
         positive=positive,

@@ -78,7 +78,7 @@ class Sentence:
         if len(options) == len(self.question.options) > 2 and not bits & (DENY | C["aside"] | C["right"] | C["lack"]):
             for mention in mentions:
                 mention.joined |= options
-        own = bits & C["choose"] and bits & C["speaker"]
+        own = bits & C["choose"] and bits & C["speaker"] and not self._goes_by_prejudice()
         would = bits & C["condition"] and bits & C["would"]
         self.hypothetical = bool(would and not bits & C["forced"] and not own)
         self.hypothetical_from = first_condition(line, self.first, self.last) if self.hypothetical else 0
@@ -88,6 +88,11 @@ class Sentence:
             named = sum([m.end - m.start for m in mentions])
             self.whole = self.whole and self.last - self.first - named <= SUBJECT
         self.reasoned = len(clauses) == 2 and begins_with(line, *clauses[1], C["because"])
+
+    def _goes_by_prejudice(self) -> bool:
+        """Whether a clause names prejudice as a condition: "if I went by the cliché"."""
+        clauses = [self.line.bits(*clause) for clause in self.clauses] if self.bits & C["condition"] else []
+        return any([bits & C["condition"] and bits & C["assume"] and not bits & C["forced"] for bits in clauses])
 
     def announces(self, bits: int, *, carried: bool = True) -> bool:
         """Whether a clause speaks of its mention as the answer; `carried`: or the one before it announced an answer."""

@@ -79,6 +79,8 @@ def _way(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR0912 - a tabl
         (bits & C["cannot"] and bits & C["choose"]) or ((denies or unable) and bits & C["judge"])
     ):
         return Rule.REFUSAL
+    if bits & C["neither"] and bits & C["choose"] and not (clause.named or bits & C["condition"]):
+        return Rule.REFUSAL
     if denies and bits & C["info"] and _in_front(clause.masks, NEG, C["lack"]):
         return Rule.UNCLEAR_DENIED
     if lacks and bits & C["info"]:
