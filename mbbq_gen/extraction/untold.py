@@ -11,6 +11,9 @@ from mbbq_gen.extraction.sentence import Sentence
 from mbbq_gen.extraction.syntax import PRONOUN, is_in_brackets, opines, speaks
 from mbbq_gen.extraction.unknowns import MAY_BE_UNKNOWN, ClauseWords, way_of_unknown
 
+_OF_ANSWERS = C["source"] | C["info"] | C["know"] | C["tell"] | C["speaker"] | C["answer"] | C["choose"] | C["judge"]
+"""Words by which something that can't be told may be the answer, whatever it is about."""
+
 
 def read_untold(
     s: Sentence,
@@ -46,7 +49,7 @@ def _note(
     one = (len(persons) == 1 or bool(bits & PRONOUN and not bits & C["source"])) and not asks_first
     said = takewhile(lambda p: p.sentence == s.reading.sentences, reversed(s.reading.propositions))
     own = way is Rule.NOT_CLEAR and any(p.kind == "option" and p.positive for p in said)
-    other = kind == "unknown" and (_is_off_topic(s, end, bits, bare) or is_in_brackets(line, start))
+    other = kind == "unknown" and (_is_off_topic(s, way, end, bits, bare) or is_in_brackets(line, start))
     if way is Rule.REFUSAL and bits & C["claim"] and not bits & C["who"] and not opines(line, start, end):
         s.add(kind, unknown, Force.POSSIBLE, Rule.SENSITIVE, start, end, about="other")
     elif one or own or state.prejudice or state.entry:
@@ -62,11 +65,11 @@ def _note(
         s.add(kind, unknown, force, way, start, end)
 
 
-def _is_off_topic(s: Sentence, end: int, bits: int, bare: bool) -> bool:
+def _is_off_topic(s: Sentence, way: Rule, end: int, bits: int, bare: bool) -> bool:
     """Whether what can't be told is something else than what is asked: telling words, none of them the question's, and
     nobody is asked for."""
     if not s.question.predicate or bare or (bits | s.bits) & C["who"] or bits & C["answer"]:
         return False
-    if s.state.conclude or s.state.announced:
+    if s.state.announced or (s.state.conclude and not (way is Rule.UNTOLD and not bits & _OF_ANSWERS)):
         return False
     return not speaks(s.line, s.question, s.first, end)
