@@ -6,6 +6,7 @@
 tells the whole story of one. What is particular to a language is data, `extractors/xx.toml`, schema in `.pack`: classes
 of words, and how option texts are inflected. What a clause says follows from the classes of its words (`.claims`,
 `.unknowns`), what a response means from its clauses (`.decision`): tables, the same in every language.
+docs/extraction.md tells which file mends what.
 
 What is named here is imported when it is first asked for: runs know readings without a reader.
 """
