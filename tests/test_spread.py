@@ -631,12 +631,12 @@ def left_of(driver: int, number: signal.Signals) -> list[bytes]:
     return [line for line in processes_of(driver).values() if not (killed and line.startswith(AGENTS))]
 
 
-def wait_for(condition: Any, seconds: float = 600) -> bool:
+def wait_for(condition: Any, seconds: float = 600, *, every: float = 0.01) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
             return True
-        time.sleep(0.01)
+        time.sleep(every)
     return False
 
 
@@ -654,7 +654,7 @@ def test_a_driver_that_ends_leaves_its_answers_and_nothing_else(
     process.send_signal(number)
     _, err = process.communicate(timeout=600)
     assert process.returncode == (130 if number == signal.SIGINT else -number), err
-    assert wait_for(lambda: not left_of(process.pid, number)), left_of(process.pid, number)
+    assert wait_for(lambda: not left_of(process.pid, number), every=0.3), left_of(process.pid, number)
     assert list(Path("/dev/shm").glob("*ray*")) == []
     before = in_shards(shards)
     assert len(before) > 0
@@ -672,7 +672,7 @@ def test_a_driver_that_ends_leaves_its_answers_and_nothing_else(
         alike = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables)
         next_one = "from mbbq_gen.runs.spread.cluster import connected\nwith connected('ray', 1): pass"
         subprocess.run([sys.executable, "-c", next_one], check=True, capture_output=True)  # a Ray of its own
-        assert wait_for(lambda: not processes_of(process.pid)), "the next command ends what was left"
+        assert wait_for(lambda: not processes_of(process.pid), every=0.3), "the next command ends what was left"
         assert list(Path(tempfile.gettempdir()).glob(f"mbbq-ray-{process.pid}-*")) == []
         assert alike.poll() is None, "and nothing else"
         alike.communicate(b"\n")
