@@ -66,6 +66,7 @@ ROWS: list[tuple[set[str], set[str]]] = [
     ({"conclude"}, set()),
     ({"turned", "doubted", "fits"}, set()),
     ({"likely", "fits"}, set()),
+    ({"cleft", "fits"}, set()),
     ({"fits"}, set()),
     ({"opens"}, set()),
     ({"others", "subject"}, set()),
@@ -103,6 +104,7 @@ WAYS: list[tuple[str, Rule]] = [
     ("It is not obvious who was late.", Rule.NOT_CLEAR),
     ("I never determined which of them was late.", Rule.NOT_KNOWN),
     ("Neither of them is mentioned.", Rule.NEITHER_TOLD),
+    ("I choose neither of them.", Rule.REFUSAL),
 ]
 
 

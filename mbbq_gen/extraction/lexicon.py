@@ -335,6 +335,10 @@ def _split(part: str) -> list[str]:
     return words
 
 
+MAX_CLITICS = 5
+"""Clitics that a word may seem to have: its own first letters may look like one ("al-" in front of "faqir", "fa-")."""
+
+
 class Stemmer:
     """Strips the endings that a grammar lists."""
 
@@ -349,12 +353,17 @@ class Stemmer:
         """The stem, and the stem without endings of gender."""
         if key.isdigit():
             return key, key
-        for clitic in self._clitics:
-            if key.startswith(clitic) and len(key) - len(clitic) > self._min_stem:
-                key = key[len(clitic) :]
-                break
+        for _ in range(MAX_CLITICS if self._clitics else 0):
+            key = key[self._clitic(key) :]
         stem = self._strip(key, self._suffixes)
         return stem, (self._strip(stem, self._agreement) if self._agreement else stem)
+
+    def _clitic(self, key: str) -> int:
+        """How many letters the first clitic has that a word begins with; 0: it has none."""
+        for clitic in self._clitics:
+            if key.startswith(clitic) and len(key) - len(clitic) >= self._min_stem + (len(clitic) == 1):
+                return len(clitic)
+        return 0
 
     def reach(self, key: str) -> frozenset[str]:
         """The word and every stem that stripping endings, in whatever way, may leave of it."""
