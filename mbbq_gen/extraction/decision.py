@@ -13,7 +13,7 @@ from mbbq_gen.records import Confidence, Outcome
 
 MAX_REVISION = 25
 """Words of a response whose last words may be a revision that nothing else marks."""
-MAX_TALE = 3
+MAX_TALE = 2
 """Sentences of a response beyond which a plain statement is an answer only last, or in bold."""
 MAX_SAID = 4
 """Sentences of a response beyond which what is neither announced nor left over counts only where it opens or closes."""
@@ -272,7 +272,7 @@ def _single(said: Said) -> Decision | None:
         return None
     last, reading = said.plain[-1], said.reading
     placed = last.sentence == reading.sentences or "**" in reading.lines[last.line].signs[last.first]
-    if reading.sentences > MAX_TALE and not placed and not said.denied - {reading.question.unknown}:
+    if reading.sentences > MAX_TALE and not placed:
         return None
     return _as(last, "medium" if reading.persons <= only else "low")
 
