@@ -9,8 +9,8 @@ careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `go
 10b, 11, 12b, 13b, 14b and 15b have been looked at since; these judge the reader and are never looked at. The writers of
 rounds 6 to 8 were asked for what is hard; those of rounds 9, 10, 12, 14 and 15 answered our own prompts as today's chat
 models do, in round 10 three in eight without choosing anything, in round 12 five in eight (12c: all of them). In round
-15 half of the answers are natural ones, three in ten hard, and two in ten choose nothing (`group`). Round 13 is hard
-prose in five languages.
+15 half of the answers are natural ones, three in ten hard, and two in ten choose nothing (`group`); in round 16 none
+chooses. Round 13 is hard prose in five languages.
 """
 
 from __future__ import annotations
@@ -26,27 +26,8 @@ from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.records import Extraction
 
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "fresh"
-ROUNDS = (
-    "6a",
-    "6b",
-    "7",
-    "8",
-    "9a",
-    "9b",
-    "10a",
-    "10b",
-    "11",
-    "12a",
-    "12b",
-    "12c",
-    "13a",
-    "13b",
-    "14a",
-    "14b",
-    "15a",
-    "15b",
-)
-LOOKED_AT = ("6a", "6b", "8", "9a", "10a", "12a", "12c", "13a", "14a", "15a")
+LOOKED_AT = ("6a", "6b", "8", "9a", "10a", "12a", "12c", "13a", "14a", "15a", "16")
+ROUNDS = (*LOOKED_AT, "7", "9b", "10b", "11", "12b", "13b", "14b", "15b")
 
 
 def answers(name: str) -> Iterator[dict[str, Any]]:
