@@ -2,7 +2,7 @@
 
     python benches/bench_scale.py --answers 250000,500000,1000000 --read
     python benches/bench_scale.py --answers 1000000 --one-file --plain         in one SQLite file; also without Ray
-    python benches/bench_scale.py --answers 20000000 --read                    on a quiet machine with 20 GB to spare
+    python benches/bench_scale.py --answers 20000000 --read                    on a quiet machine with 60 GB to spare
 
 A small run is asked of an oracle that writes free text, and its questions are copied, with what was planned, answered
 and, without `--read`, read, until there are so many answers: copies are other questions of the same templates. The copy
