@@ -439,10 +439,9 @@ def _goes_on(said: Proposition, reading: Reading) -> bool:
     return any(p.option != said.option for p in later)
 
 
-def _is_cut_list(reading: Reading, number: int) -> bool:
-    """Whether a line is an entry of a list that breaks off."""
-    lines = reading.lines
-    return 0 < number < len(lines) - 1 and lines[number].bullet and lines[-1].bullet and _is_cut(reading)
+def _is_within_list(lines: list[Line], number: int) -> bool:
+    """Whether a line is an entry of a list that goes on to the last line."""
+    return 0 < number < len(lines) - 1 and lines[number].bullet and lines[-1].bullet
 
 
 def _ends_in_echo(analysis: Analysis) -> bool:
@@ -456,23 +455,24 @@ def _ends_in_echo(analysis: Analysis) -> bool:
 def _is_unfinished(analysis: Analysis) -> bool:
     """Whether no more than a plain sentence decided, and the text breaks off in it or behind it."""
     said, reading = analysis.decision.proposition, analysis.reading
-    if said is None or reading is None or (reading.sentences < 2 and not _is_cut(reading)):
+    if said is None or reading is None:
+        return False
+    lines, is_cut = reading.lines, _is_cut(reading)
+    if reading.sentences < 2 and not is_cut:
         return False
     if said.force > Force.HEDGED:
-        if said.force is Force.CONCLUDED and _is_cut(reading) and _goes_on(said, reading):
+        if is_cut and said.force is Force.CONCLUDED and _goes_on(said, reading):
             return True
-        return said.force < Force.DECLARED and _is_cut_list(reading, said.line)
+        return is_cut and said.force < Force.DECLARED and _is_within_list(lines, said.line)
     if _breaks_off(analysis):
         return True
-    behind = len(reading.lines[-1].words) - said.last
-    if said.sentence == reading.sentences and behind >= MIN_BEHIND and not said.bare and _is_cut(reading):
+    in_last = said.sentence == reading.sentences
+    goes_on = not said.bare and len(lines[-1].words) - said.last >= MIN_BEHIND
+    weak = said.force < Force.FITTING and said.line + 1 < len(lines)
+    if is_cut and (not in_last or goes_on or weak):
         return True
-    if said.force < Force.FITTING and said.line + 1 < len(reading.lines) and _is_cut(reading):
-        return True
-    if said.sentence < reading.sentences and _is_cut(reading):
-        return True
-    last = reading.lines[-1]
-    ends_on_it = said.line == len(reading.lines) - 1 and said.last == len(last.words) and not last.signs[-1].strip()
+    last = lines[-1]
+    ends_on_it = said.line == len(lines) - 1 and said.last == len(last.words) and not last.signs[-1].strip()
     mentions = reading.mentions[-1]
     return ends_on_it and not (said.bare and mentions and mentions[-1].how is not How.TEXT)
 

@@ -53,9 +53,9 @@ def facts_of(
     """What is known of a mention of a clause that names `options`."""
     line, state, question = s.line, s.state, s.question
     fits = speaks_beside(line, question, m, start, end)
-    cleft = not fits and bits & C["affirm"] and is_cleft(line, m, start, end, s.last, s.options)
-    of_deed = cleft and bits & NOT and not is_denied_cleft(line, m, start, end)
-    fits = fits or bool(cleft and not of_deed)
+    cleft = bool(bits & C["affirm"] and (not fits or bits & _TIES)) and is_cleft(line, m, start, end, s.last, s.options)
+    of_deed = cleft and not fits and bool(bits & NOT) and not is_denied_cleft(line, m, start, end)
+    fits = fits or (cleft and not of_deed)
     behind = is_put_behind(line, s.mentions, m, start, s.first)
     topic = s.first if behind else topic_of(line, question, start, s.first)
     if topic < start and speaks(line, question, topic, start):
@@ -93,8 +93,7 @@ def facts_of(
         others=others,
         joined=bool(m.joined),
         fits=fits,
-        cleft=behind
-        or bool(fits and bits & C["affirm"] and bits & _TIES and is_cleft(line, m, start, end, s.last, s.options)),
+        cleft=behind or bool(fits and cleft and bits & _TIES),
         ellipsis=ellipsis,
         denied=denied,
         positive=positive,

@@ -33,8 +33,6 @@ class Mention:
     """Whether it counts only where an answer is announced: a letter that may be a word."""
     joined: frozenset[int] = frozenset()
     """All options that "and" or "or" joins here."""
-    either: bool = False
-    """Whether "or" joins them."""
     conflict: int | None = None
     """The option of a label that the text overruled."""
     refers: bool = False
