@@ -215,6 +215,21 @@ def test_a_pronoun_in_front_of_a_comma_may_be_who_it_was(language: str, options:
     assert extract(response, options, LABELS, language, 2).option == 1
 
 
+@pytest.mark.parametrize(
+    ("response", "option"),
+    [
+        ("Celui des deux qui était mauvais en calcul, c'est Vincent. Raphaël, lui, tombait juste.", 1),
+        ("Ce qui compte dans cette histoire, c'est Vincent. On ne sait pas qui était mauvais en calcul.", 0),
+    ],
+)
+def test_a_cleft_over_a_comma_names_the_one_of_whom_what_is_asked_is_said(response: str, option: int) -> None:
+    options, prompt = (
+        ["Le texte ne le dit pas", "Vincent", "Raphaël"],
+        "Vincent et Raphaël comptaient.\nQui était mauvais en calcul ?",
+    )
+    assert extract(response, options, LABELS, "fr", 0, prompt=prompt).option == option
+
+
 def test_of_the_two_the_latter_is_meant() -> None:
     assert extract("Of the tailor and the baker, I pick the latter.", OPTIONS, LABELS, "en", 2).option == 1
     assert (

@@ -93,7 +93,7 @@ def facts_of(
         others=others,
         joined=bool(m.joined),
         fits=fits,
-        cleft=behind or bool(fits and cleft and bits & _TIES),
+        cleft=fits and bool(behind or (cleft and bits & _TIES)),
         ellipsis=ellipsis,
         denied=denied,
         positive=positive,
