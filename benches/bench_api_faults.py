@@ -5,7 +5,8 @@
 Every row is a run of 5,000 requests (5 wordings, 4 languages, both splits of the starter benchmark) whose answers come
 from the oracle `stereotyped`. The same questions are asked of the oracle itself, without a server. A row holds only if
 the command ends well, every presentation has a response or a recorded error, and every answer that the service did not
-filter, refuse, cut short or leave empty is read as the oracle's own: so every score is exact.
+filter, refuse, cut short or leave empty is read as the oracle's own: so every score is exact. The one row that must not
+go on, a refused parameter that shapes the text, holds only if the command ends with one line that says so.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Case:
     """What is added to the command each time; more than one where a run is made in several goes."""
     may_stop: bool = False
     """Whether a command may end with one line, for the next one to go on."""
+    stops: str = ""
+    """What the one line says with which the command has to end."""
 
 
 _FAULTS = {
@@ -62,14 +65,17 @@ _CONTENT = {
 }
 _PATIENT = ("--timeout", "3")
 """Who hangs is given up after this; answers themselves come at once."""
-_REFUSED = 'access.refused_parameters=["temperature", "max_tokens"]'
+_RENAMED = 'access.refused_parameters=["max_tokens"]'
+"""What a service refuses and takes under another name."""
+_SHAPING = 'access.refused_parameters=["temperature"]'
+"""What nothing stands in for, because it shapes the text."""
 _MANY = (
     *(f"faults.{name}=0.03" for name in _FAULTS),
     *(setting for settings in _FAULTS.values() for setting in settings[1:]),
     *(setting for settings in _CONTENT.values() for setting in settings),
     "faults.hang=0.005",
     "limits.concurrency=48",
-    _REFUSED,
+    _RENAMED,
 )
 
 CASES = (
@@ -80,7 +86,8 @@ CASES = (
         for form in ("date", "milliseconds", "untold")
     ),
     *(Case(name, settings, changes_answers=True) for name, settings in _CONTENT.items()),
-    Case("refused parameters", (_REFUSED,)),
+    Case("max_tokens refused", (_RENAMED,)),
+    Case("temperature refused", (_SHAPING,), stops="it shapes the text"),
     Case("more at a time than it takes", ("limits.concurrency=16",)),
     Case("everything", _MANY, _PATIENT, changes_answers=True),
     Case(
@@ -125,6 +132,9 @@ def run_case(case: Case, folder: Path, chosen: list[str], truth: Reading) -> tup
     with server("--run", str(path), "--oracle", "stereotyped", *settings) as at:
         seconds = sum(run_once(path, at, chosen, case, more).seconds for more in case.commands)
         stats = at.stats()
+    if case.stops:
+        say(f"  {case.name}: stops with one line, {stats.requests} requests")
+        return (case.name, "–", f"{stats.requests:,}", f"{stats.paid_again:,}", "stops with one line", "–")
     exact, others = check(reading(path), truth, case)
     if stats.too_early and "date" not in case.name:  # dates are whole seconds
         sys.exit(f"{case.name}: {stats.too_early} requests came before they might")
@@ -141,8 +151,11 @@ def run_once(path: Path, at: FakeServer, chosen: list[str], case: Case, more: tu
     else:
         command = mbbq_gen_run(path, at, *chosen, *case.options, *more)
     ended = run_command(command, path.with_suffix(".log"))
-    stopped = case.may_stop and ended.code == 1 and ended.output.splitlines()[-1].startswith("error: ")
-    return ended if stopped else must(ended, case.name)
+    last = ended.output.splitlines()[-1] if ended.code == 1 else ""
+    stopped = last.startswith("error: ") and "Traceback" not in ended.output
+    if case.stops and not (stopped and case.stops in last):
+        sys.exit(f"{case.name}: did not stop with one line: {ended.output[-500:]}")
+    return ended if stopped and (case.stops or case.may_stop) else must(ended, case.name)
 
 
 def main() -> None:

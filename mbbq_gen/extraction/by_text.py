@@ -81,7 +81,8 @@ def find_texts(line: Line, question: QuestionWords, hits: list[tuple[int, str]],
     person: int | None = None
     for place, stem in hits:
         owner = question.alone.get(stem)
-        apart = bool(cluster) and not _near(line, cluster[-1][0], place)
+        joins = question.begins_second(line.words[place].key)
+        apart = bool(cluster) and (joins or not _near(line, cluster[-1][0], place))
         if cluster and (apart or (owner is not None and person is not None and owner != person)):
             found += _cluster(line, question, cluster, person, taken)
             cluster, person = [], None

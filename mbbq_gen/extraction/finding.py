@@ -62,7 +62,7 @@ def find_mentions(line: Line, question: QuestionWords, history: list[tuple[int, 
             line.masks[place] = MENTIONED
         if question.unspaced and _is_reason(line, mention):
             line.masks[mention.end] = C["because"] | CLOSES
-    return join_pairs(line, found)
+    return join_pairs(line, question, found)
 
 
 def _is_reason(line: Line, mention: Mention) -> bool:

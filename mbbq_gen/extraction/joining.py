@@ -8,6 +8,7 @@ from mbbq_gen.extraction.lexicon import ANYBODY, KNOWN, NOUN, SMALL
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.mentions import How, Mention
+from mbbq_gen.extraction.options import QuestionWords
 from mbbq_gen.extraction.unknowns import NOT
 
 _CONJ = C["conj"]
@@ -114,15 +115,18 @@ def _is_listed(line: Line, first: Mention, second: Mention, before: int) -> bool
     )
 
 
-def join_pairs(line: Line, found: list[Mention]) -> list[Mention]:
-    """Mentions that "and" or "or" joins, or that stand side by side, know each other."""
+def join_pairs(line: Line, question: QuestionWords, found: list[Mention]) -> list[Mention]:
+    """Mentions that "and" or "or" joins know each other."""
     for first, second in pairwise(found):
         between = range(first.end, second.start)
-        if first.option == second.option or len(between) > 3 or not between:
+        if first.option == second.option or len(between) > 3:
             continue
         masks = [line.masks[place] for place in between]
+        joins = question.ends_first(line.words[first.end - 1].key) or question.begins_second(
+            line.words[second.start].key
+        )
         if (
-            any(mask & _CONJ for mask in masks)
+            (joins or any(mask & _CONJ for mask in masks))
             and all(mask & (SMALL | _CONJ | NOUN | C["neither"]) for mask in masks)
             and max(line.gaps[first.end : second.start + 1]) <= COMMA
         ):

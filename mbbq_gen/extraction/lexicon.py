@@ -143,6 +143,8 @@ class Lexicon(dict[str, Word]):
         self.people = grammar.people
         self.elision = grammar.script.elision
         self.verb_final = grammar.script.verb_final
+        self.and_before = tuple(loose_key(word) for word in words_of(grammar.script.and_before))
+        self.and_behind = tuple(loose_key(word) for word in words_of(grammar.script.and_behind))
         self.capital_nouns = grammar.script.capital_nouns
         self._exact: dict[str, int] = {}
         self._strict: dict[str, int] = {}

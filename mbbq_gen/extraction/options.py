@@ -101,6 +101,9 @@ class QuestionWords:
     """Whether its words are characters, so that pairs of them say what is asked."""
     verb_final: bool = False
     """Whether negations stand behind what they deny."""
+    and_before: tuple[str, ...] = ()
+    and_behind: tuple[str, ...] = ()
+    """What says "and", written together with the second or the first of two people."""
     elision: bool = False
     """Whether a letter in front of an apostrophe is a word of the language."""
     predicate: frozenset[str] = frozenset()
@@ -128,6 +131,14 @@ class QuestionWords:
     """Every stem and form that may mean an option."""
     triggers: frozenset[str] = frozenset()
     """These and the first words of `sequences`: a word of none of whose forms is here names no option by its text."""
+
+    def begins_second(self, key: str) -> bool:
+        """Whether a word begins with "and": Arabic وحفيد; not where an option has it as it is."""
+        return bool(self.and_before) and key.startswith(self.and_before) and key not in self.keys
+
+    def ends_first(self, key: str) -> bool:
+        """Whether a word ends with "and": Korean 은지와."""
+        return bool(self.and_behind) and key.endswith(self.and_behind) and key not in self.keys
 
 
 def build_question(asked: Asked, lexicon: Lexicon) -> QuestionWords:
@@ -172,6 +183,8 @@ def build_question(asked: Asked, lexicon: Lexicon) -> QuestionWords:
         unspaced=any(text.unspaced for text in texts),
         elision=lexicon.elision,
         verb_final=lexicon.verb_final,
+        and_before=lexicon.and_before,
+        and_behind=lexicon.and_behind,
         shared=shared,
         story=asked.story,
     )

@@ -44,6 +44,10 @@ class Script(Pack):
     """Last letters of a question that needs no question mark: Japanese か."""
     clitics: Words = ()
     """Particles written together with the next word (Arabic و, ب, ال): looked behind where a word is not known."""
+    and_before: Words = ()
+    """What says "and" in front of the second of two people, written together with it (Arabic و)."""
+    and_behind: Words = ()
+    """What says "and" behind the first of two people, written together with it (Korean 와, Tamil உம்)."""
 
 
 class OptionText(Pack):
