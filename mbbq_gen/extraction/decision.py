@@ -266,7 +266,7 @@ def _single(said: Said) -> Decision | None:
         p.option
         for p in said.all
         if p.kind == "option" and p.force < Force.PLAIN and p.rule in _SPOKEN
-        if p.rule not in {*_SUPPOSED, Rule.GRANTED} or p.sentence != said.plain[-1].sentence
+        if not (p.rule in _SUPPOSED or _is_conceded(p, said.plain[-1])) or p.sentence != said.plain[-1].sentence
     }
     if not spoken - {said.reading.question.unknown} <= only:
         return None
@@ -275,6 +275,12 @@ def _single(said: Said) -> Decision | None:
     if reading.sentences > MAX_TALE and not placed:
         return None
     return _as(last, "medium" if reading.persons <= only else "low")
+
+
+def _is_conceded(p: Proposition, plain: Proposition) -> bool:
+    """Whether somebody is granted something in front of what is said of another: "although the tailor was late, the
+    baker …"; behind it, it tells of both: "the baker slept, while the tailor worked"."""
+    return p.rule is Rule.GRANTED and (p.line, p.first) < (plain.line, plain.first)
 
 
 def _remaining(said: Said) -> Decision | None:
