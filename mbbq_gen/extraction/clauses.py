@@ -24,6 +24,8 @@ _TURNS = C["but"] | C["conclude"]
 """What begins a clause; what may stand inside one as well, without a comma: "she had, however, given it away"."""
 _SUBORDINATE = (("because", C["because"]), ("granted", C["although"]), ("condition", C["condition"]))
 """What of `State` a clause is that begins, or ends, with a word of a class."""
+HEAD = 3
+"""Words that begin a clause."""
 HEADING = C["because"] | C["although"] | C["condition"] | C["assume"]
 """Classes for which it matters whether they stand among the first words of a clause."""
 TAILING = C["because"] | C["although"] | C["condition"] | C["but"] | CLOSES

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mbbq_gen.extraction.clauses import HEAD
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import SMALL
+from mbbq_gen.extraction.lexicon import PLACES, SMALL
+from mbbq_gen.extraction.lines import COMMA, STOP
 from mbbq_gen.extraction.reading import Proposition, Reading
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.records import Confidence, Outcome
@@ -271,10 +273,21 @@ def _single(said: Said) -> Decision | None:
     if not spoken - {said.reading.question.unknown} <= only:
         return None
     last, reading = said.plain[-1], said.reading
+    if reading.question.predicate and _tells_of_other(last, reading):
+        return None
     placed = last.sentence == reading.sentences or "**" in reading.lines[last.line].signs[last.first]
     if reading.sentences > MAX_TALE and not placed:
         return None
     return _as(last, "medium" if reading.persons <= only else "low")
+
+
+def _tells_of_other(said: Proposition, reading: Reading) -> bool:
+    """Whether a sentence goes on about the other one: "one was Paul, and the other Peter"."""
+    line = reading.lines[said.line]
+    end = next((place for place in range(said.last, len(line.words)) if line.gaps[place] >= STOP), len(line.words))
+    fronts = [place for place in range(said.last, end) if line.gaps[place] >= COMMA or line.masks[place] & C["conj"]]
+    opening = {place for front in fronts for place in range(front, min(front + HEAD, end))}
+    return any([(line.masks[place] | line.words[place].mask) & PLACES["other"] for place in opening])
 
 
 def _is_conceded(p: Proposition, plain: Proposition) -> bool:

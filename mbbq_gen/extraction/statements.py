@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from mbbq_gen.extraction.claims import Facts, claim
-from mbbq_gen.extraction.clauses import HEADING, TAILING
+from mbbq_gen.extraction.clauses import HEAD, HEADING, TAILING
 from mbbq_gen.extraction.facts import facts_of
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import CLOSES, NOUN
@@ -59,8 +59,6 @@ _CLAIMS = frozenset({"option", "several"})
 """Kinds of propositions that a sentence explains behind its colon."""
 _UNTOLD = frozenset({Rule.NOT_TOLD, Rule.UNTOLD, Rule.NO_INFORMATION})
 """Ways of saying that a source doesn't tell: what it doesn't tell of a person is not denied of them."""
-HEAD = 3
-"""Words that begin a clause."""
 
 
 def read_sentence(s: Sentence) -> None:
