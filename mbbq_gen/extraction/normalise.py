@@ -36,7 +36,7 @@ _NUKTA = regex.compile(r"[\u093c\u09bc\u0a3c\u0b3c]")
 _NASALS = regex.compile(r"ङ्(?=[क-घ])|ञ्(?=[च-झ])|ण्(?=[ट-ढ])|न्(?=[त-ध])|म्(?=[प-भ])|ँ")
 """Ways to write a nasal in Devanagari: हिन्दी and हिंदी, हाँ and हां are one word."""
 _INDIC_FOLDS = str.maketrans({"\u0981": None, "\u0b01": None, "ৰ": "র", "ৎ": "ত"})
-"""Candrabindu is often left out; Assamese ৰ is often typed as Bengali র; ৎ is ত in front of an ending (অভিজিৎ, অভিজিতের)."""
+"""Candrabindu is often left out; Assamese ৰ is often typed as Bengali র; ৎ is ত in front of an ending (অভিজিতের)."""
 
 LOOK_ALIKES = str.maketrans("АВЕКМНОРСТХаеорсхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEKMHOPCTXaeopcxABEZHIKMNOPTYX")
 """Cyrillic and Greek letters that look like a Latin one: read as labels where they stand alone."""
