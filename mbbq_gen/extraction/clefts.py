@@ -6,8 +6,8 @@ from collections.abc import Sequence, Set
 
 from mbbq_gen.extraction.clauses import is_inner
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import SMALL
-from mbbq_gen.extraction.lines import COMMA, Line
+from mbbq_gen.extraction.lexicon import MENTIONED, SMALL
+from mbbq_gen.extraction.lines import COLON, COMMA, Line
 from mbbq_gen.extraction.mentions import Mention
 from mbbq_gen.extraction.syntax import SUBJECT
 from mbbq_gen.extraction.unknowns import NOT
@@ -20,7 +20,8 @@ def is_cleft(line: Line, m: Mention, start: int, end: int, last: int, options: S
     if not after and _goes_on(line, m, start, end, last, options):
         return True
     if not after:
-        return any([mask & C["affirm"] for mask in before[-2:]]) and _ties(before[:SUBJECT])
+        affirms = any([mask & C["affirm"] for mask in before[-3:]])
+        return affirms and (_ties(before[:SUBJECT]) or _ties(_front(line, start)))
     leads = all([mask & (SMALL | C["conclude"] | C["affirm"]) for mask in before])
     is_it = (m.start - start <= SUBJECT or leads) and any([mask & C["affirm"] for mask in before + after[:2]])
     return is_it and _ties(after[:4])
@@ -42,6 +43,15 @@ def is_denied_cleft(line: Line, m: Mention, start: int, end: int) -> bool:
         before = before[-3:]
     untied = after[: next((place for place in range(len(after)) if _ties(after[: place + 1])), 0)]
     return any([mask & NOT for mask in before + untied])
+
+
+def _front(line: Line, start: int) -> list[int]:
+    """The first words of what a clause goes on with, where nobody is named in between: "who came late and left early
+    was the mother"."""
+    first = start
+    while first and line.gaps[first] < COLON and not line.masks[first - 1] & MENTIONED:
+        first -= 1
+    return line.masks[first : first + SUBJECT]
 
 
 def words_behind(line: Line, m: Mention, end: int) -> list[int]:
