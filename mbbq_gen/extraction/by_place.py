@@ -32,12 +32,18 @@ def find_places(
                 found.append(Mention(option, place, place + 1, How.TEXT, full=True, refers=refers))
             continue
         option = _option_at(line, mask, place, noun, question)
-        if option is not None and noun is None and len(question.order) == 2 and option < 2:
+        of_story = noun is None or any([_is_person(mask) for mask in line.masks[place + 1 : place + 2]])
+        if option is not None and of_story and len(question.order) == 2 and option < 2:
             found.append(Mention(question.order[option], place, place + 1, How.TEXT, full=True))
         elif option is not None:
             start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
             found.append(Mention(option, start, end, How.PLACE, full=True, weak=noun is None))
     return found
+
+
+def _is_person(mask: int) -> bool:
+    """Whether a word is one for people, and none for options: "the second boy" is one of the story's."""
+    return bool(mask & ANYBODY and not mask & PLACE_NOUN)
 
 
 def _option_at(line: Line, mask: int, place: int, noun: int | None, question: QuestionWords) -> int | None:
