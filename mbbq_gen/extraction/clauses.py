@@ -223,8 +223,9 @@ def _with_verdicts(line: Line, mentions: list[Mention], parts: list[tuple[int, i
     return merged
 
 
-def join_lists(line: Line, mentions: list[Mention]) -> None:
-    """Lets mentions know each other that stand one after another with nothing but commas, small words and "or"."""
+def join_lists(line: Line, mentions: list[Mention], last: int, *, pairs: bool = False) -> None:
+    """Lets mentions know each other that stand one after another with nothing but commas, small words and "or"; with
+    `pairs` also two names that a comma joins in front of what is said of both, before the word `last` (Telugu)."""
     masks, gaps = line.masks, line.gaps
     run: list[Mention] = []
     for first, second in pairwise(mentions):
@@ -245,7 +246,9 @@ def join_lists(line: Line, mentions: list[Mention]) -> None:
         run = [*run, second] if run else [first, second]
         before = masks[max(0, first.start - NEAR_AND) : first.start]
         labels = first.how is second.how is How.LABEL and not any([m & _NOT_IN_LIST for m in before])
-        if len(run) > 2 or between or line.words[second.start].mask & SMALL or labels:
+        names = first.how is second.how is How.TEXT and first.full and second.full
+        pair = pairs and names and not between and second.end < last
+        if len(run) > 2 or pair or between or line.words[second.start].mask & SMALL or labels:
             joined_options = run[-2].joined | {run[0].option, run[-2].option, second.option}
             for mention in run[-3:]:
                 mention.joined |= joined_options

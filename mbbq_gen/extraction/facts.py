@@ -53,7 +53,9 @@ def facts_of(
     """What is known of a mention of a clause that names `options`."""
     line, state, question = s.line, s.state, s.question
     fits = speaks_beside(line, question, m, start, end)
-    cleft = bool(bits & C["affirm"] and (not fits or s.bits & _TIES)) and is_cleft(line, m, start, end, s.last, s.options)
+    cleft = bool(bits & C["affirm"] and (not fits or s.bits & _TIES)) and is_cleft(
+        line, m, start, end, s.last, s.options
+    )
     of_deed = cleft and not fits and bool(bits & NOT) and not is_denied_cleft(line, m, start, end)
     fits = fits or (cleft and not of_deed)
     behind = is_put_behind(line, s.mentions, m, start, s.first)

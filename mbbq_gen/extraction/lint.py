@@ -28,6 +28,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "labels": ("nouns", "nouns_after", "stray"),
     "places": tuple(Places.model_fields),
     "people": tuple(People.model_fields),
+    "script": ("asks", "clitics", "and_before", "and_behind"),
 }
 """Table of a pack → its lists of words."""
 

@@ -71,7 +71,7 @@ class Sentence:
         """Notes what the sentence is as a whole."""
         line, mentions, clauses, bits = self.line, self.mentions, self.clauses, self.bits
         if len(mentions) > 1:
-            join_lists(line, mentions)
+            join_lists(line, mentions, self.last, pairs=self.question.verb_final and not bits & DENY)
         self.options = options = {m.option for m in mentions}
         under = [start for start, end in clauses[1:] if line.masks[start] & _UNDER or is_explained(line, start, end)]
         self.main = {m.option for m in mentions if not under or m.start < under[0]}
