@@ -69,9 +69,11 @@ def telling_stem(word: Word, question: QuestionWords) -> str | None:
         return word.stem
     if word.root in question.roots:
         return question.roots[word.root]
-    if not word.reach or question.forms.keys().isdisjoint(word.reach):
+    if question.forms.keys().isdisjoint(word.forms):
         return None
-    return question.forms[max(word.reach.intersection(question.forms), key=lambda form: (len(form), form))]
+    known = word.reach if len(word.stem) < MIN_REACH else word.forms
+    found = max(known.intersection(question.forms), key=lambda form: (len(form), form), default=None)
+    return None if found is None else question.forms[found]
 
 
 def find_texts(line: Line, question: QuestionWords, hits: list[tuple[int, str]], taken: list[bool]) -> list[Mention]:

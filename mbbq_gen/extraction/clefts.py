@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from mbbq_gen.extraction.clauses import is_inner
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import MENTIONED, SMALL
-from mbbq_gen.extraction.lines import COLON, COMMA, Line
+from mbbq_gen.extraction.lines import COMMA, Line
 from mbbq_gen.extraction.mentions import Mention
 from mbbq_gen.extraction.syntax import SUBJECT
 from mbbq_gen.extraction.unknowns import NOT
@@ -49,7 +49,7 @@ def _front(line: Line, start: int) -> list[int]:
     """The first words of what a clause goes on with, where nobody is named in between: "who came late and left early
     was the mother"."""
     first = start
-    while first and line.gaps[first] < COLON and not line.masks[first - 1] & MENTIONED:
+    while first and line.gaps[first] < COMMA and not line.masks[first - 1] & MENTIONED:
         first -= 1
     return line.masks[first : first + SUBJECT]
 

@@ -22,13 +22,14 @@ MAX_LINE, MAX_LINES = 160, 200
 """Characters of a line, and lines of words, that a reader can take in."""
 
 
+_PARTICLES = ("asks", "clitics", "and_before", "and_behind")
+"""What `[script]` lists."""
 PARTS: dict[str, tuple[str, ...]] = {
     "words": tuple(CLASSES),
     "text": ("small", "persons", "suffixes", "agreement"),
     "labels": ("nouns", "nouns_after", "stray"),
     "places": tuple(Places.model_fields),
     "people": tuple(People.model_fields),
-    "script": ("asks", "clitics", "and_before", "and_behind"),
 }
 """Table of a pack → its lists of words."""
 
@@ -154,7 +155,7 @@ def without(grammar: Grammar, need: str) -> Grammar | None:
     """The grammar without a class (`words.neg`, `text.small`), or without an entry; None where there is none such."""
     table, _, name = need.rpartition(".")
     table = table or "words"
-    if name in PARTS.get(table, ()):
+    if name in PARTS.get(table, _PARTICLES if table == "script" else ()):
         return grammar.model_copy(update={table: getattr(grammar, table).model_copy(update={name: ()})})
     left = {
         name: tuple(" ".join(entry for entry in line.split() if entry != need) for line in getattr(grammar.words, name))
