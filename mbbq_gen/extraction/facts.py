@@ -60,10 +60,8 @@ def facts_of(
     fits = fits or (cleft and not of_deed)
     behind = is_put_behind(line, s.mentions, m, start, s.first)
     topic = s.first if behind else topic_of(line, question, start, s.first)
-    turned = False
     if topic < start and speaks(line, question, topic, start):
-        fits, before = True, line.bits(topic, start)
-        turned, bits = bool(before & NOT) and bool(bits & NOT), bits | before
+        fits, bits = True, bits | line.bits(topic, start)
     ellipsis = is_ellipsis(line, question, m, end)
     subject = is_subject(line, s.mentions, m, start)
     direct = state.announced and not m.joined and subject and not is_adjacent(line, s.mentions, m)
@@ -74,7 +72,7 @@ def facts_of(
     if of_deed:
         positive = True
     elif fits or ellipsis:
-        negated = bool(bits & NOT) and not turned
+        negated = bool(bits & NOT)
         positive = negated == question.negated and (fits or not bits & C["wrong"])
     elif not question.predicate and not bare and not label and not _denies_it(s, m, start, end):
         positive = not said & (DENY & ~NEG)

@@ -128,7 +128,7 @@ def join_pairs(line: Line, question: QuestionWords, found: list[Mention]) -> lis
         if (
             (joins or any(mask & _CONJ for mask in masks))
             and all(mask & (SMALL | _CONJ | NOUN | C["neither"]) for mask in masks)
-            and max(line.gaps[first.end : second.start + 1]) <= COMMA
+            and max(line.gaps[first.end : second.start + 1], default=NONE) <= COMMA
         ):
             pair = first.joined | second.joined | {first.option, second.option}
             first.joined = second.joined = frozenset(pair)
