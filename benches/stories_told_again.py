@@ -58,6 +58,9 @@ def main() -> None:
     parser.add_argument("published", nargs="*", metavar="BENCHMARK=FOLDER")
     parser.add_argument("--each", type=int, default=4, help="contexts of each template, language and condition")
     chosen = parser.parse_args()
+    for given in chosen.published:
+        if not Path(given.partition("=")[2]).is_dir() or "=" not in given:
+            parser.error(f"{given!r} is no BENCHMARK=FOLDER with a folder that is there")
     sources: list[tuple[str, Path | None]] = [("starter", None)]
     sources += [(name, Path(folder)) for name, _, folder in (given.partition("=") for given in chosen.published)]
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
