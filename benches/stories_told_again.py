@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from mbbq_gen.datasets.registry import load_benchmark
+from benches.published import add_sources, instances_of, sources_of
 from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.records import Instance
 
@@ -29,7 +29,7 @@ SEED = 5
 def stories(benchmark: str, folder: Path | None, each: int) -> Iterator[Instance]:
     """So many different contexts of each template, language and condition, drawn anew alike each time."""
     drawn: defaultdict[tuple[str, str, str], dict[str, Instance]] = defaultdict(dict)
-    for found in load_benchmark(benchmark) if folder is None else load_benchmark(benchmark, data=folder):
+    for found in instances_of(benchmark, folder):
         if [option.role for option in found.options].count("unknown") == 1:
             drawn[found.language, found.template_id, found.condition].setdefault(found.context, found)
     rng = random.Random(SEED)
@@ -55,16 +55,11 @@ def what_is_read(story: Instance) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("published", nargs="*", metavar="BENCHMARK=FOLDER")
+    add_sources(parser)
     parser.add_argument("--each", type=int, default=4, help="contexts of each template, language and condition")
     chosen = parser.parse_args()
-    for given in chosen.published:
-        if not Path(given.partition("=")[2]).is_dir() or "=" not in given:
-            parser.error(f"{given!r} is no BENCHMARK=FOLDER with a folder that is there")
-    sources: list[tuple[str, Path | None]] = [("starter", None)]
-    sources += [(name, Path(folder)) for name, _, folder in (given.partition("=") for given in chosen.published)]
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for benchmark, folder in sources:
+    for benchmark, folder in sources_of(parser, chosen):
         for story in stories(benchmark, folder, chosen.each):
             counts[story.language][f"{story.condition[:3]}:{what_is_read(story)}"] += 1
     total: Counter[str] = sum(counts.values(), Counter())

@@ -80,6 +80,12 @@ def impatient() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def first_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first request is alone until it is answered, however slow a loaded machine is to bring the refusal."""
+    monkeypatch.setattr("mbbq_gen.providers.remote.asking._ALONE", 60.0)
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The checkout's root."""

@@ -188,6 +188,7 @@ def test_refused_parameters_are_learned_once() -> None:
     assert asked.settings == before
 
 
+@pytest.mark.usefixtures("first_alone")
 @pytest.mark.parametrize(
     ("access", "words"),
     [

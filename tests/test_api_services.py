@@ -96,6 +96,7 @@ SHAPES_THE_TEXT: list[tuple[str, dict[str, Any], str]] = [
 """Kind, options, and the name in the body of what the model refuses."""
 
 
+@pytest.mark.usefixtures("first_alone")
 @pytest.mark.parametrize(("kind", "options", "refused"), SHAPES_THE_TEXT)
 def test_a_refused_setting_that_shapes_the_text_stops_the_run(
     kind: str, options: dict[str, Any], refused: str, tmp_path: Path
@@ -172,6 +173,7 @@ def test_all_faults_together(kind: str, tmp_path: Path) -> None:
     assert stats.too_early == 0
 
 
+@pytest.mark.usefixtures("first_alone")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("access", "words"),

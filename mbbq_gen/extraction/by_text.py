@@ -71,7 +71,7 @@ def telling_stem(word: Word, question: QuestionWords) -> str | None:
         return question.roots[word.root]
     if question.forms.keys().isdisjoint(word.forms):
         return None
-    known = word.reach if len(word.stem) < MIN_REACH else word.forms
+    known = (word.reach or {word.key}) if len(word.stem) < MIN_REACH else word.forms
     found = max(known.intersection(question.forms), key=lambda form: (len(form), form), default=None)
     return None if found is None else question.forms[found]
 
@@ -114,8 +114,10 @@ def _cluster(
             return []
         person = holders[0].index
     text = question.texts[person]
-    if len(stems - text.denying) < min(2, len(text.content)) and UNSPACED.match(line.texts[cluster[0][0]]):
-        return []
+    if UNSPACED.match(line.texts[cluster[0][0]]):
+        telling = {stem for place, stem in cluster if not line.words[place].mask & SMALL} - text.denying
+        if len(telling) < min(2, len(text.content)):
+            return []
     known = stems & text.distinctive
     if not text.nested and (_too_few(known, text) or (known <= text.denying and not stems - text.denying)):
         return []

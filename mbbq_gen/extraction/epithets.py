@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from mbbq_gen.extraction.clauses import sentences
 from mbbq_gen.extraction.finding import find_mentions
-from mbbq_gen.extraction.lexicon import CLASSES, CLOSES, KNOWN, MENTIONED, SMALL, Lexicon, Word
+from mbbq_gen.extraction.lexicon import CLASSES, CLOSES, INNER, KNOWN, MENTIONED, SMALL, Lexicon, Word
 from mbbq_gen.extraction.lines import COMMA, Line, read_lines
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.normalise import normalise
@@ -237,7 +237,9 @@ def _note(told: _Told, line: Line, places: range, option: int | None, *, names: 
             table[word.stem] = table.get(word.stem, 0) | bit
     for one, two in pairwise(places):
         pair = line.words[one].key, line.words[two].key
-        if MENTIONED not in {line.masks[one], line.masks[two]} and line.gaps[two] < COMMA and _may_be_word(*pair):
+        if MENTIONED in {line.masks[one], line.masks[two]} or line.gaps[two] >= COMMA or not _may_be_word(*pair):
+            continue
+        if not (line.masks[one] & KNOWN and line.masks[two] & INNER):
             told.pairs[pair] = told.pairs.get(pair, 0) | bit
 
 

@@ -33,7 +33,7 @@ def find_mentions(line: Line, question: QuestionWords, history: list[tuple[int, 
         for place in triggers
         if not taken[place]
         and (stem := telling_stem(words[place], question))
-        and not (words[place].mask & SMALL and words[place].key not in question.keys)
+        and not (line.masks[place] & SMALL and words[place].key not in question.keys)
     ]
     if hits:
         found += find_texts(line, question, hits, taken)

@@ -382,6 +382,12 @@ class Stemmer:
             found.update(ends)
         return frozenset(found)
 
+    def made_from(self, key: str) -> frozenset[str]:
+        """What endings make of a word that is too short for them to be stripped again: Korean 딸, 딸입니다."""
+        if len(key) >= self._min_stem or not key.isalpha():
+            return frozenset()
+        return frozenset(key + suffix for suffixes in self._suffixes.values() for suffix in suffixes)
+
     def _strip(self, key: str, suffixes: dict[str, tuple[str, ...]]) -> str:
         stem = key
         for _ in range(MAX_ENDINGS):

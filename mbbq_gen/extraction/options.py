@@ -23,7 +23,7 @@ MIN_VERB = 6
 MIN_ECHO = 3
 """Words of a question that is known again."""
 _NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
-_JOINS = CLASSES["conj"] | CLASSES["because"] | CLASSES["but"]
+_JOINS = CLASSES["conj"] | CLASSES["because"] | CLASSES["but"] | CLASSES["relative"]
 
 
 @dataclass(slots=True)
@@ -273,7 +273,7 @@ def _option_words(text: str, lexicon: Lexicon) -> OptionWords:
     whole = tuple(word.key for word in words)
     while len(words) > 1 and words[0].mask & SMALL and not words[0].mask & _NEG:
         words = words[1:]
-    telling = [w for w in words if len(w.key) > 1 and (not w.mask & (SMALL | _JOINS) or w.mask & _NEG)]
+    telling = [w for w in words if len(w.key) > 1 and not _means_nobody(w)]
     telling = telling or [w for w in words if not HIRAGANA.match(w.key)] or words
     return OptionWords(
         tuple(word.key for word in words),
@@ -281,11 +281,19 @@ def _option_words(text: str, lexicon: Lexicon) -> OptionWords:
         frozenset(word.stem for word in telling),
         UNSPACED.search(text) is not None,
         roots=tuple((word.stem, word.root) for word in telling),
-        forms=tuple((word.stem, word.reach) for word in telling if word.reach),
+        forms=tuple((word.stem, forms) for word in telling if (forms := word.reach or lexicon.stemmer.made_from(word.key))),
         denying=frozenset(word.stem for word in telling if word.mask & _NEG),
         anybody=any(word.mask & CLASSES["indefinite"] for word in _words(text, lexicon)),
         heads=_heads(text, lexicon),
     )
+
+
+def _means_nobody(word: Word) -> bool:
+    """Whether a word of an option tells nothing of its person: "the boy *who* reads". A denial may; and so may what only
+    ends like "who", as Tamil "மீனவர்" (who fishes)."""
+    if word.mask & _NEG:
+        return False
+    return bool(word.mask & (SMALL | _JOINS)) or bool(word.mask & CLASSES["who"] and word.stem == word.key)
 
 
 def _parts(persons: Sequence[OptionWords], owners: dict[str, int]) -> dict[str, int]:
