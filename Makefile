@@ -10,17 +10,22 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(PYTEST_ARGS)
 # A model of your own, asked and shown beside those of the demo: make demo MODEL=openai:gpt-4o-mini
 MODEL ?=
 
-.PHONY: demo test proof check docs bench clean
+.PHONY: demo test test-slow proof check docs bench clean
 
 demo: $(VENV)/.local
 	@$(BIN)/mbbq-gen run demo.toml $(if $(MODEL),--model $(MODEL))
 	@$(BIN)/mbbq-gen report demo.toml -o demo-run/report.html
 
+# What a change is tried with: a few minutes.
 test: $(VENV)/.local
-	$(PYTEST)
+	$(PYTEST) -m "not slow"
+
+# The rest: what takes more than ten seconds, such as clusters of workers, published files, and the small real model.
+test-slow: $(VENV)/.local
+	$(PYTEST) -m slow
 
 # The same tests over everything: every oracle over every row of every published set at hand, every set audited and
-# counted, the tutorial as it stands. `make test` draws parts of these.
+# counted, the tutorial as it stands. `make test` and `make test-slow` draw parts of these.
 proof: $(VENV)/.local
 	MBBQ_GEN_PROOF=full $(PYTEST)
 

@@ -133,6 +133,7 @@ def test_from_plan_to_report(command: Calls, tmp_path: Path, kind: str, price_fi
     assert not list(run.glob("*.jsonl*")), "what was on its way to the service is gone"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_fails_or_expires_goes_into_another_batch(command: Calls, tmp_path: Path, kind: str) -> None:
     run = tmp_path / "run"
@@ -151,6 +152,7 @@ def test_what_fails_or_expires_goes_into_another_batch(command: Calls, tmp_path:
     assert len(batches) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_no_batch_answers_is_recorded_at_last(command: Calls, tmp_path: Path, kind: str) -> None:
     run = tmp_path / "run"
@@ -468,6 +470,7 @@ def go_on(server: FakeServer, kind: str, run: Path, end_at: int | None = None) -
     return steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_process_may_end_at_any_step(command: Calls, tmp_path: Path, kind: str) -> None:
     """Wherever it ends: no answer is lost, no batch made twice, nothing paid twice but what was asked by itself."""

@@ -41,6 +41,7 @@ def scores(command: Calls, run: Path) -> list[Any]:
     return [group["counts"] for group in json.loads(out)["groups"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [1])
 def test_whatever_fails_on_the_way_no_answer_is_lost(command: Calls, tmp_path: Path, kind: str, seed: int) -> None:

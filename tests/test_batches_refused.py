@@ -31,6 +31,7 @@ AROUND = {
 """Bytes that a batch of one line takes beside that line, without its line end."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("limit", [{"max_requests": 7}, {"max_bytes": 9000}], ids=["requests", "bytes"])
 def test_batches_too_large_are_halved_until_they_fit(
@@ -79,6 +80,7 @@ def test_a_service_that_takes_no_batch_at_all_is_one_line(command: Calls, tmp_pa
         assert status_of(command, run)["answered"] == 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_request_that_is_too_large_by_itself_fails_alone(command: Calls, tmp_path: Path, kind: str) -> None:
     """The others get through, in batches of one at worst."""

@@ -159,6 +159,7 @@ def test_a_page_instead_of_the_results_is_one_line(command: Calls, tmp_path: Pat
     assert status_of(command, run)["answered"] == 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_upload_that_is_cut_off_is_halved(command: Calls, tmp_path: Path, kind: str) -> None:
     """A proxy that lets less through says nothing: the connection breaks, and will each time."""

@@ -356,6 +356,7 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(run_path: Path) -> None:
         assert len(responses(run_path)) == REQUESTS
 
 
+@pytest.mark.slow
 def test_a_full_disk_gives_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     """On a small file system of its own, filled up while the run asks."""
     disk = tmp_path / "disk"

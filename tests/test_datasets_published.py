@@ -52,6 +52,7 @@ def counts(instances: list[Instance]) -> dict[str, int]:
     return {key: count for key, count in found.items() if count}
 
 
+@pytest.mark.slow
 @about(("bbq", "en"), ("esbbq", "es"), ("kobbq", "ko"))
 def test_power_knows_the_templates(published: list[Instance]) -> None:
     """Templates with ambiguous questions that count for bias, how many, and as how many of one size they are."""
@@ -64,6 +65,7 @@ def test_power_knows_the_templates(published: list[Instance]) -> None:
     assert shape.effective_share == pytest.approx(effective / len(sizes), abs=0.001)
 
 
+@pytest.mark.slow
 @about(("bbq", "en"), ("esbbq", "es"), ("cabbq", "ca"), ("kobbq", "ko"))
 def test_counts(published: list[Instance], shared_datasets: Path) -> None:
     name = published[0].benchmark
@@ -93,6 +95,7 @@ ROWS = {
 """Rows in the files at hand, and how many of them have no single target."""
 
 
+@pytest.mark.slow
 @about(*ROWS)
 def test_rows_and_targets(published: list[Instance]) -> None:
     which = published[0].benchmark, published[0].language
@@ -208,6 +211,7 @@ def tally(instances: Iterable[Instance], model: Callable[[Instance], int | None]
     return dict(found)
 
 
+@pytest.mark.slow
 @about(*EXPECTED_SETS)
 def test_artificial_models_score_what_they_must(published: list[Instance], shared_datasets: Path) -> None:
     name, language = published[0].benchmark, published[0].language

@@ -86,6 +86,7 @@ def test_esbbq_row_by_row(shared_datasets: Path, language: str) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["es", "ca"] if FULL else ["ca"])
 def test_esbbq_instances_are_those_of_the_reader(shared_datasets: Path, load_published: Load, language: str) -> None:
     folder = shared_datasets / "esbbq"
@@ -123,6 +124,7 @@ def test_groups_are_right_where_the_published_ones_are_crossed(shared_datasets: 
         assert row.groups[0] in row.stereotyped_groups
 
 
+@pytest.mark.slow
 def test_bbq_counts_equal_table_3(shared_datasets: Path, load_published: Load) -> None:
     instances = list(load_bbq_templates(shared_datasets / "bbq" / "templates"))
     assert Counter(instance.category for instance in instances) == BBQ_COUNTS

@@ -240,6 +240,7 @@ def test_an_export_is_the_same_twice(run_path: Path, tmp_path: Path, capsys: pyt
     assert "requests have no answer yet: a part" in err  # the script fails on purpose
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_there_and_back_the_scores_are_the_same(
     run_path: Path, exported: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -62,6 +62,7 @@ def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(
     assert typed(tmp_path, "", "init").returncode == 2  # it is there already
 
 
+@pytest.mark.slow
 def test_the_budget_chooses_the_sample(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     given = [
         "--model",

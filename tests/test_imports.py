@@ -231,6 +231,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_run(tmp_path_factory.mktemp("made") / "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_export_and_import_give_equal_scores(
     capsys: pytest.CaptureFixture[str], made: Path, tmp_path: Path, form: str

@@ -185,6 +185,7 @@ def naive_bharatbbq(told: Iterable[Told]) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("language", ["es", "tr", "en"])
 def test_scores_are_those_of_naive_implementations(language: str, seed: int) -> None:

@@ -61,6 +61,7 @@ def counted(folder: Path, first: str, second: str, language: str, split: str) ->
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ways", [("generate", "likelihood"), ("generate", "labels"), ("likelihood", "labels")])
 def test_shares_kappas_and_flips_are_those_of_plain_counting(dice: Path, call: Call, ways: tuple[str, str]) -> None:
     found = agreement(call, dice)

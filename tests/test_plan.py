@@ -49,6 +49,7 @@ def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str,
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["balanced", "cyclic"])
 @pytest.mark.parametrize("sample", [None, 12])
 def test_it_counts_what_a_run_asks(
@@ -69,6 +70,7 @@ def test_it_counts_what_a_run_asks(
     assert sum(group["requests"] for group in tokens["groups"]) == tokens["requests"]
 
 
+@pytest.mark.slow
 def test_each_way_of_asking_is_counted_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is written where likelihoods are computed, and one token where the first is named."""
     words = planned(capsys, "--model", "oracle:perfect", "--sample", 12)["tokens"]

@@ -87,6 +87,7 @@ def expected_of(kind: str) -> tuple[Any, list[Prompt], Answers]:
     return model, prompts, alone(model, prompts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "mistral"])
 @pytest.mark.parametrize(("batch_size", "read_tokens"), [(1, 1), (2, 10), (5, 30), (8, 1000), (64, 64)])
 def test_continuous_decoding_gives_what_each_prompt_gives_alone(kind: str, batch_size: int, read_tokens: int) -> None:
@@ -112,6 +113,7 @@ beginnings = st.lists(st.integers(5, 9), max_size=6).map(tuple)
 endings = st.lists(st.integers(5, 47), min_size=1, max_size=5).map(tuple)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "qwen2"])
 @hypothesis.settings(max_examples=100 if FULL else 40)
 @given(

@@ -70,6 +70,7 @@ questions = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_tokens", [1, 60, 4000])
 def test_packed_scores_are_those_of_a_forward_for_each_answer(kind: str, max_tokens: int) -> None:
@@ -83,6 +84,7 @@ kept_model = cache(make_model)
 """A model that tests may share: made when the first of them asks."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "qwen2"])
 @given(asked=questions, max_tokens=st.integers(1, 80))
 def test_any_questions_in_any_order_are_scored_as_alone(
@@ -176,6 +178,7 @@ def test_questions_without_answers_have_no_scores() -> None:
     assert score_answers(make_model(), [[5], [6]], [[], []]) == [[], []]
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_the_real_small_model_scores_packed_as_alone(small_model: ModelSource) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -112,6 +112,7 @@ def ask_texts(source: ModelSource, requests: list[Request], **options: Any) -> l
     return [response.text for response in ask(source, requests, **options)]
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_the_text_is_the_same_in_every_batch_and_as_the_library_gives_it(
     small_model: ModelSource, resources: Resources, capfd: pytest.CaptureFixture[str]
@@ -160,6 +161,7 @@ def test_the_file_itself_gives_the_same_text_as_what_was_made_of_it(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_its_own_system_prompt_can_be_taken_away(small_model: ModelSource) -> None:
     request = make_request(text="What is your name?")

@@ -96,6 +96,7 @@ def records(run: Path, table: str) -> list[tuple[Any, ...]]:
         return store.query(f"SELECT * FROM {table} ORDER BY 1").fetchall()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:1] + words[2:]))
 def test_commands_say_the_same_of_both(

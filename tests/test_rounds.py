@@ -146,6 +146,7 @@ def test_it_stops_where_the_intervals_are_narrow_enough(capsys: pytest.CaptureFi
     assert kinds == {"ambiguous"}  # nothing else counts for the metric
 
 
+@pytest.mark.slow
 def test_a_narrower_width_goes_on_with_the_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path, straight = tmp_path / "run", tmp_path / "straight"
     for width in ("0.3", "0.2"):
@@ -158,6 +159,7 @@ def test_a_narrower_width_goes_on_with_the_run(capsys: pytest.CaptureFixture[str
     assert taken(path) == before
 
 
+@pytest.mark.slow
 def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "run"
     assert call(capsys, "run", path, *RANDOM, "--languages", "en", "--until-decided", "bias != 0")[0] == 0
@@ -173,6 +175,7 @@ def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: pytest.CaptureFi
     assert fixed["groups"][0]["n_items"] == 4 * 24
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("oracle", "question", "answer"),
     [
@@ -203,6 +206,7 @@ def test_what_can_not_be_reached_is_said(capsys: pytest.CaptureFixture[str], tmp
     assert "can't be reached" in err
 
 
+@pytest.mark.slow
 def test_what_was_asked_more_weighs_no_more(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Two languages asked until they are compared, the third hardly: together they still count alike."""
     path = tmp_path / "run"
@@ -222,6 +226,7 @@ def test_what_was_asked_more_weighs_no_more(capsys: pytest.CaptureFixture[str], 
     assert bias[3]["fractions"][0]["numerator"] == counts
 
 
+@pytest.mark.slow
 def test_an_export_and_python_tell_what_answers_weigh(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run = Run.create(
         tmp_path / "run",

@@ -144,6 +144,7 @@ def answered(seed: int, templates: int, named: float, read: float) -> list[Obser
     return observations_of(rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 10_000),

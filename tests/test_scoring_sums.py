@@ -35,6 +35,7 @@ def in_parts(frame: pl.DataFrame, number: int, groups: Sequence[str], beside: Se
     return added(sums(frame.filter(place == part), groups, beside) for part in range(number))
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     answers(),

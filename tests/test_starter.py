@@ -220,6 +220,7 @@ def first_part(one: Instance) -> str:
     return next(other.context for other in of_split(one.language, one.split) if other.instance_id == twin_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_stories_do_not_name_the_wrong_people(language: str) -> None:
     """In the control split both names stand once in each part, in order of mention; no group is left behind."""

@@ -346,6 +346,7 @@ def test_lines_that_hold_nothing_or_the_same_twice_are_named(
     assert ScoreReport.model_validate_json(out).groups[0].metrics["mbbq_bias_ambiguous"].reason_code == "undefined"
 
 
+@pytest.mark.slow
 def test_wordings_like_those_asked(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
     run = tmp_path / "three"
     asked = [*SAMPLE[:4], "--variants", "bare,letters,polite", "--splits", "bias,control", "--sample", "96"]

@@ -71,6 +71,7 @@ def test_a_difference_in_ability_alone_is_no_difference_in_bias(metric: Any) -> 
     assert p_of(pair) > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
 def test_one_lean_with_different_ability_is_put_down_to_ability(metric: Any) -> None:
     """In six runs: an interval of 95 % misses the truth, that leans do not differ, in about one of twenty."""

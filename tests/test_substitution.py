@@ -90,6 +90,7 @@ def test_examples_of_the_packs(language: str, example: SubstitutionExample) -> N
     assert write(plan, example.names, example.gender, maker.control_set) == example.becomes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", sorted(SETS))
 def test_made_questions_hold_two_names_and_keep_the_rest(language: str) -> None:
     maker, made = MAKERS[language], MADE[language]

@@ -61,6 +61,7 @@ def test_a_template_that_says_something_else_tells_no_places(data: Path, tmp_pat
     assert all("people_at" not in one.metadata for one in kobbq(folder))
 
 
+@pytest.mark.slow
 def test_published_kobbq_reaches_the_part_that_was_aimed_at(shared_datasets: Path) -> None:
     """docs/control.md: 80 % of the questions of benchmarks made from templates; nothing of a slot is left."""
     questions = kobbq(shared_datasets / "kobbq")

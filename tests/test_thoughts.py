@@ -402,6 +402,7 @@ def test_thoughts_have_one_reader(run_path: Path, capsys: pytest.CaptureFixture[
 # --- the check of the packs ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

@@ -34,6 +34,7 @@ def place(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(5))
 def test_a_walkthrough_from_top_to_bottom(
     number: int, place: Path, repository: Path, capsys: pytest.CaptureFixture[str]
