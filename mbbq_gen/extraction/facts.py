@@ -90,7 +90,7 @@ def facts_of(
         whole=s.whole and bare,
         alone=bare
         and ((s.whole and _is_brief(s, m, bits)) or (s.reasoned and _opens(s, m, start)) or _is_put(s, m, start, end)),
-        opens=bare and s.reading.sentences == 1 and _opens(s, m, start),
+        opens=bare and s.reading.sentences == 1 and _opens(s, m, start) and not _is_topic(s, m, end),
         subject=subject,
         others=others,
         joined=bool(m.joined),
@@ -166,3 +166,8 @@ def _is_put(s: Sentence, m: Mention, start: int, end: int) -> bool:
 def _opens(s: Sentence, m: Mention, start: int) -> bool:
     """Whether a mention is the first clause of a sentence: what stands in front of its reason."""
     return start == s.first and not m.weak and not s.heads and len(s.main) == 1
+
+
+def _is_topic(s: Sentence, m: Mention, end: int) -> bool:
+    """Whether words behind a mention only say whom the rest is about: ポールにとって、, 폴 쪽을 보면,."""
+    return s.question.verb_final and m.end < end < s.last

@@ -281,7 +281,7 @@ def _option_words(text: str, lexicon: Lexicon) -> OptionWords:
         frozenset(word.stem for word in telling),
         UNSPACED.search(text) is not None,
         roots=tuple((word.stem, word.root) for word in telling),
-        forms=tuple((word.stem, forms) for word in telling if (forms := word.reach or lexicon.stemmer.made_from(word.key))),
+        forms=tuple((w.stem, forms) for w in telling if (forms := w.reach or lexicon.stemmer.made_from(w.key))),
         denying=frozenset(word.stem for word in telling if word.mask & _NEG),
         anybody=any(word.mask & CLASSES["indefinite"] for word in _words(text, lexicon)),
         heads=_heads(text, lexicon),
@@ -289,8 +289,8 @@ def _option_words(text: str, lexicon: Lexicon) -> OptionWords:
 
 
 def _means_nobody(word: Word) -> bool:
-    """Whether a word of an option tells nothing of its person: "the boy *who* reads". A denial may; and so may what only
-    ends like "who", as Tamil "மீனவர்" (who fishes)."""
+    """Whether a word of an option tells nothing of its person: "the boy *who* reads". A denial does, and so
+    does what only ends like "who": Tamil "மீனவர்", who fishes."""
     if word.mask & _NEG:
         return False
     return bool(word.mask & (SMALL | _JOINS)) or bool(word.mask & CLASSES["who"] and word.stem == word.key)
