@@ -1,7 +1,7 @@
 """Every sentence that a wordy oracle may say, of every option of a question, read: none may mean another option.
 
-    python -m benches.every_sentence                                      the starter benchmark, 22 languages
-    python -m benches.every_sentence esbbq=FOLDER kobbq=FOLDER --each 500  published files beside it
+    python benches/every_sentence.py                                      the starter benchmark, 22 languages
+    python benches/every_sentence.py esbbq=FOLDER kobbq=FOLDER --each 500  published files beside it
 
 The test of the oracles lets each say one sentence to each question that it draws. What a word of the sentence has to do
 with a word of the question shows in one question of thousands ("a partir del texto" where a "partido" is played), so
@@ -17,7 +17,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from benches.published import add_sources, instances_of, sources_of
+from published import add_sources, instances_of, sources_of
+
 from mbbq_gen.extraction import load_extractor
 from mbbq_gen.languages import fill, read_prompts
 from mbbq_gen.presentation import Setting, plan_orders, present

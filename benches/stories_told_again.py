@@ -1,8 +1,8 @@
 """What the reader takes out of a story that is told again and answers nothing: every benchmark's own contexts, read as
 if they were answers.
 
-    python -m benches.stories_told_again                                   the starter benchmark, 22 languages
-    python -m benches.stories_told_again bbq=FOLDER mbbq=FOLDER --each 4   published files beside it
+    python benches/stories_told_again.py                                   the starter benchmark, 22 languages
+    python benches/stories_told_again.py bbq=FOLDER mbbq=FOLDER --each 4   published files beside it
 
 A model that tells the story again in words of its own has not answered. Each context is read as the whole answer to its
 question (and the question alone as the prompt: else the reader knows it for an echo and leaves it out). What must not
@@ -19,7 +19,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from benches.published import add_sources, instances_of, sources_of
+from published import add_sources, instances_of, sources_of
+
 from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.records import Instance
 
