@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import dropwhile, pairwise
+from itertools import pairwise
 
 from mbbq_gen.extraction.lexicon import CLASSES, SMALL, STRAY, Lexicon, Word
 from mbbq_gen.extraction.normalise import normalise
@@ -271,15 +271,17 @@ def _option_words(text: str, lexicon: Lexicon) -> OptionWords:
     """An option's text by itself: what the other options make of it is not known yet."""
     words = _words(text, lexicon)
     whole = tuple(word.key for word in words)
-    if not all(word.mask & SMALL for word in words):  # Chinese 本地人 is made of small words
-        words = list(dropwhile(lambda word: word.mask & SMALL and not word.mask & _NEG, words))
+    unspaced = UNSPACED.search(text) is not None
+    if not unspaced or not all(word.mask & SMALL for word in words):  # Chinese 本地人 is made of small words
+        while len(words) > 1 and words[0].mask & SMALL and not words[0].mask & _NEG:
+            words = words[1:]
     telling = [w for w in words if len(w.key) > 1 and not _means_nobody(w)]
     telling = telling or [w for w in words if not HIRAGANA.match(w.key)] or words
     return OptionWords(
         tuple(word.key for word in words),
         whole,
         frozenset(word.stem for word in telling),
-        UNSPACED.search(text) is not None,
+        unspaced,
         roots=tuple((word.stem, word.root) for word in telling),
         forms=tuple((w.stem, forms) for w in telling if (forms := w.reach or lexicon.stemmer.made_from(w.key))),
         denying=frozenset(word.stem for word in telling if word.mask & _NEG),
