@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,7 @@ def main() -> None:
     for key, count in counts.items():
         print(f"| {key[0]} | {key[1]} | {count:,} | {misread[key]:,} |")
     print(f"| all | | {counts.total():,} | {misread.total():,} |")
+    sys.exit(1 if misread else 0)
 
 
 if __name__ == "__main__":

@@ -383,8 +383,11 @@ class Stemmer:
         return frozenset(found)
 
     def made_from(self, key: str) -> frozenset[str]:
-        """What endings make of a word that is too short for them to be stripped again: Korean 딸, 딸입니다."""
-        if len(key) >= self._min_stem or not key.isalpha():
+        """What endings make of a word of one syllable, of which they are never stripped again: Korean 딸, 딸입니다.
+
+        Not of short names in an alphabet: Turkish "suda" is "in the water", and seldom somebody's name Su.
+        """
+        if len(key) > 1 or key.isascii():
             return frozenset()
         return frozenset(key + suffix for suffixes in self._suffixes.values() for suffix in suffixes)
 

@@ -291,11 +291,10 @@ def _option_words(text: str, lexicon: Lexicon) -> OptionWords:
 
 
 def _means_nobody(word: Word) -> bool:
-    """Whether a word of an option tells nothing of its person: "the boy *who* reads". A denial does, and so
+    """Whether a word of an option tells nothing of its person: "the boy *who* reads". A denial tells something, and so
     does what only ends like "who": Tamil "மீனவர்", who fishes."""
-    if word.mask & _NEG:
-        return False
-    return bool(word.mask & (SMALL | _JOINS)) or bool(word.mask & CLASSES["who"] and word.stem == word.key)
+    asks = word.mask & CLASSES["who"] and word.stem == word.key
+    return not word.mask & _NEG and bool(word.mask & (SMALL | _JOINS) or asks)
 
 
 def _parts(persons: Sequence[OptionWords], owners: dict[str, int]) -> dict[str, int]:
