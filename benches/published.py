@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mbbq_gen.datasets.registry import find_benchmark, load_benchmark
-from mbbq_gen.errors import UsageError
+from mbbq_gen.errors import UnknownNameError, UsageError
 from mbbq_gen.records import Instance
 
 
@@ -23,6 +23,11 @@ def sources_of(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> l
         if not Path(given.partition("=")[2]).is_dir() or "=" not in given:
             parser.error(f"{given!r} is no BENCHMARK=FOLDER with a folder that is there")
     named = [given.partition("=") for given in chosen.published]
+    for name, _, _ in named:
+        try:
+            find_benchmark(name)
+        except UnknownNameError as error:
+            parser.error(str(error))
     return [("starter", None), *((name, Path(folder)) for name, _, folder in named)]
 
 
