@@ -392,7 +392,7 @@ def test_workers_that_die_lose_only_what_was_under_way(
         assert store.progress().pending == 0
     assert len(killed) == 10
     assert capsys.readouterr().out == "", "Ray does not speak where results go"
-    assert lines[-1].lost >= 1
+    assert max(line.lost for line in lines) >= 1, "of either pool: each counts its own"
     assert set(in_shards(run.path / "shards").values()) == {1}
     assert in_shards(run.path / "shards").keys() == texts(run.path).keys()
 
