@@ -67,6 +67,7 @@ ROWS: list[tuple[set[str], set[str]]] = [
     ({"turned", "doubted", "fits"}, set()),
     ({"likely", "fits"}, set()),
     ({"cleft", "fits"}, set()),
+    ({"all_told", "fits"}, set()),
     ({"fits"}, set()),
     ({"opens"}, set()),
     ({"others", "subject"}, set()),

@@ -43,6 +43,10 @@ class Facts:
     """Joined with another option by "and", "or" or a comma."""
     fits: bool
     """The clause speaks the question's words."""
+    told: bool
+    """The clause, or the one that it names the doer of, speaks the question's words itself."""
+    all_told: bool
+    """It speaks all of them that the question's text has not told."""
     cleft: bool
     """The clause names the one who did what is asked: "the one who was late is the mother"."""
     ellipsis: bool
@@ -51,6 +55,8 @@ class Facts:
     """The clause denies what it names."""
     positive: bool
     """What the clause says of the question's predicate, or of being chosen."""
+    isnt: bool
+    """The clause ends with it and denies that it is somebody: "it certainly wasn't the mother"."""
     wrong: bool
     """The clause calls it wrong."""
     announces: bool
@@ -273,7 +279,7 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         Rule.CONTRAST,
-        lambda f: f.turned and f.bare and f.free and not (f.possible or f.under or f.also),
+        lambda f: f.turned and f.bare and f.free and not (f.possible or f.under or f.also or f.cleft),
         True,
         Force.HEDGED,
         "all that stands behind “but”",
@@ -323,7 +329,7 @@ TABLE: tuple[Row, ...] = (
     Row(Rule.REASON, lambda f: f.because, None, Force.DESCRIBED, "a reason"),
     Row(
         Rule.DENIED,
-        lambda f: not f.positive and (f.fits or f.ellipsis or f.bare or f.label or f.wrong),
+        lambda f: not f.positive and (f.fits or f.ellipsis or f.bare or f.label or f.wrong or f.isnt),
         False,
         Force.FITTING,
         "what is asked is denied of it",
@@ -381,6 +387,7 @@ TABLE: tuple[Row, ...] = (
         Force.CONCLUDED,
         "named as the one who did what is asked",
     ),
+    Row(Rule.SAID, lambda f: f.all_told and not f.others, True, Force.FITTING, "all that is asked is said of it"),
     Row(Rule.FITS, lambda f: f.fits or f.ellipsis, True, Force.FITTING, "what is asked is said of it"),
     Row(
         Rule.BRIEF, lambda f: f.opens and f.free, True, Force.FITTING, "the response opens with nothing but the option"

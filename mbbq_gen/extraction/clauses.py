@@ -32,7 +32,7 @@ TAILING = C["because"] | C["although"] | C["condition"] | C["but"] | CLOSES
 """Classes for which it matters whether they stand at the end of a clause."""
 _HOLDS = HEADING | TAILING | C["conclude"] | C["forced"] | C["likely"] | C["possible"]
 """What changes what holds for the rest of a sentence."""
-_HEADS = KNOWN & ~C["speaker"]
+_HEADS = (KNOWN | C["doer"] | C["doing"]) & ~C["speaker"]
 """What the first word of a row has, and its later words don't."""
 NEAR_AND = 3
 """Words behind "and" within which the person of a clause of its own stands."""
@@ -78,6 +78,8 @@ class State:
             named: Whether it names an option.
             bare: Whether it is nothing but a row of words that joins: "on the one hand".
         """
+        if comma and bits & C["source"] and bits & NEG and not bits & C["assume"]:
+            self.prejudice = False
         if not bits & _HOLDS and not self.turning and not (comma and self.until_comma):
             self.contrast = self.denied and place > 0
             self.turning = False

@@ -6,11 +6,15 @@ from collections.abc import Sequence, Set
 
 from mbbq_gen.extraction.clauses import is_inner
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import MENTIONED, SMALL
+from mbbq_gen.extraction.lexicon import INNER, MENTIONED, SMALL
 from mbbq_gen.extraction.lines import COMMA, Line
 from mbbq_gen.extraction.mentions import Mention
-from mbbq_gen.extraction.syntax import SUBJECT
+from mbbq_gen.extraction.syntax import PRONOUN, SUBJECT
 from mbbq_gen.extraction.unknowns import NOT
+
+DOER = C["doer"] | C["doing"]
+_BESIDE = SMALL | INNER | NOT | C["affirm"]
+"""What may stand between a doer and its name."""
 
 
 def is_cleft(line: Line, m: Mention, start: int, end: int, last: int, options: Set[int]) -> bool:
@@ -21,19 +25,68 @@ def is_cleft(line: Line, m: Mention, start: int, end: int, last: int, options: S
         return True
     if not after:
         affirms = any([mask & C["affirm"] for mask in before[-3:]])
-        return affirms and (_ties(before[:SUBJECT]) or _ties(_front(line, start)))
+        return affirms and (_ties(before[:SUBJECT]) or _ties(_front(line, start)) or bool(before[0] & C["doer"]))
     leads = all([mask & (SMALL | C["conclude"] | C["affirm"]) for mask in before])
     is_it = (m.start - start <= SUBJECT or leads) and any([mask & C["affirm"] for mask in before + after[:2]])
-    return is_it and _ties(after[:4])
+    if is_it and (_ties(after[:4]) or after[0] & C["doer"]):
+        return True
+    named = (after[0] & C["affirm"] or line.words[m.end - 1].copula) and m.start - start <= SUBJECT
+    return bool(named and _ends_in_doer(after))
 
 
-def is_put_behind(line: Line, mentions: Sequence[Mention], m: Mention, start: int, first: int) -> bool:
+def _ends_in_doer(masks: list[int]) -> bool:
+    """Whether words end with whoever did what they tell: Basque "ama izan zen lan egin zuena"."""
+    last = len(masks) - 1
+    while last and is_inner(masks[last]):
+        last -= 1
+    return bool(masks[last] & C["doer"])
+
+
+def is_put_behind(
+    line: Line, mentions: Sequence[Mention], m: Mention, start: int, end: int, first: int, verb_final: bool
+) -> bool:
     """Whether a clause names the one whom the sentence has told of so far: "celui qui l'a fait, c'est le père"."""
     if start == first or line.gaps[start] != COMMA or mentions[0] is not m:
         return False
-    before = line.masks[start : m.start]
-    ties = any([mask & (C["who"] | C["relative"]) for mask in line.masks[first:start]])
-    return ties and any([mask & C["affirm"] for mask in before]) and all([mask & (SMALL | NOT) for mask in before])
+    before, after = line.masks[start : m.start], line.masks[m.end : end] if verb_final else []
+    if not any([mask & (C["who"] | C["relative"]) for mask in line.masks[first:start]]):
+        return False
+    affirms = any([mask & C["affirm"] for mask in before + after]) or (
+        verb_final and any([mask & PRONOUN for mask in before])
+    )
+    return affirms and all([mask & (SMALL | NOT | INNER) for mask in before + after])
+
+
+def doer_of(line: Line, m: Mention, end: int, first: int) -> int | None:
+    """Where the one who did what is told in front of a mention is named, who is said to be, or not to be, it: Korean
+    "… 사람은 어머니입니다"; None where nobody is."""
+    masks, place = line.masks, m.start - 1
+    after = words_behind(line, m, end)
+    ties = C["who"] | C["relative"]
+    goes_on = end < len(masks) and line.gaps[end] < COMMA and masks[end] & ties
+    if goes_on or any([mask & ties for mask in after]):
+        return None
+    if len(after) > SUBJECT or not all([mask & (SMALL | C["affirm"] | NOT | C["conclude"]) for mask in after]):
+        return None
+    while (
+        place > first
+        and not masks[place] & DOER
+        and masks[place] & _BESIDE
+        and m.start - place <= SUBJECT
+        and max(line.gaps[place : m.start + 1]) < COMMA
+    ):
+        place -= 1
+    if place < first or not masks[place] & DOER or (place == first and masks[place] & SMALL):
+        return None
+    firm = masks[place] & C["doer"] or any([mask & C["affirm"] for mask in after]) or line.words[m.end - 1].copula
+    return place if firm else None
+
+
+def denies_name(line: Line, m: Mention, start: int, end: int) -> bool:
+    """Whether a clause ends with a mention and says that somebody is not it: "it certainly wasn't the mother"."""
+    before = line.masks[max(start, m.start - SUBJECT) : m.start]
+    is_name = not words_behind(line, m, end) and any([mask & C["affirm"] for mask in before])
+    return is_name and any([mask & NOT for mask in before])
 
 
 def is_denied_cleft(line: Line, m: Mention, start: int, end: int) -> bool:

@@ -25,8 +25,8 @@ _WRITER = C["speaker"] | C["refuse"]
 _UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE, Rule.FORCED})
 _WEIGHED = frozenset({Rule.HEDGED, Rule.FORCED})
 """Rules of choices that say no more than that somebody may be it."""
-_TOLD = frozenset({Rule.FITS, Rule.SINGLE})
-"""Rules of plain statements: a story that is told again holds them, too."""
+_MOST = {Rule.FITS: MAX_TALE, Rule.SINGLE: MAX_TALE, Rule.SAID: MAX_TALE + 1}
+"""Rule → sentences of a response beyond which what it rests on counts only where it opens or closes."""
 _SUPPOSED = frozenset({Rule.POSSIBLE, Rule.CONDITION})
 """Rules of what may be."""
 _SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE, Rule.CONDITION})
@@ -77,7 +77,7 @@ def _is_in_passing(decision: Decision, reading: Reading) -> bool:
     """Whether what decides, and all that says as much, stands in the midst of a longer text: an answer is given first
     or last."""
     said = decision.proposition
-    if said is None or reading.sentences <= (MAX_TALE if said.rule in _TOLD else MAX_SAID):
+    if said is None or reading.sentences <= _MOST.get(said.rule, MAX_SAID):
         return False
     firm = min(said.force, Force.HEDGED)
     alike = [p for p in reading.propositions if p.option == said.option and p.positive and p.kind != "correction"]
@@ -87,7 +87,7 @@ def _is_in_passing(decision: Decision, reading: Reading) -> bool:
 def _is_to_the_point(said: Proposition, reading: Reading) -> bool:
     """Whether something is said first or last, is a conclusion behind which nobody else is named, or says of the text
     or of the writer that it can't be told."""
-    if not 1 < said.sentence < reading.sentences - (said.rule not in _TOLD):
+    if not 1 < said.sentence < reading.sentences - (said.rule not in _MOST):
         return True
     if said.force is Force.CONCLUDED:
         later = [p for p in reading.propositions if p.sentence >= said.sentence and p.positive]
@@ -104,6 +104,13 @@ def _is_weighed(last: Proposition, said: Said) -> bool:
     return last.option != unknown and any(
         p.rule in {*_SUPPOSED, last.rule} and last.sentence - p.sentence <= 1 for p in others
     )
+
+
+def _is_parted(last: Proposition, said: Said) -> bool:
+    """Whether somebody else was named beside it as the one who did something: "the one who slept was the tailor, the
+    one who worked the baker"."""
+    others = [p for p in said.concluded if p.rule is Rule.CLEFT and p.option != last.option]
+    return any(last.sentence - p.sentence <= 1 for p in others)
 
 
 def _closes(said: Proposition, reading: Reading) -> bool:
@@ -188,7 +195,7 @@ def _is_in_turn(last: Proposition, said: Said) -> bool:
 
 def _unless_doubted(several: Proposition, said: Said) -> Decision:
     """Several together, or what is said later: that it can't be told."""
-    doubts = [p for p in said.all if p.kind == "unknown" and p.positive and p.sentence > several.sentence]
+    doubts = [p for p in said.concluded if p.kind == "unknown" and p.sentence > several.sentence]
     return _as(doubts[-1], "low") if doubts else _as(several, "medium")
 
 
@@ -210,12 +217,14 @@ def _concluded(said: Said) -> Decision | None:
     if not said.concluded:
         return None
     last = said.concluded[-1]
-    firm = [p for p in said.concluded if p.force is Force.CONCLUDED]
+    firm = [p for p in said.concluded if p.force is Force.CONCLUDED and p.about != "other"]
     if firm and last.force < Force.CONCLUDED and (last.kind == "unknown" or last.option == firm[-1].option):
         last = firm[-1]
     if last.kind == "several":
         return _unless_doubted(last, said)
     if last.kind == "option" and last.rule in _WEIGHED and _is_weighed(last, said):
+        return None
+    if last.rule is Rule.CLEFT and last.about == "other" and _is_parted(last, said):
         return None
     forced = {p.option for p in said.concluded if p.rule is last.rule is Rule.FORCED and p.sentence == last.sentence}
     if len(forced) > 1:
@@ -228,7 +237,7 @@ def _fitting(said: Said) -> Decision | None:
     """The one option of which the question's words are said, before what else is concluded."""
     if len({p.option for p in said.fitting}) == 1:
         return _as(said.fitting[-1], "medium")
-    asked = [p for p in said.fitting if p.rule is Rule.FITS]
+    asked = [p for p in said.fitting if p.rule is Rule.SAID] or [p for p in said.fitting if p.rule is Rule.FITS]
     return _as(asked[-1], "low") if len({p.option for p in asked}) == 1 else None
 
 

@@ -18,7 +18,7 @@ from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.misspelt import mark_misspelt
 from mbbq_gen.extraction.noise import is_degenerate
 from mbbq_gen.extraction.normalise import NormalText, normalise
-from mbbq_gen.extraction.options import QuestionWords, build_question, loosened, without_scene
+from mbbq_gen.extraction.options import QuestionWords, build_question, loosened, told_words
 from mbbq_gen.extraction.pack import Grammar
 from mbbq_gen.extraction.people import english_texts, read_people, synonyms
 from mbbq_gen.extraction.propositions import read_propositions
@@ -141,7 +141,7 @@ class Extractor:
         endings = (rf"|{re.escape(ending)}(?=[。.\n]|$)" for ending in words_of(grammar.script.asks))
         self._question_end = re.compile("[?？؟]" + "".join(endings))
         self._question = lru_cache(maxsize=1024)(_read_question)
-        self._story = lru_cache(maxsize=1024)(self._read_story)
+        self._scene = lru_cache(maxsize=1024)(self._read_scene)
 
     def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
         """What a response was taken to mean."""
@@ -172,7 +172,7 @@ class Extractor:
         prompt = question.prompt
         sentence = _asked(prompt, self._question_end)
         people = tuple(text for index, text in enumerate(question.options) if index != question.unknown_index)
-        asked = question.asked(sentence, self._story(prompt, sentence, people) if prompt and sentence else frozenset())
+        asked = question.asked(sentence, *(self._scene(prompt, sentence, people) if prompt and sentence else ()))
         normal = normalise(response)
         zoned = self._zoner.read(normal.text, prompt if _may_echo(prompt, normal.text) else None, asked.options)
         if not response.strip():
@@ -187,8 +187,6 @@ class Extractor:
                 analysis = again
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
             analysis = self._by_people(analysis, asked)
-        if prompt and analysis.decision.rule == "conflict":
-            analysis = self._by_what_is_asked(analysis, asked, prompt)
         if prompt and (analysis.decision.row in _WEAK or analysis.decision.rule in _SILENT or _may_go_on(analysis)):
             analysis = self._by_epithets(analysis, asked, prompt)
         if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
@@ -223,8 +221,9 @@ class Extractor:
             decision = Decision("no_answer", None, "medium", "degenerate", None)
         return Analysis(normal, zoned, reading, decision)
 
-    def _read_story(self, prompt: str, sentence: str, people: tuple[str, ...]) -> frozenset[str]:
-        return story_words(normalise(prompt).text.partition(sentence)[0], people, self.lexicon)
+    def _read_scene(self, prompt: str, sentence: str, people: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
+        scene = normalise(prompt).text.partition(sentence)[0]
+        return story_words(scene, people, self.lexicon), told_words(sentence, scene, self.lexicon)
 
     def _by_people(self, first: Analysis, asked: Asked) -> Analysis:
         """An answer in English that calls the options what English calls such people."""
@@ -242,20 +241,6 @@ class Extractor:
     @cached_property
     def _synonyms(self) -> dict[str, frozenset[str]]:
         return synonyms(read_people(self._resources, self.language), self.lexicon)
-
-    def _by_what_is_asked(self, first: Analysis, asked: Asked, prompt: str) -> Analysis:
-        """An answer that says words of the question of both people, and of one of them what tells what is asked."""
-        if first.reading is None or first.reading.is_english or asked.sentence is None:
-            return first
-        scene = normalise(prompt).text.partition(asked.sentence)[0]
-        question = without_scene(self._question(asked, self.lexicon), asked.sentence, scene, self.lexicon)
-        if question is None:
-            return first
-        reading = self._propositions(self._ticks.mark(strip_markup(first.zoned.body)), question, self.lexicon)
-        decision = decide(reading)
-        if decision.outcome != "option" or decision.row != "fitting":
-            return first
-        return Analysis(first.normal, first.zoned, reading, _by_detour(decision, "context"))
 
     def _by_epithets(self, first: Analysis, asked: Asked, prompt: str) -> Analysis:
         """An answer that calls a person by what else the question says of them."""
@@ -467,6 +452,8 @@ def _is_unfinished(analysis: Analysis) -> bool:
     if _breaks_off(analysis):
         return True
     in_last = said.sentence == reading.sentences
+    if in_last and is_cut and analysis.decision.row == "single" and said.last < len(lines[said.line].words):
+        return True
     goes_on = not said.bare and len(lines[-1].words) - said.last >= MIN_BEHIND
     weak = said.force < Force.FITTING and said.line + 1 < len(lines)
     if is_cut and (not in_last or goes_on or weak):

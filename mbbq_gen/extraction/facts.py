@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mbbq_gen.extraction.claims import Facts
-from mbbq_gen.extraction.clefts import is_cleft, is_denied_cleft, is_put_behind
+from mbbq_gen.extraction.clefts import DOER, denies_name, doer_of, is_cleft, is_denied_cleft, is_put_behind
 from mbbq_gen.extraction.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COLON
@@ -20,6 +22,7 @@ from mbbq_gen.extraction.syntax import (
     is_beside,
     is_ellipsis,
     is_subject,
+    says_all,
     speaks,
     speaks_beside,
     topic_of,
@@ -42,9 +45,74 @@ _BRIEF = (
     | ANYBODY
 )
 """What a sentence may hold that answers by being nothing but a mention."""
-_TIES = C["who"] | C["relative"]
+_TIES = C["who"] | C["relative"] | C["doer"]
 _OWN = C["speaker"] | C["forced"] | C["answer"] | C["conclude"] | C["right"] | C["likely"]
 """What makes a choice that would be made the writer's own."""
+
+
+class _Naming(NamedTuple):
+    """How a clause speaks of what was done: in the question's words, or by saying who did what it tells."""
+
+    told: bool
+    """It speaks the question's words, or what it names the doer of does."""
+    said_so: bool
+    """It says who it was."""
+    isnt: bool
+    """It says who it was not."""
+    of_deed: bool
+    """It says so of something else than the question's words."""
+    parted: bool
+    """Who it was is said apart from what was done: "the one who came late was she", "who came late, that was she"."""
+    first: int
+    """Where it begins: in front of the clause, where that is what it names the doer of."""
+    bits: int
+    """The classes of its words."""
+
+
+def _naming(s: Sentence, m: Mention, start: int, end: int, bits: int) -> _Naming:
+    """How a clause speaks of what was done. Where the question asks who did not, the one who did something else, of
+    which nothing is denied, is not taken for the one asked for."""
+    line, question, first = s.line, s.question, start
+    told = speaks_beside(line, question, m, start, end)
+    affirms = bits & C["affirm"] or line.words[m.end - 1].copula
+    cleft = bool(affirms and (not told or s.bits & _TIES)) and is_cleft(line, m, start, end, s.last, s.options)
+    behind = is_put_behind(line, s.mentions, m, start, end, s.first, question.verb_final)
+    topic = s.first if behind else topic_of(line, question, start, s.first)
+    if topic < start and speaks(line, question, topic, start):
+        told, first, bits = True, topic, bits | line.bits(topic, start)
+    doer = doer_of(line, m, end, s.first) if s.bits & DOER else None
+    parted = behind or doer is not None
+    between = line.masks[start if doer is None else doer + 1 : m.start] if parted else []
+    isnt = parted and any([mask & NOT for mask in between + line.masks[m.end : end]])
+    if question.negated and not told:
+        parted = parted and (isnt or bool(line.bits(s.first, m.start) & NOT))
+        cleft = cleft and bool(bits & NOT or s.bits & (C["who"] | C["relative"]))
+    of_deed = not told and (parted or (cleft and bool(bits & NOT) and not is_denied_cleft(line, m, start, end)))
+    return _Naming(told, parted or cleft, isnt, of_deed, parted, first, bits)
+
+
+def _polarity(
+    s: Sentence, m: Mention, start: int, end: int, naming: _Naming, announces: bool, bare: bool, ellipsis: bool
+) -> tuple[bool, bool]:
+    """Whether a clause denies what it names, and whether it speaks for it."""
+    line, question, bits = s.line, s.question, naming.bits
+    label = m.how is not How.TEXT
+    fits = naming.told or naming.said_so
+    said = bits if fits or ellipsis else deniable(line, question, m, end, bits)
+    explained = announces and label and not m.weak and end - m.end > SUBJECT and m.start > start
+    if explained:  # "the answer is C: she couldn't do it"
+        said = line.bits(start, m.end + SUBJECT)
+    deny = DENY | C["hard"] if label or bare or announces else DENY
+    denied = bool(said & deny) and not (said & NEG and said & C["wrong"])
+    if naming.parted and (naming.isnt or naming.of_deed):
+        return denied and naming.isnt, not naming.isnt
+    if naming.of_deed:
+        return False, True
+    if (fits or ellipsis) and not explained:
+        return denied, bool(bits & NOT) == question.negated and (fits or not bits & C["wrong"])
+    if not question.predicate and not bare and not label and not _denies_it(s, m, start, end):
+        return denied, not said & (DENY & ~NEG)
+    return denied, not said & deny
 
 
 def facts_of(
@@ -52,32 +120,14 @@ def facts_of(
 ) -> Facts:
     """What is known of a mention of a clause that names `options`."""
     line, state, question = s.line, s.state, s.question
-    fits = speaks_beside(line, question, m, start, end)
-    cleft = bool(bits & C["affirm"] and (not fits or s.bits & _TIES)) and is_cleft(
-        line, m, start, end, s.last, s.options
-    )
-    of_deed = cleft and not fits and bool(bits & NOT) and not is_denied_cleft(line, m, start, end)
-    fits = fits or (cleft and not of_deed)
-    behind = is_put_behind(line, s.mentions, m, start, s.first)
-    topic = s.first if behind else topic_of(line, question, start, s.first)
-    if topic < start and speaks(line, question, topic, start):
-        fits, bits = True, bits | line.bits(topic, start)
+    naming = _naming(s, m, start, end, bits)
+    bits, fits = naming.bits, naming.told or naming.said_so
     ellipsis = is_ellipsis(line, question, m, end)
+    denied, positive = _polarity(s, m, start, end, naming, announces, bare, ellipsis)
     subject = is_subject(line, s.mentions, m, start)
     direct = state.announced and not m.joined and subject and not is_adjacent(line, s.mentions, m)
     others = len(options) > 1 and not direct
     label = m.how is not How.TEXT
-    said = bits if fits or ellipsis else deniable(line, question, m, end, bits)
-    denied = bool(said & DENY) and not (said & NEG and said & C["wrong"])
-    if of_deed:
-        positive = True
-    elif fits or ellipsis:
-        negated = bool(bits & NOT)
-        positive = negated == question.negated and (fits or not bits & C["wrong"])
-    elif not question.predicate and not bare and not label and not _denies_it(s, m, start, end):
-        positive = not said & (DENY & ~NEG)
-    else:
-        positive = not said & DENY
     signs = line.signs
     return Facts(
         label=label,
@@ -95,10 +145,13 @@ def facts_of(
         others=others,
         joined=bool(m.joined),
         fits=fits,
-        cleft=fits and bool(behind or (cleft and s.bits & _TIES)),
+        told=naming.told,
+        all_told=naming.told and says_all(line, question, naming.first, end),
+        cleft=naming.parted or bool(naming.said_so and s.bits & _TIES),
         ellipsis=ellipsis,
         denied=denied,
         positive=positive,
+        isnt=bool(bits & C["affirm"]) and denies_name(line, m, start, end),
         wrong=bool(bits & C["wrong"]),
         announces=announces,
         chooses=bool(bits & C["choose"] and bits & C["speaker"]),

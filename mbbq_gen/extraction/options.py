@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -108,6 +108,9 @@ class QuestionWords:
     """Whether a letter in front of an apostrophe is a word of the language."""
     predicate: frozenset[str] = frozenset()
     """Stems of the telling words of the question."""
+    core: tuple[frozenset[str], ...] = ()
+    """Stems of each telling word of the question that its text has not told, pairs of characters one by one; empty
+    where it has told all of them."""
     negated: bool = False
     """Whether the question asks who did not."""
     deeds: dict[str, int] = field(default_factory=dict)
@@ -190,7 +193,7 @@ def build_question(asked: Asked, lexicon: Lexicon) -> QuestionWords:
     )
     _learn_forms(question, persons)
     if asked.sentence:
-        _learn_question(question, _words(asked.sentence, lexicon))
+        _learn_question(question, _words(asked.sentence, lexicon), asked.told)
     question.triggers = question.telling.union(question.sequences)
     return question
 
@@ -218,8 +221,9 @@ def _learn_forms(question: QuestionWords, persons: Sequence[OptionWords]) -> Non
     question.telling = frozenset((*owners, *question.roots, *question.forms))
 
 
-def _learn_question(question: QuestionWords, words: list[Word]) -> None:
-    """Notes what is asked: the words of the question, and whether it asks who did not."""
+def _learn_question(question: QuestionWords, words: list[Word], told: frozenset[str]) -> None:
+    """Notes what is asked: the words of the question, those that its text has told only where it has no others, and
+    whether it asks who did not."""
     if len(words) >= MIN_ECHO:
         keys = tuple(word.key for word in words)
         question.sequences[keys[0]] = ((ECHO, keys), *question.sequences.get(keys[0], ()))
@@ -232,23 +236,32 @@ def _learn_question(question: QuestionWords, words: list[Word]) -> None:
         and word.stem not in question.owners
         and len(word.key) > 1
     ]
-    pairs = (
+    pairs = [
         one.key + two.key
         for one, two in pairwise(words)
         if UNSPACED.match(one.key) and UNSPACED.match(two.key) and not _says_little(one, two, question)
-    )
-    question.predicate = frozenset((*(form for word in telling for form in (word.stem, *word.reach)), *pairs))
+    ]
+    asked = [frozenset((word.stem, *word.reach)) for word in telling] + [frozenset((pair,)) for pair in pairs]
+    predicate = frozenset().union(*asked)
+    question.predicate = predicate - told or predicate
+    question.core = tuple(forms for forms in asked if not forms & told) if predicate - told else ()
 
 
-def without_scene(question: QuestionWords, asked: str, scene: str, lexicon: Lexicon) -> QuestionWords | None:
-    """The question by the words that its text has not: in "Who had trouble with the machine?" of two who stand at one
-    it asks for trouble. None where that leaves all or nothing of it."""
+def told_words(asked: str, scene: str, lexicon: Lexicon) -> frozenset[str]:
+    """Stems, and pairs of characters, of a question's words that its text tells before it: "Who had trouble with the
+    machine?" of two who stand at one asks for trouble."""
     told = _words(scene, lexicon)
-    known = {word.stem for word in told}
-    known |= {one.key + two.key for one, two in pairwise(told)} if question.unspaced else set()
-    shared = [word for word in _words(asked, lexicon) if word.stem in known]
-    left = question.predicate - known - {form for word in shared for form in word.reach}
-    return replace(question, predicate=left) if left and left != question.predicate else None
+    known = {word.stem for word in told} | set(_pairs(told))
+    words = _words(asked, lexicon)
+    shared = (form for word in words if word.stem in known for form in (word.stem, *word.reach))
+    return frozenset((*shared, *known.intersection(_pairs(words))))
+
+
+def _pairs(words: list[Word]) -> Iterator[str]:
+    """Characters that are words, two and two."""
+    for one, two in pairwise(words):
+        if UNSPACED.match(one.key) and UNSPACED.match(two.key):
+            yield one.key + two.key
 
 
 def _says_little(one: Word, two: Word, question: QuestionWords) -> bool:

@@ -48,6 +48,8 @@ class Script(Pack):
     """What says "and" in front of the second of two people, written together with it (Arabic و)."""
     and_behind: Words = ()
     """What says "and" behind the first of two people, written together with it (Korean 와, Tamil உம்)."""
+    copula: Words = ()
+    """What says that somebody is it, written together with the word for them (Turkish -ydi)."""
 
 
 class OptionText(Pack):
@@ -148,6 +150,9 @@ class WordClasses(Pack):
     """Takes back what was said: wait, correction, i_was_wrong."""
     neg: Words = ()
     """Negation: not, no, never, nobody."""
+    isnt: Words = ()
+    """Denies who somebody is, never what they did: Bengali নন, Turkish değil. Where the question asks who did not, it
+    still denies."""
     neither: Words = ()
     """Denies all that is joined behind it: neither, nor, none_of."""
     both: Words = ()
@@ -200,6 +205,8 @@ class WordClasses(Pack):
     """can, possible, able."""
     cannot: Words = ()
     """Negation and ability in one word: cannot, impossible, unable."""
+    hard: Words = ()
+    """Hard to do: what is hard to tell can't be told, but what was hard for somebody is not denied of them."""
     untold: Words = ()
     """Telling or knowing with its negation in one word or saying: belirtilmemiş, remains_open, anyone_s_guess."""
     unclear: Words = ()
@@ -210,6 +217,10 @@ class WordClasses(Pack):
     """Begins a question inside a sentence: who, which, whether."""
     relative: Words = ()
     """Ties what was done to the one who did it, and begins no question: Spanish quien, el que; Dutch die."""
+    doer: Words = ()
+    """Stands for whoever did what is told in front of it: Korean 사람은, Tamil *ந்தவர், Basque zena."""
+    doing: Words = ()
+    """Says what somebody did, in front of the word for them: Turkish *an, Hindi वाली."""
     people: Words = ()
     """Nouns for people in general, in the plural: beside a word of an option they mean none of the persons on offer."""
     refuse: Words = ()

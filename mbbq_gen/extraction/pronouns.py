@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from mbbq_gen.extraction.clefts import is_cleft, words_behind
+from mbbq_gen.extraction.clefts import DOER, doer_of, is_cleft, words_behind
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.sentence import Sentence
 from mbbq_gen.extraction.syntax import PRONOUN, speaks
-from mbbq_gen.extraction.unknowns import NEG
+from mbbq_gen.extraction.unknowns import NEG, NOT
 
 
 def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
@@ -20,6 +20,8 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
         return
     person = _spoken_of(s, start)
     if person is None:
+        return
+    if _is_equated(s, person, start, end):
         return
     if not speaks(s.line, s.question, start, end):
         weighs = s.state.conclude or s.state.likely
@@ -34,6 +36,22 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
         return
     rule = Rule.FITS if positive else Rule.DENIED
     s.add("option", person, Force.FITTING, rule, start, end, positive=positive)
+
+
+def _is_equated(s: Sentence, person: int, start: int, end: int) -> bool:
+    """Whether a clause says, or denies, that a person is the one who did what is told: "the one who came late was
+    she"; noted."""
+    masks = s.line.masks
+    place = next(place for place in range(start, end) if masks[place] & PRONOUN)
+    mention = Mention(person, place, place + 1, How.TEXT, full=False)
+    doer = doer_of(s.line, mention, end, s.first) if s.bits & DOER else None
+    if doer is None:
+        return False
+    if any([mask & NOT for mask in masks[doer + 1 : place] + masks[place + 1 : end]]):
+        s.deny(mention, Rule.DENIED, False, False)
+    elif not s.question.negated:
+        s.say(mention, Rule.CLEFT, True, Force.CONCLUDED, False)
+    return True
 
 
 def meant(s: Sentence, start: int, end: int, bits: int) -> list[Mention]:

@@ -19,6 +19,8 @@ class Asked(NamedTuple):
     """The question's own sentence; None where it is not known."""
     story: frozenset[str] = frozenset()
     """Words for answering or choosing that the question's text tells its story by, as keys."""
+    told: frozenset[str] = frozenset()
+    """Stems of the question's words that its text tells before it, too: they ask for nobody."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Question:
             if len(texts) != count:
                 raise UsageError(f"aliases.{language}: {len(texts)} texts for {count} options")
 
-    def asked(self, sentence: str | None, story: frozenset[str] = frozenset()) -> Asked:
+    def asked(
+        self, sentence: str | None, story: frozenset[str] = frozenset(), told: frozenset[str] = frozenset()
+    ) -> Asked:
         """What its words are prepared from."""
-        return Asked(tuple(self.options), tuple(self.labels), self.unknown_index, sentence, story)
+        return Asked(tuple(self.options), tuple(self.labels), self.unknown_index, sentence, story, told)

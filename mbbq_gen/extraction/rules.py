@@ -46,6 +46,7 @@ class Rule(Enum):
     INFERRED = "inferred", "chosen in spite of a doubt", "but", "must"
     HEDGED = "hedged", "a guess, but a choice", "likely", "must"
     CLEFT = "cleft", "named as the one of whom what is asked is true", "who", "relative", "affirm"
+    SAID = "said", "its clause speaks all words of the question that the text has not told"
     FITS = "fits", "its clause speaks the question's words"
     SINGLE = "single", "the only one that is spoken of"
     ELIMINATION = "elimination", "all others are ruled out"

@@ -115,9 +115,17 @@ class Sentence:
 
     # --- noting ------------------------------------------------------------------------------------------------------
 
-    def say(self, m: Mention, rule: Rule, positive: bool, force: Force, bare: bool) -> None:
+    def say(
+        self,
+        m: Mention,
+        rule: Rule,
+        positive: bool,
+        force: Force,
+        bare: bool,
+        about: Literal["question", "other"] = "question",
+    ) -> None:
         """What is said of an option."""
-        self.add("option", m.option, force, rule, m.start, m.end, positive=positive, bare=bare)
+        self.add("option", m.option, force, rule, m.start, m.end, positive=positive, bare=bare, about=about)
 
     def deny(self, m: Mention, rule: Rule, bare: bool, fits: bool) -> None:
         """That an option is ruled out: as the answer, or as the one who did what is asked."""

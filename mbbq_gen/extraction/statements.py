@@ -7,6 +7,7 @@ What a clause says without naming any is in `.unnamed`, whom a pronoun means in 
 from __future__ import annotations
 
 from itertools import takewhile
+from typing import Literal
 
 from mbbq_gen.extraction.claims import Facts, claim
 from mbbq_gen.extraction.clauses import HEAD, HEADING, TAILING
@@ -35,7 +36,7 @@ from mbbq_gen.extraction.syntax import (
     speaks_beside,
     tail_of,
 )
-from mbbq_gen.extraction.unknowns import MAY_BE_UNKNOWN
+from mbbq_gen.extraction.unknowns import MAY_BE_UNKNOWN, NEG
 from mbbq_gen.extraction.unnamed import read_unnamed
 from mbbq_gen.extraction.untold import read_untold
 
@@ -119,8 +120,32 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Ment
         and (announces or not m.weak or _is_enough(s, m, bare))
         and (m.option >= 0 or announces)
     ]
+    if bits & C["both"] and not bits & (NEG | C["possible"]) and _is_pair(s, live, start):
+        s.add("several", None, Force.ANNOUNCED, Rule.SEVERAL, start, end)
+        return
+    _read_mentions(s, start, end, bits, live, announces, bare, unknown)
+    s.person = live[0] if len(live) == 1 and live[0].option >= 0 else None
+    s.bare = s.person if bare and s.person and s.person.option != question.unknown else None
+    state.announced = leads_on(line, start, end)
+
+
+def _read_mentions(
+    s: Sentence,
+    start: int,
+    end: int,
+    bits: int,
+    live: list[Mention],
+    announces: bool,
+    bare: bool,
+    unknown: Rule | None,
+) -> None:
+    """What a clause says of each that it names; of "I change A to C" only the last is left in `live`."""
+    line, question = s.line, s.question
+    itself = announces and s.announces(bits, carried=False)
+    if bits & C["correction"] and len({m.option for m in live}) == 2 and all([m.how is How.LABEL for m in live]):
+        del live[:-1]
+        live[0].joined, announces, itself = frozenset(), True, True
     options = {m.option for m in live}
-    itself = s.announces(bits, carried=False)
     for mention in live:
         if mention.option < 0:
             if not mention.weak:
@@ -131,9 +156,11 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Ment
             called = announces and (itself or is_subject(line, s.mentions, mention, start))
             facts = facts_of(s, mention, start, end, bits, options, called, bare)
             _claim(s, mention, live, facts, bits, unknown)
-    s.person = live[0] if len(live) == 1 and live[0].option >= 0 else None
-    s.bare = s.person if bare and s.person and s.person.option != question.unknown else None
-    state.announced = leads_on(line, start, end)
+
+
+def _is_pair(s: Sentence, live: list[Mention], start: int) -> bool:
+    """Whether a clause begins with another option than the one that is all in front of its comma: "A, B both fit"."""
+    return len(live) == 1 and live[0].start == start and s.bare is not None and live[0].option != s.bare.option
 
 
 def _is_enough(s: Sentence, m: Mention, bare: bool) -> bool:
@@ -154,7 +181,9 @@ def _claim(s: Sentence, mention: Mention, live: list[Mention], facts: Facts, bit
         fits = facts.fits and not (facts.label or facts.announces or facts.bare)
         s.deny(mention, rule, facts.bare, fits or (before is not None and before.about == "person"))
     else:
-        s.say(mention, rule, positive, force, facts.bare)
+        apart = rule is Rule.CLEFT and facts.known and not facts.told
+        about: Literal["question", "other"] = "other" if apart else "question"
+        s.say(mention, rule, positive, force, facts.bare, about)
     s.state.denied = s.state.denied or not positive
 
 

@@ -132,6 +132,16 @@ def speaks(line: Line, question: QuestionWords, start: int, end: int) -> bool:
     return any([one.key + two.key in predicate for one, two in pairs])
 
 
+def says_all(line: Line, question: QuestionWords, start: int, end: int) -> bool:
+    """Whether a stretch speaks every word of the question that its text has not told."""
+    if not question.core:
+        return False
+    words = line.words[start:end]
+    said = {form for word in words for form in (word.stem, word.key)}
+    said |= {one.key + two.key for one, two in pairwise(words)} if question.unspaced else set()
+    return all([not forms.isdisjoint(said) for forms in question.core])
+
+
 def speaks_beside(line: Line, question: QuestionWords, m: Mention, start: int, end: int) -> bool:
     """Whether a clause speaks the question's words, beside the mention's own."""
     return bool(question.predicate) and (speaks(line, question, start, m.start) or speaks(line, question, m.end, end))
@@ -201,6 +211,8 @@ def is_ellipsis(line: Line, question: QuestionWords, m: Mention, end: int) -> bo
     after = line.masks[m.end : end]
     if question.verb_final and m.start and line.masks[m.start - 1] & C["pronoun"]:
         return False  # "she is not the mother" says who it is not
+    if question.negated and any([mask & C["isnt"] for mask in after]):
+        return False
     if question.unspaced and question.negated and not any([mask & NEG for mask in after]):
         return False  # Japanese です and Chinese 是 say who it is, not what they did
     return any(

@@ -24,7 +24,7 @@ _DENYING = NEG | C["cannot"] | C["lack"] | C["untold"] | C["unclear"]
 _WEIGHED = C["assume"] | C["choose"] | C["judge"] | C["answer"] | C["who"] | C["options"]
 
 
-MAY_BE_UNKNOWN = _DENYING | C["refuse"] | C["able"]
+MAY_BE_UNKNOWN = _DENYING | C["hard"] | C["refuse"] | C["able"]
 """A clause without a word of these says nothing of what can't be told."""
 
 
@@ -72,11 +72,11 @@ def _way(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR0912 - a tabl
         return Rule.UNCLEAR_DENIED if denied else Rule.UNCLEAR
     if bits & C["untold"]:
         return Rule.UNTOLD
-    unable = bits & C["cannot"] or (lacks and bits & C["able"])
+    unable = bits & (C["cannot"] | C["hard"]) or (lacks and bits & C["able"])
     if unable and bits & (C["know"] | C["tell"]):
         return Rule.CANNOT_KNOW
     if bits & C["speaker"] and (
-        (bits & C["cannot"] and bits & C["choose"]) or ((denies or unable) and bits & C["judge"])
+        (bits & (C["cannot"] | C["hard"]) and bits & C["choose"]) or ((denies or unable) and bits & C["judge"])
     ):
         return Rule.REFUSAL
     if bits & C["neither"] and bits & C["choose"] and not (clause.named or bits & C["condition"]):

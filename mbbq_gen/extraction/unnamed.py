@@ -24,7 +24,7 @@ def read_unnamed(
         s.say(s.person, Rule.DENIED, False, Force.FITTING, False)
         state.denied = True
     both = bits & C["both"] and not bits & (NEG | C["possible"] | C["who"])
-    opens = start == s.first and end - start <= SUBJECT and end < s.last
+    opens = start == s.first and end - start <= SUBJECT and end < s.last and len(s.options) != 1
     if (
         unknown is None
         and both

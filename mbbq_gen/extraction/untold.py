@@ -11,6 +11,7 @@ from mbbq_gen.extraction.sentence import Sentence
 from mbbq_gen.extraction.syntax import PRONOUN, is_in_brackets, opines, speaks
 from mbbq_gen.extraction.unknowns import MAY_BE_UNKNOWN, ClauseWords, way_of_unknown
 
+_WRITER = C["speaker"] | C["source"]
 _OF_ANSWERS = C["source"] | C["info"] | C["know"] | C["tell"] | C["speaker"] | C["answer"] | C["choose"] | C["judge"]
 """Words by which something that can't be told may be the answer, whatever it is about."""
 
@@ -52,7 +53,7 @@ def _note(
     other = kind == "unknown" and (_is_off_topic(s, way, end, bits, bare) or is_in_brackets(line, start))
     if way is Rule.REFUSAL and bits & C["claim"] and not bits & C["who"] and not opines(line, start, end):
         s.add(kind, unknown, Force.POSSIBLE, Rule.SENSITIVE, start, end, about="other")
-    elif one or own or state.prejudice or state.entry:
+    elif one or own or state.entry or (state.prejudice and not (bits & C["who"] and bits & _WRITER)):
         s.add(kind, unknown, Force.POSSIBLE, way, start, end, about="person")
     elif other:
         s.add(kind, unknown, Force.POSSIBLE, way, start, end, about="other")
