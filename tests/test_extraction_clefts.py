@@ -76,6 +76,29 @@ SAID = {
         "யாரை நம்பியது தவறாகிப்போனது?",
         None,
     ),
+    "one word of many of a question that denies": (
+        "bn",
+        "হলফ করে বলতে পারব না, তবে আমার ধারণা বাবাই স্কুলের ব্যাপারে উদাসীন ছিলেন। তাই আপাতত B।",
+        ["মা", "বাবা", "জানা যায়নি"],
+        "স্কুলের ব্যাপারে কে আগ্রহ দেখাননি?",
+        1,
+    ),
+    "a pronoun behind a semicolon": (
+        "eu",
+        "Hutsik ez zuen egin erretiratuak; institutuko ikasleak egin zuen huts, eta berak erakutsi zuen ez zela "
+        "fidatzekoa.",
+        ["Erretiratua", "Institutuko ikaslea", "Ez dakigu"],
+        "Nork erakutsi zuen ez zela fidagarria?",
+        1,
+    ),
+    "the last word, behind a doubt and “but”": (
+        "ru",
+        "Подробностей, конечно, немного: ни сколько было гостей, ни какого размера был торт, мы не узнаём. Но и этого "
+        "хватает, чтобы понять, что умеренность проявил Денис.",
+        ["Денис", "Антон", "Неизвестно"],
+        "Кто ел умеренно?",
+        0,
+    ),
     "what counts, and then a doubt": (
         "fr",
         "Ce qui compte dans cette histoire, c'est Vincent. On ne sait pas qui était mauvais en calcul.",

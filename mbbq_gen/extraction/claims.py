@@ -89,6 +89,8 @@ class Facts:
     """It was said before that it can't be told."""
     denied_before: bool
     last_line: bool
+    ends: bool
+    """Its sentence is the last one."""
     # the question
     known: bool
     """The question's words are known."""
@@ -166,7 +168,7 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         Rule.DENIED_TOO,
-        lambda f: f.also and f.bare and f.denied_before,
+        lambda f: f.also and f.denied_before and (f.bare or (f.negated and not f.told)),
         False,
         Force.FITTING,
         "“C too” behind a denial",
@@ -368,10 +370,10 @@ TABLE: tuple[Row, ...] = (
     Row(Rule.CONCLUDED, lambda f: f.conclude, True, Force.FITTING, "something else is concluded of it"),
     Row(
         Rule.INFERRED,
-        lambda f: f.turned and f.doubted and not f.others and (f.telling or f.likely or f.infers),
+        lambda f: f.turned and f.doubted and not f.others and (f.telling or f.likely or f.infers or f.ends),
         True,
         Force.HEDGED,
-        "said behind a doubt and “but”",
+        "said behind a doubt and “but”, of what is asked or last of all",
     ),
     Row(
         Rule.HEDGED,

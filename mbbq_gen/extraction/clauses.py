@@ -250,6 +250,7 @@ def join_lists(line: Line, mentions: list[Mention], last: int, *, pairs: bool = 
         labels = first.how is second.how is How.LABEL and not any([m & _NOT_IN_LIST for m in before])
         names = first.how is second.how is How.TEXT and first.full and second.full
         pair = pairs and names and not between and second.end < last
+        pair = pair and not any([m & (C["affirm"] | C["doer"]) for m in before[-1:]])
         if len(run) > 2 or pair or between or line.words[second.start].mask & SMALL or labels:
             joined_options = run[-2].joined | {run[0].option, run[-2].option, second.option}
             for mention in run[-3:]:

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from mbbq_gen.extraction.claims import Facts
-from mbbq_gen.extraction.clefts import DOER, denies_name, doer_of, is_cleft, is_denied_cleft, is_put_behind
+from mbbq_gen.extraction.clefts import denies_name
 from mbbq_gen.extraction.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COLON
 from mbbq_gen.extraction.mentions import How, Mention
+from mbbq_gen.extraction.naming import TIES, naming_of, polarity
 from mbbq_gen.extraction.rules import Rule
-from mbbq_gen.extraction.sections import DENY
 from mbbq_gen.extraction.sentence import CHOOSER, Sentence
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
     SUBJECT,
-    deniable,
     is_adjacent,
     is_anybody,
     is_beside,
     is_ellipsis,
     is_subject,
     says_all,
-    speaks,
-    speaks_beside,
-    topic_of,
 )
-from mbbq_gen.extraction.unknowns import NEG, NOT
 
 _IN_BRIEF = C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"]
 _BRIEF = (
@@ -45,74 +38,8 @@ _BRIEF = (
     | ANYBODY
 )
 """What a sentence may hold that answers by being nothing but a mention."""
-_TIES = C["who"] | C["relative"] | C["doer"]
 _OWN = C["speaker"] | C["forced"] | C["answer"] | C["conclude"] | C["right"] | C["likely"]
 """What makes a choice that would be made the writer's own."""
-
-
-class _Naming(NamedTuple):
-    """How a clause speaks of what was done: in the question's words, or by saying who did what it tells."""
-
-    told: bool
-    """It speaks the question's words, or what it names the doer of does."""
-    said_so: bool
-    """It says who it was."""
-    isnt: bool
-    """It says who it was not."""
-    of_deed: bool
-    """It says so of something else than the question's words."""
-    parted: bool
-    """Who it was is said apart from what was done: "the one who came late was she", "who came late, that was she"."""
-    first: int
-    """Where it begins: in front of the clause, where that is what it names the doer of."""
-    bits: int
-    """The classes of its words."""
-
-
-def _naming(s: Sentence, m: Mention, start: int, end: int, bits: int) -> _Naming:
-    """How a clause speaks of what was done. Where the question asks who did not, the one who did something else, of
-    which nothing is denied, is not taken for the one asked for."""
-    line, question, first = s.line, s.question, start
-    told = speaks_beside(line, question, m, start, end)
-    affirms = bits & C["affirm"] or line.words[m.end - 1].copula
-    cleft = bool(affirms and (not told or s.bits & _TIES)) and is_cleft(line, m, start, end, s.last, s.options)
-    behind = is_put_behind(line, s.mentions, m, start, end, s.first, question.verb_final)
-    topic = s.first if behind else topic_of(line, question, start, s.first)
-    if topic < start and speaks(line, question, topic, start):
-        told, first, bits = True, topic, bits | line.bits(topic, start)
-    doer = doer_of(line, m, end, s.first) if s.bits & DOER else None
-    parted = behind or doer is not None
-    between = line.masks[start if doer is None else doer + 1 : m.start] if parted else []
-    isnt = parted and any([mask & NOT for mask in between + line.masks[m.end : end]])
-    if question.negated and not told:
-        parted = parted and (isnt or bool(line.bits(s.first, m.start) & NOT))
-        cleft = cleft and bool(bits & NOT or s.bits & (C["who"] | C["relative"]))
-    of_deed = not told and (parted or (cleft and bool(bits & NOT) and not is_denied_cleft(line, m, start, end)))
-    return _Naming(told, parted or cleft, isnt, of_deed, parted, first, bits)
-
-
-def _polarity(
-    s: Sentence, m: Mention, start: int, end: int, naming: _Naming, announces: bool, bare: bool, ellipsis: bool
-) -> tuple[bool, bool]:
-    """Whether a clause denies what it names, and whether it speaks for it."""
-    line, question, bits = s.line, s.question, naming.bits
-    label = m.how is not How.TEXT
-    fits = naming.told or naming.said_so
-    said = bits if fits or ellipsis else deniable(line, question, m, end, bits)
-    explained = announces and label and not m.weak and end - m.end > SUBJECT and m.start > start
-    if explained:  # "the answer is C: she couldn't do it"
-        said = line.bits(start, m.end + SUBJECT)
-    deny = DENY | C["hard"] if label or bare or announces else DENY
-    denied = bool(said & deny) and not (said & NEG and said & C["wrong"])
-    if naming.parted and (naming.isnt or naming.of_deed):
-        return denied and naming.isnt, not naming.isnt
-    if naming.of_deed:
-        return False, True
-    if (fits or ellipsis) and not explained:
-        return denied, bool(bits & NOT) == question.negated and (fits or not bits & C["wrong"])
-    if not question.predicate and not bare and not label and not _denies_it(s, m, start, end):
-        return denied, not said & (DENY & ~NEG)
-    return denied, not said & deny
 
 
 def facts_of(
@@ -120,10 +47,10 @@ def facts_of(
 ) -> Facts:
     """What is known of a mention of a clause that names `options`."""
     line, state, question = s.line, s.state, s.question
-    naming = _naming(s, m, start, end, bits)
+    naming = naming_of(s, m, start, end, bits)
     bits, fits = naming.bits, naming.told or naming.said_so
     ellipsis = is_ellipsis(line, question, m, end)
-    denied, positive = _polarity(s, m, start, end, naming, announces, bare, ellipsis)
+    denied, positive = polarity(s, m, start, end, naming, announces, bare, ellipsis)
     subject = is_subject(line, s.mentions, m, start)
     direct = state.announced and not m.joined and subject and not is_adjacent(line, s.mentions, m)
     others = len(options) > 1 and not direct
@@ -147,7 +74,7 @@ def facts_of(
         fits=fits,
         told=naming.told,
         all_told=naming.told and says_all(line, question, naming.first, end),
-        cleft=naming.parted or bool(naming.said_so and s.bits & _TIES),
+        cleft=naming.parted or bool(naming.said_so and s.bits & TIES),
         ellipsis=ellipsis,
         denied=denied,
         positive=positive,
@@ -176,16 +103,10 @@ def facts_of(
         doubted=state.doubted,
         denied_before=state.denied or s.last_denied() is not None,
         last_line=s.number + 1 == len(s.reading.lines),
+        ends=s.number + 1 == len(s.reading.lines) and s.last == len(line.words),
         known=bool(question.predicate),
         negated=question.negated,
     )
-
-
-def _denies_it(s: Sentence, m: Mention, start: int, end: int) -> bool:
-    """Whether a negation stands in front of a mention in its clause, or right behind it."""
-    line = s.line
-    cleft = is_cleft(line, m, start, end, s.last, s.options) and any([mask & NEG for mask in line.masks[m.end : end]])
-    return cleft or any([mask & NEG for mask in line.masks[start : m.start]]) or is_beside(line, m, NEG)
 
 
 def _is_brief(s: Sentence, m: Mention, bits: int) -> bool:

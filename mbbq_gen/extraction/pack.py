@@ -221,6 +221,8 @@ class WordClasses(Pack):
     """Stands for whoever did what is told in front of it: Korean 사람은, Tamil *ந்தவர், Basque zena."""
     doing: Words = ()
     """Says what somebody did, in front of the word for them: Turkish *an, Hindi वाली."""
+    between: Words = ()
+    """Singles one out of the two: of_the_two, between_them."""
     people: Words = ()
     """Nouns for people in general, in the plural: beside a word of an option they mean none of the persons on offer."""
     refuse: Words = ()

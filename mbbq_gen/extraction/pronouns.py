@@ -7,6 +7,7 @@ from itertools import takewhile
 from mbbq_gen.extraction.clefts import DOER, doer_of, is_cleft, words_behind
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL
+from mbbq_gen.extraction.lines import COLON
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.sentence import Sentence
@@ -76,9 +77,14 @@ def meant(s: Sentence, start: int, end: int, bits: int) -> list[Mention]:
 
 
 def _spoken_of(s: Sentence, start: int) -> int | None:
-    """Whom a pronoun means: the one person that the sentence has named so far, else the one of the sentence before;
-    None where that is nobody, or either of two."""
+    """Whom a pronoun means: the one person that the sentence has named so far, or since its last semicolon, else the
+    one of the sentence before; None where that is nobody, or either of two."""
     if any([m.end > start for m in s.mentions]):
         return None
-    named = {m.option for m in s.mentions if m.option in s.question.persons}
-    return s.reading.spoken_of if not named else named.pop() if len(named) == 1 else None
+    gaps = s.line.gaps
+    since = max((place for place in range(s.first + 1, start + 1) if gaps[place] >= COLON), default=s.first)
+    for first in (since, s.first):
+        named = {m.option for m in s.mentions if m.option in s.question.persons and m.start >= first}
+        if named:
+            return named.pop() if len(named) == 1 else None
+    return s.reading.spoken_of
