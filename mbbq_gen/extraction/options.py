@@ -249,12 +249,12 @@ def _learn_question(question: QuestionWords, words: list[Word], told: frozenset[
 
 def told_words(asked: str, scene: str, lexicon: Lexicon) -> frozenset[str]:
     """Stems, and pairs of characters, of a question's words that its text tells before it: "Who had trouble with the
-    machine?" of two who stand at one asks for trouble."""
-    told = _words(scene, lexicon)
-    known = {word.stem for word in told} | set(_pairs(told))
-    words = _words(asked, lexicon)
-    shared = (form for word in words if word.stem in known for form in (word.stem, *word.reach))
-    return frozenset((*shared, *known.intersection(_pairs(words))))
+    machine?" of two who stand at one asks for trouble. `scene` is normal text."""
+    words, told = _words(asked, lexicon), [lexicon[text] for text in WORD.findall(scene)]
+    known = {word.stem for word in told}
+    shared = [form for word in words if word.stem in known for form in (word.stem, *word.reach)]
+    pairs = set(_pairs(words))
+    return frozenset((*shared, *pairs.intersection(_pairs(told)))) if pairs else frozenset(shared)
 
 
 def _pairs(words: list[Word]) -> Iterator[str]:
