@@ -19,7 +19,7 @@ from mbbq_gen.extraction.syntax import (
     is_beside,
     is_ellipsis,
     is_subject,
-    says_all,
+    share_said,
 )
 
 _IN_BRIEF = C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"]
@@ -73,7 +73,7 @@ def facts_of(
         joined=bool(m.joined),
         fits=fits,
         told=naming.told,
-        all_told=naming.told and says_all(line, question, naming.first, end),
+        all_told=naming.told and share_said(line, question, naming.first, end) == 1,
         cleft=naming.parted or bool(naming.said_so and s.bits & TIES),
         ellipsis=ellipsis,
         denied=denied,

@@ -10,7 +10,16 @@ from mbbq_gen.extraction.lines import COLON
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.sections import DENY
 from mbbq_gen.extraction.sentence import Sentence
-from mbbq_gen.extraction.syntax import SUBJECT, deniable, is_beside, speaks, speaks_beside, topic_of
+from mbbq_gen.extraction.syntax import (
+    SUBJECT,
+    deniable,
+    is_beside,
+    part_of,
+    share_said,
+    speaks,
+    speaks_beside,
+    topic_of,
+)
 from mbbq_gen.extraction.unknowns import NEG, NOT
 
 _TIES = C["who"] | C["relative"] | C["doer"]
@@ -66,15 +75,14 @@ def _says_enough(s: Sentence, start: int, end: int, bits: int) -> bool:
     line, question = s.line, s.question
     if not question.core or question.unspaced:
         return True
-    said = {form for word in line.words[start:end] for form in (word.stem, word.key)}
-    share = sum([not forms.isdisjoint(said) for forms in question.core]) / len(question.core)
+    share = share_said(line, question, start, end)
     return share > 1 / 2 if question.negated and not bits & NOT else share >= 1 / 3
 
 
 def _is_singled_out(s: Sentence, m: Mention, start: int, end: int) -> bool:
     """Whether somebody is singled out of the two: "of the two, the mother was more careful"."""
     line = s.line
-    first = max((place for place in range(s.first + 1, m.start + 1) if line.gaps[place] >= COLON), default=s.first)
+    first = part_of(line, s.first, m.start)
     last = min((place for place in range(m.end, s.last) if line.gaps[place] >= COLON), default=s.last)
     others = {other.option for other in s.mentions if first <= other.start < last} - {m.option}
     bits = line.bits(first, end)

@@ -7,11 +7,10 @@ from itertools import takewhile
 from mbbq_gen.extraction.clefts import DOER, doer_of, is_cleft, words_behind
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL
-from mbbq_gen.extraction.lines import COLON
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.sentence import Sentence
-from mbbq_gen.extraction.syntax import PRONOUN, speaks
+from mbbq_gen.extraction.syntax import PRONOUN, part_of, speaks
 from mbbq_gen.extraction.unknowns import NEG, NOT
 
 
@@ -42,13 +41,11 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
 def _is_equated(s: Sentence, person: int, start: int, end: int) -> bool:
     """Whether a clause says, or denies, that a person is the one who did what is told: "the one who came late was
     she"; noted."""
-    masks = s.line.masks
-    place = next(place for place in range(start, end) if masks[place] & PRONOUN)
-    mention = Mention(person, place, place + 1, How.TEXT, full=False)
+    masks, mention = s.line.masks, _mention_of(s, person, start, end)
     doer = doer_of(s.line, mention, end, s.first) if s.bits & DOER else None
     if doer is None:
         return False
-    if any([mask & NOT for mask in masks[doer + 1 : place] + masks[place + 1 : end]]):
+    if any([mask & NOT for mask in masks[doer + 1 : mention.start] + masks[mention.end : end]]):
         s.deny(mention, Rule.DENIED, False, False)
     elif not s.question.negated:
         s.say(mention, Rule.CLEFT, True, Force.CONCLUDED, False)
@@ -61,14 +58,12 @@ def meant(s: Sentence, start: int, end: int, bits: int) -> list[Mention]:
     person = _spoken_of(s, start)
     if person is None:
         return []
-    line, masks = s.line, s.line.masks
-    place = next(place for place in range(start, end) if masks[place] & PRONOUN)
-    mention = Mention(person, place, place + 1, How.TEXT, full=False)
+    line, masks, mention = s.line, s.line.masks, _mention_of(s, person, start, end)
     rest = words_behind(line, mention, end)
     chosen = bits & C["speaker"] and s.announces(bits) and (not rest or rest[0] & C["who"])
     tied = takewhile(lambda mask: not mask & C["who"], rest)
     cleft = bits & C["who"] and all([mask & (SMALL | NOUN | C["affirm"]) and not mask & NEG for mask in tied])
-    one = masks[place] & (C["he"] | C["she"])
+    one = masks[mention.start] & (C["he"] | C["she"])
     if not (chosen or (cleft and (one or is_cleft(line, mention, start, end, s.last, s.options)))):
         return []
     s.mentions = [*s.mentions, mention]
@@ -76,14 +71,18 @@ def meant(s: Sentence, start: int, end: int, bits: int) -> list[Mention]:
     return [mention]
 
 
+def _mention_of(s: Sentence, person: int, start: int, end: int) -> Mention:
+    """The first pronoun of a clause as a mention of a person."""
+    place = next(place for place in range(start, end) if s.line.masks[place] & PRONOUN)
+    return Mention(person, place, place + 1, How.TEXT, full=False)
+
+
 def _spoken_of(s: Sentence, start: int) -> int | None:
     """Whom a pronoun means: the one person that the sentence has named so far, or since its last semicolon, else the
     one of the sentence before; None where that is nobody, or either of two."""
     if any([m.end > start for m in s.mentions]):
         return None
-    gaps = s.line.gaps
-    since = max((place for place in range(s.first + 1, start + 1) if gaps[place] >= COLON), default=s.first)
-    for first in (since, s.first):
+    for first in (part_of(s.line, s.first, start), s.first):
         named = {m.option for m in s.mentions if m.option in s.question.persons and m.start >= first}
         if named:
             return named.pop() if len(named) == 1 else None

@@ -89,6 +89,11 @@ def topic_of(line: Line, question: QuestionWords, start: int, first: int) -> int
     return next((place for place in range(start - 1, first, -1) if line.gaps[place] >= COMMA), first)
 
 
+def part_of(line: Line, first: int, place: int) -> int:
+    """Where the part of a sentence begins that a word stands in: behind the last colon or semicolon up to it."""
+    return max((start for start in range(first + 1, place + 1) if line.gaps[start] >= COLON), default=first)
+
+
 def first_condition(line: Line, first: int, last: int) -> int:
     """Where what would be begins: behind the last colon or semicolon in front of the condition."""
     start = first
@@ -132,14 +137,13 @@ def speaks(line: Line, question: QuestionWords, start: int, end: int) -> bool:
     return any([one.key + two.key in predicate for one, two in pairs])
 
 
-def says_all(line: Line, question: QuestionWords, start: int, end: int) -> bool:
-    """Whether a stretch speaks every word of the question that its text has not told."""
-    if not question.core:
-        return False
+def share_said(line: Line, question: QuestionWords, start: int, end: int) -> float:
+    """How much a stretch speaks of the question's words that its text has not told, from 0 to 1; 0 where it has told
+    all of them."""
     words = line.words[start:end]
     said = {form for word in words for form in (word.stem, word.key)}
     said |= {one.key + two.key for one, two in pairwise(words)} if question.unspaced else set()
-    return all([not forms.isdisjoint(said) for forms in question.core])
+    return sum([not forms.isdisjoint(said) for forms in question.core]) / max(len(question.core), 1)
 
 
 def speaks_beside(line: Line, question: QuestionWords, m: Mention, start: int, end: int) -> bool:
