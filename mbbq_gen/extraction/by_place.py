@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mbbq_gen.extraction.by_label import is_named
-from mbbq_gen.extraction.lexicon import ANYBODY, INNER, PLACE_NOUN, PLACES
+from mbbq_gen.extraction.lexicon import ANYBODY, EARLIER, INNER, LATER, NAMED, NOUN, PLACE_NOUN, PLACES
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COMMA, Line
 from mbbq_gen.extraction.mentions import How, Mention
@@ -11,6 +11,13 @@ from mbbq_gen.extraction.options import QuestionWords
 
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
 _ANY_PLACE = sum(PLACES.values())
+_FIRST = EARLIER | PLACES["p1"] | PLACES["former"]
+_TURN = _FIRST | LATER | PLACES["p2"] | PLACES["latter"] | PLACES["last"]
+"""Words for who is named before, or behind, the other."""
+_SOMEBODY = C["who"] | C["relative"] | C["doer"] | C["doing"] | ANYBODY | PLACE_NOUN
+_PRONOUN = C["pronoun"] | C["he"] | C["she"]
+NEAR_NAMED = 4
+"""Words by which who is first or second may stand apart from what says that a text names them."""
 _RELATIVE = PLACES["former"] | PLACES["latter"] | PLACES["other"]
 
 
@@ -24,20 +31,51 @@ def find_places(
         noun = place if not line.words[place].mask & mask & _ANY_PLACE else _place_noun(line, place)
         if mask & _RELATIVE:
             named = sorted(
-                (m.start, m.option) for m in found_before if m.start < place and m.option in question.persons
+                (m.start, m.option) for m in (*found_before, *found) if m.start < place and m.option in question.persons
             )
             option = _referent(mask, [option for _, option in (*history, *named)], question)
             if option is not None and (not mask & PLACES["other"] or _is_noun(line, place, question)):
                 refers = not mask & PLACES["other"]
                 found.append(Mention(option, place, place + 1, How.TEXT, full=True, refers=refers))
             continue
-        option = _option_at(line, mask, place, noun, question)
-        of_story = noun is None or any([_is_person(mask) for mask in line.masks[place + 1 : place + 2]])
-        if option is not None and of_story and len(question.order) == 2 and option < 2:
-            found.append(Mention(question.order[option], place, place + 1, How.TEXT, full=True))
+        person = any([_is_person(mask) for mask in line.masks[place + 1 : place + 2]])
+        option = _option_at(line, mask, place, place + 1 if person and noun is None else noun, question)
+        order = question.order or (question.named if person else ())
+        if option is not None and (noun is None or person) and len(order) == 2 and option < 2:
+            found.append(Mention(order[option], place, place + 1, How.TEXT, full=True))
         elif option is not None:
             start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
             found.append(Mention(option, start, end, How.PLACE, full=True, weak=noun is None))
+    if len(question.named) == 2:
+        found = _of_story(line, question, taken, found_before, found)
+    return found
+
+
+def _of_story(
+    line: Line, question: QuestionWords, taken: list[bool], before: list[Mention], found: list[Mention]
+) -> list[Mention]:
+    """The mentions by place, with people by the order in which the story names them: "whoever it mentions first"."""
+    masks, gaps, words = line.masks, line.gaps, line.words
+    for place, mask in enumerate(masks):
+        if taken[place] or not (mask & (EARLIER | LATER) or mask & words[place].mask & _TURN):
+            continue
+        start = next((first for first in range(place, 0, -1) if gaps[first] >= COMMA), 0)
+        end = next((last for last in range(place + 1, len(masks)) if gaps[last] >= COMMA), len(masks))
+        near = [
+            other
+            for other in range(max(start, place - NEAR_NAMED), min(end, place + NEAR_NAMED + 1))
+            if (masks[other] | words[other].mask) & NAMED and other != place
+        ]
+        if not near or any(m.start < end and m.end > start for m in before):
+            continue
+        first, last = min(place, *near), max(place, *near) + 1
+        called = question.verb_final and any([mask & _PRONOUN for mask in masks[last : last + 1]])
+        if not (called or any([(masks[other] | words[other].mask) & _SOMEBODY for other in range(start, end)])):
+            continue
+        if any([mask & NOUN for mask in masks[start:end]]):
+            continue
+        found = [m for m in found if m.end <= first or m.start >= last]
+        found.append(Mention(question.named[not mask & _FIRST], first, last, How.TEXT, full=True))
     return found
 
 

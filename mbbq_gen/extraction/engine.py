@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from mbbq_gen.extraction.announcing import quiet, story_words
+from mbbq_gen.extraction.announcing import quiet
 from mbbq_gen.extraction.decision import MAX_TALE, OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.epithets import with_derived, with_epithets
 from mbbq_gen.extraction.finding import find_mentions
@@ -18,7 +18,7 @@ from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.misspelt import mark_misspelt
 from mbbq_gen.extraction.noise import is_degenerate
 from mbbq_gen.extraction.normalise import NormalText, normalise
-from mbbq_gen.extraction.options import QuestionWords, build_question, loosened, told_words
+from mbbq_gen.extraction.options import QuestionWords, build_question, loosened
 from mbbq_gen.extraction.pack import Grammar
 from mbbq_gen.extraction.people import english_texts, read_people, synonyms
 from mbbq_gen.extraction.propositions import read_propositions
@@ -26,6 +26,7 @@ from mbbq_gen.extraction.question import Asked, Question
 from mbbq_gen.extraction.reading import Proposition, Reading
 from mbbq_gen.extraction.rows import mark_rows
 from mbbq_gen.extraction.rules import Force, Rule
+from mbbq_gen.extraction.scene import read_scene
 from mbbq_gen.extraction.shared import read_shared_pack
 from mbbq_gen.extraction.structured import StructureReader
 from mbbq_gen.extraction.ticks import Ticks
@@ -141,7 +142,7 @@ class Extractor:
         endings = (rf"|{re.escape(ending)}(?=[。.\n]|$)" for ending in words_of(grammar.script.asks))
         self._question_end = re.compile("[?？؟]" + "".join(endings))
         self._question = lru_cache(maxsize=1024)(_read_question)
-        self._scene = lru_cache(maxsize=1024)(self._read_scene)
+        self._scene = lru_cache(maxsize=1024)(read_scene)
 
     def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
         """What a response was taken to mean."""
@@ -172,7 +173,8 @@ class Extractor:
         prompt = question.prompt
         sentence = _asked(prompt, self._question_end)
         people = tuple(text for index, text in enumerate(question.options) if index != question.unknown_index)
-        asked = question.asked(sentence, *(self._scene(prompt, sentence, people) if prompt and sentence else ()))
+        scene = self._scene(prompt, sentence, people, self.lexicon) if prompt and sentence else None
+        asked = question.asked(sentence, scene)
         normal = normalise(response)
         zoned = self._zoner.read(normal.text, prompt if _may_echo(prompt, normal.text) else None, asked.options)
         if not response.strip():
@@ -220,10 +222,6 @@ class Extractor:
         if is_degenerate(reading.lines, firm):
             decision = Decision("no_answer", None, "medium", "degenerate", None)
         return Analysis(normal, zoned, reading, decision)
-
-    def _read_scene(self, prompt: str, sentence: str, people: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
-        scene = normalise(prompt).text.partition(sentence)[0]
-        return story_words(scene, people, self.lexicon), told_words(sentence, scene, self.lexicon)
 
     def _by_people(self, first: Analysis, asked: Asked) -> Analysis:
         """An answer in English that calls the options what English calls such people."""

@@ -27,12 +27,12 @@ _PARTS = re.compile(r"_|(…)")
 
 CLASSES: dict[str, int] = {name: 1 << place for place, name in enumerate(WordClasses.model_fields)}
 """Every class and its bit."""
-_PLACE_NAMES = tuple(name for name in Places.model_fields if name != "nouns")
+_PLACE_NAMES = tuple(name for name in Places.model_fields if name not in {"nouns", "earlier", "later", "named"})
 PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
 """Every place and its bit."""
 _NEXT = len(CLASSES) + len(PLACES)
-SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBODY, CLOSES, BORROWED = (
-    1 << (_NEXT + place) for place in range(11)
+SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBODY, CLOSES, BORROWED, EARLIER, LATER, NAMED = (
+    1 << (_NEXT + place) for place in range(14)
 )
 """Small words; words for an option before and behind its label; words that a place belongs to; words that begin a row;
 letters that are words; later words of a row; words of a mention;
@@ -281,6 +281,9 @@ def _entries(grammar: Grammar) -> Iterator[tuple[int, str]]:
     for name, bit in PLACES.items():
         yield from ((bit, entry) for entry in words_of(getattr(grammar.places, name)))
     yield from ((PLACE_NOUN, entry) for entry in words_of(grammar.places.nouns))
+    yield from ((EARLIER, entry) for entry in words_of(grammar.places.earlier))
+    yield from ((LATER, entry) for entry in words_of(grammar.places.later))
+    yield from ((NAMED, entry) for entry in words_of(grammar.places.named))
     yield from ((ANYBODY, entry) for entry in words_of(grammar.text.persons))
     yield from ((SMALL, entry) for entry in words_of(grammar.text.small))
     yield from ((STRAY, entry) for entry in words_of(grammar.labels.stray))

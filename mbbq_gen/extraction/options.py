@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from mbbq_gen.extraction.lexicon import CLASSES, SMALL, STRAY, Lexicon, Word
 from mbbq_gen.extraction.normalise import normalise
-from mbbq_gen.extraction.question import Asked
+from mbbq_gen.extraction.question import Asked, Scene
 from mbbq_gen.extraction.words import HIRAGANA, UNSPACED, WORD
 
 ECHO = -2
@@ -121,6 +121,9 @@ class QuestionWords:
     """Words of its text for answering or choosing, as keys: they announce nothing."""
     order: tuple[int, ...] = ()
     """The persons in the order in which the question's text names them, where that is known."""
+    named: tuple[int, ...] = ()
+    """The same, where the words that each of them is called by alone show it; where nothing is known of the text, as
+    they stand among the options."""
     sexes: dict[int, int] = field(default_factory=dict)
     """Class of words ("he", "she") → the only one of the people whom it fits, where that is known."""
     shared: frozenset[str] = frozenset()
@@ -172,6 +175,8 @@ def build_question(asked: Asked, lexicon: Lexicon) -> QuestionWords:
         owners.update(_parts(persons, owners))
     alone = {stem: bits.bit_length() - 1 for stem, bits in owners.items() if bits & (bits - 1) == 0}
     shared = frozenset.intersection(*(text.content for text in persons)) if len(persons) > 1 else frozenset()
+    scene = asked.scene or Scene()
+    order = scene.order if asked.scene else range(len(persons) if asked.unknown != 0 else 0)
     question = QuestionWords(
         options,
         labels,
@@ -189,11 +194,12 @@ def build_question(asked: Asked, lexicon: Lexicon) -> QuestionWords:
         and_before=lexicon.and_before,
         and_behind=lexicon.and_behind,
         shared=shared,
-        story=asked.story,
+        story=scene.announcing,
+        named=tuple(persons[place].index for place in order),
     )
     _learn_forms(question, persons)
     if asked.sentence:
-        _learn_question(question, _words(asked.sentence, lexicon), asked.told)
+        _learn_question(question, _words(asked.sentence, lexicon), scene.told)
     question.triggers = question.telling.union(question.sequences)
     return question
 
@@ -245,23 +251,6 @@ def _learn_question(question: QuestionWords, words: list[Word], told: frozenset[
     predicate = frozenset().union(*asked)
     question.predicate = predicate - told or predicate
     question.core = tuple(forms for forms in asked if not forms & told) if predicate - told else ()
-
-
-def told_words(asked: str, scene: str, lexicon: Lexicon) -> frozenset[str]:
-    """Stems, and pairs of characters, of a question's words that its text tells before it: "Who had trouble with the
-    machine?" of two who stand at one asks for trouble. `scene` is normal text."""
-    words, told = _words(asked, lexicon), [lexicon[text] for text in WORD.findall(scene)]
-    known = {word.stem for word in told}
-    shared = [form for word in words if word.stem in known for form in (word.stem, *word.reach)]
-    pairs = set(_pairs(words))
-    return frozenset((*shared, *pairs.intersection(_pairs(told)))) if pairs else frozenset(shared)
-
-
-def _pairs(words: list[Word]) -> Iterator[str]:
-    """Characters that are words, two and two."""
-    for one, two in pairwise(words):
-        if UNSPACED.match(one.key) and UNSPACED.match(two.key):
-            yield one.key + two.key
 
 
 def _says_little(one: Word, two: Word, question: QuestionWords) -> bool:

@@ -101,6 +101,12 @@ class Places(Pack):
     """The person who was not named before: the other one."""
     nouns: Words = ()
     """Words that a place belongs to: option, person, one…"""
+    earlier: Words = ()
+    """What says, beside a word of `named`, that a text names somebody before the other: first, earlier."""
+    later: Words = ()
+    """The same behind the other: later, afterwards."""
+    named: Words = ()
+    """What a text does with the people that it names: mentions, introduces, speaks of."""
 
 
 class People(Pack):

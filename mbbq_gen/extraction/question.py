@@ -9,6 +9,18 @@ from typing import NamedTuple
 from mbbq_gen.errors import UsageError
 
 
+class Scene(NamedTuple):
+    """What the text in front of a question tells of its people."""
+
+    announcing: frozenset[str] = frozenset()
+    """Words for answering or choosing that it tells its story by, as keys."""
+    told: frozenset[str] = frozenset()
+    """Stems of the question's words that it tells, too: they ask for nobody."""
+    order: tuple[int, ...] = ()
+    """The people in the order in which it names them, numbered as they stand among the options; empty where that is not
+    known."""
+
+
 class Asked(NamedTuple):
     """What of a question its words are prepared from."""
 
@@ -17,10 +29,8 @@ class Asked(NamedTuple):
     unknown: int | None
     sentence: str | None
     """The question's own sentence; None where it is not known."""
-    story: frozenset[str] = frozenset()
-    """Words for answering or choosing that the question's text tells its story by, as keys."""
-    told: frozenset[str] = frozenset()
-    """Stems of the question's words that its text tells before it, too: they ask for nobody."""
+    scene: Scene | None = None
+    """What stands in front of it; None where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +61,6 @@ class Question:
             if len(texts) != count:
                 raise UsageError(f"aliases.{language}: {len(texts)} texts for {count} options")
 
-    def asked(
-        self, sentence: str | None, story: frozenset[str] = frozenset(), told: frozenset[str] = frozenset()
-    ) -> Asked:
+    def asked(self, sentence: str | None, scene: Scene | None) -> Asked:
         """What its words are prepared from."""
-        return Asked(tuple(self.options), tuple(self.labels), self.unknown_index, sentence, story, told)
+        return Asked(tuple(self.options), tuple(self.labels), self.unknown_index, sentence, scene)
