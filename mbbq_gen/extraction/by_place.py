@@ -16,7 +16,7 @@ _TURN = _FIRST | LATER | PLACES["p2"] | PLACES["latter"] | PLACES["last"]
 """Words for who is named before, or behind, the other."""
 _SOMEBODY = C["who"] | C["relative"] | C["doer"] | C["doing"] | ANYBODY | PLACE_NOUN
 _PRONOUN = C["pronoun"] | C["he"] | C["she"]
-NEAR_NAMED = 4
+NEAR_NAMED = 5
 """Words by which who is first or second may stand apart from what says that a text names them."""
 _RELATIVE = PLACES["former"] | PLACES["latter"] | PLACES["other"]
 
@@ -46,7 +46,7 @@ def find_places(
         elif option is not None:
             start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
             found.append(Mention(option, start, end, How.PLACE, full=True, weak=noun is None))
-    if len(question.named) == 2:
+    if len(question.persons) == 2:
         found = _of_story(line, question, taken, found_before, found)
     return found
 
@@ -55,12 +55,12 @@ def _of_story(
     line: Line, question: QuestionWords, taken: list[bool], before: list[Mention], found: list[Mention]
 ) -> list[Mention]:
     """The mentions by place, with people by the order in which the story names them: "whoever it mentions first"."""
-    masks, gaps, words = line.masks, line.gaps, line.words
+    masks, words = line.masks, line.words
     for place, mask in enumerate(masks):
-        if taken[place] or not (mask & (EARLIER | LATER) or mask & words[place].mask & _TURN):
+        mask |= words[place].mask
+        if taken[place] or not mask & _TURN or mask & _ANY_PLACE & ~words[place].mask:
             continue
-        start = next((first for first in range(place, 0, -1) if gaps[first] >= COMMA), 0)
-        end = next((last for last in range(place + 1, len(masks)) if gaps[last] >= COMMA), len(masks))
+        start, end = _between_commas(line, place)
         near = [
             other
             for other in range(max(start, place - NEAR_NAMED), min(end, place + NEAR_NAMED + 1))
@@ -70,13 +70,29 @@ def _of_story(
             continue
         first, last = min(place, *near), max(place, *near) + 1
         called = question.verb_final and any([mask & _PRONOUN for mask in masks[last : last + 1]])
-        if not (called or any([(masks[other] | words[other].mask) & _SOMEBODY for other in range(start, end)])):
+        people = range(max(start - 1, 0), end)
+        if not (called or any([(masks[other] | words[other].mask) & _SOMEBODY for other in people])):
             continue
         if any([mask & NOUN for mask in masks[start:end]]):
             continue
         found = [m for m in found if m.end <= first or m.start >= last]
-        found.append(Mention(question.named[not mask & _FIRST], first, last, How.TEXT, full=True))
+        found.append(_in_turn(mask, question, first, last))
     return found
+
+
+def _between_commas(line: Line, place: int) -> tuple[int, int]:
+    """The stretch around a word up to the next commas."""
+    gaps, count = line.gaps, len(line.masks)
+    start = next((first for first in range(place, 0, -1) if gaps[first] >= COMMA), 0)
+    return start, next((last for last in range(place + 1, count) if gaps[last] >= COMMA), count)
+
+
+def _in_turn(mask: int, question: QuestionWords, first: int, last: int) -> Mention:
+    """The person who is named first, or second; where nothing is known of the story, the option that is."""
+    if question.named:
+        return Mention(question.named[not mask & _FIRST], first, last, How.TEXT, full=True)
+    option = 0 if mask & _FIRST else 1 if mask & PLACES["p2"] else len(question.options) - 1
+    return Mention(option, first, last, How.PLACE, full=True)
 
 
 def _is_person(mask: int) -> bool:
