@@ -56,9 +56,9 @@ def _of_story(
 ) -> list[Mention]:
     """The mentions by place, with people by the order in which the story names them: "whoever it mentions first"."""
     masks, words = line.masks, line.words
-    for place, mask in enumerate(masks):
-        mask |= words[place].mask
-        if taken[place] or not mask & _TURN or mask & _ANY_PLACE & ~words[place].mask:
+    for place, word in enumerate(words):
+        mask = masks[place] | word.mask
+        if taken[place] or not mask & _TURN or mask & _ANY_PLACE & ~word.mask:
             continue
         start, end = _between_commas(line, place)
         near = [

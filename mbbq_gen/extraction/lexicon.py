@@ -31,26 +31,15 @@ _PLACE_NAMES = tuple(name for name in Places.model_fields if name not in {"nouns
 PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
 """Every place and its bit."""
 _NEXT = len(CLASSES) + len(PLACES)
-(
-    SMALL,
-    NOUN,
-    NOUN_AFTER,
-    PLACE_NOUN,
-    STARTS_ROW,
-    STRAY,
-    INNER,
-    MENTIONED,
-    ANYBODY,
-    CLOSES,
-    BORROWED,
-    EARLIER,
-    LATER,
-    NAMED,
-) = (1 << (_NEXT + place) for place in range(14))
+SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBODY, CLOSES, BORROWED = (
+    1 << (_NEXT + place) for place in range(11)
+)
 """Small words; words for an option before and behind its label; words that a place belongs to; words that begin a row;
 letters that are words; later words of a row; words of a mention;
 nouns for anybody; verbs that close a clause which the next one turns away from, rests on or depends on;
 words of English that the language does not know itself."""
+EARLIER, LATER, NAMED = (1 << (_NEXT + place) for place in range(11, 14))
+"""What says that a text names somebody before the other, or behind; what a text does that names somebody."""
 KNOWN = (1 << _NEXT) - 1 & ~(CLASSES["doer"] | CLASSES["doing"]) | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
 """Any class at all, small words aside."""
 _BITS = {**CLASSES, "small": SMALL}
