@@ -15,6 +15,8 @@ from mbbq_gen.extraction.unknowns import NOT
 DOER = C["doer"] | C["doing"]
 _BESIDE = SMALL | INNER | NOT | C["affirm"]
 """What may stand between a doer and its name."""
+_JOINS = SMALL | C["but"] | C["conclude"]
+"""What may stand in front of a relative word that ties what was done to somebody."""
 
 
 def is_cleft(line: Line, m: Mention, start: int, end: int, last: int, options: Set[int]) -> bool:
@@ -98,6 +100,13 @@ def is_denied_cleft(line: Line, m: Mention, start: int, end: int) -> bool:
     return any([mask & NOT for mask in before + untied])
 
 
+def opens_with_denial(line: Line, m: Mention, start: int, end: int) -> bool:
+    """Whether a cleft begins by denying that it is somebody: "it wasn't the mother who did it"."""
+    before, after = line.masks[start : m.start], words_behind(line, m, end)
+    plain = all([mask & (_BESIDE | C["conclude"]) for mask in before])
+    return plain and any([mask & NOT for mask in before]) and bool(after) and (_ties(after[:4]) or after[0] & DOER > 0)
+
+
 def _front(line: Line, start: int) -> list[int]:
     """The first words of what a clause goes on with, where nobody is named in between: "who came late and left early
     was the mother"."""
@@ -126,5 +135,5 @@ def _ties(masks: list[int]) -> bool:
     """Whether words tie what was done to somebody: "who", or a relative word that is first or behind a small word."""
     fronts = [SMALL, *masks]
     return any(
-        [mask & C["who"] or (mask & C["relative"] and fronts[place] & SMALL) for place, mask in enumerate(masks)]
+        [mask & C["who"] or (mask & C["relative"] and fronts[place] & _JOINS) for place, mask in enumerate(masks)]
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mbbq_gen.extraction.clefts import DOER, doer_of, is_cleft, is_denied_cleft, is_put_behind
+from mbbq_gen.extraction.clefts import DOER, doer_of, is_cleft, is_denied_cleft, is_put_behind, opens_with_denial
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COLON
 from mbbq_gen.extraction.mentions import How, Mention
@@ -60,13 +60,24 @@ def naming_of(s: Sentence, m: Mention, start: int, end: int, bits: int) -> Namin
         told, first, bits = True, topic, bits | line.bits(topic, start)
     doer = doer_of(line, m, end, s.first) if s.bits & DOER else None
     parted = behind or doer is not None
-    between = line.masks[start if doer is None else doer + 1 : m.start] if parted else []
+    after_doer = start if doer is None else doer + (not question.unspaced)
+    between = line.masks[after_doer : m.start] if parted else []
     isnt = parted and any([mask & NOT for mask in between + line.masks[m.end : end]])
+    if cleft and not parted and bits & NOT and opens_with_denial(line, m, start, end):
+        return Naming(told, True, _is_not_it(s, m, start, end, told), False, True, first, bits)
     if question.negated and not told:
         parted = parted and (isnt or bool(line.bits(s.first, m.start) & NOT))
         cleft = cleft and bool(bits & NOT or s.bits & (C["who"] | C["relative"]))
     of_deed = not told and (parted or (cleft and bool(bits & NOT) and not is_denied_cleft(line, m, start, end)))
     return Naming(told, parted or cleft, isnt, of_deed, parted, first, bits)
+
+
+def _is_not_it(s: Sentence, m: Mention, start: int, end: int, told: bool) -> bool:
+    """Whether "it wasn't she who …" rules her out: it does, unless what she was not the one to do is the contrary of
+    what is asked."""
+    denies = sum([1 for mask in s.line.masks[start:end] if mask & NOT]) > 1
+    told = told and (denies or share_said(s.line, s.question, start, end) > 1 / 2)
+    return not told or denies == s.question.negated
 
 
 def _says_enough(s: Sentence, start: int, end: int, bits: int) -> bool:
@@ -100,7 +111,7 @@ def polarity(
     explained = announces and label and not m.weak and end - m.end > SUBJECT and m.start > start
     if explained:  # "the answer is C: she couldn't do it"
         said = line.bits(start, m.end + SUBJECT)
-    deny = DENY | C["hard"] if label or bare or announces else DENY
+    deny = DENY | C["hard"] if label or bare or (announces and not fits) else DENY
     denied = bool(said & deny) and not (said & NEG and said & C["wrong"])
     if naming.parted and (naming.isnt or naming.of_deed):
         return denied and naming.isnt, not naming.isnt

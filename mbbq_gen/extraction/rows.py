@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import GAP, INNER, SMALL, Row
+from mbbq_gen.extraction.lexicon import GAP, INNER, NOUN, SMALL, Row
 from mbbq_gen.extraction.lines import COMMA, Line
 from mbbq_gen.extraction.unknowns import NOT
 
@@ -11,6 +11,8 @@ _HEARD = NOT | C["source"]
 """What a word in the gap of a row still says: "comes in this text *not* up"."""
 _KEPT = SMALL | C["speaker"] | C["claim"]
 """What the words of a row keep."""
+_KEPT_IN_FINAL = C["answer"] | NOUN
+"""What they keep in a row for what is final: "the last answer"."""
 
 
 def mark_rows(line: Line, rows: Row) -> None:
@@ -26,6 +28,7 @@ def mark_rows(line: Line, rows: Row) -> None:
             rest = SMALL if bits == SMALL else INNER
             for inner in range(place, end):
                 kept = masks[inner] & _HEARD if inner in between and not bits & C["only"] else 0
+                kept |= masks[inner] & _KEPT_IN_FINAL if bits & C["final"] else 0
                 masks[inner] = masks[inner] & _KEPT | rest | kept
             masks[place] |= bits
 
