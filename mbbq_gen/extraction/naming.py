@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from itertools import pairwise
+from operator import or_
 from typing import NamedTuple
 
 from mbbq_gen.extraction.clefts import DOER, doer_of, is_cleft, is_denied_cleft, is_put_behind, opens_with_denial
@@ -118,10 +121,22 @@ def polarity(
     if naming.of_deed:
         return False, True
     if (fits or ellipsis) and not explained:
+        if naming.told and bits & NOT and bits & C["conj"]:
+            bits = _of_part(s, m, naming.first, end)
+            denied = bool(bits & deny) and not (bits & NEG and bits & C["wrong"])
         return denied, bool(bits & NOT) == question.negated and (fits or not bits & C["wrong"])
     if not question.predicate and not bare and not label and not _denies_it(s, m, start, end):
         return denied, not said & (DENY & ~NEG)
     return denied, not said & deny
+
+
+def _of_part(s: Sentence, m: Mention, start: int, end: int) -> int:
+    """The classes of those parts of a clause, parted by "and", that speak the question's words: "she could not hold back
+    her tears and was very moved"."""
+    line, question = s.line, s.question
+    seams = [place for place in range(m.end, end) if line.masks[place] & C["conj"]]
+    parts = list(pairwise([start, *seams, end]))
+    return reduce(or_, [line.bits(*part) for part in parts if speaks(line, question, *part)], 0)
 
 
 def _denies_it(s: Sentence, m: Mention, start: int, end: int) -> bool:
