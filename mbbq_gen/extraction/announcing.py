@@ -6,6 +6,8 @@ from mbbq_gen.extraction.lexicon import CLASSES, CLOSES, INNER, SMALL
 from mbbq_gen.extraction.lines import COMMA, Line
 
 ANNOUNCING = CLASSES["answer"] | CLASSES["choose"]
+ASSUMING = CLASSES["assume"]
+_SPOKEN = ANNOUNCING | ASSUMING
 _ASIDE = CLASSES["aside"]
 MAX_BETWEEN = 2
 """Small words between what sets aside and the word for the answer."""
@@ -16,7 +18,9 @@ def quiet(line: Line, story: frozenset[str]) -> None:
     the answer: …"."""
     masks = line.masks
     for place, mask in enumerate(masks):
-        if mask & ANNOUNCING and (line.words[place].key in story or _is_set_aside(line, place)):
+        if mask & _SPOKEN and line.words[place].key in story:
+            masks[place] = mask & ~_SPOKEN
+        elif mask & ANNOUNCING and _is_set_aside(line, place):
             masks[place] = mask & ~ANNOUNCING
 
 

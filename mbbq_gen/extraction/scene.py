@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from mbbq_gen.extraction.announcing import ANNOUNCING
+from mbbq_gen.extraction.announcing import ANNOUNCING, ASSUMING
 from mbbq_gen.extraction.lexicon import SMALL, Lexicon, Word
 from mbbq_gen.extraction.normalise import normalise
 from mbbq_gen.extraction.question import Scene
@@ -27,7 +27,8 @@ def read_scene(prompt: str, asked: str, people: tuple[str, ...], lexicon: Lexico
     scene = normalise(prompt).text.partition(asked)[0]
     words = [lexicon[text] for text in WORD.findall(scene)]
     called = [{word.stem for word in _words(text, lexicon) if not word.mask & SMALL} for text in people]
-    return Scene(_announcing(scene, set().union(*called), lexicon), _told(asked, words, lexicon), _order(words, called))
+    asking = {word.key for word in _words(normalise(asked).text, lexicon) if word.mask & ASSUMING}
+    return Scene(_announcing(scene, set().union(*called), lexicon) | asking, _told(asked, words, lexicon), _order(words, called))
 
 
 def _words(text: str, lexicon: Lexicon) -> list[Word]:
@@ -40,7 +41,7 @@ def _announcing(scene: str, called: set[str], lexicon: Lexicon) -> frozenset[str
     for sentence in _SENTENCE.findall(scene):
         words = _words(sentence, lexicon)
         if any(word.stem in called for word in words):
-            found.update(word.key for word in words if word.mask & ANNOUNCING)
+            found.update(word.key for word in words if word.mask & (ANNOUNCING | ASSUMING))
     return frozenset(found)
 
 
