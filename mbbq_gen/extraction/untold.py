@@ -50,6 +50,7 @@ def _note(
     one = (len(persons) == 1 or bool(bits & PRONOUN and not bits & C["source"])) and not asks_first
     said = takewhile(lambda p: p.sentence == s.reading.sentences, reversed(s.reading.propositions))
     own = way is Rule.NOT_CLEAR and any(p.kind == "option" and p.positive for p in said)
+    own = own or (bool(bits & C["clear"]) and _has_guessed(s, end))
     other = kind == "unknown" and (_is_off_topic(s, way, end, bits, bare) or is_in_brackets(line, start))
     if way is Rule.REFUSAL and bits & C["claim"] and not bits & C["who"] and not opines(line, start, end):
         s.add(kind, unknown, Force.POSSIBLE, Rule.SENSITIVE, start, end, about="other")
@@ -64,6 +65,15 @@ def _note(
             force = Force.POSSIBLE if any(m.option != unknown for m in s.mentions) else Force.FITTING
         state.doubted = s.reading.doubted = True
         s.add(kind, unknown, force, way, start, end)
+
+
+def _has_guessed(s: Sentence, end: int) -> bool:
+    """Whether the sentence before was a guess at one person, from which this one does not turn away: "Probably the
+    mother. I can't say for certain."."""
+    said = [p for p in s.reading.propositions if p.force > Force.POSSIBLE]
+    if not said or s.line.bits(s.first, end) & C["but"] or s.reading.sentences - said[-1].sentence > 1:
+        return False
+    return said[-1].rule is Rule.HEDGED and said[-1].positive and said[-1].option in s.question.persons
 
 
 def _is_off_topic(s: Sentence, way: Rule, end: int, bits: int, bare: bool) -> bool:
