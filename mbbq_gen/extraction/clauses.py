@@ -30,6 +30,8 @@ HEADING = C["because"] | C["although"] | C["condition"] | C["assume"]
 """Classes for which it matters whether they stand among the first words of a clause."""
 TAILING = C["because"] | C["although"] | C["condition"] | C["but"] | CLOSES
 """Classes for which it matters whether they stand at the end of a clause."""
+_OPINES = C["likely"] | C["choose"] | C["claim"]
+"""What the writer does with a conclusion: a reason ends in front of it."""
 _HOLDS = HEADING | TAILING | C["conclude"] | C["forced"] | C["likely"] | C["possible"]
 """What changes what holds for the rest of a sentence."""
 _HEADS = (KNOWN | C["doer"] | C["doing"]) & ~C["speaker"]
@@ -80,6 +82,8 @@ class State:
         """
         if comma and bits & C["source"] and bits & NEG and not bits & C["assume"]:
             self.prejudice = False
+        if self.because and comma and bits & C["speaker"] and bits & _OPINES and not head & C["because"]:
+            self.because = False
         if not bits & _HOLDS and not self.turning and not (comma and self.until_comma):
             self.contrast = self.denied and place > 0
             self.turning = False
