@@ -79,9 +79,17 @@ def _is_in_passing(decision: Decision, reading: Reading) -> bool:
     said = decision.proposition
     if said is None or reading.sentences <= _MOST.get(said.rule, MAX_SAID):
         return False
+    if said.force >= Force.FITTING and _all_others_denied(said, reading):
+        return False
     firm = min(said.force, Force.HEDGED)
     alike = [p for p in reading.propositions if p.option == said.option and p.positive and p.kind != "correction"]
     return not any(_is_to_the_point(p, reading) for p in alike if p.force >= firm)
+
+
+def _all_others_denied(said: Proposition, reading: Reading) -> bool:
+    """Whether all other people are ruled out, and that one is not."""
+    denied = {p.option for p in reading.propositions if not p.positive and p.force >= Force.FITTING}
+    return said.option in reading.question.persons and set(reading.question.persons) - denied == {said.option}
 
 
 def _is_to_the_point(said: Proposition, reading: Reading) -> bool:
