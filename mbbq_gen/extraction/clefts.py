@@ -80,7 +80,8 @@ def doer_of(line: Line, m: Mention, end: int, first: int) -> int | None:
         place -= 1
     if place < first or not masks[place] & DOER or (place == first and masks[place] & SMALL):
         return None
-    firm = masks[place] & C["doer"] or any([mask & C["affirm"] for mask in after]) or line.words[m.end - 1].copula
+    said_so = any([mask & C["affirm"] for mask in after]) or any([w.copula for w in line.words[m.end - 1 : end]])
+    firm = masks[place] & C["doer"] or said_so
     return place if firm else None
 
 
