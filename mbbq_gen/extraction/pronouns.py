@@ -23,6 +23,9 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
         return
     if _is_equated(s, person, start, end):
         return
+    if bits & C["isnt"] and bits & NEG and not bits & C["who"] and s.line.is_bare(start, end):
+        s.deny(_mention_of(s, person, start, end), Rule.DENIED, False, True)
+        return
     if not speaks(s.line, s.question, start, end):
         weighs = s.state.conclude or s.state.likely
         if weighs and not s.mentions and not bits & (C["who"] | C["also"] | NEG):
