@@ -27,6 +27,7 @@ from mbbq_gen.extraction.syntax import (
     heads_clause,
     is_blamed,
     is_plural,
+    is_quoted,
     is_row,
     is_ruled_out,
     is_set_aside,
@@ -196,5 +197,5 @@ def _several(s: Sentence, m: Mention, live: list[Mention], bits: int, force: For
     """Several persons together, once for all of them."""
     if force is None or m is not live[0] or bits & (C["possible"] | C["options"] | DENY):
         return
-    if s.question.unknown not in {other.option for other in live}:
+    if s.question.unknown not in {other.option for other in live} and not is_quoted(s.line, m.start):
         s.add("several", None, force, Rule.SEVERAL, m.start, live[-1].end)

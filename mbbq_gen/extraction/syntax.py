@@ -20,6 +20,7 @@ from mbbq_gen.extraction.unknowns import NEG
 PRONOUN = C["pronoun"] | C["he"] | C["she"]
 _OPINES = C["speaker"] | C["likely"]
 """What makes a saying the writer's own."""
+_QUOTES = (("“", "”"), ("«", "»"), ("「", "」"), ("『", "』"))
 SUBJECT = 3
 """Words that may stand in front of the subject of a clause."""
 MAX_ELLIPSIS = 3
@@ -71,6 +72,14 @@ def is_in_brackets(line: Line, start: int) -> bool:
     """Whether a clause stands in brackets that the line opened before it, with more than a label in them."""
     signs = "".join(line.signs[: start + 1])
     return signs.count("(") > signs.count(")")
+
+
+def is_quoted(line: Line, start: int) -> bool:
+    """Whether a word stands in quotation marks that the line opened before it."""
+    signs = "".join(line.signs[: start + 1])
+    pairs = _QUOTES if "„" not in signs else (("„", "“”"), *_QUOTES[1:])
+    opened = any([signs.count(one) > sum([signs.count(end) for end in ends]) for one, ends in pairs])
+    return opened or signs.count('"') % 2 == 1
 
 
 def has_relative(line: Line, mentions: list[Mention], end: int, last: int) -> bool:
