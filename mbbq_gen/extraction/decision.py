@@ -185,6 +185,10 @@ def _committed(said: Said) -> Decision | None:
     if last.rule is Rule.BRIEF and _is_in_turn(last, said):
         return None
     later = [p for p in said.concluded if p.sentence > last.sentence]
+    forced = [p for p in later if p.rule is Rule.FORCED]
+    opens = last.rule is Rule.BRIEF and last.option == said.reading.question.unknown
+    if opens and len({p.option for p in forced}) == 1:  # "It can't be told. If I must name one: the baker."
+        return _as(forced[-1], "low")
     both = next((p for p in reversed(said.committed) if p.kind == "several"), None)
     both = said.all[-1] if said.all[-1].kind == "several" and said.all[-1].sentence > last.sentence else both
     if both is not None and both.sentence >= last.sentence and last.force < Force.DECLARED:

@@ -19,6 +19,7 @@ from mbbq_gen.extraction.syntax import SUBJECT, begins_with, first_condition, is
 
 CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
+_DOUBT = C["condition"] | C["speaker"]
 _UNDER = C["because"] | C["although"]
 
 
@@ -81,7 +82,9 @@ class Sentence:
         own = bits & C["choose"] and bits & C["speaker"] and not self._goes_by_prejudice()
         would = bits & C["condition"] and bits & C["would"]
         self.hypothetical = bool(would and not bits & C["forced"] and not own)
-        self.hypothetical_from = first_condition(line, self.first, self.last) if self.hypothetical else 0
+        if self.hypothetical:
+            own_doubt = [start for start, end in clauses[1:] if line.bits(start, end) & _DOUBT == _DOUBT]
+            self.hypothetical_from = own_doubt[0] if own_doubt else first_condition(line, self.first, self.last)
         said = [clause for clause in clauses if clause[1] - clause[0] > 1 or line.masks[clause[0]]]
         self.whole = len(clauses) <= 2 and all([line.is_bare(*clause) for clause in said])
         if len(said) < len(clauses):  # a word that no class has is an adverb: "Surprisingly, the baker."
