@@ -56,9 +56,10 @@ def _of_story(
 ) -> list[Mention]:
     """The mentions by place, with people by the order in which the story names them: "whoever it mentions first"."""
     masks, words = line.masks, line.words
-    for place, word in enumerate(words):
-        mask = masks[place] | word.mask
-        if taken[place] or not mask & _TURN or mask & _ANY_PLACE & ~word.mask:
+    turns = [place for place, mask in enumerate(masks) if (mask | words[place].mask) & _TURN and not taken[place]]
+    for place in turns:
+        mask, own = masks[place] | words[place].mask, words[place].mask
+        if mask & _ANY_PLACE & ~own:
             continue
         start, end = _between_commas(line, place)
         near = [

@@ -15,6 +15,8 @@ from mbbq_gen.extraction.unknowns import NOT
 DOER = C["doer"] | C["doing"]
 _BESIDE = SMALL | INNER | NOT | C["affirm"]
 """What may stand between a doer and its name."""
+_LEADS = SMALL | INNER | C["conclude"] | C["affirm"] | C["likely"] | C["idle"]
+"""What may stand in front of a name that a cleft says it was."""
 _JOINS = SMALL | C["but"] | C["conclude"]
 """What may stand in front of a relative word that ties what was done to somebody."""
 
@@ -28,7 +30,7 @@ def is_cleft(line: Line, m: Mention, start: int, end: int, last: int, options: S
     if not after:
         affirms = any([mask & C["affirm"] for mask in before[-3:]])
         return affirms and (_ties(before[:SUBJECT]) or _ties(_front(line, start)) or bool(before[0] & C["doer"]))
-    leads = all([mask & (SMALL | C["conclude"] | C["affirm"]) for mask in before])
+    leads = all([mask & _LEADS for mask in before])
     is_it = (m.start - start <= SUBJECT or leads) and any([mask & C["affirm"] for mask in before + after[:2]])
     if is_it and (_ties(after[:4]) or after[0] & C["doer"]):
         return True
