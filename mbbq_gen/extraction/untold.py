@@ -12,6 +12,7 @@ from mbbq_gen.extraction.syntax import PRONOUN, is_in_brackets, opines, speaks
 from mbbq_gen.extraction.unknowns import MAY_BE_UNKNOWN, ClauseWords, way_of_unknown
 
 _WRITER = C["speaker"] | C["source"]
+_OF_PERSON = frozenset({Rule.NOT_TOLD, Rule.UNTOLD})
 _OF_ANOTHER = _WRITER | C["who"] | C["info"] | C["correction"]
 """What a clause holds that does not go on about the person of the clause before."""
 _OF_ANSWERS = C["source"] | C["info"] | C["know"] | C["tell"] | C["speaker"] | C["answer"] | C["choose"] | C["judge"]
@@ -49,7 +50,7 @@ def _note(
     kind = "refusal" if way is Rule.REFUSAL else "unknown"
     asked = line.masks[start : mentions[0].start if mentions and not bits & C["source"] else end]
     asks_first = any([mask & C["who"] for mask in asked])
-    elided = way is Rule.NOT_TOLD and s.person is not None and not bits & _OF_ANOTHER
+    elided = way in _OF_PERSON and s.person is not None and not bits & _OF_ANOTHER
     one = (len(persons) == 1 or elided or bool(bits & PRONOUN and not bits & C["source"])) and not asks_first
     said = takewhile(lambda p: p.sentence == s.reading.sentences, reversed(s.reading.propositions))
     own = way is Rule.NOT_CLEAR and any(p.kind == "option" and p.positive for p in said)
