@@ -68,7 +68,7 @@ def doer_of(line: Line, m: Mention, end: int, first: int) -> int | None:
     after = words_behind(line, m, end)
     ties = C["who"] | C["relative"]
     goes_on = end < len(masks) and line.gaps[end] < COMMA and masks[end] & ties
-    if goes_on or any([mask & ties for mask in after]):
+    if goes_on or any([mask & ties for mask in after]) or line.gaps[m.start] > COMMA:
         return None
     if len(after) > SUBJECT or not all([mask & (SMALL | C["affirm"] | NOT | C["conclude"]) for mask in after]):
         return None

@@ -305,6 +305,9 @@ def _single(said: Said) -> Decision | None:
 def _tells_of_other(said: Proposition, reading: Reading) -> bool:
     """Whether a sentence goes on about the other one: "one was Paul, and the other Peter"."""
     line = reading.lines[said.line]
+    front = range(max(said.first - 2, 0), said.first)
+    if any([(line.masks[place] | line.words[place].mask) & PLACES["other"] for place in front]):
+        return True
     end = next((place for place in range(said.last, len(line.words)) if line.gaps[place] >= STOP), len(line.words))
     fronts = [place for place in range(said.last, end) if line.gaps[place] >= COMMA or line.masks[place] & C["conj"]]
     opening = {place for front in fronts for place in range(front, min(front + HEAD, end))}
