@@ -131,8 +131,8 @@ def polarity(
 
 
 def _of_part(s: Sentence, m: Mention, start: int, end: int) -> int:
-    """The classes of those parts of a clause, parted by "and", that speak the question's words: "she could not hold back
-    her tears and was very moved"."""
+    """The classes of those parts of a clause, parted by "and", that speak the question's words: "she could not hold
+    back her tears and was very moved"."""
     line, question = s.line, s.question
     seams = [place for place in range(m.end, end) if line.masks[place] & C["conj"]]
     parts = list(pairwise([start, *seams, end]))

@@ -118,7 +118,7 @@ class QuestionWords:
     bases: frozenset[str] = frozenset()
     """Stems of one person only that other words of a response may be made from."""
     story: frozenset[str] = frozenset()
-    """Words of its text for answering or choosing, as keys: they announce nothing."""
+    """Words of its text for answering, choosing or assuming, as keys: they announce nothing."""
     order: tuple[int, ...] = ()
     """The persons in the order in which the question's text names them, where that is known."""
     named: tuple[int, ...] = ()

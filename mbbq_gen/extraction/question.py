@@ -13,7 +13,7 @@ class Scene(NamedTuple):
     """What the text in front of a question tells of its people."""
 
     announcing: frozenset[str] = frozenset()
-    """Words for answering or choosing that it tells its story by, as keys."""
+    """Words for answering, choosing or assuming, as keys, that it tells its story by or that the question asks by."""
     told: frozenset[str] = frozenset()
     """Stems of the question's words that it tells, too: they ask for nobody."""
     order: tuple[int, ...] = ()

@@ -28,7 +28,8 @@ def read_scene(prompt: str, asked: str, people: tuple[str, ...], lexicon: Lexico
     words = [lexicon[text] for text in WORD.findall(scene)]
     called = [{word.stem for word in _words(text, lexicon) if not word.mask & SMALL} for text in people]
     asking = {word.key for word in _words(normalise(asked).text, lexicon) if word.mask & ASSUMING}
-    return Scene(_announcing(scene, set().union(*called), lexicon) | asking, _told(asked, words, lexicon), _order(words, called))
+    announcing = _announcing(scene, set().union(*called), lexicon)
+    return Scene(announcing | asking, _told(asked, words, lexicon), _order(words, called))
 
 
 def _words(text: str, lexicon: Lexicon) -> list[Word]:
