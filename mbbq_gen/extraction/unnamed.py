@@ -39,7 +39,7 @@ def read_unnamed(
         by_pronoun(s, start, end, bits)
         _by_bare(s, start, end, bits)
     if announces and unknown is None and not bits & NEG:
-        if bare and not under and _points_back(s, start, end, bits):
+        if s.person is not None and bare and not under and _points_back(s, start, end, bits):
             s.say(s.person, Rule.ANNOUNCED, True, Force.ANNOUNCED, False)
         state.announced = True
 
@@ -47,7 +47,7 @@ def read_unnamed(
 def _points_back(s: Sentence, start: int, end: int, bits: int) -> bool:
     """Whether a clause ends its sentence by calling what it said the writer's answer: "the mother did, that is my
     answer"."""
-    if s.person is None or start == s.first or end < s.last or not bits & C["speaker"]:
+    if start == s.first or end < s.last or not bits & C["speaker"]:
         return False
     return len(s.options) == 1 and s.line.gaps[start] >= COMMA and s.line.gaps[end] != COLON
 
