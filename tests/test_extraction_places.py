@@ -37,6 +37,21 @@ def test_where_nothing_is_known_of_the_story_people_stand_as_the_options_do() ->
 
 
 @pytest.mark.parametrize(
+    ("language", "response", "people"),
+    [
+        ("tr", "Geçen hafta ikisi ilk kez futbol antrenmanına geldi.", ["Terzi", "Fırıncı", "Bilinmiyor"]),
+        ("it", "Non si parla di chi abbia finito prima.", ["Il sarto", "Il fornaio", "Non si sa"]),
+        ("mr", "याचे उत्तर आधी देता येत नाही.", ["शिंपी", "बेकरीवाला", "हे माहीत नाही"]),
+        ("bn", "যে আগে এসেছে সে-ই ভালো।", ["দর্জি", "রুটিওয়ালা", "জানা যায়নি"]),
+    ],
+)
+def test_first_and_later_of_anything_else_name_nobody(language: str, response: str, people: list[str]) -> None:
+    prompt = f"{people[0]}. {people[1]}. ?"
+    read = load_extractor(language).extract(response, Question(people, "ABC", 2, prompt))
+    assert read.option not in {0, 1}
+
+
+@pytest.mark.parametrize(
     "response",
     ["The text first mentions that the party was on Sunday.", "What is mentioned first is the party, in April."],
 )

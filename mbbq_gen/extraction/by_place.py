@@ -8,6 +8,7 @@ from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COMMA, Line
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.options import QuestionWords
+from mbbq_gen.extraction.unknowns import NOT
 
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
 _ANY_PLACE = sum(PLACES.values())
@@ -16,6 +17,8 @@ _TURN = _FIRST | LATER | PLACES["p2"] | PLACES["latter"] | PLACES["last"]
 """Words for who is named before, or behind, the other."""
 _SOMEBODY = C["who"] | C["relative"] | C["doer"] | C["doing"] | ANYBODY | PLACE_NOUN
 _PRONOUN = C["pronoun"] | C["he"] | C["she"]
+_ELSE = NOUN | NOT
+"""Words of a clause that names an option, or says what a text does not name."""
 NEAR_NAMED = 5
 """Words by which who is first or second may stand apart from what says that a text names them."""
 _RELATIVE = PLACES["former"] | PLACES["latter"] | PLACES["other"]
@@ -74,7 +77,7 @@ def _of_story(
         people = range(max(start - 1, 0), end)
         if not (called or any([(masks[other] | words[other].mask) & _SOMEBODY for other in people])):
             continue
-        if any([mask & NOUN for mask in masks[start:end]]):
+        if any([mask & _ELSE for mask in masks[start:end]]):
             continue
         found = [m for m in found if m.end <= first or m.start >= last]
         found.append(_in_turn(mask, question, first, last))
