@@ -5,6 +5,7 @@ A clause is words `start` up to `end` of a line, its sentence `first` up to `las
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from itertools import pairwise
 
@@ -20,6 +21,7 @@ from mbbq_gen.extraction.unknowns import NEG
 PRONOUN = C["pronoun"] | C["he"] | C["she"]
 _OPINES = C["speaker"] | C["likely"]
 """What makes a saying the writer's own."""
+_QUOTE = re.compile("[\"“”„«»「」『』]")
 _QUOTES = (("“", "”"), ("«", "»"), ("「", "」"), ("『", "』"))
 SUBJECT = 3
 """Words that may stand in front of the subject of a clause."""
@@ -75,8 +77,9 @@ def is_in_brackets(line: Line, start: int) -> bool:
 
 
 def is_quoted(line: Line, start: int) -> bool:
-    """Whether a word stands in quotation marks that the line opened before it."""
-    signs = "".join(line.signs[: start + 1])
+    """Whether a word stands in quotation marks that the line opened before it; not where all of the line does."""
+    first = 1 if not _QUOTE.search("".join(line.signs[start + 1 : -1])) else 0
+    signs = "".join(line.signs[first : start + 1])
     pairs = _QUOTES if "„" not in signs else (("„", "“”"), *_QUOTES[1:])
     opened = any([signs.count(one) > sum([signs.count(end) for end in ends]) for one, ends in pairs])
     return opened or signs.count('"') % 2 == 1
