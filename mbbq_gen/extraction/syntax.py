@@ -21,7 +21,7 @@ from mbbq_gen.extraction.unknowns import NEG
 PRONOUN = C["pronoun"] | C["he"] | C["she"]
 _OPINES = C["speaker"] | C["likely"]
 """What makes a saying the writer's own."""
-_QUOTE = re.compile("[\"“”„«»「」『』]")
+_QUOTE = re.compile('["“”„«»「」『』]')
 _QUOTES = (("“", "”"), ("«", "»"), ("「", "」"), ("『", "』"))
 SUBJECT = 3
 """Words that may stand in front of the subject of a clause."""
