@@ -8,6 +8,7 @@ from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COMMA, Line
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.options import QuestionWords
+from mbbq_gen.extraction.syntax import PRONOUN
 from mbbq_gen.extraction.unknowns import NOT
 
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
@@ -16,7 +17,6 @@ _FIRST = EARLIER | PLACES["p1"] | PLACES["former"]
 _TURN = _FIRST | LATER | PLACES["p2"] | PLACES["latter"] | PLACES["last"]
 """Words for who is named before, or behind, the other."""
 _SOMEBODY = C["who"] | C["relative"] | C["doer"] | C["doing"] | ANYBODY | PLACE_NOUN
-_PRONOUN = C["pronoun"] | C["he"] | C["she"]
 _ELSE = NOUN | NOT
 """Words of a clause that names an option, or says what a text does not name."""
 NEAR_NAMED = 5
@@ -73,7 +73,7 @@ def _of_story(
         if not near or any(m.start < end and m.end > start for m in before):
             continue
         first, last = min(place, *near), max(place, *near) + 1
-        called = question.verb_final and any([mask & _PRONOUN for mask in masks[last : last + 1]])
+        called = question.verb_final and any([mask & PRONOUN for mask in masks[last : last + 1]])
         people = range(max(start - 1, 0), end)
         if not (called or any([(masks[other] | words[other].mask) & _SOMEBODY for other in people])):
             continue

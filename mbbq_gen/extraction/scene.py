@@ -25,11 +25,12 @@ def read_scene(prompt: str, asked: str, people: tuple[str, ...], lexicon: Lexico
         lexicon: The language of all of them.
     """
     scene = normalise(prompt).text.partition(asked)[0]
-    words = [lexicon[text] for text in WORD.findall(scene)]
+    words = _words(scene, lexicon)
     called = [{word.stem for word in _words(text, lexicon) if not word.mask & SMALL} for text in people]
-    asking = {word.key for word in _words(normalise(asked).text, lexicon) if word.mask & ASSUMING}
+    question = _words(normalise(asked).text, lexicon)
+    asking = {word.key for word in question if word.mask & ASSUMING}
     announcing = _announcing(scene, set().union(*called), lexicon)
-    return Scene(announcing | asking, _told(asked, words, lexicon), _order(words, called))
+    return Scene(announcing | asking, _told(question, words), _order(words, called))
 
 
 def _words(text: str, lexicon: Lexicon) -> list[Word]:
@@ -46,10 +47,9 @@ def _announcing(scene: str, called: set[str], lexicon: Lexicon) -> frozenset[str
     return frozenset(found)
 
 
-def _told(asked: str, told: list[Word], lexicon: Lexicon) -> frozenset[str]:
+def _told(words: list[Word], told: list[Word]) -> frozenset[str]:
     """Stems, and pairs of characters, of the question's words that its text tells before it: "Who had trouble with the
     machine?" of two who stand at one asks for trouble."""
-    words = _words(normalise(asked).text, lexicon)
     known = {word.stem for word in told}
     shared = [form for word in words if word.stem in known for form in (word.stem, *word.reach)]
     pairs = set(_pairs(words))
