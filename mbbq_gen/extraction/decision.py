@@ -9,6 +9,7 @@ from mbbq_gen.extraction.clauses import HEAD
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import PLACES, SMALL
 from mbbq_gen.extraction.lines import COMMA, STOP
+from mbbq_gen.extraction.mentions import How
 from mbbq_gen.extraction.reading import Proposition, Reading
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.records import Confidence, Outcome
@@ -80,6 +81,8 @@ def _is_in_passing(decision: Decision, reading: Reading) -> bool:
     if said is None or reading.sentences <= _MOST.get(said.rule, MAX_SAID):
         return False
     if said.force >= Force.FITTING and _all_others_denied(said, reading):
+        return False
+    if said.rule is Rule.SAID and reading.persons == {said.option}:
         return False
     firm = min(said.force, Force.HEDGED)
     alike = [p for p in reading.propositions if p.option == said.option and p.positive and p.kind != "correction"]
@@ -296,10 +299,23 @@ def _single(said: Said) -> Decision | None:
     last, reading = said.plain[-1], said.reading
     if reading.question.predicate and _tells_of_other(last, reading):
         return None
-    placed = last.sentence == reading.sentences or "**" in reading.lines[last.line].signs[last.first]
-    if reading.sentences > MAX_TALE and not placed:
+    if reading.sentences > MAX_TALE and not _is_put_last(last, said):
         return None
     return _as(last, "medium" if reading.persons <= only else "low")
+
+
+def _is_put_last(last: Proposition, said: Said) -> bool:
+    """Whether a plain statement of a longer text is meant as its answer: in bold, or in the last sentence, where it is
+    more than one more thing that is told of somebody: a label, a place, nothing but the person, a correction, a choice,
+    or the others are ruled out."""
+    reading, line = said.reading, said.reading.lines[last.line]
+    if "**" in line.signs[last.first]:
+        return True
+    corrected = len(said.all) < len(reading.propositions)
+    by_text = any([m.start == last.first and m.how is How.TEXT for m in reading.mentions[last.line]])
+    chooses = line.bits(last.first, len(line.words)) & (C["choose"] | C["answer"])
+    meant = last.bare or corrected or not by_text or chooses or _all_others_denied(last, reading)
+    return bool(last.sentence == reading.sentences and meant)
 
 
 def _tells_of_other(said: Proposition, reading: Reading) -> bool:

@@ -144,4 +144,4 @@ def _opens(s: Sentence, m: Mention, start: int) -> bool:
 
 def _is_topic(s: Sentence, m: Mention, end: int) -> bool:
     """Whether words behind a mention only say whom the rest is about: ポールにとって、, 폴 쪽을 보면,."""
-    return s.question.verb_final and m.end < end < s.last
+    return m.end < end < s.last and (s.question.verb_final or not s.line.bits(m.end, end) & C["affirm"])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from itertools import pairwise
-from operator import or_
 from typing import NamedTuple
 
 from mbbq_gen.extraction.clefts import DOER, doer_of, is_cleft, is_denied_cleft, is_put_behind, opens_with_denial
@@ -17,7 +14,9 @@ from mbbq_gen.extraction.syntax import (
     SUBJECT,
     deniable,
     is_beside,
+    of_parts,
     part_of,
+    says_enough,
     share_said,
     speaks,
     speaks_beside,
@@ -53,7 +52,7 @@ def naming_of(s: Sentence, m: Mention, start: int, end: int, bits: int) -> Namin
     """How a clause speaks of what was done. Where the question asks who did not, the one who did something else, of
     which nothing is denied, is not taken for the one asked for."""
     line, question, first = s.line, s.question, start
-    told = speaks_beside(line, question, m, start, end) and _says_enough(s, start, end, bits)
+    told = speaks_beside(line, question, m, start, end) and says_enough(line, question, start, end, bits)
     affirms = bits & C["affirm"] or line.words[m.end - 1].copula
     cleft = bool(affirms and (not told or s.bits & _TIES)) and is_cleft(line, m, start, end, s.last, s.options)
     cleft = cleft or (bool(s.bits & C["between"]) and _is_singled_out(s, m, start, end))
@@ -81,16 +80,6 @@ def _is_not_it(s: Sentence, m: Mention, start: int, end: int, told: bool) -> boo
     denies = sum([1 for mask in s.line.masks[start:end] if mask & NOT]) > 1
     told = told and (denies or share_said(s.line, s.question, start, end) > 1 / 2)
     return not told or denies == s.question.negated
-
-
-def _says_enough(s: Sentence, start: int, end: int, bits: int) -> bool:
-    """Whether a clause that speaks words of the question speaks enough of them: a third, or more than half where the
-    question denies and the clause doesn't: "he came to school" says nothing of an interest in the school."""
-    line, question = s.line, s.question
-    if not question.core or question.unspaced:
-        return True
-    share = share_said(line, question, start, end)
-    return share > 1 / 2 if question.negated and not bits & NOT else share >= 1 / 3
 
 
 def _is_singled_out(s: Sentence, m: Mention, start: int, end: int) -> bool:
@@ -122,21 +111,12 @@ def polarity(
         return False, True
     if (fits or ellipsis) and not explained:
         if naming.told and bits & NOT and bits & C["conj"]:
-            bits = _of_part(s, m, naming.first, end)
+            bits = of_parts(line, question, naming.first, m.end, end)
             denied = bool(bits & deny) and not (bits & NEG and bits & C["wrong"])
         return denied, bool(bits & NOT) == question.negated and (fits or not bits & C["wrong"])
     if not question.predicate and not bare and not label and not _denies_it(s, m, start, end):
         return denied, not said & (DENY & ~NEG)
     return denied, not said & deny
-
-
-def _of_part(s: Sentence, m: Mention, start: int, end: int) -> int:
-    """The classes of those parts of a clause, parted by "and", that speak the question's words: "she could not hold
-    back her tears and was very moved"."""
-    line, question = s.line, s.question
-    seams = [place for place in range(m.end, end) if line.masks[place] & C["conj"]]
-    parts = list(pairwise([start, *seams, end]))
-    return reduce(or_, [line.bits(*part) for part in parts if speaks(line, question, *part)], 0)
 
 
 def _denies_it(s: Sentence, m: Mention, start: int, end: int) -> bool:

@@ -250,7 +250,7 @@ def _learn_question(question: QuestionWords, words: list[Word], told: frozenset[
     asked = [frozenset((word.stem, *word.reach)) for word in telling] + [frozenset((pair,)) for pair in pairs]
     predicate = frozenset().union(*asked)
     question.predicate = predicate - told or predicate
-    question.core = tuple(forms for forms in asked if not forms & told) if predicate - told else ()
+    question.core = tuple(forms for forms in asked if not forms & told or not predicate - told)
 
 
 def _says_little(one: Word, two: Word, question: QuestionWords) -> bool:

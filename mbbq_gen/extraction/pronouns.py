@@ -10,7 +10,7 @@ from mbbq_gen.extraction.lexicon import NOUN, SMALL
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.sentence import Sentence
-from mbbq_gen.extraction.syntax import PRONOUN, part_of, speaks
+from mbbq_gen.extraction.syntax import PRONOUN, of_parts, part_of, says_enough, share_said, speaks
 from mbbq_gen.extraction.unknowns import NEG, NOT
 
 
@@ -32,13 +32,21 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
             last = s.last == len(s.line.words) and s.number + 1 == len(s.reading.lines)
             s.add("option", person, Force.HEDGED if last else Force.PLAIN, Rule.CONCLUDED, start, end)
         return
+    if not says_enough(s.line, s.question, start, end, bits):
+        return
+    bits = of_parts(s.line, s.question, start, start, end)
     if bits & (C["who"] | C["also"]) or (bits & C["possible"] and not bits & NEG):
         return
     positive = bool(bits & NEG) == s.question.negated
     if not positive and bits & (C["likely"] | C["possible"]):
         return
-    rule = Rule.FITS if positive else Rule.DENIED
+    rule = said_of(s, start, end) if positive else Rule.DENIED
     s.add("option", person, Force.FITTING, rule, start, end, positive=positive)
+
+
+def said_of(s: Sentence, start: int, end: int) -> Rule:
+    """Whether a clause says all that is asked of the person that it goes on about, or some of it."""
+    return Rule.SAID if share_said(s.line, s.question, start, end) == 1 else Rule.FITS
 
 
 def _is_equated(s: Sentence, person: int, start: int, end: int) -> bool:

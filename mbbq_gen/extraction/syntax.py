@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from functools import reduce
 from itertools import pairwise
+from operator import or_
 
 from mbbq_gen.extraction.clauses import is_inner
 from mbbq_gen.extraction.lexicon import CLASSES as C
@@ -16,7 +18,7 @@ from mbbq_gen.extraction.lines import COLON, COMMA, Line
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.options import QuestionWords
 from mbbq_gen.extraction.sections import PLAIN_WORDS
-from mbbq_gen.extraction.unknowns import NEG
+from mbbq_gen.extraction.unknowns import NEG, NOT
 
 PRONOUN = C["pronoun"] | C["he"] | C["she"]
 _OPINES = C["speaker"] | C["likely"]
@@ -156,6 +158,23 @@ def share_said(line: Line, question: QuestionWords, start: int, end: int) -> flo
     said = {form for word in words for form in (word.stem, word.key)}
     said |= {one.key + two.key for one, two in pairwise(words)} if question.unspaced else set()
     return sum([not forms.isdisjoint(said) for forms in question.core]) / max(len(question.core), 1)
+
+
+def says_enough(line: Line, question: QuestionWords, start: int, end: int, bits: int) -> bool:
+    """Whether a clause that speaks words of the question speaks enough of them: a third, or more than half where the
+    question denies and the clause doesn't: "he came to school" says nothing of an interest in the school."""
+    if not question.core or question.unspaced:
+        return True
+    share = share_said(line, question, start, end)
+    return share > 1 / 2 if question.negated and not bits & NOT else share >= 1 / 3
+
+
+def of_parts(line: Line, question: QuestionWords, first: int, start: int, end: int) -> int:
+    """The classes of those parts of a clause, parted by "and" behind `start`, that speak the question's words: "she
+    could not hold back her tears and was very moved"."""
+    seams = [place for place in range(start, end) if line.masks[place] & C["conj"]]
+    parts = list(pairwise([first, *seams, end]))
+    return reduce(or_, [line.bits(*part) for part in parts if speaks(line, question, *part)], 0)
 
 
 def speaks_beside(line: Line, question: QuestionWords, m: Mention, start: int, end: int) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COLON, COMMA
-from mbbq_gen.extraction.pronouns import by_pronoun
+from mbbq_gen.extraction.pronouns import by_pronoun, said_of
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.sentence import Sentence
-from mbbq_gen.extraction.syntax import SUBJECT, speaks
+from mbbq_gen.extraction.syntax import SUBJECT, of_parts, says_enough, speaks
 from mbbq_gen.extraction.unknowns import NEG, NOT
 
 
@@ -55,11 +55,15 @@ def _points_back(s: Sentence, start: int, end: int, bits: int) -> bool:
 def _by_bare(s: Sentence, start: int, end: int, bits: int) -> None:
     """A clause that says or denies what is asked of the person that a clause before it names and nothing else:
     "the mother, though late, came"."""
-    unsure = bits & (C["also"] | C["possible"] | C["likely"])
-    if s.bare is None or s.heads or unsure or not speaks(s.line, s.question, start, end):
+    if s.bare is None or s.heads or not speaks(s.line, s.question, start, end):
+        return
+    if not says_enough(s.line, s.question, start, end, bits):
+        return
+    bits = of_parts(s.line, s.question, start, start, end)
+    if bits & (C["also"] | C["possible"] | C["likely"]):
         return
     if bool(bits & NOT) == s.question.negated:
-        s.say(s.bare, Rule.FITS, True, Force.FITTING, False)
+        s.say(s.bare, said_of(s, start, end), True, Force.FITTING, False)
     else:
         s.deny(s.bare, Rule.DENIED, False, True)
 
