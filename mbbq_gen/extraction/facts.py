@@ -14,6 +14,7 @@ from mbbq_gen.extraction.sentence import CHOOSER, Sentence
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
     SUBJECT,
+    asks_not,
     is_adjacent,
     is_anybody,
     is_beside,
@@ -105,7 +106,7 @@ def facts_of(
         last_line=s.number + 1 == len(s.reading.lines),
         ends=s.number + 1 == len(s.reading.lines) and s.last == len(line.words),
         known=bool(question.predicate),
-        negated=question.negated,
+        negated=asks_not(line, question, naming.first, end),
     )
 
 

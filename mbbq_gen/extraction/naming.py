@@ -12,6 +12,7 @@ from mbbq_gen.extraction.sections import DENY
 from mbbq_gen.extraction.sentence import Sentence
 from mbbq_gen.extraction.syntax import (
     SUBJECT,
+    asks_not,
     deniable,
     is_beside,
     of_parts,
@@ -67,7 +68,7 @@ def naming_of(s: Sentence, m: Mention, start: int, end: int, bits: int) -> Namin
     isnt = parted and any([mask & NOT for mask in between + line.masks[m.end : end]])
     if cleft and not parted and bits & NOT and opens_with_denial(line, m, start, end):
         return Naming(told, True, _is_not_it(s, m, start, end, told), False, True, first, bits)
-    if question.negated and not told:
+    if not told and asks_not(line, question, first, end):
         parted = parted and (isnt or bool(line.bits(s.first, m.start) & NOT))
         cleft = cleft and bool(bits & NOT or s.bits & (C["who"] | C["relative"]))
     of_deed = not told and (parted or (cleft and bool(bits & NOT) and not is_denied_cleft(line, m, start, end)))
@@ -113,7 +114,7 @@ def polarity(
         if naming.told and bits & NOT and bits & C["conj"]:
             bits = of_parts(line, question, naming.first, m.end, end)
             denied = bool(bits & deny) and not (bits & NEG and bits & C["wrong"])
-        return denied, bool(bits & NOT) == question.negated and (fits or not bits & C["wrong"])
+        return denied, bool(bits & NOT) == asks_not(line, question, naming.first, end) and (fits or not bits & C["wrong"])
     if not question.predicate and not bare and not label and not _denies_it(s, m, start, end):
         return denied, not said & (DENY & ~NEG)
     return denied, not said & deny

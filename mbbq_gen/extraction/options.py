@@ -112,7 +112,9 @@ class QuestionWords:
     """Stems of each telling word of the question that its text has not told, pairs of characters one by one; empty
     where it has told all of them."""
     negated: bool = False
-    """Whether the question asks who did not."""
+    """Whether the question asks who did not, or did without."""
+    lacked: frozenset[str] = frozenset()
+    """Stems of what it asks who did without, where nothing else denies: "without help"."""
     deeds: dict[str, int] = field(default_factory=dict)
     """Stems of what the question's text tells of one person only → that person: two together mean that person."""
     bases: frozenset[str] = frozenset()
@@ -247,10 +249,22 @@ def _learn_question(question: QuestionWords, words: list[Word], told: frozenset[
         for one, two in pairwise(words)
         if UNSPACED.match(one.key) and UNSPACED.match(two.key) and not _says_little(one, two, question)
     ]
+    if question.negated and not any(word.mask & _NEG & ~CLASSES["lack"] for word in words):
+        question.lacked = _lacked(words, telling, question.verb_final)
     asked = [frozenset((word.stem, *word.reach)) for word in telling] + [frozenset((pair,)) for pair in pairs]
     predicate = frozenset().union(*asked)
     question.predicate = predicate - told or predicate
     question.core = tuple(forms for forms in asked if not forms & told or not predicate - told)
+
+
+def _lacked(words: list[Word], telling: list[Word], verb_final: bool) -> frozenset[str]:
+    """Stems of the telling word that a word for "without" belongs to: the next one, or the one right in front of it where
+    verbs end sentences."""
+    place = next(place for place, word in enumerate(words) if word.mask & CLASSES["lack"])
+    before = [word for word in words[max(place - 1, 0) : place] if word in telling]
+    after = [word for word in words[place + 1 :] if word in telling and not word.mask & CLASSES["lack"]]
+    found = (before or after[:1]) if verb_final else (after[:1] or before)
+    return frozenset(form for word in found for form in (word.stem, word.key, *word.reach))
 
 
 def _says_little(one: Word, two: Word, question: QuestionWords) -> bool:

@@ -10,7 +10,7 @@ from mbbq_gen.extraction.lexicon import NOUN, SMALL
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.sentence import Sentence
-from mbbq_gen.extraction.syntax import PRONOUN, of_parts, part_of, says_enough, share_said, speaks
+from mbbq_gen.extraction.syntax import PRONOUN, asks_not, of_parts, part_of, says_enough, share_said, speaks
 from mbbq_gen.extraction.unknowns import NEG, NOT
 
 
@@ -37,7 +37,7 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
     bits = of_parts(s.line, s.question, start, start, end)
     if bits & (C["who"] | C["also"]) or (bits & C["possible"] and not bits & NEG):
         return
-    positive = bool(bits & NEG) == s.question.negated
+    positive = bool(bits & NEG) == asks_not(s.line, s.question, start, end)
     if not positive and bits & (C["likely"] | C["possible"]):
         return
     rule = said_of(s, start, end) if positive else Rule.DENIED

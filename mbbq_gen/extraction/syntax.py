@@ -166,7 +166,16 @@ def says_enough(line: Line, question: QuestionWords, start: int, end: int, bits:
     if not question.core or question.unspaced:
         return True
     share = share_said(line, question, start, end)
-    return share > 1 / 2 if question.negated and not bits & NOT else share >= 1 / 3
+    return share > 1 / 2 if not bits & NOT and asks_not(line, question, start, end) else share >= 1 / 3
+
+
+def asks_not(line: Line, question: QuestionWords, start: int, end: int) -> bool:
+    """Whether the question asks who did not, as far as a clause speaks of it: asked who managed without help, "he
+    managed alone" speaks of managing only."""
+    if not question.lacked:
+        return question.negated
+    words = line.words[start:end]
+    return any([word.stem in question.lacked or word.key in question.lacked or word.mask & C["lack"] for word in words])
 
 
 def of_parts(line: Line, question: QuestionWords, first: int, start: int, end: int) -> int:

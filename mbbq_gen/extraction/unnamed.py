@@ -7,7 +7,7 @@ from mbbq_gen.extraction.lines import COLON, COMMA
 from mbbq_gen.extraction.pronouns import by_pronoun, said_of
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.sentence import Sentence
-from mbbq_gen.extraction.syntax import SUBJECT, of_parts, says_enough, speaks
+from mbbq_gen.extraction.syntax import SUBJECT, asks_not, of_parts, says_enough, speaks
 from mbbq_gen.extraction.unknowns import NEG, NOT
 
 
@@ -62,7 +62,7 @@ def _by_bare(s: Sentence, start: int, end: int, bits: int) -> None:
     bits = of_parts(s.line, s.question, start, start, end)
     if bits & (C["also"] | C["possible"] | C["likely"]):
         return
-    if bool(bits & NOT) == s.question.negated:
+    if bool(bits & NOT) == asks_not(s.line, s.question, start, end):
         s.say(s.bare, said_of(s, start, end), True, Force.FITTING, False)
     else:
         s.deny(s.bare, Rule.DENIED, False, True)
