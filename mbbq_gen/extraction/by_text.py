@@ -109,6 +109,9 @@ def _cluster(
 ) -> list[Mention]:
     stems = {stem for _, stem in cluster}
     if person is None:
+        without = _without(line, question, cluster)
+        if without is not None:
+            return [without]
         holders = [text for text in question.texts if text.nested and text.content <= stems]
         if len(holders) != 1 or holders[0].index == question.unknown:
             return []
@@ -125,6 +128,21 @@ def _cluster(
     if not text.content <= stems and _is_of_people(line, start, end, text):
         return []
     return [Mention(person, start, end, How.TEXT, full=text.content <= stems)]
+
+
+def _without(line: Line, question: QuestionWords, cluster: list[tuple[int, str]]) -> Mention | None:
+    """The person without what the others have, where a clause denies that somebody has it: "the girl who doesn't have
+    dyslexia", asked about the girls with and without."""
+    place, trait = cluster[-1]
+    if trait not in question.traits:
+        return None
+    first = next((start for start in range(place, 0, -1) if line.gaps[start] >= COMMA), 0)
+    before = range(max(first, place - 4), place)
+    relative = [line.masks[start] & (C["who"] | C["relative"]) for start in before]
+    opens = line.gaps[before.start] == COMMA and line.masks[before.start] & SMALL  # German "…, die keine Legasthenie hat"
+    tied = before.start if opens else next((start for start, mask in zip(before, relative, strict=True) if mask), place)
+    denied = any([line.masks[inner] & NOT for inner in range(tied, place)])
+    return Mention(question.traits[trait], tied, place + 1, How.TEXT, full=False) if denied else None
 
 
 def _is_of_people(line: Line, start: int, end: int, text: OptionWords) -> bool:

@@ -130,6 +130,8 @@ class QuestionWords:
     """Class of words ("he", "she") → the only one of the people whom it fits, where that is known."""
     shared: frozenset[str] = frozenset()
     """Stems that all persons have in common."""
+    traits: dict[str, int] = field(default_factory=dict)
+    """Stem of what one of the people is without and the others are with → that person."""
     roots: dict[str, str] = field(default_factory=dict)
     """Stem without gender → the only telling stem that has it."""
     forms: dict[str, str] = field(default_factory=dict)
@@ -199,11 +201,25 @@ def build_question(asked: Asked, lexicon: Lexicon) -> QuestionWords:
         story=scene.announcing,
         named=tuple(persons[place].index for place in order),
     )
+    if all(text.denying for text in persons):
+        question.traits = _traits(persons, shared, lexicon)
     _learn_forms(question, persons)
     if asked.sentence:
         _learn_question(question, _words(asked.sentence, lexicon), scene.told)
     question.triggers = question.telling.union(question.sequences)
     return question
+
+
+def _traits(persons: Sequence[OptionWords], shared: frozenset[str], lexicon: Lexicon) -> dict[str, int]:
+    """What a word for "without" stands beside in the text of one person only."""
+    without: dict[str, int] = {}
+    for text in persons:
+        words = [lexicon[key] for key in text.whole]
+        lacking = [place for place, word in enumerate(words) if word.mask & (_NEG | CLASSES["lack"])]
+        beside = [words[near].stem for place in lacking for near in (place - 1, place + 1) if 0 <= near < len(words)]
+        for stem in shared.intersection(beside):
+            without[stem] = without.get(stem, 0) | 1 << text.index
+    return {stem: bits.bit_length() - 1 for stem, bits in without.items() if not bits & (bits - 1)}
 
 
 def loosened(question: QuestionWords) -> QuestionWords:
