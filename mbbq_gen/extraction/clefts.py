@@ -87,11 +87,16 @@ def doer_of(line: Line, m: Mention, end: int, first: int) -> int | None:
     return place if firm else None
 
 
-def denies_name(line: Line, m: Mention, start: int, end: int) -> bool:
-    """Whether a clause ends with a mention and says that somebody is not it: "it certainly wasn't the mother"."""
+def denies_name(line: Line, m: Mention, start: int, end: int, first: int) -> bool:
+    """Whether a clause ends with a mention and says that somebody is not it: "it certainly wasn't the mother",
+    "surely not the mother"."""
     before = line.masks[max(start, m.start - SUBJECT) : m.start]
-    is_name = not words_behind(line, m, end) and any([mask & C["affirm"] for mask in before])
-    return is_name and any([mask & NOT for mask in before])
+    if words_behind(line, m, end) or not any([mask & NOT for mask in before]):
+        return False
+    while before and not before[-1] & NOT and before[-1] & (SMALL | INNER):
+        before = before[:-1]
+    opens = start == first and m.start - start <= SUBJECT and bool(before[-1] & NOT)
+    return opens or any([mask & C["affirm"] for mask in line.masks[max(start, m.start - SUBJECT) : m.start]])
 
 
 def is_denied_cleft(line: Line, m: Mention, start: int, end: int) -> bool:

@@ -79,7 +79,7 @@ def facts_of(
         ellipsis=ellipsis,
         denied=denied,
         positive=positive,
-        isnt=bool(bits & C["affirm"]) and denies_name(line, m, start, end),
+        isnt=denied and denies_name(line, m, start, end, s.first),
         wrong=bool(bits & C["wrong"]),
         announces=announces,
         chooses=bool(bits & C["choose"] and bits & C["speaker"]),

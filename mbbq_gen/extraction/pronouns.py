@@ -82,6 +82,12 @@ def meant(s: Sentence, start: int, end: int, bits: int) -> list[Mention]:
     return [mention]
 
 
+def named_by_pronoun(s: Sentence, start: int, end: int) -> Mention | None:
+    """The person whom the pronoun of a clause means, as a mention."""
+    person = _spoken_of(s, start)
+    return None if person is None else _mention_of(s, person, start, end)
+
+
 def _mention_of(s: Sentence, person: int, start: int, end: int) -> Mention:
     """The first pronoun of a clause as a mention of a person."""
     place = next(place for place in range(start, end) if s.line.masks[place] & PRONOUN)

@@ -16,12 +16,13 @@ from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import CLOSES, NOUN
 from mbbq_gen.extraction.lines import COLON, COMMA
 from mbbq_gen.extraction.mentions import How, Mention
-from mbbq_gen.extraction.pronouns import meant
+from mbbq_gen.extraction.pronouns import meant, named_by_pronoun
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.sections import DENY
 from mbbq_gen.extraction.sentence import Sentence
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
+    SUBJECT,
     are_alike,
     has_relative,
     heads_clause,
@@ -110,6 +111,8 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Ment
     if not mentions and unknown is None and bits & PRONOUN:
         mentions = meant(s, start, end, bits)
     if not mentions:
+        if bare and end < s.last and not s.mentions and bits & PRONOUN and end - start <= SUBJECT:
+            s.bare = named_by_pronoun(s, start, end)
         read_unnamed(s, start, end, bits, unknown, announces, bare)
         return
     if unknown is Rule.REFUSAL or (unknown and len(persons) != 1 and not announces):

@@ -174,8 +174,9 @@ def asks_not(line: Line, question: QuestionWords, start: int, end: int) -> bool:
     managed alone" speaks of managing only."""
     if not question.lacked:
         return question.negated
-    words = line.words[start:end]
-    return any([word.stem in question.lacked or word.key in question.lacked or word.mask & C["lack"] for word in words])
+    said = zip(line.words[start:end], line.masks[start:end], strict=True)
+    lacked = question.lacked
+    return any([mask & C["lack"] or word.stem in lacked or word.key in lacked for word, mask in said])
 
 
 def of_parts(line: Line, question: QuestionWords, first: int, start: int, end: int) -> int:
