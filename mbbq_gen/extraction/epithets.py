@@ -191,13 +191,23 @@ def _learn(told: _Told, line: Line, here: list[Mention], first: int, last: int, 
         joins = alone and several and number and bool(inside[number - 1]) and line.gaps[start] < COMMA
         for mention, (low, high) in zip(mentions, _reaches(mentions, start, end, before=before), strict=True):
             near = max(low, mention.start - BEFORE)
+            if listed and mention is mentions[0]:
+                near = _introduced(line, near, mention.start)
             _note(told, line, range(near, mention.start), mention.option, names=True)
             behind = {m.option for m in here} if joins else {mention.option}
             for option in behind:
                 _note(told, line, range(mention.end, high), option, names=not joins and (listed or not alone))
-            if alone:
+            if alone and not listed:
                 _note(told, line, range(low, near), mention.option, names=False)
         person = mentions[-1].option if alone else None
+
+
+def _introduced(line: Line, first: int, start: int) -> int:
+    """Where the words begin that introduce the first of several people: right in front of them. What stands farther off
+    sets the scene for all of them."""
+    while start > first and not line.masks[start - 1] & SMALL and line.gaps[start] < COMMA:
+        start -= 1
+    return start
 
 
 def _reaches(mentions: list[Mention], start: int, end: int, *, before: bool) -> list[tuple[int, int]]:
