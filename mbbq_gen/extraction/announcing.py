@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mbbq_gen.extraction.lexicon import CLASSES, CLOSES, INNER, SMALL
+from mbbq_gen.extraction.lexicon import CLASSES, CLOSES, INNER, NOUN, SMALL
 from mbbq_gen.extraction.lines import COMMA, Line
 
 ANNOUNCING = CLASSES["answer"] | CLASSES["choose"]
@@ -19,7 +19,7 @@ def quiet(line: Line, story: frozenset[str]) -> None:
     masks = line.masks
     for place, mask in enumerate(masks):
         if mask & _SPOKEN and line.words[place].key in story:
-            masks[place] = mask & ~_SPOKEN
+            masks[place] = mask & ~(_SPOKEN | NOUN)
         elif mask & ANNOUNCING and _is_set_aside(line, place):
             masks[place] = mask & ~ANNOUNCING
 
