@@ -42,7 +42,10 @@ def find_places(
                 found.append(Mention(option, place, place + 1, How.TEXT, full=True, refers=refers))
             continue
         person = any([_is_person(mask) for mask in line.masks[place + 1 : place + 2]])
+        of_two = noun is None and _is_of_two(line, place)
+        person = person or of_two
         option = _option_at(line, mask, place, place + 1 if person and noun is None else noun, question)
+        option = 1 if of_two and mask & PLACES["last"] else option
         order = question.order or (question.named if person else ())
         if option is not None and (noun is None or person) and len(order) == 2 and option < 2:
             found.append(Mention(order[option], place, place + 1, How.TEXT, full=True))
@@ -97,6 +100,13 @@ def _in_turn(mask: int, question: QuestionWords, first: int, last: int) -> Menti
         return Mention(question.named[not mask & _FIRST], first, last, How.TEXT, full=True)
     option = 0 if mask & _FIRST else 1 if mask & PLACES["p2"] else len(question.options) - 1
     return Mention(option, first, last, How.PLACE, full=True)
+
+
+def _is_of_two(line: Line, place: int) -> bool:
+    """Whether a word for a place stands beside one that says of which two: "the first of the two", "of the two, the
+    first"."""
+    start, end = max(place - NEAR_NAMED, 0), place + NEAR_NAMED
+    return any([mask & C["between"] for mask in line.masks[start:end]])
 
 
 def _is_person(mask: int) -> bool:
