@@ -13,6 +13,7 @@ from mbbq_gen.extraction.unknowns import NOT
 from mbbq_gen.extraction.words import UNSPACED
 
 _CONJ = C["conj"]
+_TIES = C["who"] | C["relative"] | C["doer"]
 _DOUBTS = NOT | C["untold"] | C["unclear"]
 """What makes a stretch one about what is not known, or did not happen."""
 
@@ -174,21 +175,24 @@ def find_deeds(line: Line, question: QuestionWords, found: list[Mention]) -> lis
     """People by what they did: stretches without a name that have two words of what only one of them did."""
     more: list[Mention] = []
     hits: dict[int, list[int]] = {}
-    named = quiet = False
+    named = quiet = tied = False
+    alone = True
     starts = {mention.start for mention in found}
     count = len(line.words)
     for place in range(count + 1):
         if place == count or line.gaps[place] >= COMMA:
             if len(hits) == 1 and not (named or quiet):
                 ((person, places),) = hits.items()
-                if len({line.words[inner].stem for inner in places}) > 1:
+                if (tied and alone) or len({line.words[inner].stem for inner in places}) > 1:
                     more.append(Mention(person, places[0], places[0] + 1, How.TEXT, full=False))
-            hits, named, quiet = {}, False, False
+            hits, named, quiet, tied, alone = {}, False, False, False, True
             if place == count:
                 break
         named = named or place in starts
         quiet = quiet or bool(line.masks[place] & _DOUBTS)
         option = question.deeds.get(line.words[place].stem)
+        alone = alone and (option is not None or bool(line.masks[place] & (SMALL | C["answer"] | _TIES)))
+        tied = tied or bool(line.masks[place] & _TIES)
         if option is not None:
             hits.setdefault(option, []).append(place)
     return more

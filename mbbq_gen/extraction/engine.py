@@ -28,6 +28,7 @@ from mbbq_gen.extraction.rows import mark_rows
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.scene import read_scene
 from mbbq_gen.extraction.shared import read_shared_pack
+from mbbq_gen.extraction.sections import header
 from mbbq_gen.extraction.structured import StructureReader
 from mbbq_gen.extraction.ticks import Ticks
 from mbbq_gen.extraction.trace import Explanation
@@ -402,6 +403,9 @@ def _is_cut(reading: Reading) -> bool:
     closing = reading.mentions[-1][-1] if reading.mentions[-1] else None
     if closing and closing.how is How.LABEL and closing.end == len(last.words) and last.gaps[closing.start] >= STOP:
         return False
+    head, _ = header(last, reading.mentions[-1])
+    if head == "answer" and not last.masks[-1] & SMALL:
+        return False  # "Final answer: the one who overslept"
     if (
         last.signs[-1].strip(" ,،、，")
         or last.heading
