@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mbbq_gen.extraction.clauses import HEAD
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import PLACES, SMALL
-from mbbq_gen.extraction.lines import COMMA, STOP
+from mbbq_gen.extraction.lines import COMMA, STOP, Line
 from mbbq_gen.extraction.mentions import How
 from mbbq_gen.extraction.reading import Proposition, Reading
 from mbbq_gen.extraction.rules import Force, Rule
@@ -314,8 +314,19 @@ def _is_put_last(last: Proposition, said: Said) -> bool:
     corrected = len(said.all) < len(reading.propositions)
     by_text = any([m.start == last.first and m.how is How.TEXT for m in reading.mentions[last.line]])
     chooses = line.bits(last.first, len(line.words)) & (C["choose"] | C["answer"])
-    meant = last.bare or corrected or not by_text or chooses or _all_others_denied(last, reading)
+    alone = last.bare and _ends_sentence(last, line)
+    meant = alone or corrected or not by_text or chooses or _all_others_denied(last, reading)
     return bool(last.sentence == reading.sentences and meant)
+
+
+def _ends_sentence(said: Proposition, line: Line) -> bool:
+    """Whether nothing but small words stands behind what a sentence names."""
+    for place in range(said.last, len(line.words)):
+        if line.gaps[place] >= STOP:
+            return True
+        if not line.masks[place] & SMALL:
+            return False
+    return True
 
 
 def _tells_of_other(said: Proposition, reading: Reading) -> bool:
