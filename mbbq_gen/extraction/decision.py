@@ -251,9 +251,24 @@ def _concluded(said: Said) -> Decision | None:
 def _fitting(said: Said) -> Decision | None:
     """The one option of which the question's words are said, before what else is concluded."""
     if len({p.option for p in said.fitting}) == 1:
-        return _as(said.fitting[-1], "medium")
+        last = said.fitting[-1]
+        in_turn = last.rule is Rule.BRIEF and any([_are_in_turn(last, p, said.reading) for p in said.plain])
+        return None if in_turn else _as(last, "medium")
     asked = [p for p in said.fitting if p.rule is Rule.SAID] or [p for p in said.fitting if p.rule is Rule.FITS]
     return _as(asked[-1], "low") if len({p.option for p in asked}) == 1 else None
+
+
+def _are_in_turn(one: Proposition, two: Proposition, reading: Reading) -> bool:
+    """Whether two people open their sentences in the same way: "Of the tailor we know that … Of the baker …", "The
+    tailor: … The baker: …"."""
+    (front, sign), other = (_opening_of(p, reading.lines[p.line]) for p in (one, two))
+    return one.option != two.option and (front, sign) == other and (bool(front) or sign == ":")
+
+
+def _opening_of(said: Proposition, line: Line) -> tuple[list[str], str]:
+    """The words of a sentence in front of what it names, and the sign behind that."""
+    first = next((place for place in range(said.first, 0, -1) if line.gaps[place] >= STOP), 0)
+    return [word.key for word in line.words[first : said.first]], line.signs[said.last].strip()
 
 
 def _elimination(said: Said) -> Decision | None:
