@@ -124,7 +124,8 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Ment
         and (announces or not m.weak or _is_enough(s, m, bare))
         and (m.option >= 0 or announces)
     ]
-    if bits & C["both"] and not bits & (NEG | C["possible"]) and _is_pair(s, live, start):
+    pair = bits & C["both"] and not bits & (NEG | C["possible"])
+    if pair and (_is_pair(s, live, start) or (_are_labels(live) and not bits & DENY)):
         s.add("several", None, Force.ANNOUNCED, Rule.SEVERAL, start, end)
         return
     _read_mentions(s, start, end, bits, live, announces, bare, unknown)
@@ -167,6 +168,11 @@ def _is_pair(s: Sentence, live: list[Mention], start: int) -> bool:
     return len(live) == 1 and live[0].start == start and s.bare is not None and live[0].option != s.bare.option
 
 
+def _are_labels(live: list[Mention]) -> bool:
+    """Whether a clause names two or more options, all by their labels: "B and C both work here"."""
+    return len({m.option for m in live}) > 1 and all([m.how is How.LABEL and m.option >= 0 for m in live])
+
+
 def _is_enough(s: Sentence, m: Mention, bare: bool) -> bool:
     """Whether a weak mention is all that is said: a letter in its clause, "the second" in its sentence."""
     return s.whole if m.how is How.PLACE else bare
@@ -177,7 +183,7 @@ def _claim(s: Sentence, mention: Mention, live: list[Mention], facts: Facts, bit
     rule, positive, force = claim(facts)
     force = _without_source(rule, force, unknown, mention)
     if rule is Rule.SEVERAL:
-        _several(s, mention, live, bits, force)
+        _several(s, mention, live, bits & ~DENY if facts.fits and positive else bits, force)
     elif force is None:
         return
     elif rule in _DENIALS and force is Force.FITTING:
