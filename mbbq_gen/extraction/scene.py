@@ -12,6 +12,10 @@ from mbbq_gen.extraction.normalise import normalise
 from mbbq_gen.extraction.question import Scene
 from mbbq_gen.extraction.words import UNSPACED, WORD
 
+BESIDE = 3
+"""Words by which a small word may stand apart from the others of what a person is called."""
+MIN_NAME = 4
+"""Letters of a name that a word of the text may begin with."""
 _SENTENCE = re.compile(r"[^.!?؟。！？।\n]+[.!?؟。！？।]?")
 
 
@@ -26,11 +30,12 @@ def read_scene(prompt: str, asked: str, people: tuple[str, ...], lexicon: Lexico
     """
     scene = normalise(prompt).text.partition(asked)[0]
     words = _words(scene, lexicon)
-    called = [{word.stem for word in _words(text, lexicon) if not word.mask & SMALL} for text in people]
+    texts = [_words(text, lexicon) for text in people]
+    called = [{word.stem for word in text if not word.mask & SMALL} for text in texts]
     question = _words(normalise(asked).text, lexicon)
     asking = {word.key for word in question if word.mask & ASSUMING}
     announcing = _announcing(scene, set().union(*called), lexicon)
-    return Scene(announcing | asking, _told(question, words), _order(words, called))
+    return Scene(announcing | asking, _told(question, words), _order(words, called) or _order_beside(words, texts))
 
 
 def _words(text: str, lexicon: Lexicon) -> list[Word]:
@@ -74,3 +79,25 @@ def _order(words: list[Word], called: list[set[str]]) -> tuple[int, ...]:
             return ()
         places[person] = first
     return tuple(sorted(places, key=places.__getitem__))
+
+
+def _order_beside(words: list[Word], texts: list[list[Word]]) -> tuple[int, ...]:
+    """The same where small words tell them apart, "with" and "without", or one has more of them than the other: by what
+    stands beside the other words of what a person is called, or is the beginning of a name."""
+    places: dict[int, int] = {}
+    keys = [{word.key for word in text} for text in texts]
+    for person, text in enumerate(texts):
+        others = set().union(*(known for place, known in enumerate(keys) if place != person))
+        own = keys[person] - others
+        shared = {word.stem for word in text if not word.mask & SMALL and word.key in others}
+        for place, word in enumerate(words):
+            near = words[max(place - BESIDE, 0) : place + BESIDE + 1]
+            beside = not shared or any(not shared.isdisjoint(other.forms) for other in near)
+            if own:
+                names = word.key in own or any(word.key.startswith(key) for key in own if len(key) >= MIN_NAME)
+            else:
+                names = not shared.isdisjoint(word.forms) and not any(other.key in others - keys[person] for other in near)
+            if names and beside:
+                places[person] = place
+                break
+    return tuple(sorted(places, key=places.__getitem__)) if len(set(places.values())) == len(texts) else ()
