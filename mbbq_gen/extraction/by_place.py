@@ -17,6 +17,7 @@ _FIRST = EARLIER | PLACES["p1"] | PLACES["former"]
 _TURN = _FIRST | LATER | PLACES["p2"] | PLACES["latter"] | PLACES["last"]
 """Words for who is named before, or behind, the other."""
 _SOMEBODY = C["who"] | C["relative"] | C["doer"] | C["doing"] | ANYBODY | PLACE_NOUN
+_TIES = C["who"] | C["relative"]
 _ELSE = NOUN | NOT
 """Words of a clause that names an option, or says what a text does not name."""
 NEAR_NAMED = 5
@@ -36,7 +37,8 @@ def find_places(
             named = sorted(
                 (m.start, m.option) for m in (*found_before, *found) if m.start < place and m.option in question.persons
             )
-            option = _referent(mask, [option for _, option in (*history, *named)], question)
+            known = question.order or (question.named if _is_of_two(line, place) else ())
+            option = _referent(mask, [option for _, option in (*history, *named)], known, question)
             if option is not None and (not mask & PLACES["other"] or _is_noun(line, place, question)):
                 refers = not mask & PLACES["other"]
                 found.append(Mention(option, place, place + 1, How.TEXT, full=True, refers=refers))
@@ -80,7 +82,8 @@ def _of_story(
         people = range(max(start - 1, 0), end)
         if not (called or any([(masks[other] | words[other].mask) & _SOMEBODY for other in people])):
             continue
-        if any([mask & _ELSE for mask in masks[start:end]]):
+        tied = next((other for other in range(first, start, -1) if masks[other] & _TIES), start)
+        if any([mask & _ELSE for mask in masks[tied:end]]):
             continue
         found = [m for m in found if m.end <= first or m.start >= last]
         found.append(_in_turn(mask, question, first, last))
@@ -139,15 +142,16 @@ def _numbers(line: Line, question: QuestionWords, taken: list[bool]) -> list[Men
     ]
 
 
-def _referent(mask: int, before: list[int], question: QuestionWords) -> int | None:
-    """Whom the former, the latter, or the other one means; `before` are the persons named up to here."""
+def _referent(mask: int, before: list[int], order: tuple[int, ...], question: QuestionWords) -> int | None:
+    """Whom the former, the latter, or the other one means; `before` are the persons named up to here, `order` that of
+    the story, where it is known."""
     if mask & PLACES["other"]:
         left = [option for option in question.persons if before and option != before[-1]]
         return left[0] if len(left) == 1 else None
-    shown = question.order or ([] if question.predicate else question.persons)
+    shown = order or ([] if question.predicate else question.persons)
     pair = list(dict.fromkeys(reversed(before)))[:2]
     if len(pair) < 2:
-        pair = list(reversed(shown)) if not before or question.order else []
+        pair = list(reversed(shown)) if not before or order else []
     if len(pair) != 2:
         return None
     return pair[0] if mask & PLACES["latter"] else pair[1]
