@@ -300,23 +300,35 @@ def _nothing_told(said: Said) -> Decision | None:
 
 def _single(said: Said) -> Decision | None:
     """The one person of whom alone something is said, the others being set aside or ruled out; in long texts last."""
-    if len({p.option for p in said.plain}) != 1 or said.fitting or any(p.kind == "several" for p in said.all):
+    plain = said.plain or _set_against(said)
+    if len({p.option for p in plain}) != 1 or said.fitting or any(p.kind == "several" for p in said.all):
         return None
-    only = {said.plain[0].option} | said.denied
+    only = {plain[0].option} | said.denied
     spoken = {
         p.option
         for p in said.all
         if p.kind == "option" and p.force < Force.PLAIN and p.rule in _SPOKEN
-        if not (p.rule in _SUPPOSED or _is_conceded(p, said.plain[-1])) or p.sentence != said.plain[-1].sentence
+        if not (p.rule in _SUPPOSED or _is_conceded(p, plain[-1])) or p.sentence != plain[-1].sentence
     }
     if not spoken - {said.reading.question.unknown} <= only:
         return None
-    last, reading = said.plain[-1], said.reading
+    last, reading = plain[-1], said.reading
     if reading.question.predicate and _tells_of_other(last, reading):
         return None
-    if reading.sentences > MAX_TALE and not _is_put_last(last, said):
+    if reading.sentences > MAX_TALE and said.plain and not _is_put_last(last, said):
         return None
     return _as(last, "medium" if reading.persons <= only else "low")
+
+
+def _set_against(said: Said) -> list[Proposition]:
+    """What is granted somebody in the sentence that denies something of the other: "the tailor minded, whereas the baker
+    did not"; nothing where anything else is said of people."""
+    people = [p for p in said.all if p.kind == "option"]
+    granted = [p for p in people if p.rule is Rule.GRANTED and p.positive]
+    denied = [p for p in people if p.rule is Rule.DENIED]
+    if len(granted) != 1 or not denied or len(people) > 1 + len(denied) or said.reading.question.negated:
+        return []
+    return granted if all([p.sentence == granted[0].sentence for p in denied]) else []
 
 
 def _is_put_last(last: Proposition, said: Said) -> bool:
