@@ -380,7 +380,7 @@ def _remaining(said: Said) -> Decision | None:
     left = [person for person in question.persons if person not in said.denied]
     if len(question.persons) != 2 or len(left) != 1 or not question.predicate or said.plain or said.fitting:
         return None
-    if said.concluded or left[0] in said.reading.persons or question.unknown in said.denied:
+    if said.concluded or any([p.option == left[0] for p in said.all]) or question.unknown in said.denied:
         return None
     basis = next((p for p in reversed(said.all) if p.rule is Rule.DENIED and p.force is Force.FITTING), None)
     return None if basis is None else Decision("option", left[0], "low", Rule.ELIMINATION.label, basis)

@@ -59,7 +59,7 @@ def facts_of(
     signs = line.signs
     return Facts(
         label=label,
-        sure=label and not m.weak and m.how is not How.PLACE,
+        sure=label and not m.weak and m.how is not How.PLACE and not bits & C["also"],
         bold=m.how is How.BOTH and not s.heads and "**" in signs[m.start] and "**" in signs[m.end],
         unknown=m.option == question.unknown,
         weak=m.weak,
