@@ -67,7 +67,8 @@ def _of_story(
     turns = [place for place, mask in enumerate(masks) if (mask | words[place].mask) & _TURN and not taken[place]]
     for place in turns:
         mask, own = masks[place] | words[place].mask, words[place].mask
-        if mask & _ANY_PLACE & ~own:
+        of_source = any([near & C["source"] for near in masks[place + 1 : place + 2]])
+        if mask & _ANY_PLACE and (mask & _ANY_PLACE & ~own or of_source):  # "the first sentence" is nobody
             continue
         start, end = _between_commas(line, place)
         near = [
