@@ -24,6 +24,7 @@ from mbbq_gen.extraction.syntax import (
     PRONOUN,
     SUBJECT,
     are_alike,
+    are_put_together,
     has_relative,
     heads_clause,
     is_blamed,
@@ -105,7 +106,9 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Ment
     if bits & C["correction"] and heads_clause(line, start, end, C["correction"]):
         s.add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
     unknown = read_untold(s, start, end, bits, mentions, persons, announces, bare)
-    if len(persons) > 1 and (bits & C["both"] or are_alike(line, mentions, start, s.first, s.last)):
+    if len(persons) > 1 and (
+        bits & C["both"] or (bare and s.bits & MAY_BE_UNKNOWN & ~bits and are_put_together(line, mentions)) or are_alike(line, mentions, start, s.first, s.last)
+    ):
         for mention in mentions:
             mention.joined |= persons
     if not mentions and unknown is None and bits & PRONOUN:

@@ -224,6 +224,17 @@ def is_plural(line: Line, mentions: list[Mention], m: Mention, first: int) -> bo
     return bool(line.masks[place] & (C["both"] | C["neither"]))
 
 
+def are_put_together(line: Line, mentions: list[Mention]) -> bool:
+    """Whether two people of a clause that says no more stand side by side with one small word between: "X or Y, who
+    knows"."""
+    if len(mentions) != 2 or mentions[1].start - mentions[0].end != 1:
+        return False
+    place = mentions[0].end
+    mask = line.masks[place]
+    apart = max(line.gaps[place : place + 2]) >= COMMA or mask & (NOT | C["but"] | C["aside"] | C["affirm"] | C["also"])
+    return bool(mask & SMALL and not apart)
+
+
 def are_alike(line: Line, mentions: list[Mention], start: int, first: int, last: int) -> bool:
     """Whether people stand beside each other as the same: "both of them, A like B, …", "A too, B too"."""
     masks = line.masks
