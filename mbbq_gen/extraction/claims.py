@@ -89,6 +89,8 @@ class Facts:
     """It was said before that it can't be told."""
     denied_before: bool
     last_line: bool
+    closes: bool
+    """Its sentence is the last one, and ends with it."""
     ends: bool
     """Its sentence is the last one."""
     # the question
@@ -308,6 +310,13 @@ TABLE: tuple[Row, ...] = (
         "what is asked is said of several",
     ),
     Row(Rule.SEVERAL, lambda f: f.joined, True, None, "named together with another"),
+    Row(
+        Rule.CONCLUDED,
+        lambda f: f.sure and f.closes and f.free and not (f.possible or f.under),
+        True,
+        Force.CONCLUDED,
+        "a label that the response ends with",
+    ),
     # a plain clause
     Row(Rule.DESCRIBED, lambda f: f.anybody and not (f.called or f.bare), True, Force.DESCRIBED, "anybody of its kind"),
     Row(

@@ -6,7 +6,7 @@ from mbbq_gen.extraction.claims import Facts
 from mbbq_gen.extraction.clefts import denies_name
 from mbbq_gen.extraction.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lines import COLON
+from mbbq_gen.extraction.lines import COLON, STOP
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.naming import TIES, naming_of, polarity
 from mbbq_gen.extraction.rules import Rule
@@ -104,6 +104,10 @@ def facts_of(
         doubted=state.doubted,
         denied_before=state.denied or s.last_denied() is not None,
         last_line=s.number + 1 == len(s.reading.lines),
+        closes=s.number + 1 == len(s.reading.lines)
+        and s.last == len(line.words)
+        and line.gaps[-1] >= STOP
+        and all([mask & (SMALL | C["affirm"]) and not mask & C["neg"] for mask in line.masks[m.end :]]),
         ends=s.number + 1 == len(s.reading.lines) and s.last == len(line.words),
         known=bool(question.predicate),
         negated=asks_not(line, question, naming.first, end),
