@@ -321,8 +321,8 @@ def _single(said: Said) -> Decision | None:
 
 
 def _set_against(said: Said) -> list[Proposition]:
-    """What is granted somebody in the sentence that denies something of the other: "the tailor minded, whereas the baker
-    did not"; nothing where anything else is said of people."""
+    """What is granted somebody in the sentence that denies something of the other: "the tailor did not mind, whereas
+    the baker did"; nothing where anything else is said of people."""
     people = [p for p in said.all if p.kind == "option"]
     granted = [p for p in people if p.rule is Rule.GRANTED and p.positive]
     denied = [p for p in people if p.rule is Rule.DENIED]

@@ -20,15 +20,15 @@ from mbbq_gen.extraction.noise import is_degenerate
 from mbbq_gen.extraction.normalise import NormalText, normalise
 from mbbq_gen.extraction.options import QuestionWords, build_question, loosened
 from mbbq_gen.extraction.pack import Grammar
-from mbbq_gen.extraction.people import english_texts, read_people, synonyms
+from mbbq_gen.extraction.people import Alike, english_texts, read_groups, read_people
 from mbbq_gen.extraction.propositions import read_propositions
 from mbbq_gen.extraction.question import Asked, Question
 from mbbq_gen.extraction.reading import Proposition, Reading
 from mbbq_gen.extraction.rows import mark_rows
 from mbbq_gen.extraction.rules import Force, Rule
 from mbbq_gen.extraction.scene import read_scene
-from mbbq_gen.extraction.shared import read_shared_pack
 from mbbq_gen.extraction.sections import header
+from mbbq_gen.extraction.shared import read_shared_pack
 from mbbq_gen.extraction.structured import StructureReader
 from mbbq_gen.extraction.ticks import Ticks
 from mbbq_gen.extraction.trace import Explanation
@@ -238,8 +238,8 @@ class Extractor:
         return first if again.decision.outcome == "no_answer" else again
 
     @cached_property
-    def _synonyms(self) -> dict[str, frozenset[str]]:
-        return synonyms(read_people(self._resources, self.language), self.lexicon)
+    def _alike(self) -> Alike:
+        return Alike(read_groups(self._resources, self.language).values(), self.lexicon)
 
     def _by_epithets(self, first: Analysis, asked: Asked, prompt: str) -> Analysis:
         """An answer that calls a person by what else the question says of them."""
@@ -248,7 +248,7 @@ class Extractor:
         silent = first.decision.rule in _SILENT
         if first.reading.lines and _is_cut(first.reading):
             return first
-        question = with_epithets(self._question(asked, self.lexicon), prompt, self.lexicon, self._synonyms)
+        question = with_epithets(self._question(asked, self.lexicon), prompt, self.lexicon, self._alike)
         if question is None:
             return first
         question = with_derived(question, (word for line in first.reading.lines for word in line.words))

@@ -18,6 +18,7 @@ from mbbq_gen.extraction.lines import COMMA, Line, read_lines
 from mbbq_gen.extraction.mentions import How, Mention
 from mbbq_gen.extraction.normalise import normalise
 from mbbq_gen.extraction.options import QuestionWords
+from mbbq_gen.extraction.people import Alike
 from mbbq_gen.extraction.rows import mark_rows
 from mbbq_gen.extraction.sections import line_kind
 from mbbq_gen.extraction.traits import traits_of_one, words_for_one
@@ -48,9 +49,7 @@ class _Told:
     """All words that introduce a person, as they are written."""
 
 
-def with_epithets(
-    question: QuestionWords, prompt: str, lexicon: Lexicon, synonyms: Mapping[str, frozenset[str]]
-) -> QuestionWords | None:
+def with_epithets(question: QuestionWords, prompt: str, lexicon: Lexicon, alike: Alike) -> QuestionWords | None:
     """The question with the words that its text ties to one of the people, other words for what they are called, and
     the order in which it names them; None where there is nothing of all that.
 
@@ -58,7 +57,7 @@ def with_epithets(
         question: What is asked.
         prompt: What was sent.
         lexicon: The language that it is in.
-        synonyms: Stem of a word for people → stems of other words for them.
+        alike: Its words for people that may stand for each other.
     """
     told = _Told()
     for line in read_lines(normalise(prompt).text, lexicon):
@@ -79,14 +78,17 @@ def with_epithets(
         for pair, bits in told.pairs.items()
         if not bits & (bits - 1) and "".join(pair) not in taken
     }
-    names |= _also_called(question, synonyms, taken)
+    bases = frozenset((*question.alone, *names))
+    called = alike.of_one({person: question.texts[person].whole for person in question.persons})
+    called = {keys: person for keys, person in called.items() if not taken.intersection(keys) or len(keys) > 1}
+    names |= _of_one(_by_stem(called, lexicon), taken)
+    pairs |= {keys: person for keys, person in called.items() if len(keys) > 1}
     order = tuple(told.order)
     traits = traits_of_one(question, {person: told.words.get(person, []) for person in question.persons}, lexicon)
     fitting = words_for_one(traits, lexicon)
     fitting = {keys: person for keys, person in fitting.items() if not taken.intersection(keys)}
     if not (names or deeds or pairs or fitting) and len(order) < len(question.persons):
         return None
-    bases = frozenset((*question.alone, *names))
     names |= {lexicon[keys[0]].stem: person for keys, person in fitting.items() if len(keys) == 1}
     extended = _extended(question, names, deeds, pairs | {k: p for k, p in fitting.items() if len(k) > 1}, order)
     sexes = {CLASSES[trait]: person for trait, person in traits.items() if trait in CLASSES}
@@ -115,15 +117,14 @@ def _is_made_from(stem: str, known: str) -> bool:
     return shared >= ROOT and shared >= SHARED * max(len(stem), len(known))
 
 
-def _also_called(
-    question: QuestionWords, synonyms: Mapping[str, frozenset[str]], taken: frozenset[str] | set[str]
-) -> dict[str, int]:
-    """Other words for what one of the people alone is called: grandpa for the grandfather."""
-    called: dict[str, int] = {}
-    for stem, person in question.alone.items():
-        for other in synonyms.get(stem, ()):
-            called[other] = called.get(other, 0) | 1 << person
-    return _of_one(called, taken)
+def _by_stem(called: Mapping[tuple[str, ...], int], lexicon: Lexicon) -> dict[str, int]:
+    """The stems of those names that are one word → bits of the people who may be called so."""
+    stems: dict[str, int] = {}
+    for keys, person in called.items():
+        if len(keys) == 1 and len(keys[0]) > 1:
+            stem = lexicon[keys[0]].stem
+            stems[stem] = stems.get(stem, 0) | 1 << person
+    return stems
 
 
 def _of_one(owners: dict[str, int], taken: frozenset[str] | set[str]) -> dict[str, int]:

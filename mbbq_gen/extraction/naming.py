@@ -114,7 +114,9 @@ def polarity(
         if naming.told and bits & NOT and bits & C["conj"]:
             bits = of_parts(line, question, naming.first, m.end, end)
             denied = bool(bits & deny) and not (bits & NEG and bits & C["wrong"])
-        return denied, bool(bits & NOT) == asks_not(line, question, naming.first, end) and (fits or not bits & C["wrong"])
+        return denied, bool(bits & NOT) == asks_not(line, question, naming.first, end) and (
+            fits or not bits & C["wrong"]
+        )
     if not question.predicate and not bare and not label and not _denies_it(s, m, start, end):
         return denied, not said & (DENY & ~NEG)
     return denied, not said & deny

@@ -274,8 +274,8 @@ def _learn_question(question: QuestionWords, words: list[Word], told: frozenset[
 
 
 def _lacked(words: list[Word], telling: list[Word], verb_final: bool) -> frozenset[str]:
-    """Stems of the telling word that a word for "without" belongs to: the next one, or the one right in front of it where
-    verbs end sentences."""
+    """Stems of the telling word that a word for "without" belongs to: the next one, or the one right in front of it
+    where verbs end sentences."""
     place = next(place for place, word in enumerate(words) if word.mask & CLASSES["lack"])
     before = [word for word in words[max(place - 1, 0) : place] if word in telling]
     after = [word for word in words[place + 1 :] if word in telling and not word.mask & CLASSES["lack"]]

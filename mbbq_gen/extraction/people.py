@@ -1,19 +1,20 @@
-"""Reads an answer in English to a question in another language by what people are called: "the plumber" for
-"De loodgieter".
+"""What people are called: in English, for an answer in English to a question in another language ("the plumber" for
+"De loodgieter"), and in other words of the same language ("the dad" for "The father").
 
 `extractors/people/xx.toml` says which words of a language an English noun or adjective stands for. An option whose
-words stand there gets the English words that the response speaks as its text; the rest is reading English.
+words stand there gets the English words that the response speaks as its text; the rest is reading English. What may
+stand for each other is in its `[alike]`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from pydantic import Field
 
-from mbbq_gen.extraction.lexicon import Lexicon, Stemmer, Word
+from mbbq_gen.extraction.lexicon import Lexicon, Stemmer, Word, words_of
 from mbbq_gen.extraction.normalise import loose_key, normalise
 from mbbq_gen.extraction.words import UNSPACED, WORD
 from mbbq_gen.languages import Pack, Text, read_toml, validate_pack
@@ -29,8 +30,10 @@ class PeoplePack(Pack):
     version: int = Field(ge=1)
     source: Text
     licence: Text
-    words: dict[Text, tuple[Text, ...]]
+    words: dict[Text, tuple[Text, ...]] = Field(default_factory=dict)
     """An English noun or adjective, small letters → the words that it stands for."""
+    alike: dict[Text, tuple[Text, ...]] = Field(default_factory=dict)
+    """A kind of person → lines of words, `_` within one of several, by which one may be called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +74,52 @@ def english_texts(
     return tuple(texts)
 
 
-def synonyms(people: Sequence[Called], lexicon: Lexicon) -> dict[str, frozenset[str]]:
-    """Stem of a word for people → the stems of the words of its language that stand for the same English ones, all of
-    them: what else it may mean keeps a lady from being called a wife."""
-    found: dict[str, frozenset[str]] = {}
-    for row in people:
-        stems = frozenset(lexicon[word[0]].stem for word in row.words if len(word) == 1)
-        for stem in stems:
-            others = stems - {stem}
-            found[stem] = found[stem] & others if stem in found else others
-    return found
+class Alike:
+    """Words that may stand for each other, group by group, as a language's words are known to the reader."""
+
+    def __init__(self, groups: Iterable[Iterable[str]], lexicon: Lexicon) -> None:
+        self._lexicon = lexicon
+        self._groups = [tuple(_keys(entry) for entry in group) for group in groups]
+        self._beginning: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
+        for number, group in enumerate(self._groups):
+            for entry in group:
+                stems = tuple(lexicon[key].stem for key in entry)
+                self._beginning.setdefault(stems[0], []).append((number, stems))
+
+    def of_one(self, texts: Mapping[int, Sequence[str]]) -> dict[tuple[str, ...], int]:
+        """Other words for what one of several people alone is called, as keys → that person.
+
+        Args:
+            texts: Person → the keys of what the question calls them.
+        """
+        kinds = {person: self._kinds(keys) for person, keys in texts.items()}
+        found: dict[tuple[str, ...], int] = {}
+        for person, own in kinds.items():
+            for number in own.difference(*(other for known, other in kinds.items() if known != person)):
+                for entry in self._groups[number]:
+                    found[entry] = found.get(entry, 0) | 1 << person
+        return {entry: bits.bit_length() - 1 for entry, bits in found.items() if not bits & (bits - 1)}
+
+    def _kinds(self, keys: Sequence[str]) -> set[int]:
+        """The groups of which an entry stands among words."""
+        stems = tuple(self._lexicon[key].stem for key in keys)
+        return {
+            number
+            for place, stem in enumerate(stems)
+            for number, entry in self._beginning.get(stem, ())
+            if stems[place : place + len(entry)] == entry
+        }
+
+
+def read_groups(resources: Resources, language: str) -> dict[str, list[str]]:
+    """The words of a language's file that may stand for each other, by kind of person; none where no file says.
+
+    Raises:
+        PackError: where the file is wrong; file, key, value.
+    """
+    path = resources.find("extractors", f"people/{language}")
+    alike = {} if path is None else validate_pack(PeoplePack, read_toml(path), path).alike
+    return {kind: [entry.replace("_", " ") for entry in words_of(lines)] for kind, lines in alike.items()}
 
 
 def _english_of(option: str, said: Sequence[Called], stemmer: Stemmer) -> list[str]:

@@ -96,7 +96,9 @@ def _order_beside(words: list[Word], texts: list[list[Word]]) -> tuple[int, ...]
             if own:
                 names = word.key in own or any(word.key.startswith(key) for key in own if len(key) >= MIN_NAME)
             else:
-                names = not shared.isdisjoint(word.forms) and not any(other.key in others - keys[person] for other in near)
+                names = not shared.isdisjoint(word.forms) and not any(
+                    other.key in others - keys[person] for other in near
+                )
             if names and beside:
                 places[person] = place
                 break

@@ -107,7 +107,9 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Ment
         s.add("correction", None, Force.ANNOUNCED, Rule.CORRECTION, start, end)
     unknown = read_untold(s, start, end, bits, mentions, persons, announces, bare)
     if len(persons) > 1 and (
-        bits & C["both"] or (bare and s.bits & MAY_BE_UNKNOWN & ~bits and are_put_together(line, mentions)) or are_alike(line, mentions, start, s.first, s.last)
+        bits & C["both"]
+        or (bare and s.bits & MAY_BE_UNKNOWN & ~bits and are_put_together(line, mentions))
+        or are_alike(line, mentions, start, s.first, s.last)
     ):
         for mention in mentions:
             mention.joined |= persons
