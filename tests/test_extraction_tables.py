@@ -47,6 +47,7 @@ ROWS: list[tuple[set[str], set[str]]] = [
     ({"right", "label"}, set()),
     ({"joined", "fits"}, set()),
     ({"joined"}, set()),
+    ({"label", "sure", "closes"}, set()),
     ({"anybody"}, set()),
     ({"others"}, set()),
     ({"wrong"}, {"positive"}),

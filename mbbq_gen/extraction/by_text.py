@@ -152,8 +152,9 @@ def _is_of_people(line: Line, start: int, end: int, text: OptionWords) -> bool:
     """Whether a noun for people in general that an option's text has not stands beside a part of it: "poor people"."""
     beside = [start - 1] * (start > 0 and line.gaps[start] < COMMA)
     beside += [end] * (end < len(line.masks) and line.gaps[end] < COMMA)
-    own = text.keys + tuple(text.content)
-    return any([line.masks[place] & C["people"] and line.words[place].forms.isdisjoint(own) for place in beside])
+    own, people = text.keys + tuple(text.content), C["people"]
+    nouns = [line.words[place] for place in beside if (line.masks[place] | line.words[place].mask) & people]
+    return any([word.forms.isdisjoint(own) for word in nouns])
 
 
 def _too_few(known: frozenset[str] | set[str], text: OptionWords) -> bool:

@@ -82,8 +82,6 @@ def _is_in_passing(decision: Decision, reading: Reading) -> bool:
         return False
     if said.force >= Force.FITTING and _all_others_denied(said, reading):
         return False
-    if said.rule is Rule.SAID and reading.persons == {said.option}:
-        return False
     firm = min(said.force, Force.HEDGED)
     alike = [p for p in reading.propositions if p.option == said.option and p.positive and p.kind != "correction"]
     return not any(_is_to_the_point(p, reading) for p in alike if p.force >= firm)

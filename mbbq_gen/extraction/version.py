@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mbbq_gen.resources import Resources, file_digest
 
-ENGINE_VERSION = "5.5"
+ENGINE_VERSION = "5.6"
 """Raised by every change of the engine that may change an extraction."""
 SECOND_LANGUAGE = "en"
 """Answers in this language are read whatever the question's language is."""
