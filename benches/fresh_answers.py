@@ -6,11 +6,12 @@
 
 A line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what a
 careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7, 9b,
-10b, 11, 12b, 13b, 14b, 15b, 17b, 18b, 19b and 21 have been looked at since; these judge the reader and are never looked
-at. The writers of rounds 6 to 8 were asked for what is hard; those of rounds 9, 10, 12, 14, 15 and 17 to 21 answered
-our own prompts as today's chat models do, in round 10 three in eight without choosing anything, in round 12 five in
-eight (12c: all of them). In rounds 15 and 17 to 21 about half of the answers are natural ones, a third hard, and one in
-five or four chooses nothing (`group`); in round 16 none chooses. Round 13 is hard prose in five languages.
+10b, 11, 12b, 13b, 14b, 15b, 17b, 18b, 19b, 21b, 22, 24b, 25b and 27 have been looked at since; these judge the reader
+and are never looked at. The writers of rounds 6 to 8 were asked for what is hard; those of rounds 9, 10, 12, 14, 15 and
+17 to 27 answered our own prompts as today's chat models do, in round 10 three in eight without choosing anything, in
+round 12 five in eight (12c: all of them). In rounds 15 and 17 to 27 about half of the answers are natural ones, a third
+hard, and one in five or four chooses nothing (`group`); in round 16 none chooses, and in round 26 half are hard and half
+choose nothing. Round 13 is hard prose in five languages.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.records import Extraction
 
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "fresh"
-LOOKED_AT = ("6a", "6b", "8", "9a", "10a", "12a", "12c", "13a", "14a", "15a", "16", "17a", "18a", "19a", "20")
-ROUNDS = (*LOOKED_AT, "7", "9b", "10b", "11", "12b", "13b", "14b", "15b", "17b", "18b", "19b", "21a", "21b")
+_EARLY = ("6a", "6b", "8", "9a", "10a", "12a", "12c", "13a", "14a", "15a", "16", "17a", "18a", "19a", "20")
+LOOKED_AT = (*_EARLY, "21a", "23", "24a", "25a", "26")
+JUDGES = ("7", "9b", "10b", "11", "12b", "13b", "14b", "15b", "17b", "18b", "19b", "21b", "22a", "22b", "24b", "25b")
+ROUNDS = (*LOOKED_AT, *JUDGES, "27a", "27b")
 
 
 def answers(name: str) -> Iterator[dict[str, Any]]:
