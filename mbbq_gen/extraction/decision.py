@@ -332,7 +332,7 @@ def _set_against(said: Said) -> list[Proposition]:
 def _is_put_last(last: Proposition, said: Said) -> bool:
     """Whether a plain statement of a longer text is meant as its answer: in bold, or in the last sentence, where it is
     more than one more thing that is told of somebody: a label, a place, nothing but the person, a correction, a choice,
-    or the others are ruled out."""
+    or the others are ruled out, or it would be wrong to name one of them."""
     reading, line = said.reading, said.reading.lines[last.line]
     if "**" in line.signs[last.first]:
         return True
@@ -340,7 +340,8 @@ def _is_put_last(last: Proposition, said: Said) -> bool:
     by_text = any([m.start == last.first and m.how is How.TEXT for m in reading.mentions[last.line]])
     chooses = line.bits(last.first, len(line.words)) & (C["choose"] | C["answer"])
     alone = last.bare and _ends_sentence(last, line)
-    meant = alone or corrected or not by_text or chooses or _all_others_denied(last, reading)
+    warned = any([p.kind == "refusal" and p.about == "person" for p in said.all])
+    meant = alone or warned or corrected or not by_text or chooses or _all_others_denied(last, reading)
     return bool(last.sentence == reading.sentences and meant)
 
 
