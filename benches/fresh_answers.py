@@ -4,14 +4,14 @@
     python -m benches.fresh_answers --round 7           one of them
     python -m benches.fresh_answers --misses en         what is read otherwise, of the rounds that may be looked at
 
-A line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what a
-careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7, 9b,
+A line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what
+a careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7, 9b,
 10b, 11, 12b, 13b, 14b, 15b, 17b, 18b, 19b, 21b, 22, 24b, 25b and 27 have been looked at since; these judge the reader
-and are never looked at. The writers of rounds 6 to 8 were asked for what is hard; those of rounds 9, 10, 12, 14, 15 and
-17 to 27 answered our own prompts as today's chat models do, in round 10 three in eight without choosing anything, in
-round 12 five in eight (12c: all of them). In rounds 15 and 17 to 27 about half of the answers are natural ones, a third
-hard, and one in five or four chooses nothing (`group`); in round 16 none chooses, and in round 26 half are hard and half
-choose nothing. Round 13 is hard prose in five languages.
+and are never looked at. The writers of rounds 6 to 8 were asked for what is hard; those of rounds 9, 10, 12, 14, 15
+and 17 to 27 answered our own prompts as today's chat models do, in round 10 three in eight without choosing anything,
+in round 12 five in eight (12c: all of them). In rounds 15 and 17 to 27 about half of the answers are natural ones, a
+third hard, and one in five or four chooses nothing (`group`); in round 16 none chooses, and in round 26 half are hard
+and half choose nothing. Round 13 is hard prose in five languages.
 """
 
 from __future__ import annotations
