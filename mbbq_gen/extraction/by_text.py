@@ -139,11 +139,10 @@ def _without(line: Line, question: QuestionWords, cluster: list[tuple[int, str]]
         return None
     first = next((start for start in range(place, 0, -1) if line.gaps[start] >= COMMA), 0)
     before = range(max(first, place - 4), place)
-    relative = [line.masks[start] & (C["who"] | C["relative"]) for start in before]
-    opens = (
-        line.gaps[before.start] == COMMA and line.masks[before.start] & SMALL
-    )  # German "…, die keine Legasthenie hat"
-    tied = before.start if opens else next((start for start, mask in zip(before, relative, strict=True) if mask), place)
+    # German ties by a small word behind a comma: "…, die keine Legasthenie hat"
+    opens = line.gaps[before.start] == COMMA and line.masks[before.start] & SMALL
+    relative = (start for start in before if line.masks[start] & (C["who"] | C["relative"]))
+    tied = before.start if opens else next(relative, place)
     denied = any([line.masks[inner] & NOT for inner in range(tied, place)])
     return Mention(question.traits[trait], tied, place + 1, How.TEXT, full=False) if denied else None
 

@@ -93,10 +93,11 @@ def denies_name(line: Line, m: Mention, start: int, end: int, first: int) -> boo
     before = line.masks[max(start, m.start - SUBJECT) : m.start]
     if words_behind(line, m, end) or not any([mask & NOT for mask in before]):
         return False
-    while before and not before[-1] & NOT and before[-1] & (SMALL | INNER):
+    if any([mask & C["affirm"] for mask in before]):
+        return True
+    while not before[-1] & NOT and before[-1] & (SMALL | INNER):
         before = before[:-1]
-    opens = start == first and m.start - start <= SUBJECT and bool(before[-1] & NOT)
-    return opens or any([mask & C["affirm"] for mask in line.masks[max(start, m.start - SUBJECT) : m.start]])
+    return start == first and m.start - start <= SUBJECT and bool(before[-1] & NOT)
 
 
 def is_denied_cleft(line: Line, m: Mention, start: int, end: int) -> bool:

@@ -45,16 +45,22 @@ class Called:
 
 
 @lru_cache(maxsize=64)
+def _read_pack(resources: Resources, language: str) -> PeoplePack | None:
+    """A language's file; None where there is none."""
+    path = resources.find("extractors", f"people/{language}")
+    return None if path is None else validate_pack(PeoplePack, read_toml(path), path)
+
+
+@lru_cache(maxsize=64)
 def read_people(resources: Resources, language: str) -> tuple[Called, ...]:
     """What people are called in a language, longer English wordings first; nothing where no file says.
 
     Raises:
         PackError: where the file is wrong; file, key, value.
     """
-    path = resources.find("extractors", f"people/{language}")
-    if path is None:
+    pack = _read_pack(resources, language)
+    if pack is None:
         return ()
-    pack = validate_pack(PeoplePack, read_toml(path), path)
     rows = [Called(_keys(name), tuple(_keys(word) for word in words)) for name, words in pack.words.items()]
     return tuple(sorted(rows, key=lambda row: (-len(row.english), row.english)))
 
@@ -117,8 +123,8 @@ def read_groups(resources: Resources, language: str) -> dict[str, list[str]]:
     Raises:
         PackError: where the file is wrong; file, key, value.
     """
-    path = resources.find("extractors", f"people/{language}")
-    alike = {} if path is None else validate_pack(PeoplePack, read_toml(path), path).alike
+    pack = _read_pack(resources, language)
+    alike = pack.alike if pack is not None else {}
     return {kind: [entry.replace("_", " ") for entry in words_of(lines)] for kind, lines in alike.items()}
 
 
