@@ -11,7 +11,7 @@
     place        user, system             whose turn holds the instruction
 
 A cell is named by what differs from the plain request: `plain_1`, `plain_3`, `courteous+json+say_so`. The texts are in
-`prompts/axes/xx.toml` (`mbbq_gen.axis_texts`). Design: docs/decisions/0033.
+`prompts/axes/xx.toml` (`mbbq_gen.axis_texts`). Design: docs/decisions/0016-prompt-variants.md.
 """
 
 from __future__ import annotations

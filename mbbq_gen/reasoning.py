@@ -3,7 +3,8 @@
     off       not at all                      minimal low medium high    an effort, in the service's own words
     on        as the model likes              4096                       at most so many tokens
 
-What a level comes to at a service (`Thinking`) is for its provider to say, or to refuse. Design: docs/decisions/0034.
+What a level comes to at a service (`Thinking`) is for its provider to say, or to refuse.
+Design: docs/decisions/0018-reasoning.md.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
     language     the language that it is thought in
 
 The words for `untold` and `context` are those that answers are read with (`extractors/xx.toml`), those for `group` and
-`prejudice` stand in `extractors/thoughts/xx.toml`. Design: docs/decisions/0034.
+`prejudice` stand in `extractors/thoughts/xx.toml`. Design: docs/decisions/0018-reasoning.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 PyTorch hands such products to Intel's MKL, which on processors of other makers leaves their widest instructions unused:
 on two cores of an AMD EPYC it reaches 110 GFLOP/s a core, and oneDNN, which is part of PyTorch as well, 250. Results
-differ in float rounding only, as they do between numbers of threads (docs/decisions/0054-linear-layers-by-onednn.md).
+differ in float rounding only, as they do between numbers of threads (docs/decisions/0007-local-models.md).
 
 A layer gives up its own weight, so that no memory is needed twice; what reads it all the same is given a copy.
 """

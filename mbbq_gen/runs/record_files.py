@@ -6,7 +6,7 @@
 A file is written beside its place, flushed and renamed before anything says that a record stands in it. Its name holds
 the digest of its bytes, so one that was changed is seen. Every connection lays a view over each of the tables in which
 `record` is the JSON again, wherever it stands: whoever reads a run needs to know nothing of this
-(docs/decisions/0053-records-in-shards.md).
+(docs/decisions/0010-storage-and-shards.md).
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ that was seen, or UNSEEN if none lies farther. For scores of 0 and 1 alone, with
 Pearson's interval. The interval is the wider one of this and the bootstrap's, end by end.
 
 The same on one side, however many templates there are, where scores are skewed: most templates at one place, a few far
-from it. A bootstrap with few of these, or none, stays too near the others (docs/decisions/0042). And where the score
+from it. A bootstrap with few of these, or none, stays too near the others. And where the score
 lies nearer to an end of its scale than UNSEEN: templates can't lie so far off on the end's side, so a tail on the other
-side is to be expected, whether or not one was seen (docs/decisions/0056).
+side is to be expected, whether or not one was seen (docs/decisions/0013-intervals-over-templates.md).
 
 `benches/simulate_edge.py` holds it to what it promises (docs/statistics.md).
 """

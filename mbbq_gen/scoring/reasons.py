@@ -2,7 +2,7 @@
 
 An interval over templates, and a test on them, is about the templates that could have been written. Fewer than five
 say next to nothing about these: two that agree make an interval of no width, and of four no permutation test can give
-a p value below 0.125 (docs/decisions/0036).
+a p value below 0.125 (docs/decisions/0013-intervals-over-templates.md).
 """
 
 from __future__ import annotations

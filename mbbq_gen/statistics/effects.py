@@ -4,7 +4,8 @@ Cells are the wordings of a design (`mbbq_gen.axes`), crossed with the levels of
 level's score is the plain mean of its cells; a main effect is its difference from the axis's first level, over all
 other axes alike; an interaction is how much the effect of one axis changes with the level of another: (ab − a) −
 (b − base). All are paired by template: intervals resample templates, tests flip the signs of what each template adds.
-Wordings are held fixed: the sentences that were asked, not all that could say the same. Design: docs/decisions/0033.
+Wordings are held fixed: the sentences that were asked, not all that could say the same.
+Design: docs/decisions/0016-prompt-variants.md.
 """
 
 from __future__ import annotations

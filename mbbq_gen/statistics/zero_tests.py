@@ -1,7 +1,7 @@
 """Is a number 0? Are several equal? Sign flips, where there are templates enough for an interval.
 
 An interval and a p value stand on the same templates: where one side of a difference has answers to fewer than five of
-them, it has neither (docs/decisions/0066).
+them, it has neither (docs/decisions/0014-differences-and-tests.md).
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@
     questions  benchmark questions → control questions, or the reason why there is none
 
 The grammar is data: the table `[substitution]` of `control_sets/xx.toml` (`mbbq_gen.languages.Substitution`).
-Refused rather than wrong: whatever can't be settled is left out with a reason (docs/decisions/0032).
+Refused rather than wrong: whatever can't be settled is left out with a reason
+(docs/decisions/0023-control-set-by-substitution.md).
 """
 
 from mbbq_gen.substitution.coverage import ControlCounts, Coverage, TemplateRefusal
