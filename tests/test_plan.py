@@ -300,6 +300,7 @@ def test_it_says_where_asking_everything_tells_less(sizes: list[int], told: bool
         presentations=sum(sizes),
         requests=sum(sizes),
         input_tokens=1,
+        longest_input=1,
         output_tokens=1,
         most_output_tokens=None,
         tokenizer="words",
