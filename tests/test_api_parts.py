@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.providers.remote.credentials import Secret, find_key
-from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge, service_error
+from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge, pause_of, service_error
 from mbbq_gen.providers.remote.learned import Learned
 from mbbq_gen.providers.remote.pace import Budget, Pace, ServiceBudget, Slots, rate_limit
 from mbbq_gen.providers.remote.retry import Tries, retrying
-from mbbq_gen.providers.remote.waiting import pause_of
 from mbbq_gen.waits import seconds_of
 from tests.api_support import KEY
 

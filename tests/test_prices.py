@@ -1,8 +1,11 @@
-"""Prices: what is in the table, which entry holds for whom, and what answers cost."""
+"""Prices: the user's file, those of genai-prices, which holds for whom, and what answers cost."""
 
 from __future__ import annotations
 
+import csv
 import datetime
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.errors import DataError, UsageError
-from mbbq_gen.providers.prices import OFFICIAL_HOSTS, Price, PriceTable, cost_of, price_of, read_prices
+from mbbq_gen.providers.prices import Price, cost_of, price_of, read_prices
 from mbbq_gen.records import Usage
 
 OWN = """
@@ -30,51 +33,157 @@ def own(tmp_path: Path) -> Path:
     return path
 
 
-def test_every_shipped_price_says_where_and_when_it_was_read() -> None:
-    prices = read_prices().prices
-    assert {price.kind for price in prices} >= {"openai", "anthropic", "gemini"}
-    for price in prices:
-        assert price.source is not None
-        assert price.source.startswith("https://")
-        assert datetime.date(2025, 1, 1) <= price.date <= datetime.date(2030, 1, 1)
-        assert price.hosts, "a shipped price holds at its own service only"
-        assert price.output >= price.input > 0
-        assert price.cached_input is None or price.cached_input < price.input
-        if price.batch_input is not None:
-            assert price.batch_output is not None
-            assert price.batch_input == pytest.approx(price.input / 2)
-            assert price.batch_output == pytest.approx(price.output / 2)
+CHANGED = {
+    "deepseek-chat": "genai-prices has the price of the day before September 2025, which is higher",
+    "deepseek-reasoner": "genai-prices has the price of the day before September 2025, which is higher",
+    "mistral-large-2512": "has a price for cached input now",
+    "mistral-medium-2508": "has a price for cached input now",
+}
+"""Models of tests/data/prices.tsv whose price in genai-prices is another → why."""
 
 
-def test_no_model_has_two_prices_at_one_service() -> None:
-    named = [
-        (price.kind, host, model) for price in read_prices().prices for host in price.hosts for model in price.models
-    ]
-    assert len(named) == len(set(named))
+def test_every_model_that_had_a_price_has_one() -> None:
+    """tests/data/prices.tsv: the prices of earlier versions of this package, with where they held."""
+    path = Path(__file__).parent / "data" / "prices.tsv"
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    assert len(rows) == 51
+    missing, different = [], []
+    for row in rows:
+        found = price_of(row["kind"], row["model"], base_url=f"https://{row['host']}/v1")
+        if found is None:
+            missing.append(row["model"])
+            continue
+        assert found.version.startswith("genai-prices ")
+        cached = float(row["cached_input"]) if row["cached_input"] else None
+        if (found.input, found.output, found.cached_input) != (float(row["input"]), float(row["output"]), cached):
+            different.append(row["model"])
+        if row["host"] != "api.deepseek.com":
+            assert found.batch_input == pytest.approx(found.input / 2)
+            assert found.batch_output == pytest.approx(found.output / 2)
+    assert missing == []
+    assert set(different) <= set(CHANGED)
+
+
+AZURE, OPENROUTER = "https://mine.openai.azure.com/openai/deployments/d", "https://openrouter.ai/api/v1"
+BEDROCK, VERTEX = "https://bedrock-runtime.us-east-1.amazonaws.com", "https://aiplatform.googleapis.com"
 
 
 @pytest.mark.parametrize(
-    ("kind", "model", "base_url", "expected"),
+    ("kind", "model", "base_url", "named"),
     [
-        ("openai", "gpt-4o-mini", None, 0.15),
-        ("openai", "gpt-4o-mini-2024-07-18", None, 0.15),
-        ("openai", "gpt-4o-2024-05-13", None, 5.0),  # a version that costs something else
-        ("openai", "gpt-4o-2024-08-06", "https://api.openai.com/v1", 2.5),
-        ("anthropic", "claude-3-haiku-20240307", None, 0.25),
-        ("anthropic", "claude-3-5-haiku-latest", None, 0.8),
-        ("gemini", "gemini-2.0-flash-001", None, 0.1),
-        ("openai", "gpt-4o-mini", "http://127.0.0.1:8000/v1", None),  # the same name on another server
-        ("openai", "gpt-4o-mini-audio-preview", None, None),  # another model, not a version
-        ("openai", "no-such-model", None, None),
-        ("http", "gpt-4o-mini", None, None),
-        ("transformers", "gpt-4o-mini", None, None),
+        ("openai", "gpt-4o-mini", None, "gpt-4o-mini"),
+        ("openai", "gpt-4o-mini-2024-07-18", None, "gpt-4o-mini"),
+        ("openai", "gpt-4o-mini-2031-01-31", None, "gpt-4o-mini"),  # a version that is newer than the prices
+        ("openai", "gpt-4o-2024-05-13", None, "gpt-4o-2024-05-13"),  # a version that costs something else
+        ("openai", "gpt-4o-2024-08-06", "https://api.openai.com/v1", "gpt-4o"),
+        ("openai", "gpt-4o-mini", AZURE, "gpt-4o-mini"),
+        ("openai", "gpt-4o-mini-2024-07-18", "https://mine.cognitiveservices.azure.com", "gpt-4o-mini"),
+        ("openai", "openai/gpt-4o-mini", OPENROUTER, "openai/gpt-4o-mini"),
+        ("openai", "anthropic/claude-3.5-haiku", OPENROUTER, "anthropic/claude-3.5-haiku"),
+        ("openai", "google/gemini-2.5-flash", OPENROUTER, "google/gemini-2.5-flash"),
+        ("openai", "llama-3.1-8b-instant", "https://api.groq.com/openai/v1", "llama-3.1-8b-instant"),
+        ("anthropic", "claude-3-haiku-20240307", None, "claude-3-haiku"),
+        ("anthropic", "claude-3-5-haiku-latest", None, "claude-3-5-haiku-latest"),
+        ("anthropic", "claude-3-5-haiku@20241022", VERTEX, "claude-3-5-haiku"),
+        ("gemini", "gemini-2.0-flash-001", None, "gemini-2.0-flash"),
+        ("gemini", "gemini-2.5-flash", VERTEX, "gemini-2.5-flash"),
+        ("bedrock", "amazon.nova-micro-v1:0", BEDROCK, "amazon.nova-micro-v1:0"),
     ],
 )
-def test_a_price_holds_for_a_kind_a_model_and_its_versions(
-    kind: str, model: str, base_url: str | None, expected: float | None
-) -> None:
+def test_a_price_holds_for_a_model_and_its_versions(kind: str, model: str, base_url: str | None, named: str) -> None:
     found = price_of(kind, model, base_url=base_url)
-    assert (None if found is None else found.input) == expected
+    assert found is not None
+    assert found.models == (named,)
+    assert found.output >= found.input > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "base_url"),
+    [
+        ("openai", "no-such-model", None),
+        ("openai", "nope-1", None),
+        ("openai", "gpt-4o-mini-of-mine", None),  # begins like a model
+        ("openai", "my-o4-mini", AZURE),  # contains one
+        ("openai", "my-deployment", AZURE),
+        ("openai", "ft:gpt-4o-mini-2024-07-18:me::1", None),
+        ("openai", "claude-3-haiku", None),  # of another service
+        ("openai", "gpt-4o-mini", "http://127.0.0.1:8000/v1"),  # the same name on another server
+        ("openai", "gpt-4o-mini", "https://openrouter.ai.evil.example/v1"),
+        ("openai", "gpt-4o-mini", "https://api.openai.com.evil.example/v1"),
+        ("openai", "text-embedding-3-small", None),  # writes nothing
+        ("openai", "openai/gpt-4o-mini:free", OPENROUTER),
+        ("openai", "openai/gpt-oss-120b", OPENROUTER),  # its hosts take different prices
+        ("openai", "meta-llama/llama-3.1-8b-instruct", OPENROUTER),
+        ("anthropic", "claude", None),
+        ("anthropic", "claude-3-haiku-of-mine", None),
+        ("anthropic", "claude-3-5-haiku@20241022", "https://europe-west1-aiplatform.googleapis.com"),
+        ("bedrock", "amazon.nova-micro-v1:0", "https://bedrock-runtime.eu-north-1.amazonaws.com"),
+        ("bedrock", "my.nova-micro-v1:0", BEDROCK),
+        ("bedrock", "arn:aws:bedrock:us-east-1:1:inference-profile/us.amazon.nova-micro-v1:0", BEDROCK),
+        ("http", "gpt-4o-mini", None),
+        ("http", "gpt-4o-mini", "https://api.openai.com/v1"),
+        ("transformers", "gpt-4o-mini", None),
+    ],
+)
+def test_what_is_not_known_by_its_name_has_no_price(kind: str, model: str, base_url: str | None) -> None:
+    assert price_of(kind, model, base_url=base_url) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "base_url"),
+    [
+        ("openai", "openai/gpt-4o-mini", OPENROUTER),
+        ("openai", "deepseek-chat", "https://api.deepseek.com/v1"),
+        ("bedrock", "amazon.nova-micro-v1:0", BEDROCK),
+    ],
+)
+def test_no_price_of_batches_where_there_are_none(kind: str, model: str, base_url: str) -> None:
+    found = price_of(kind, model, base_url=base_url)
+    assert found is not None
+    assert not found.has_batch
+
+
+def test_long_prompts_have_the_higher_price() -> None:
+    found = price_of("gemini", "gemini-2.5-pro")
+    assert found is not None
+    assert found.up_to == 200_000
+    base, dear = found.at(200_000), found.at(200_001)
+    assert (base.input, base.output) == (found.input, found.output)
+    assert dear.input > base.input
+    assert dear.output > base.output
+    assert dear.batch_input == pytest.approx(dear.input / 2)
+    assert found.at(None) == dear == dear.at(0)
+    for tokens, price in ((200_000, base), (200_001, dear)):
+        usage = Usage(input_tokens=tokens, output_tokens=10)
+        assert (
+            cost_of(usage, found)
+            == cost_of(usage, price)
+            == pytest.approx((tokens * price.input + 10 * price.output) / 1e6)
+        )
+    several = Usage(input_tokens=10_000_000, output_tokens=0)
+    assert cost_of(several, base) == pytest.approx(10 * base.input)
+
+
+def test_services_that_charge_for_their_cache_cost_as_if_they_used_it() -> None:
+    found = price_of("openai", "gpt-5.6-luna")
+    assert found is not None
+    assert found.note is not None
+    assert found.cached_input is not None
+    assert found.cached_input < found.input
+
+
+def test_prices_are_loaded_when_a_service_is_asked() -> None:
+    code = (
+        "import sys; from mbbq_gen.cli import run_command_line as run\n"
+        "assert run(['--help']) == 0\n"
+        "from mbbq_gen.providers.prices import price_of\n"
+        "assert price_of('openai', 'm', base_url='http://127.0.0.1:1/v1') is None\n"
+        "assert 'genai_prices' not in sys.modules\n"
+        "import socket; socket.socket.connect = None\n"
+        "assert price_of('openai', 'gpt-4o-mini')"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
 
 def test_own_prices_come_first_and_hold_anywhere(own: Path) -> None:
@@ -84,11 +193,6 @@ def test_own_prices_come_first_and_hold_anywhere(own: Path) -> None:
         assert found is not None
         assert found.input == 1.0
     assert price_of("openai", "gpt-4o", table) == price_of("openai", "gpt-4o")
-
-
-def test_the_official_hosts_are_those_of_the_table() -> None:
-    hosts = {host for price in read_prices().prices for host in price.hosts}
-    assert set(OFFICIAL_HOSTS.values()) <= hosts
 
 
 PRICE = Price(
@@ -161,34 +265,6 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
         read_prices(tmp_path / "none.toml")
 
 
-def test_a_table_is_searched_in_its_order() -> None:
+def test_own_prices_are_searched_in_their_order() -> None:
     dear = PRICE.model_copy(update={"input": 9.0})
-    assert price_of("openai", "m", PriceTable((dear, PRICE))) == dear
-
-
-@pytest.mark.parametrize(
-    ("model", "url", "same_as", "has_batch"),
-    [
-        ("openai/gpt-4o-mini", "https://openrouter.ai/api/v1", ("openai", "gpt-4o-mini"), False),
-        ("anthropic/claude-3.5-haiku", "https://openrouter.ai/api/v1", ("anthropic", "claude-3-5-haiku"), False),
-        ("google/gemini-2.5-flash", "https://openrouter.ai/api/v1", ("gemini", "gemini-2.5-flash"), False),
-        ("gpt-4o-mini", "https://mine.openai.azure.com/openai/deployments/d", ("openai", "gpt-4o-mini"), True),
-        ("gpt-4o-mini-2024-07-18", "https://mine.cognitiveservices.azure.com", ("openai", "gpt-4o-mini"), True),
-        ("openai/gpt-4o-mini:free", "https://openrouter.ai/api/v1", None, False),
-        ("meta/llama", "https://openrouter.ai/api/v1", None, False),
-        ("gpt-4o-mini", "https://openrouter.ai.evil.example/v1", None, False),
-        ("my-deployment", "https://mine.openai.azure.com", None, False),
-    ],
-)
-def test_prices_that_are_passed_on(model: str, url: str, same_as: tuple[str, str] | None, has_batch: bool) -> None:
-    """OpenRouter and Azure sell at their makers' prices, by the model's name; other offers have no price."""
-    found = price_of("openai", model, base_url=url)
-    if same_as is None:
-        assert found is None
-        return
-    makers = price_of(*same_as)
-    assert makers is not None
-    assert found is not None
-    assert (found.input, found.output, found.cached_input) == (makers.input, makers.output, makers.cached_input)
-    assert found.has_batch is (has_batch and makers.has_batch)
-    assert "the maker's price" in str(found.note)
+    assert price_of("openai", "m", (dear, PRICE)) == dear

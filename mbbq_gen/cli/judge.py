@@ -20,7 +20,7 @@ from mbbq_gen.runs.names import all_of, one_of
 
 if TYPE_CHECKING:
     from mbbq_gen.providers.base import Provider
-    from mbbq_gen.providers.prices import PriceTable
+    from mbbq_gen.providers.prices import Price
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.folder import RunFolder
     from mbbq_gen.runs.judging.agreement import JudgeReport
@@ -179,14 +179,13 @@ class _Judging:
 
     def forecast(self, found: Judge, choice: Choice, price_file: Path | None) -> JudgeForecast:
         """What asking it would take and cost."""
-        from mbbq_gen.providers.prices import price_of
+        from mbbq_gen.providers.prices import price_of, read_prices
         from mbbq_gen.providers.tokens import token_counter
         from mbbq_gen.runs.judging.choice import asks_of, chosen_readings
         from mbbq_gen.runs.judging.forecast import judge_forecast, measured_replies
         from mbbq_gen.runs.judging.ledger import JudgeLedger
-        from mbbq_gen.runs.session import own_prices
 
-        prices = own_prices(price_file or found.asking.price_file)
+        prices = read_prices(price_file or found.asking.price_file)
         provider = self.provider_of(found)
         base_url: str | None = getattr(provider, "base_url", None)
         longest = provider.settings.get("max_new_tokens")
@@ -208,11 +207,12 @@ class _Judging:
 
     def execute(self, found: Judge, choice: Choice | None, remote: RemoteOptions, asking: AskingOptions) -> Judge:
         """Plans, asks and reads whatever is left to do; None: what was planned before."""
+        from mbbq_gen.providers.prices import read_prices
         from mbbq_gen.runs.judging.ledger import JudgeLedger
-        from mbbq_gen.runs.session import ask_pending, check_access, own_prices, purse_with
+        from mbbq_gen.runs.session import ask_pending, check_access, purse_with
 
         rules = asking.changes(remote.price_file).applied_to(found.asking)
-        prices = own_prices(rules.price_file)  # a price file that is wrong is said before anything is done
+        prices = read_prices(rules.price_file)  # a price file that is wrong is said before anything is done
         provider = self.provider_of(found)
         check_access(provider)
         with self._folder.locked(), self._folder.open_store() as store:
@@ -257,14 +257,14 @@ class _Judging:
 
     def report(self, found: Judge, interval: float, seed: int, price_file: Path | None) -> JudgeReport:
         """What its replies so far say."""
+        from mbbq_gen.providers.prices import read_prices
         from mbbq_gen.runs.audit import VERDICTS_NAME, load_verdicts
         from mbbq_gen.runs.judging.agreement import judge_report, judged_pairs
         from mbbq_gen.runs.judging.ledger import JudgeLedger
         from mbbq_gen.runs.judging.standing import judge_cost
-        from mbbq_gen.runs.session import own_prices
         from mbbq_gen.statistics.panel import Sampling
 
-        prices = own_prices(price_file or found.asking.price_file)
+        prices = read_prices(price_file or found.asking.price_file)
         with self._folder.open_store(read_only=True) as store:
             return judge_report(
                 judged_pairs(store, found, self._versions),
@@ -284,7 +284,7 @@ def _limit(found: Judge, name: str) -> float | None:
     return float(value) if isinstance(value, int | float | str) else None
 
 
-def _spent(store: RunStore, found: Judge, provider: Provider, prices: PriceTable) -> float:
+def _spent(store: RunStore, found: Judge, provider: Provider, prices: tuple[Price, ...]) -> float:
     """The most that the judge can have cost so far, in US dollars, as far as prices are known."""
     from mbbq_gen.runs.money import judge_bill
 

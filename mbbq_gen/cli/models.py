@@ -54,7 +54,7 @@ def _list_live(kind: str, options: dict[str, str | None], *, as_json: bool) -> N
     """The models that a service has, with their prices where they are known."""
     import asyncio
 
-    from mbbq_gen.providers.prices import price_of, read_prices
+    from mbbq_gen.providers.prices import price_of
     from mbbq_gen.providers.registry import open_provider
     from mbbq_gen.providers.remote.base import RemoteProvider
 
@@ -63,8 +63,7 @@ def _list_live(kind: str, options: dict[str, str | None], *, as_json: bool) -> N
         raise UsageError(f"models --live: {kind}: is asked on this machine; only services have lists")
     provider.check_access()
     names = asyncio.run(_names_of(provider))
-    table = read_prices()
-    rows = [(name, price_of(kind, name, table, base_url=provider.base_url)) for name in sorted(names)]
+    rows = [(name, price_of(kind, name, base_url=provider.base_url)) for name in sorted(names)]
     if as_json:
         print_json(
             [

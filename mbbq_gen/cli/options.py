@@ -25,7 +25,8 @@ Packs = Annotated[
     Path | None, typer.Option("--packs", metavar="DIR", help="Your own language packs; they come before ours.")
 ]
 PriceFile = Annotated[
-    Path | None, typer.Option("--price-file", metavar="TOML", help="Your own prices; they come before ours.")
+    Path | None,
+    typer.Option("--price-file", metavar="TOML", help="Your own prices; they come before those of genai-prices."),
 ]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also show both splits, every footnote, and how the answers were read.")

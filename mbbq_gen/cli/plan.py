@@ -17,7 +17,7 @@ from mbbq_gen.runs.bars import Bar
 
 if TYPE_CHECKING:
     from mbbq_gen.providers.base import Provider
-    from mbbq_gen.providers.prices import PriceTable
+    from mbbq_gen.providers.prices import Price
     from mbbq_gen.resources import Resources
     from mbbq_gen.runs.draft import Draft
     from mbbq_gen.runs.folder import RunSettings
@@ -138,7 +138,7 @@ def _probe(provider: Provider, draft: Draft, store: RunStore, requests: int, see
 
 
 def _judge(
-    model: str, draft: Draft, store: RunStore, answer_tokens: int, where: Resources, prices: PriceTable
+    model: str, draft: Draft, store: RunStore, answer_tokens: int, where: Resources, prices: tuple[Price, ...]
 ) -> JudgeForecast:
     """What a second reader of all answers would take."""
     from mbbq_gen.providers.prices import price_of

@@ -23,7 +23,8 @@ class RemoteOptions:
     rpm: Annotated[int | None, typer.Option(min=1, help="Most requests a minute.", metavar="N")] = None
     tpm: Annotated[int | None, typer.Option(min=1, help="Most tokens a minute, in and out.", metavar="N")] = None
     price_file: Annotated[
-        Path | None, typer.Option(help="Your own prices (TOML); they come before ours.", metavar="FILE")
+        Path | None,
+        typer.Option(help="Your own prices (TOML); they come before those of genai-prices.", metavar="FILE"),
     ] = None
 
     def added_to(self, settings: RunSettings) -> RunSettings:

@@ -40,15 +40,11 @@ def status_of(folder: RunFolder, price_file: Path | None = None) -> RunStatus:
 
     manifest = folder.manifest()
     with folder.open_store(read_only=True) as store:
-        own = price_file or _path(load_asking(store).price_file)
-        return run_status(store, manifest, str(folder.path), read_prices(own), asked_server(manifest))
+        own = read_prices(price_file or load_asking(store).price_file)
+        return run_status(store, manifest, str(folder.path), own, asked_server(manifest))
 
 
 def asked_server(manifest: Manifest) -> str | None:
     """The server that a run asks, as its manifest says; None for the service's own, or none."""
     address = manifest.provider_facts.get("base_url")
     return address if isinstance(address, str) else None
-
-
-def _path(text: str | None) -> Path | None:
-    return None if text is None else Path(text)

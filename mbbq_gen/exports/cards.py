@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import yaml
+
 import mbbq_gen
 from mbbq_gen.datasets.registry import BENCHMARKS, BenchmarkInfo
-from mbbq_gen.exports.yaml_text import YamlValue, to_yaml
 from mbbq_gen.report.plain_text import shortened
 from mbbq_gen.report.tables import SUMMARY_METRICS, number
 from mbbq_gen.scoring import METRICS
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.folder import Manifest, RunSettings
     from mbbq_gen.scoring import GroupScore, MetricScore, ScoreTable
 
+YamlValue = str | int | float | bool | None | Sequence["YamlValue"] | Mapping[str, "YamlValue"]
 LICENCE_IDS: Final = {
     "Apache-2.0": "apache-2.0",
     "MIT": "mit",
@@ -119,7 +121,7 @@ def _metric(name: str, found: MetricScore, scores: ScoreTable) -> YamlValue:
 
 def card_metadata(metadata: Mapping[str, YamlValue], *, is_markdown: bool) -> str:
     """The metadata as YAML; between the lines that begin a card where it is to be Markdown."""
-    text = to_yaml(metadata)
+    text = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True)
     return f"---\n{text}---\n" if is_markdown else text
 
 

@@ -24,7 +24,7 @@ from mbbq_gen.providers.batches import (
     read_line,
     told_if_too_large,
 )
-from mbbq_gen.providers.remote.fields import table_of
+from mbbq_gen.providers.remote.transport import table_of
 from mbbq_gen.records import Request
 
 _EARLIER: Final = timedelta(minutes=5)

@@ -27,7 +27,7 @@ from mbbq_gen.providers.batches import (
 )
 from mbbq_gen.providers.gemini_api import GeminiProvider
 from mbbq_gen.providers.remote.faults import says_too_large
-from mbbq_gen.providers.remote.fields import table_of, tables_of, words_of
+from mbbq_gen.providers.remote.transport import table_of, tables_of, words_of
 from mbbq_gen.records import Request
 from mbbq_gen.storable import count_or_none
 

@@ -26,8 +26,7 @@ from mbbq_gen.providers.batches import (
 )
 from mbbq_gen.providers.openai_api import OpenAIProvider
 from mbbq_gen.providers.remote.faults import says_too_large
-from mbbq_gen.providers.remote.fields import table_of, tables_of
-from mbbq_gen.providers.remote.transport import FormFile
+from mbbq_gen.providers.remote.transport import FormFile, table_of, tables_of
 from mbbq_gen.records import Request
 from mbbq_gen.storable import count_or_none
 

@@ -22,10 +22,9 @@ from mbbq_gen.providers.local_source import check_installed, is_installed
 from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
 from mbbq_gen.providers.remote.credentials import find_key
 from mbbq_gen.providers.remote.faults import PassingError
-from mbbq_gen.providers.remote.fields import table_of, tables_of, words_of
 from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
 from mbbq_gen.providers.remote.thinking import claude_thinking
-from mbbq_gen.providers.remote.transport import FormFile
+from mbbq_gen.providers.remote.transport import FormFile, table_of, tables_of, words_of
 from mbbq_gen.reasoning import Thinking, refusal
 from mbbq_gen.records import Request, Usage
 from mbbq_gen.resources import Resources

@@ -45,8 +45,8 @@ from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
 from mbbq_gen.providers.remote.bounds import LENGTHS
 from mbbq_gen.providers.remote.credentials import Secret, find_key, missing_key
 from mbbq_gen.providers.remote.faults import PassingError
-from mbbq_gen.providers.remote.fields import words_of
 from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
+from mbbq_gen.providers.remote.transport import words_of
 from mbbq_gen.records import NonBlank, Record, Request, Usage
 from mbbq_gen.resources import Resources, file_digest
 

@@ -10,6 +10,7 @@ Reference: https://platform.openai.com/docs/api-reference
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -21,19 +22,17 @@ from pydantic import Field, JsonValue
 
 from mbbq_gen.errors import ProviderError, UsageError
 from mbbq_gen.providers.base import ProviderOptions
-from mbbq_gen.providers.first_token import first_tokens, label_scores
 from mbbq_gen.providers.local_source import check_installed
 from mbbq_gen.providers.remote.asking import Asking
 from mbbq_gen.providers.remote.base import Endpoint, RemoteProvider
 from mbbq_gen.providers.remote.credentials import find_key, missing_key
 from mbbq_gen.providers.remote.entra import EntraTokens
 from mbbq_gen.providers.remote.faults import PassingError, ServiceError, judge
-from mbbq_gen.providers.remote.fields import table_of, tables_of, words_of
 from mbbq_gen.providers.remote.options import RemoteOptions, checked_address
 from mbbq_gen.providers.remote.thinking import ThinkingBy, openai_thinking, server_thinking
-from mbbq_gen.providers.remote.transport import FormFile, Reply
+from mbbq_gen.providers.remote.transport import FormFile, Reply, table_of, tables_of, words_of
 from mbbq_gen.reasoning import Thinking
-from mbbq_gen.records import Method, Request, Response, Usage
+from mbbq_gen.records import AnswerScore, Method, Request, Response, Usage
 from mbbq_gen.resources import Resources
 from mbbq_gen.storable import count_or_none
 
@@ -333,7 +332,9 @@ class OpenAIProvider(RemoteProvider):
         self._told = self._told or bool(tokens)
         if not self._told:
             raise self._tells_nothing("its answers have no logprobs")
-        told = {"scores": label_scores(request.presentation.answers, tokens)} if tokens else {"error": _NOT_TOLD}
+        answers = request.presentation.answers
+        scores = tuple(AnswerScore.of(answer, tokens.get(answer.text), 1) for answer in answers)
+        told = {"scores": scores} if tokens else {"error": _NOT_TOLD}
         kept = response.model_dump(exclude={"text", "refusal", "finish_reason", "scores", "error"})
         return Response(**kept, **told, finish_reason="stop" if tokens else response.finish_reason)
 
@@ -355,6 +356,30 @@ class OpenAIProvider(RemoteProvider):
         fields["model"] = words_of(payload.get("model"))
         fields["fingerprint"] = words_of(payload.get("system_fingerprint"))
         return fields
+
+
+def first_tokens(payload: Any) -> dict[str, float]:
+    """Text of each first token in a chat completion → its natural log-probability; empty without `logprobs`.
+
+    A service names the likeliest first tokens only, 20 at most at OpenAI. A label that is missing is less likely than
+    all of them; how much less is unknown.
+
+        {"choices": [{"logprobs": {"content": [{"token": "A", "logprob": -0.1, "top_logprobs": [
+            {"token": "A", "logprob": -0.1}, {"token": " B", "logprob": -2.5}, …]}]}, …}]}
+
+    Shape: https://platform.openai.com/docs/api-reference/chat/object
+    """
+    choices = tables_of(table_of(payload).get("choices"))
+    content = tables_of(table_of(choices[0].get("logprobs")).get("content")) if choices else []
+    named = tables_of(content[0].get("top_logprobs")) if content else []
+    found: dict[str, float] = {}
+    for entry in [*named, content[0]] if named else []:
+        token, logprob = words_of(entry.get("token")), entry.get("logprob")
+        if token is None or isinstance(logprob, bool) or not isinstance(logprob, int | float):
+            continue
+        if math.isfinite(logprob):
+            found[token] = max(float(logprob), found.get(token, -math.inf))
+    return found
 
 
 def _base_url(prefix: str, options: OpenAIOptions) -> str:

@@ -1,22 +1,32 @@
-"""What a model costs: a dated table of prices, the user's own before ours, and the cost of what was used.
+"""What a model costs: the user's price file first, then the prices that come with genai-prices.
 
-A price holds for a kind of provider, for some servers and some models. A name without a date stands for its dated
-versions too (`gpt-4o-mini` for `gpt-4o-mini-2024-07-18`). Services that pass on makers' prices (OpenRouter, Azure)
-have those by the model's name. What is in no table has no price, and nothing guesses one.
+genai-prices (https://github.com/pydantic/genai-prices) is read offline, as it is installed. Its prices are used at the
+servers of `_SELLERS` only, and only for models that it names: it also matches models by parts of their names, which
+would give a price to models that nobody knows. A name without a version stands for its versions too (`gpt-4o-mini` for
+`gpt-4o-mini-2024-07-18`). A model without a price has none; nothing is guessed.
+
+A cost may be too high, never too low:
+
+* Long prompts: the price of a request depends on its input tokens. Sums of several requests have the price of the
+  longest; where its length is unknown, the highest price holds.
+* Cached input has its own price only where the service counted it. Services that charge more for input which they write
+  to their cache on their own, have that price for all input.
+* Prices that change with the hour have the highest of the day.
+* A price of 0 is not used: it also stands for an unknown one.
+* OpenRouter has a price for models that only their makers sell; other models cost what the chosen host takes. Bedrock
+  has prices for the two regions of its price list, Vertex for its global address.
+* Batches cost what genai-prices says; where it says nothing, the discount of the service.
 """
 
 from __future__ import annotations
 
-import datetime
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
@@ -25,15 +35,50 @@ from mbbq_gen.errors import DataError, UsageError
 from mbbq_gen.languages import describe_fault
 from mbbq_gen.records import NonBlank, Record, Usage
 
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, ModelPrice
+
 MILLION: Final = 1_000_000
 OFFICIAL_HOSTS: Final = {
     "openai": "api.openai.com",
     "anthropic": "api.anthropic.com",
     "gemini": "generativelanguage.googleapis.com",
+    "bedrock": None,
 }
-"""Where a kind of provider asks if no base URL is given."""
-_VERSION = re.compile(r"(-\d{4}-\d{2}-\d{2}|-\d{8}|-\d{3}|-latest)$")
-"""How services mark one version of a model: -2024-07-18, -20240307, -001, -latest."""
+"""Kinds of provider that genai-prices knows → the server that is asked where no base URL is given."""
+_SELLERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "api.openai.com": ("openai",),
+    "api.anthropic.com": ("anthropic",),
+    "generativelanguage.googleapis.com": ("google",),
+    "aiplatform.googleapis.com": ("google",),
+    "bedrock-runtime.us-east-1.amazonaws.com": ("aws",),
+    "bedrock-runtime.us-west-2.amazonaws.com": ("aws",),
+    "*.openai.azure.com": ("azure", "openai"),
+    "*.cognitiveservices.azure.com": ("azure", "openai"),
+    "*.services.ai.azure.com": ("azure", "openai"),
+    "openrouter.ai": ("openrouter",),
+    "api.deepseek.com": ("deepseek",),
+    "api.groq.com": ("groq",),
+    "api.mistral.ai": ("mistral",),
+    "api.together.xyz": ("together",),
+    "api.x.ai": ("x-ai",),
+}
+"""Server → ids of the providers in genai-prices whose prices hold there, the first before the others."""
+_BATCH_DISCOUNTS: Final = {
+    "anthropic": 0.5,  # https://platform.claude.com/docs/en/about-claude/pricing
+    "azure": 0.5,  # https://azure.microsoft.com/pricing/details/cognitive-services/openai-service/
+    "google": 0.5,  # https://ai.google.dev/gemini-api/docs/pricing
+    "groq": 0.5,  # https://groq.com/pricing
+    "mistral": 0.5,  # https://mistral.ai/pricing/api
+    "openai": 0.5,  # https://openai.com/api/pricing/
+}
+"""Provider in genai-prices → what batches cost, as a part of the price; services that are missing have no batches."""
+_SOLD_BY_MAKERS: Final = re.compile(r"(openai/(?!gpt-oss)|anthropic/|google/gemini-|x-ai/)[^:]+")
+"""Models at OpenRouter that cost the same at each of its hosts; `:free` and its like are other offers."""
+_VERSION: Final = re.compile(r"(-\d{4}-\d{2}-\d{2}|[-@]\d{8}|-\d{3}|-latest|-v\d+(:\d+)?)+$")
+"""How services mark one version of a model: -2024-07-18, -20240307, @20240307, -001, -latest, -v1:0."""
+_REGION: Final = re.compile(r"^(regional|global|us|eu|apac|au|jp|in)\.")
+"""How Bedrock marks where a model runs."""
 
 
 class Price(Record):
@@ -57,20 +102,28 @@ class Price(Record):
     """Under which condition it holds."""
     source: str | None = None
     """Where it was read."""
-    date: datetime.date
-    """The last day for which it was known to hold."""
+    date: date | None
+    """The last day for which it was known to hold; None where `source` tells the version."""
+    up_to: int | None = None
+    """The most input tokens of a request for which it holds; None: any number."""
+    beyond: Price | None = None
+    """The price of requests with more input tokens."""
 
     @property
     def has_batch(self) -> bool:
         """Whether the batch price is known."""
         return self.batch_input is not None and self.batch_output is not None
 
+    @property
+    def version(self) -> str:
+        """The day for which it was known to hold, or the package with its version."""
+        return self.date.isoformat() if self.date else str(self.source)
 
-@dataclass(frozen=True)
-class PriceTable:
-    """Prices in the order in which they are looked up: the user's own first."""
-
-    prices: tuple[Price, ...]
+    def at(self, longest: int | None) -> Price:
+        """The price of requests with so many input tokens at most; None where that is unknown: the highest."""
+        if self.beyond is not None and (longest is None or self.up_to is None or longest > self.up_to):
+            return self.beyond.at(longest)
+        return self.model_copy(update={"up_to": None, "beyond": None})
 
 
 class _PriceFile(Record):
@@ -79,115 +132,45 @@ class _PriceFile(Record):
     price: tuple[Price, ...]
 
 
-def read_prices(own: Path | None = None) -> PriceTable:
-    """The table that ships, after the user's own if there is one.
+def read_prices(path: str | Path | None) -> tuple[Price, ...]:
+    """The prices of the user's file; none without a file.
 
     Raises:
-        UsageError: where the user's file can't be read.
+        UsageError: where it can't be read.
         DataError: where it is wrong: file, entry, value.
     """
-    return PriceTable((*(_read(own) if own is not None else ()), *_shipped()))
-
-
-def _read(path: Path) -> tuple[Price, ...]:
+    if not path:
+        return ()
     try:
-        text = path.read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8")
+        content = tomllib.loads(text)
+        return _PriceFile.model_validate(content).price
     except OSError as error:
         raise UsageError(f"--price-file {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 ({error.reason}); save the file as UTF-8") from error
-    return _parse(text, str(path))
-
-
-@cache
-def _shipped() -> tuple[Price, ...]:
-    resource = files("mbbq_gen.providers").joinpath("prices.toml")
-    return _parse(resource.read_text(encoding="utf-8"), "prices.toml")
-
-
-def _parse(text: str, name: str) -> tuple[Price, ...]:
-    try:
-        content = tomllib.loads(text)
-        return _PriceFile.model_validate(content).price
     except tomllib.TOMLDecodeError as error:
-        raise DataError(f"{name}: not TOML: {error}") from error
+        raise DataError(f"{path}: not TOML: {error}") from error
     except ValidationError as error:
-        raise DataError(f"{name}: {describe_fault(error, content)}") from error
+        raise DataError(f"{path}: {describe_fault(error, content)}") from error
 
 
-def price_of(kind: str, model: str, table: PriceTable | None = None, *, base_url: str | None = None) -> Price | None:
-    """The price of a model on a server, or None where no table tells it.
+def price_of(kind: str, model: str, own: Iterable[Price] = (), *, base_url: str | None = None) -> Price | None:
+    """The price of a model on a server, or None where it is unknown.
 
     Args:
         kind: the kind of provider, as in `kind:model`.
         model: the model's name, as it is asked for or as the server answers to it.
-        table: where to look; None for the table that ships.
+        own: the user's prices, which come first.
         base_url: the server that is asked; None for the service's own.
     """
     host = OFFICIAL_HOSTS.get(kind) if base_url is None else urlsplit(base_url).hostname
-    found = (table or read_prices()).prices
-    return _listed(kind, model, host, found) or _resold(model, host, found)
-
-
-def _listed(kind: str, model: str, host: str | None, prices: Iterable[Price]) -> Price | None:
-    """The first price that holds for a kind, a host and a model's name."""
-    known = tuple(prices)
+    own = tuple(own)
     for name in _names(model):
-        for price in known:
+        for price in own:
             if price.kind == kind and name in price.models and _holds_at(price, host):
                 return price
-    return None
-
-
-@dataclass(frozen=True)
-class _Reseller:
-    """A service that sells others' models at their makers' prices."""
-
-    name: str
-    hosts: tuple[str, ...]
-    makers: Mapping[str, str]
-    """What stands before a model's name → the kind of provider of its maker; `` where nothing does."""
-    has_batches: bool
-
-
-_RESELLERS: Final = (
-    _Reseller(
-        "Azure (global standard)",
-        ("*.openai.azure.com", "*.cognitiveservices.azure.com", "*.services.ai.azure.com"),
-        {"": "openai"},
-        has_batches=True,
-    ),
-    _Reseller(
-        "OpenRouter",
-        ("openrouter.ai",),
-        {"openai": "openai", "anthropic": "anthropic", "google": "gemini"},
-        has_batches=False,
-    ),
-)
-
-
-def _resold(model: str, host: str | None, prices: tuple[Price, ...]) -> Price | None:
-    """The maker's price of a model, at a host that passes it on."""
-    for reseller in _RESELLERS:
-        if host is None or not any(fnmatchcase(host, pattern) for pattern in reseller.hosts):
-            continue
-        maker, _, name = model.rpartition("/")
-        kind = reseller.makers.get(maker)
-        if kind is None or ":" in name:  # `:free` and its like are other offers
-            return None
-        for spelled in (name, name.replace(".", "-")):
-            price = _listed(kind, spelled, OFFICIAL_HOSTS[kind], prices)
-            if price is not None:
-                return _passed_on(price, reseller)
-    return None
-
-
-def _passed_on(price: Price, reseller: _Reseller) -> Price:
-    said = f"the maker's price, as {reseller.name} passes it on"
-    changes: dict[str, object] = {"note": f"{price.note}; {said}" if price.note else said}
-    if not reseller.has_batches:
-        changes |= {"batch_input": None, "batch_output": None}
-    return price.model_copy(update=changes)
+    return _bundled_price(kind, model, host) if host is not None and kind in OFFICIAL_HOSTS else None
 
 
 def _names(model: str) -> Iterator[str]:
@@ -202,13 +185,102 @@ def _holds_at(price: Price, host: str | None) -> bool:
     return not price.hosts or (host is not None and any(fnmatchcase(host, pattern) for pattern in price.hosts))
 
 
+def _bundled_price(kind: str, model: str, host: str) -> Price | None:
+    """The price of a model in genai-prices."""
+    sellers = next((ids for pattern, ids in _SELLERS.items() if fnmatchcase(host, pattern)), ())
+    if not sellers or ("openrouter" in sellers and not _SOLD_BY_MAKERS.fullmatch(model)):
+        return None
+    from genai_prices.data_snapshot import get_snapshot
+
+    providers = {provider.id: provider for provider in get_snapshot().providers}
+    for name in _names(model):
+        for seller in sellers:
+            found = providers[seller].find_model(name) if seller in providers else None
+            if found is not None and _plain(name) in map(_plain, (found.id, *_words_of(found.match))):
+                return _price_from(found, kind, sellers[0])
+    return None
+
+
+def _plain(name: str) -> str:
+    """A name without region and version, to compare it."""
+    return _VERSION.sub("", _REGION.sub("", name.lower()))
+
+
+def _words_of(rule: Any) -> Iterator[str]:
+    """The names in a rule of genai-prices, which says how a model's name is, begins, ends, or what it contains."""
+    for value in vars(rule).values():
+        if isinstance(value, str):
+            yield value
+        else:
+            for inner in value:
+                yield from _words_of(inner)
+
+
+def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
+    """The price of a model of genai-prices, as the module says; None where it is not by tokens, or 0."""
+    from genai_prices import __version__
+    from genai_prices.types import TimeOfDateConstraint
+
+    now = datetime.now(UTC)
+    usual, batch = model.get_prices(now), model.get_prices(now, {"processing": "batch"})
+    changing = model.prices if isinstance(model.prices, list) else []
+    hourly = [each.prices for each in changing if isinstance(each.constraint, TimeOfDateConstraint)]
+    offers, discount = [usual, *hourly], _BATCH_DISCOUNTS.get(seller)
+    read = ("input_mtok",) if "claude" in model.id else ("input_mtok", "cache_write_mtok")
+    keys = (*read, "output_mtok", "cache_read_mtok")
+    values = [getattr(offer, key) for offer in (*offers, batch) for key in keys]
+    tiers = sorted({tier.start for value in values for tier in getattr(value, "tiers", ())})
+    notes = [f"requests of up to {tiers[0]:,} input tokens, longer ones cost more"] if tiers else []
+    notes += ["the dearest hours of the day"] if hourly else []
+    if _dearest([usual], read, 1) != _dearest([usual], ("input_mtok",), 1):
+        notes.append("input as if the service wrote it to its cache")
+    notes += ["global standard deployments, others cost more"] if seller == "azure" else []
+    price = None
+    for start, end in reversed(list(zip([0, *tiers], [*tiers, None], strict=True))):
+        tokens = start + 1
+        paid, written = _dearest(offers, read, tokens), _dearest(offers, ("output_mtok",), tokens)
+        if paid is None or written is None or paid == written == 0 or usual.requests_kcount:
+            return None
+        if batch != usual and discount is not None:
+            batched = _dearest([batch], read, tokens), _dearest([batch], ("output_mtok",), tokens)
+        else:
+            batched = (None, None) if discount is None else (paid * discount, written * discount)
+        price = Price(
+            kind=kind,
+            models=(model.id,),
+            input=paid,
+            output=written,
+            cached_input=_dearest(offers, ("cache_read_mtok",), tokens),
+            batch_input=batched[0],
+            batch_output=batched[1],
+            note="; ".join(notes) or None,
+            source=f"genai-prices {__version__}",
+            date=None,
+            up_to=end,
+            beyond=price,
+        )
+    return price
+
+
+def _dearest(offers: Iterable[ModelPrice], keys: Iterable[str], tokens: int) -> float | None:
+    """The highest of these prices for a request with so many input tokens; None where there is none."""
+    found = []
+    for value in (getattr(offer, key) for offer in offers for key in keys):
+        if value is not None:
+            reached = [tier.price for tier in getattr(value, "tiers", ()) if tokens > tier.start]
+            found.append(float(reached[-1] if reached else getattr(value, "base", value)))
+    return max(found, default=None)
+
+
 def cost_of(usage: Usage, price: Price, batch: bool = False) -> float | None:
     """What an answer cost, in US dollars; None where its tokens, or the batch price, are not known.
 
-    In a batch, cached input is counted as other input, which is never too little.
+    In a batch, cached input is counted as other input, which is never too little. For the tokens of several answers,
+    give the price of the longest (`price.at`).
     """
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
+    price = price.at(usage.input_tokens)
     if batch:
         if price.batch_input is None or price.batch_output is None:
             return None

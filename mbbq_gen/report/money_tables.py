@@ -42,14 +42,15 @@ def _tokens(number: float) -> str:
 
 
 def cost_line(bill: Bill) -> str:
-    """What a run has cost, in a line, with the prices' dates."""
-    dates = sorted({line.price.date.isoformat() for line in bill.lines if line.price is not None})
+    """What a run has cost, in a line, with the versions of the prices."""
+    versions = sorted({line.price.version for line in bill.lines if line.price is not None})
     if bill.total is None:
         known = f"{dollars(bill.known)} and more" if bill.known else "not known"
         return f"cost: {known}: no price for every model (--price-file gives one)"
     uncounted = f", {left_out}" if (left_out := _uncounted(bill)) else ""
     tokens = f"{_tokens(bill.input_tokens)} tokens in, {_tokens(bill.output_tokens)} out"
-    return f"cost: {dollars(bill.total)} for {tokens}{uncounted}" + (f" (price of {', '.join(dates)})" if dates else "")
+    priced = f" (price of {', '.join(versions)})" if versions else ""
+    return f"cost: {dollars(bill.total)} for {tokens}{uncounted}{priced}"
 
 
 def _uncounted(bill: Bill) -> str | None:
@@ -208,13 +209,13 @@ def _print_bill(status: RunStatus, console: Console) -> None:
         console.print(f"cost        {dollars(status.cost)}{left}")
     if left_out := _uncounted(status.bill):
         console.print(f"            {left_out}")
-    columns = ("model", "asked", "responses", "tokens in", "tokens out", "cost", "price as of")
+    columns = ("model", "asked", "responses", "tokens in", "tokens out", "cost", "price of")
     table = plain_table(columns, right=columns[2:6])
     for line in status.bill.lines:
         way = "from the cache" if line.from_cache else "in batches" if line.batch else "one by one"
         numbers = (line.responses, line.input_tokens, line.output_tokens)
-        dated = DASH if line.price is None else line.price.date.isoformat()
-        table.add_row(line.model or DASH, way, *(f"{number:,}" for number in numbers), dollars(line.cost), dated)
+        version = DASH if line.price is None else line.price.version
+        table.add_row(line.model or DASH, way, *(f"{number:,}" for number in numbers), dollars(line.cost), version)
     console.print()
     console.print(table)
     console.print()

@@ -10,11 +10,12 @@ from typing import Any, Literal
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.providers.batches import batch_service
+from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.runs.batch_ledger import BatchLedger
 from mbbq_gen.runs.batches import Batching
 from mbbq_gen.runs.cache import SharedCache
 from mbbq_gen.runs.runner import ErrorLimit, copy_cached
-from mbbq_gen.runs.session import Session, open_purse, own_prices
+from mbbq_gen.runs.session import Session, open_purse
 from mbbq_gen.runs.store import RunStore
 
 Mode = Literal["off", "on", "stopped"]
@@ -93,7 +94,7 @@ async def in_session(session: Session, work: Work, *, spends: bool) -> None:
 
     store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
     service = batch_service(provider)
-    own_prices(rules.price_file)  # a price file that is wrong is said before anything is asked
+    read_prices(rules.price_file)  # a price file that is wrong is said before anything is asked
     assert isinstance(provider, RemoteProvider)  # all that have batches are
     provider.on_notice = watcher.say
     limit = rules.max_cost if spends else None

@@ -137,6 +137,7 @@ def design_report(
     """
     if goal != "score" and len(settings.languages) < 2:
         raise UsageError(f"--goal {goal!r} needs two languages at least; name them with --languages")
+    price = None if price is None else price.at(tokens.longest_input)
     prices = language_prices(tokens, price)
     each = price_of_request(prices, price)
     if budget is not None and each.online is None:

@@ -57,6 +57,8 @@ class TokenEstimate(Record):
     requests: int
     """Different ones: what is asked twice is sent once."""
     input_tokens: int
+    longest_input: int
+    """Bytes of the longest request, which has no more tokens than that."""
     output_tokens: int
     most_output_tokens: int | None
     """If every answer were as long as the longest allowed; None where no limit is known."""
@@ -127,7 +129,7 @@ def estimate(
     groups: dict[tuple[str, str, Method, str], _Group] = {}
     seen: set[bytes] = set()
     questions: set[str] = set()
-    shown, turns = 0, 1
+    shown, turns, longest_input = 0, 1, 0
     for presentation in presentations:
         shown += 1
         questions.add(presentation.instance_key)
@@ -141,6 +143,7 @@ def estimate(
         if digest in seen:
             continue
         seen.add(digest)
+        longest_input = max(longest_input, len(text.encode()) + MESSAGE_TOKENS * (len(presentation.messages) + 1))
         turns = len(presentation.messages)
         groups.setdefault((presentation.language, presentation.variant, method, level), _Group()).add(digest, text)
     parts = [
@@ -162,6 +165,7 @@ def estimate(
         presentations=shown,
         requests=len(seen),
         input_tokens=sum(part.input_tokens for part in parts),
+        longest_input=longest_input,
         output_tokens=sum(part.output_tokens for part in parts),
         most_output_tokens=None
         if longest is None
@@ -225,7 +229,7 @@ class Cost(Record):
 
 
 def cost_estimate(price: Price, input_tokens: float, output_tokens: float, most_output: float | None) -> Cost:
-    """What so many tokens cost."""
+    """What so many tokens cost, at the price of the longest request (`Price.at`)."""
 
     def dollars(read: float | None, written: float | None, output: float | None) -> float | None:
         if read is None or written is None or output is None:

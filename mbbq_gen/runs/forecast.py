@@ -77,6 +77,7 @@ def forecast(
     """The forecast for a draft whose questions are in `store`; `limits` are requests and tokens a minute."""
     cost = None
     if price is not None:
+        price = price.at(tokens.longest_input)
         cost = cost_estimate(price, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens)
     samples = tuple(_samples(list(store.outlines()), settings, tokens, price, assumptions))
     return Forecast(
@@ -191,7 +192,7 @@ def _notes(settings: RunSettings, tokens: TokenEstimate, price: Price | None, ba
         where = f" at {base_url}" if base_url else ""
         yield f"no price is known for {settings.model}{where}: nothing is guessed; give it with --price-file"
     else:
-        yield f"price as of {price.date.isoformat()}" + (f": {price.note}" if price.note else "")
+        yield f"price of {price.version}" + (f": {price.note}" if price.note else "")
         if not price.has_batch:
             yield "the price of batches is not known, or there are none"
     if not tokens.exact:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from mbbq_gen.errors import UsageError
 from mbbq_gen.presentation import orders_of
 from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.resources import Resources
 from mbbq_gen.runs.asking import AskingSettings, RuleChanges, load_asking, save_asking
@@ -29,7 +30,7 @@ from mbbq_gen.runs.reading import extractor_versions, read_run
 from mbbq_gen.runs.reading_along import ReadingAlong
 from mbbq_gen.runs.record_files import FOLDER
 from mbbq_gen.runs.selection import QuestionSource, notices
-from mbbq_gen.runs.session import Session, ask, check_access, own_prices
+from mbbq_gen.runs.session import Session, ask, check_access
 from mbbq_gen.runs.spread.pool import Spread
 from mbbq_gen.runs.spread.session import fold_left_over, spread_over
 from mbbq_gen.runs.store import NORMALISE, RunStore
@@ -121,7 +122,7 @@ class Job:
         """The run, planned and locked."""
         provider = open_provider(self.settings.model, self.settings.model_options, self.resources)
         check_access(provider)
-        own_prices(self.changes.price_file)  # a price file that is wrong is said before anything is done
+        read_prices(self.changes.price_file)  # a price file that is wrong is said before anything is done
         extractor_versions(self.settings.languages, self.resources)  # a pack that is wrong must not cost a run
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:

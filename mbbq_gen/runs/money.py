@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from mbbq_gen.providers.prices import Price, PriceTable, cost_of, price_of
+from mbbq_gen.providers.prices import Price, cost_of, price_of
 from mbbq_gen.records import Record, Usage
 from mbbq_gen.runs.store import RunStore
 from mbbq_gen.runs.uncounted import Uncounted, load_uncounted, name_for
@@ -16,7 +16,8 @@ SELECT json_extract(record, '$.model') AS model, json_extract(record, '$.batch')
   total(json_extract(record, '$.usage.input_tokens')), total(json_extract(record, '$.usage.output_tokens')),
   total(json_extract(record, '$.usage.reasoning_tokens')), total(json_extract(record, '$.usage.cached_input_tokens')),
   count(*) FILTER (WHERE is_error = 0 AND (json_extract(record, '$.usage.input_tokens') IS NULL
-    OR json_extract(record, '$.usage.output_tokens') IS NULL))
+    OR json_extract(record, '$.usage.output_tokens') IS NULL)),
+  max(json_extract(record, '$.usage.input_tokens'))
 FROM {answers} GROUP BY model, batched, cached ORDER BY model, batched, cached
 """
 
@@ -94,34 +95,35 @@ class Bill(Record):
         return sum(line.without_usage for line in self.lines if not line.from_cache)
 
 
-def bill_of(store: RunStore, kind: str, model: str, table: PriceTable, base_url: str | None = None) -> Bill:
+def bill_of(store: RunStore, kind: str, model: str, own: tuple[Price, ...], base_url: str | None = None) -> Bill:
     """What the stored responses of a run took and cost.
 
     Args:
         store: the run.
         kind: the kind of provider that was asked.
         model: the model that was asked for: its price holds where the name in the answer has none.
-        table: the prices.
+        own: the prices of the user's file.
         base_url: the server that was asked; None for the service's own.
     """
     rows = store.query(_TOTALS.format(answers="responses"))
-    return _bill(rows, load_uncounted(store), Asked(kind, model, base_url), table)
+    return _bill(rows, load_uncounted(store), Asked(kind, model, base_url), own)
 
 
 def judge_bill(
-    store: RunStore, judge: str, table: PriceTable, *, kind: str, model: str, base_url: str | None = None
+    store: RunStore, judge: str, own: tuple[Price, ...], *, kind: str, model: str, base_url: str | None = None
 ) -> Bill:
     """What the stored replies of a judge took and cost; the other arguments are those of `bill_of`."""
     rows = store.query(_TOTALS.format(answers="judge_replies WHERE judge = ?"), (judge,))
-    return _bill(rows, load_uncounted(store, name_for(judge)), Asked(kind, model, base_url), table)
+    return _bill(rows, load_uncounted(store, name_for(judge)), Asked(kind, model, base_url), own)
 
 
-def _bill(rows: Iterable[Any], found: Uncounted, asked: Asked, table: PriceTable) -> Bill:
-    own = price_of(asked.kind, asked.model, table, base_url=asked.base_url)
+def _bill(rows: Iterable[Any], found: Uncounted, asked: Asked, own: tuple[Price, ...]) -> Bill:
+    of_asked = price_of(asked.kind, asked.model, own, base_url=asked.base_url)
     lines = []
-    for served, batched, cached, responses, read, written, reasoning, reused, uncounted in rows:
-        price = price_of(asked.kind, served, table, base_url=asked.base_url) if served else None
-        price = price or own
+    for served, batched, cached, responses, read, written, reasoning, reused, uncounted, longest in rows:
+        price = price_of(asked.kind, served, own, base_url=asked.base_url) if served else None
+        price = price or of_asked
+        price = None if price is None else price.at(longest)
         usage = Usage(input_tokens=int(read), output_tokens=int(written), cached_input_tokens=int(reused))
         lines.append(
             Spending(
@@ -138,8 +140,8 @@ def _bill(rows: Iterable[Any], found: Uncounted, asked: Asked, table: PriceTable
                 price=price,
             )
         )
-    alone = _cost(found.asked.usage, own, batch=False, free=False)
-    together = _cost(found.in_batches.usage, own, batch=True, free=False)
+    alone = _cost(found.asked.usage, of_asked, batch=False, free=False)
+    together = _cost(found.in_batches.usage, of_asked, batch=True, free=False)
     return Bill(
         lines=tuple(lines),
         uncounted=found.asked.requests + found.in_batches.requests,
@@ -154,6 +156,6 @@ def _cost(usage: Usage, price: Price | None, *, batch: bool, free: bool) -> floa
     return None if price is None else cost_of(usage, price, batch)
 
 
-def spent(store: RunStore, kind: str, model: str, table: PriceTable, base_url: str | None = None) -> float:
+def spent(store: RunStore, kind: str, model: str, own: tuple[Price, ...], base_url: str | None = None) -> float:
     """The most that a run can have cost so far, in US dollars, as far as prices are known."""
-    return bill_of(store, kind, model, table, base_url).most
+    return bill_of(store, kind, model, own, base_url).most

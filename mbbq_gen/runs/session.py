@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mbbq_gen.errors import UsageError
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.prices import Price, PriceTable, price_of, read_prices
+from mbbq_gen.providers.prices import Price, price_of, read_prices
 from mbbq_gen.records import Response
 from mbbq_gen.runs.asking import AskingSettings
 from mbbq_gen.runs.cache import SharedCache
@@ -37,7 +37,7 @@ class Session:
         """Writes into the manifest what was found out about the model, and what the run has cost."""
         store, provider, manifest = self.store, self.provider, self.folder.manifest()
         base_url: str | None = getattr(provider, "base_url", None)
-        prices = own_prices(self.rules.price_file)
+        prices = read_prices(self.rules.price_file)
         bill = None if base_url is None else bill_of(store, provider.kind, provider.model, prices, base_url)
         changes = {"provider_facts": {**manifest.provider_facts, **provider.facts()}, "bill": bill}
         changed = manifest.model_copy(update=changes)
@@ -64,7 +64,7 @@ async def ask(session: Session, readings: ReadingAlong, *, close: bool = True) -
     store, provider, rules = session.store, session.provider, session.rules
     pending = store.progress().pending
     if pending:
-        own_prices(rules.price_file)  # a price file that is wrong is said before anything is asked
+        read_prices(rules.price_file)  # a price file that is wrong is said before anything is asked
     try:
         await ask_pending(
             store,
@@ -127,15 +127,6 @@ async def ask_pending(
         watcher.say(f"{copied:,} answers came from the cache {rules.cache} and cost nothing")
 
 
-def own_prices(price_file: str | Path | None) -> PriceTable:
-    """The prices of a run: those of the user's file first.
-
-    Raises:
-        UsageError, DataError: where the user's file can't be read, or is wrong.
-    """
-    return read_prices(Path(price_file) if price_file else None)
-
-
 def open_purse(
     store: RunStore, provider: Provider, rules: AskingSettings, limit: float, *, for_batches: bool = False
 ) -> Purse:
@@ -145,7 +136,7 @@ def open_purse(
         UsageError: where nobody knows what the model costs, or how long an answer may become.
     """
     base_url: str | None = getattr(provider, "base_url", None)
-    before = spent(store, provider.kind, provider.model, own_prices(rules.price_file), base_url)
+    before = spent(store, provider.kind, provider.model, read_prices(rules.price_file), base_url)
     before += held_by_batches(store, most_usage_of(provider), _price(provider, rules))
     return purse_with(store, provider, rules, limit, before, for_batches=for_batches)
 
@@ -172,7 +163,7 @@ def _price(provider: Provider, rules: AskingSettings) -> Price:
         UsageError: where nobody knows.
     """
     base_url: str | None = getattr(provider, "base_url", None)
-    price = price_of(provider.kind, provider.model, own_prices(rules.price_file), base_url=base_url)
+    price = price_of(provider.kind, provider.model, read_prices(rules.price_file), base_url=base_url)
     if price is None:
         raise UsageError(
             f"--max-cost: no price known for {provider.kind}:{provider.model}{f' at {base_url}' if base_url else ''};"
@@ -189,5 +180,6 @@ def batch_price(price: Price, name: str) -> Price:
     """
     if price.batch_input is None or price.batch_output is None:
         raise UsageError(f"--max-cost: no batch price known for {name}; give it with --price-file (batch_input, …)")
-    changes = {"input": price.batch_input, "output": price.batch_output, "cached_input": None}
+    beyond = None if price.beyond is None else batch_price(price.beyond, name)
+    changes = {"input": price.batch_input, "output": price.batch_output, "cached_input": None, "beyond": beyond}
     return price.model_copy(update=changes)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from mbbq_gen.providers.prices import PriceTable, cost_of
+from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.records import Record, Usage
 from mbbq_gen.runs.batch_ledger import BatchLedger, BatchState, StoredBatch
@@ -97,7 +97,7 @@ def run_status(
     store: RunStore,
     manifest: Manifest,
     path: str,
-    table: PriceTable,
+    own: tuple[Price, ...],
     base_url: str | None,
     *,
     now: datetime | None = None,
@@ -108,7 +108,7 @@ def run_status(
         store: the run's; may be in use by another process.
         manifest: the run's.
         path: the run's folder, as it was named.
-        table: the prices.
+        own: the prices of the user's file.
         base_url: the server that is asked; None for the service's own, or none.
         now: the time; None for the clock's.
     """
@@ -116,7 +116,7 @@ def run_status(
     progress, ledger = store.progress(), BatchLedger(store)
     batches = ledger.batches()
     held = sum(batch.record.requests for batch in batches if batch.is_open)
-    bill = bill_of(store, kind, model, table, base_url)
+    bill = bill_of(store, kind, model, own, base_url)
     first, last, rate = _pace(store)
     recent = last is not None and ((now or datetime.now(UTC)) - last).total_seconds() <= _RECENT
     waiting = max(progress.pending - held, 0)
@@ -141,7 +141,7 @@ def run_status(
         is_asked=recent,
         seconds_left=waiting / rate if rate and recent and waiting else None,
         batches=tuple(batch_lines(batches)),
-        judges=tuple(judge_lines(store, table)),
+        judges=tuple(judge_lines(store, own)),
         spread=worker_status(store),
     )
 

@@ -21,7 +21,6 @@ from pydantic import JsonValue
 
 from mbbq_gen.errors import ProviderError, UsageError
 from mbbq_gen.providers.base import ProviderOptions, request_key
-from mbbq_gen.providers.remote.addresses import base_url_advice, moved_base_url
 from mbbq_gen.providers.remote.asking import Asking
 from mbbq_gen.providers.remote.bounds import LENGTHS, most_usage
 from mbbq_gen.providers.remote.credentials import Secret
@@ -41,7 +40,15 @@ from mbbq_gen.providers.remote.masking import Mask
 from mbbq_gen.providers.remote.options import RemoteOptions
 from mbbq_gen.providers.remote.pace import Pace, SharedBudgets
 from mbbq_gen.providers.remote.retry import Tries, retrying
-from mbbq_gen.providers.remote.transport import MOST_BYTES, FormFile, Line, Reply, Wire, error_payload
+from mbbq_gen.providers.remote.transport import (
+    MOST_BYTES,
+    FormFile,
+    Line,
+    Reply,
+    Wire,
+    base_url_advice,
+    error_payload,
+)
 from mbbq_gen.reasoning import Thinking, refusal
 from mbbq_gen.records import Message, Request, Response, Usage
 
@@ -501,8 +508,10 @@ class RemoteProvider(ABC):
         advice = base_url_advice(self.base_url, self.version_in_base)
         if error.target is not None:
             path = self.url(self.path).split("?")[0].removeprefix(self.base_url)
-            moved = moved_base_url(error.target, self.base_url, path)
-            then = f"give --base-url {moved}" if moved else advice or "check the base URL"
+            moved = error.target.removesuffix(path)
+            is_moved = error.target.startswith(("http://", "https://")) and error.target.endswith(path)
+            is_moved = is_moved and moved != self.base_url
+            then = f"give --base-url {moved}" if is_moved else advice or "check the base URL"
             return f"redirects to {self.hide(error.target)} ({error.status}): {then}; keys do not follow redirections"
         what = (
             f"answers with a web page ({self.hide(error.words)}, {error.status})" if error.page else "redirects nowhere"

@@ -14,12 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, Literal
 
 from mbbq_gen.errors import ProviderError
 from mbbq_gen.providers.remote.masking import hide_lookalikes
-from mbbq_gen.providers.remote.waiting import pause_of
+from mbbq_gen.waits import moment_of, seconds_of
 
 PassingKind = Literal["rate", "server", "connect", "timeout", "broken", "malformed"]
 Verdict = Literal[
@@ -107,6 +108,18 @@ class GaveUpError(ProviderError):
         super().__init__(why)
         self.fault = fault
         """What went wrong the last time."""
+
+
+def pause_of(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """The seconds that a reply asks to wait (Retry-After, retry-after-ms), or None.
+
+    A date is read by the clock of the service, which its `Date` header tells; `now` stands in where it has none.
+    """
+    milliseconds = headers.get("retry-after-ms")
+    if milliseconds is not None and (seconds := seconds_of(milliseconds)) is not None:
+        return seconds / 1000
+    text = headers.get("retry-after")
+    return None if text is None else seconds_of(text, moment_of(headers.get("date") or "") or now)
 
 
 def service_error(status: int, payload: Any, headers: Mapping[str, str] | None = None) -> ServiceError:

@@ -19,8 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from mbbq_gen.providers.remote.faults import PassingError
-from mbbq_gen.providers.remote.waiting import service_time
-from mbbq_gen.waits import seconds_of
+from mbbq_gen.waits import moment_of, seconds_of
 
 Clock = Callable[[], float]
 
@@ -276,6 +275,6 @@ def rate_limit(headers: Mapping[str, str], unit: str) -> tuple[float, float, flo
                 numbers = float(texts[0]), float(texts[1])
             except ValueError:
                 return None
-            seconds = seconds_of(texts[2], service_time(headers))
+            seconds = seconds_of(texts[2], moment_of(headers.get("date") or ""))
             return None if seconds is None else (*numbers, seconds)
     return None

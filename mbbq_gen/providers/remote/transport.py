@@ -69,6 +69,8 @@ class Reply:
         return self.body[:_SHOWN].lstrip()[:1] == b"<" and is_page(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))
 
 
+_API_VERSION: Final = re.compile(r"/v\d+(?:beta\d*|alpha\d*)?$")
+_API_PATH: Final = re.compile(r"/(?:chat/completions|completions|responses|messages|models)$")
 _ESCAPE: Final = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
@@ -338,3 +340,38 @@ def _trusted() -> ssl.SSLContext:
     if not context.get_ca_certs():
         context.load_verify_locations(certifi.where())
     return context
+
+
+def base_url_advice(base_url: str, with_version: bool | None) -> str | None:
+    """What to try instead of a base URL where nothing answers; None where it looks right.
+
+    `with_version`: whether such URLs end with a version (/v1), or must not; None: unknown.
+    """
+    if with_version is None:
+        return None
+    plain = _API_PATH.sub("", base_url)
+    if plain != base_url:
+        return f"base URLs end before that: try --base-url {plain if with_version else _API_VERSION.sub('', plain)}"
+    if with_version and not _API_VERSION.search(urlsplit(base_url).path):
+        return f"base URLs of such servers mostly end in /v1: try --base-url {base_url}/v1"
+    if not with_version and _API_VERSION.search(base_url):
+        return f"the version is added here: try --base-url {_API_VERSION.sub('', base_url)}"
+    return None
+
+
+# Fields of an answer; those of the wrong type are treated as missing.
+
+
+def table_of(value: Any) -> dict[str, Any]:
+    """A JSON object; empty where it is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def tables_of(value: Any) -> list[dict[str, Any]]:
+    """The JSON objects of a list."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def words_of(value: Any) -> str | None:
+    """A text, or a number as one; None where it is something else."""
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None

@@ -87,7 +87,7 @@ def judge_forecast(
     )
     cost = None
     if price is not None:
-        one_by_one = price.model_copy(update={"batch_input": None, "batch_output": None})
+        one_by_one = price.at(tokens.longest_input).model_copy(update={"batch_input": None, "batch_output": None})
         cost = cost_estimate(one_by_one, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens)
     return JudgeForecast(
         judge=judge.name,
@@ -109,7 +109,7 @@ def _notes(judge: Judge, tokens: TokenEstimate, price: Price | None, base_url: s
         where = f" at {base_url}" if base_url else ""
         yield f"no price is known for {judge.model}{where}: nothing is guessed; give it with --price-file"
     else:
-        yield f"price as of {price.date.isoformat()}" + (f": {price.note}" if price.note else "")
+        yield f"price of {price.version}" + (f": {price.note}" if price.note else "")
     if tokens.outputs == "assumed":
         yield "replies: lengths are assumed, and reasoning comes on top; judge a few first (--sample 20)"
 

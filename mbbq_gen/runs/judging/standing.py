@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mbbq_gen.providers.prices import PriceTable
+from mbbq_gen.providers.prices import Price
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.records import Record
 from mbbq_gen.runs.judging.ledger import Judge, JudgeLedger, judges_of
@@ -25,7 +25,7 @@ class JudgeLine(Record):
     """So far, in US dollars; None where no price is known."""
 
 
-def judge_lines(store: RunStore, table: PriceTable) -> list[JudgeLine]:
+def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeLine]:
     """The judges of a run."""
     lines = []
     for judge in judges_of(store).values():
@@ -38,20 +38,20 @@ def judge_lines(store: RunStore, table: PriceTable) -> list[JudgeLine]:
                 answered=progress.answered,
                 failed=progress.failed,
                 unread=_unread(store, judge),
-                cost=judge_cost(store, judge, table),
+                cost=judge_cost(store, judge, own),
             )
         )
     return lines
 
 
-def judge_cost(store: RunStore, judge: Judge, table: PriceTable) -> float | None:
+def judge_cost(store: RunStore, judge: Judge, own: tuple[Price, ...]) -> float | None:
     """What a judge has cost so far, in US dollars; None where no price is known."""
     if not store.has_table("judge_replies"):
         return None
     kind, model = parse_name(judge.model)
     address = judge.facts.get("base_url")
     server = address if isinstance(address, str) else None
-    return judge_bill(store, judge.name, table, kind=kind, model=model, base_url=server).total
+    return judge_bill(store, judge.name, own, kind=kind, model=model, base_url=server).total
 
 
 def _unread(store: RunStore, judge: Judge) -> int:
