@@ -13,7 +13,7 @@ from mbbq_gen.cli import run_command_line
 from mbbq_gen.providers.http_api import read_description
 from mbbq_gen.providers.registry import KINDS
 from tests.api_support import KEY
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 
 
 def blocks(repository: Path, language: str) -> list[str]:
