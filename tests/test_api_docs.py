@@ -101,7 +101,7 @@ def commands_in(text: str) -> list[list[str]]:
     return [line.split("#")[0].split() for line in lines]
 
 
-@pytest.mark.parametrize("page", ["apis.md", "providers.md", "fake-server.md"])
+@pytest.mark.parametrize("page", ["apis.md", "providers.md"])
 def test_commands_of_the_pages_take_their_options(repository: Path, page: str) -> None:
     import typer.main
 

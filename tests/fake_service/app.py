@@ -23,7 +23,6 @@ from tests.fake_service.dialects import (
     Gemini,
     OpenAIChat,
     OpenAIResponses,
-    failure_of,
     key_of,
 )
 from tests.fake_service.faults import DEFAULTS, FAULTS, VERDICTS, Bucket, Echo, Settings, changed, draw, retry_header
@@ -116,7 +115,7 @@ class Service:
                 raise FailureError("wrong_key", "incorrect API key provided")
             found, fault = await handler(request, content)
         except FailureError as error:
-            status, failed = failure_of(dialect, error)
+            status, failed = dialect.failure(error)
             found = echo.into(failed)
             if error.retry_after_s is not None:
                 headers |= retry_header(error.retry_after_s, self.settings["faults"]["retry_after_form"])
@@ -225,8 +224,6 @@ class Service:
         stats.input_tokens += said.input_tokens
         stats.output_tokens += said.output_tokens
         body = dialect.answer(asked, said)
-        if verdict == "filtered_prompt":
-            body = Gemini().blocked(body)
         usage, told = "usage" if "usage" in body else "usageMetadata", self.settings["answers"]["usage"]
         if told == "missing":
             del body[usage]

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiohttp import web
 
 from mbbq_gen.seeding import stable_number
-from tests.fake_service.dialects import Body, Dialect, failure_of, rfc3339
+from tests.fake_service.dialects import Body, Dialect, rfc3339
 from tests.fake_service.faults import chance, json_bytes
 from tests.fake_service.model import FailureError
 
@@ -28,20 +28,23 @@ Route = tuple[str, str, Callable[[web.Request, bytes], Body | bytes]]
 
 class Result(NamedTuple):
     custom_id: str
-    status: int  # 0: expired, -1: cancelled
+    status: int  # 200, that of a failure, or one of these two
     body: Body
+
+
+EXPIRED, CANCELLED = 0, -1
 
 
 @dataclass
 class Batch:
     """A batch and its results so far."""
 
-    batch_id: str
-    requests: list[tuple[str, Body]]
     dialect: Dialect
-    model: str | None  # in the path
+    requests: list[tuple[str, Body]]  # custom ids and bodies
     told: Body  # what its API repeats: endpoint, name
-    rejection: str  # code and message; empty: none
+    model: str | None = None  # in the path
+    rejection: tuple[str, str] | None = None  # code and message
+    batch_id: str = ""
     began: float = field(default_factory=time.time)
     cancelled: float | None = None
     ended: float | None = None
@@ -50,18 +53,18 @@ class Batch:
 
     @property
     def state(self) -> str:
-        if self.rejection:
-            return "failed"
         if self.ended is None:
             return "in_progress" if self.cancelled is None else "cancelling"
-        return "cancelled" if self.cancelled else "expired" if self.count(0) else "completed"
+        if self.rejection is not None:
+            return "failed"
+        return "cancelled" if self.cancelled else "expired" if self.count(EXPIRED) else "completed"
 
     def count(self, status: int) -> int:
         return sum(result.status == status for result in self.results)
 
     @property
     def failed(self) -> int:
-        return len(self.results) - self.count(0) - self.count(200)
+        return len(self.results) - self.count(200) - self.count(EXPIRED)
 
 
 class BatchBook:
@@ -71,12 +74,12 @@ class BatchBook:
 
     def __init__(self, service: Service, dialect: Dialect) -> None:
         self.service, self.dialect = service, dialect
-        self._batches: dict[str, Batch] = {}
+        self.batches: dict[str, Batch] = {}
         self._tries: Counter[str] = Counter()
 
     @property
-    def settings(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.service.settings["batches"]
+    def settings(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.service.settings["batches"]
         return found
 
     def routes(self) -> Iterator[Route]:
@@ -85,18 +88,18 @@ class BatchBook:
     def describe(self, batch: Batch) -> Body:
         raise NotImplementedError
 
-    def add(self, batch: Batch) -> Batch:
+    def add(self, batch: Batch) -> Body:
         """Takes a new batch, unless it is drawn for rejection."""
-        number, seed = len(self._batches), self.service.settings["seed"]
-        if chance("rejected", seed, self.prefix, number, len(batch.requests)) < self.settings["rejected"]:
-            batch.rejection = batch.rejection or "invalid_json_line: the input could not be read"
+        number, seed = len(self.batches) + 1, self.service.settings["seed"]
+        if chance("rejected", seed, self.prefix, number - 1, len(batch.requests)) < self.settings["rejected"]:
+            batch.rejection = batch.rejection or ("invalid_json_line", "the input could not be read")
         if batch.rejection:
             batch.requests, batch.ended = [], batch.began
-        assert len({custom_id for custom_id, _ in batch.requests}) == len(batch.requests)
-        batch.batch_id = f"{self.prefix}{number + 1:06d}{stable_number(self.prefix, number + 1):016x}"
-        self._batches[batch.batch_id] = batch
+        assert len(dict(batch.requests)) == len(batch.requests)
+        batch.batch_id = f"{self.prefix}{number:06d}{stable_number(self.prefix, number):016x}"
+        self.batches[batch.batch_id] = batch
         self.service.stats.batches += 1
-        return batch
+        return self.describe(batch)
 
     def check_size(self, content: bytes, number: int) -> None:
         """Raises FailureError where a batch is too large."""
@@ -107,21 +110,19 @@ class BatchBook:
 
     def get(self, batch_id: str) -> Batch:
         """A batch, brought up to now; raises FailureError where there is none."""
-        batch = self._batches.get(batch_id)
-        if batch is None:
+        if (batch := self.batches.get(batch_id)) is None:
             raise FailureError("not_found", f"no batch found with id '{batch_id}'")
         if batch.ended is None:
             until, delay_s = batch.cancelled or time.time(), self.settings["delay_s"]
             share = min(1.0, (until - batch.began) / delay_s) if delay_s else 1.0
             due = int(len(batch.requests) * share)
             batch.results += [self._result(batch, *request) for request in batch.requests[batch.done : due]]
-            batch.done = due
-            batch.ended = time.time() if batch.cancelled or share == 1.0 else None
+            batch.done, batch.ended = due, time.time() if batch.cancelled or share == 1.0 else None
         return batch
 
     def all(self, *_: object) -> Body:
-        """The list of batches, the newest first."""
-        return {"data": [self.describe(self.get(batch_id)) for batch_id in reversed(self._batches)]}
+        """All batches, the newest first."""
+        return {"data": [self.describe(self.get(batch_id)) for batch_id in reversed(self.batches)]}
 
     def show(self, request: web.Request, _content: bytes) -> Body:
         return self.describe(self.get(request.match_info["id"]))
@@ -144,42 +145,37 @@ class BatchBook:
                 if point < self.settings["failed"]:
                     raise FailureError("server_error", "the server had an error while processing the request")
                 if point < self.settings["failed"] + self.settings["expired"]:
-                    return Result(custom_id, 0, {})
+                    return Result(custom_id, EXPIRED, {})
             return Result(custom_id, 200, self.service.answered(batch.dialect, asked))
         except FailureError as error:
-            return Result(custom_id, *failure_of(batch.dialect, error))
+            return Result(custom_id, *batch.dialect.failure(error))
 
-    def told(self, batch: Batch, *, answers: bool) -> list[Result]:
-        """Answers, or the other results, in any order; some answers contradicted by a second one after them."""
-        found = [result for result in batch.results if (result.status == 200) is answers]
-        found.sort(key=lambda result: stable_number(batch.batch_id, result.custom_id))
-        others, share = [*found[1:], *found[:1]], self.settings["doubled_lines"] if answers else 0
-        return found + [
+    def told(self, batch: Batch) -> Iterator[tuple[Result, bool]]:
+        """Results, and whether each is broken: answers in any order, second ones that contradict them, the others."""
+        answers = [result for result in batch.results if result.status == 200]
+        answers.sort(key=lambda result: stable_number(batch.batch_id, result.custom_id))
+        doubled = [
             result._replace(body=other.body)
-            for result, other in zip(found, others, strict=True)
-            if chance("doubled", batch.batch_id, result.custom_id) < share
+            for result, other in zip(answers, [*answers[1:], *answers[:1]], strict=True)
+            if chance("doubled", batch.batch_id, result.custom_id) < self.settings["doubled_lines"]
         ]
+        for result in answers + doubled:
+            yield result, chance("broken", batch.batch_id, result.custom_id) < self.settings["broken_lines"]
+        yield from ((result, False) for result in batch.results if result.status != 200)
+        yield from ((Result(custom_id, CANCELLED, {}), False) for custom_id, _ in batch.requests[batch.done :])
 
-    def is_broken(self, batch: Batch, result: Result) -> bool:
-        """Whether the line of a result is cut in half."""
-        share = self.settings["broken_lines"] if result.status == 200 else 0
-        return chance("broken", batch.batch_id, result.custom_id) < share
-
-    def lines(self, batch: Batch, results: Iterable[Result], row_of: Callable[[Result], Body]) -> bytes:
-        """Results as JSON lines."""
+    def lines(self, rows: Iterator[tuple[str, Body, bool]]) -> bytes:
+        """JSON lines of custom ids and bodies, the broken ones cut in half."""
         if (elsewhere := self.settings["results_at"]) is not None:
             raise web.HTTPTemporaryRedirect(elsewhere)
-        lines = []
-        for result in results:
-            line = json_bytes({"custom_id": result.custom_id} | row_of(result))
-            lines.append(line[: len(line) // 2] if self.is_broken(batch, result) else line)
-        return b"".join(line + b"\n" for line in lines)
+        lines = [(json_bytes({"custom_id": custom_id} | body), is_broken) for custom_id, body, is_broken in rows]
+        return b"".join((line[: len(line) // 2] if is_broken else line) + b"\n" for line, is_broken in lines)
 
 
 class OpenAIBatches(BatchBook):
     prefix = "batch_"
 
-    def __init__(self, service: Service, dialect: Dialect, endpoints: Mapping[str, Dialect]) -> None:
+    def __init__(self, service: Service, dialect: Dialect, endpoints: dict[str, Dialect]) -> None:
         super().__init__(service, dialect)
         self._endpoints = endpoints
         self._files: list[bytes] = []
@@ -204,11 +200,12 @@ class OpenAIBatches(BatchBook):
     def _content(self, request: web.Request, _content: bytes) -> bytes:
         """The answers of a batch, or its failures."""
         batch_id, _, kind = request.match_info["id"].partition("-")
-        batch = self.get(batch_id)
-        return self.lines(batch, self.told(batch, answers=kind == "output"), self._row)
+        told = ((result, is_broken) for result, is_broken in self.told(self.get(batch_id)) if result.status >= 0)
+        wanted = ((*entry,) for entry in told if (entry[0].status == 200) is (kind == "output"))
+        return self.lines((result.custom_id, self._row(result), is_broken) for result, is_broken in wanted)
 
     def _row(self, result: Result) -> Body:
-        if result.status == 0:
+        if result.status == EXPIRED:
             return {"response": None, "error": {"code": "batch_expired", "message": "it expired before this was done"}}
         response = {"status_code": result.status, "request_id": f"req_{result.custom_id}", "body": result.body}
         return {"response": response, "error": None}
@@ -217,31 +214,27 @@ class OpenAIBatches(BatchBook):
         body, most = json.loads(content), self.settings["max_waiting"]
         rows = [json.loads(line) for line in self._files[int(body["input_file_id"].removeprefix("file-"))].splitlines()]
         assert {row["url"] for row in rows} == {body["endpoint"]}
-        waiting = sum(len(batch.requests) for batch in self._batches.values() if batch.ended is None)
-        rejection = ""
-        if len(rows) > self.settings["max_requests"]:
-            rejection = f"too_many_tasks: a batch holds {self.settings['max_requests']} requests at most"
-        elif most is not None and waiting + len(rows) > most:
-            rejection = f"token_limit_exceeded: enqueued token limit reached; limit: {most} enqueued"
+        waiting = sum(len(batch.requests) for batch in self.batches.values() if batch.ended is None)
         told = {"endpoint": body["endpoint"], "metadata": body["metadata"]}
         dialect = self._endpoints[body["endpoint"].removeprefix("/v1")]
-        requests = [(row["custom_id"], row["body"]) for row in rows]
-        return self.describe(self.add(Batch("", requests, dialect, None, told, rejection)))
+        batch = Batch(dialect, [(row["custom_id"], row["body"]) for row in rows], told)
+        if len(rows) > self.settings["max_requests"]:
+            batch.rejection = "too_many_tasks", f"a batch holds {self.settings['max_requests']} requests at most"
+        elif most is not None and waiting + len(rows) > most:
+            batch.rejection = "token_limit_exceeded", f"enqueued token limit reached; limit: {most} enqueued"
+        return self.add(batch)
 
     def describe(self, batch: Batch) -> Body:
-        over, answers = batch.ended is not None, batch.count(200)
-        code, _, message = batch.rejection.partition(": ")
-        return {
-            **batch.told,
-            "id": batch.batch_id,
-            "errors": {"data": [{"code": code, "message": message}]} if batch.rejection else None,
-            "status": batch.state,
-            "output_file_id": f"{batch.batch_id}-output" if over and answers else None,
-            "error_file_id": f"{batch.batch_id}-error" if over and len(batch.results) > answers else None,
-            "created_at": int(batch.began),
-            **({f"{batch.state}_at": int(batch.ended)} if batch.ended is not None else {}),
-            "request_counts": {"total": len(batch.requests), "completed": answers, "failed": batch.failed},
-        }
+        answers = batch.count(200)
+        counts = {"total": len(batch.requests), "completed": answers, "failed": batch.failed}
+        body: Body = {"id": batch.batch_id, "status": batch.state, "created_at": int(batch.began), **batch.told}
+        if batch.rejection is not None:
+            body["errors"] = {"data": [dict(zip(("code", "message"), batch.rejection, strict=True))]}
+        if batch.ended is not None:
+            body[f"{batch.state}_at"] = int(batch.ended)
+            body |= {"output_file_id": f"{batch.batch_id}-output"} if answers else {}
+            body |= {"error_file_id": f"{batch.batch_id}-error"} if len(batch.results) > answers else {}
+        return body | {"request_counts": counts}
 
 
 class AnthropicBatches(BatchBook):
@@ -258,43 +251,35 @@ class AnthropicBatches(BatchBook):
     def _create(self, _request: web.Request, content: bytes) -> Body:
         rows = json.loads(content)["requests"]
         self.check_size(content, len(rows))
-        requests = [(row["custom_id"], row["params"]) for row in rows]
-        batch = self.add(Batch("", requests, self.dialect, None, {}, ""))
-        if batch.rejection:
+        batch = Batch(self.dialect, [(row["custom_id"], row["params"]) for row in rows], {})
+        found = self.add(batch)
+        if batch.rejection is not None:
             raise FailureError("server_error", "the batch could not be made")
-        return self.describe(batch)
+        return found
 
     def _results(self, request: web.Request, _content: bytes) -> bytes:
-        batch = self.get(request.match_info["id"])
-        undone = [Result(custom_id, -1, {}) for custom_id, _ in batch.requests[batch.done :]]
-        return self.lines(
-            batch, [*self.told(batch, answers=True), *self.told(batch, answers=False), *undone], self._row
-        )
+        told = self.told(self.get(request.match_info["id"]))
+        return self.lines((result.custom_id, {"result": self._row(result)}, is_broken) for result, is_broken in told)
 
     def _row(self, result: Result) -> Body:
         if result.status == 200:
-            return {"result": {"type": "succeeded", "message": result.body}}
-        undone = {0: {"type": "expired"}, -1: {"type": "canceled"}}
-        return {"result": undone.get(result.status, {"type": "errored", "error": result.body})}
+            return {"type": "succeeded", "message": result.body}
+        undone: dict[int, Body] = {EXPIRED: {"type": "expired"}, CANCELLED: {"type": "canceled"}}
+        return undone.get(result.status, {"type": "errored", "error": result.body})
 
     def describe(self, batch: Batch) -> Body:
         """The batch; its counts stay at 0 until it ends."""
-        over, total = batch.ended is not None, len(batch.requests)
-        counts = {"succeeded": batch.count(200), "errored": batch.failed, "expired": batch.count(0)}
-        counts["canceled"] = total - batch.done
-        return {
-            "id": batch.batch_id,
-            "processing_status": "ended" if over else "canceling" if batch.cancelled else "in_progress",
-            "request_counts": {"processing": 0, **counts} if over else {"processing": total} | dict.fromkeys(counts, 0),
-            "created_at": rfc3339(batch.began),
-            "ended_at": None if batch.ended is None else rfc3339(batch.ended),
-        }
+        total = len(batch.requests)
+        counts = {"succeeded": batch.count(200), "errored": batch.failed, "expired": batch.count(EXPIRED)}
+        counts |= {"processing": 0, "canceled": total - batch.done}
+        body: Body = {"id": batch.batch_id, "created_at": rfc3339(batch.began)}
+        if batch.ended is not None:
+            return body | {"processing_status": "ended", "request_counts": counts, "ended_at": rfc3339(batch.ended)}
+        state = "canceling" if batch.cancelled else "in_progress"
+        return body | {"processing_status": state, "request_counts": dict.fromkeys(counts, 0) | {"processing": total}}
 
 
 class GeminiBatches(BatchBook):
-    _states: Final = {"in_progress": "RUNNING", "cancelling": "RUNNING", "completed": "SUCCEEDED"}
-    _codes: Final = {400: 3, 404: 5, 413: 3, 429: 8, 500: 13, 503: 14, 504: 4}  # google.rpc.Code
-
     def routes(self) -> Iterator[Route]:
         yield "POST", "/v1beta/models/{model}:batchGenerateContent", self._create
         yield "GET", "/v1beta/batches", lambda *_: {"operations": self.all()["data"]}
@@ -306,30 +291,30 @@ class GeminiBatches(BatchBook):
         rows = given["inputConfig"]["requests"]["requests"]
         self.check_size(content, len(rows))
         requests = [(row["metadata"]["key"], row["request"]) for row in rows]
-        told = {"displayName": given["displayName"]}
-        return self.describe(self.add(Batch("", requests, self.dialect, request.match_info["model"], told, "")))
+        return self.add(
+            Batch(self.dialect, requests, {"displayName": given["displayName"]}, request.match_info["model"])
+        )
+
+    def _row(self, result: Result, is_broken: bool) -> Body:
+        """One inlined response; a broken one has lost its key."""
+        row: Body = {} if is_broken else {"metadata": {"key": result.custom_id}}
+        if result.status == 200:
+            return {"response": result.body, **row}
+        codes = {400: 3, 404: 5, 413: 3, 429: 8, 500: 13, 503: 14, 504: 4}  # google.rpc.Code
+        return {"error": {**result.body["error"], "code": codes.get(result.status, 13)}, **row}
 
     def describe(self, batch: Batch) -> Body:
-        """A batch, with its answers once it has ended; a broken one has lost its key."""
+        """A batch, with its answers once it has ended."""
+        states = {"in_progress": "RUNNING", "cancelling": "RUNNING", "completed": "SUCCEEDED"}
         counts = {"requestCount": len(batch.requests), "successfulRequestCount": batch.count(200)}
         counts["failedRequestCount"] = batch.failed
-        metadata: Body = {
-            **batch.told,
-            "state": f"BATCH_STATE_{self._states.get(batch.state, batch.state.upper())}",
-            "createTime": rfc3339(batch.began),
-            "batchStats": {name: str(count) for name, count in counts.items()},
-        }
-        operation: Body = {"name": f"batches/{batch.batch_id}", "metadata": metadata}
+        metadata: Body = {"state": f"BATCH_STATE_{states.get(batch.state, batch.state.upper())}", **batch.told}
+        metadata |= {"createTime": rfc3339(batch.began), "batchStats": {name: str(counts[name]) for name in counts}}
+        operation: Body = {"name": f"batches/{batch.batch_id}", "metadata": metadata, "done": batch.ended is not None}
         if batch.ended is None:
             return operation
         metadata["endTime"] = rfc3339(batch.ended)
-        if batch.rejection:
-            return operation | {"done": True, "error": {"code": 3, "message": batch.rejection.partition(": ")[2]}}
-        rows = []
-        for result in [*self.told(batch, answers=True), *self.told(batch, answers=False)]:
-            row: Body = {} if self.is_broken(batch, result) else {"metadata": {"key": result.custom_id}}
-            if result.status == 200:
-                rows.append({"response": result.body, **row})
-            elif result.status != 0:
-                rows.append({"error": {**result.body["error"], "code": self._codes.get(result.status, 13)}, **row})
-        return operation | {"done": True, "response": {"inlinedResponses": {"inlinedResponses": rows}}}
+        if batch.rejection is not None:
+            return operation | {"error": {"code": 3, "message": batch.rejection[1]}}
+        rows = [self._row(*entry) for entry in self.told(batch) if entry[0].status > 0]
+        return operation | {"response": {"inlinedResponses": {"inlinedResponses": rows}}}

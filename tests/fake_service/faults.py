@@ -18,58 +18,42 @@ FAULTS: Final = ("rate_limited", "server_error", "hang", "drop", "lost", "cut", 
 VERDICTS: Final = ("filtered_prompt", "filtered_answer", "refused", "empty", "truncated", "odd")
 """`empty`: all tokens spent on reasoning; `odd`: half surrogate pairs, NUL or noncharacters after the text."""
 
+# fmt: off
 DEFAULTS: Final[Mapping[str, Any]] = {
     "seed": 0,
     "answers": {
-        "oracle": "perfect",  # answers the questions of the run
-        "speech": None,
-        "unrecognised": "fixed",  # other questions: `fixed` text, `echo` of their own text, `reject` with error 400
-        "fixed": "A",
-        "output_tokens": None,  # reported; None: estimated from the text
-        "reasoning_tokens": 0,
+        "oracle": "perfect", "speech": None,  # the questions of the run are answered by an oracle,
+        "unrecognised": "fixed", "fixed": "A",  # others by a fixed text, an `echo` of theirs, or error 400: `reject`
+        "output_tokens": None, "reasoning_tokens": 0, "usage": "told",  # or missing, negative
         "thoughts": None,  # the oracle whose choice each thought ends on, where the model may think
         "thought_form": "reasoning_content",  # or reasoning, details, parts, tags, hidden
         "logprobs": "labels",  # first tokens that are listed: the labels, what is `said`, or `nothing`
-        "usage": "told",  # or missing, negative
-        "padding": 0,  # characters added to each answer
-        "reported_model": None,
+        "padding": 0, "reported_model": None,  # characters added to each answer; the model's name in it
     },
     "latency": {"seconds": 0.0},
     "faults": {
-        **dict.fromkeys(FAULTS, 0.0),  # shares of all attempts
-        "retry_after_s": 1.0,
-        "retry_after_form": "seconds",  # or date, milliseconds, untold
-        "limit_words": "plain",  # `billing`: a rate limit speaks of quotas and bills
-        "server_statuses": [500, 502, 503, 504],
-        "slow_s": 1.0,
-        "most_per_request": 3,  # later attempts at a question meet no faults
-        "routes": "asking",  # `all`: files and batches too
+        **dict.fromkeys(FAULTS, 0.0), "most_per_request": 3,  # shares of the first so many attempts at a question
+        "retry_after_s": 1.0, "retry_after_form": "seconds",  # or date, milliseconds, untold
+        "limit_words": "plain", "server_statuses": [500, 502, 503, 504],  # `billing`: a limit speaks of quotas
+        "slow_s": 1.0, "routes": "asking",  # `all`: files and batches too
     },
     "content": dict.fromkeys(VERDICTS, 0.0),  # shares of all questions
     "access": {
-        "key": None,  # the only one that is accepted
-        "models": [],  # the only ones that exist; none: all
+        "key": None, "models": [], "quota": None, "refused_parameters": [],  # those that exist or are accepted; answers
         "echo_key": "no",  # repeat the client's key: plain, base64, percent, escaped, late
-        "quota": None,  # answers
         "moved_to": None,  # address to which questions are redirected (307)
-        "refused_parameters": [],
     },
     "limits": {"rpm": None, "burst_s": 60.0, "concurrency": None},  # `burst_s` seconds' worth may come at once
     "batches": {
         "delay_s": 0.0,  # from a batch's creation to its end
-        "failed": 0.0,  # share of its requests; so is `expired`
-        "expired": 0.0,
-        "most_per_request": 2,  # a question fails or expires in its first so many batches only
-        "rejected": 0.0,  # share of batches that fail at validation
-        "max_requests": 50_000,
-        "max_bytes": 200_000_000,
+        "failed": 0.0, "expired": 0.0, "most_per_request": 2,  # shares of the first so many tries at a question
+        "rejected": 0.0, "broken_lines": 0.0, "doubled_lines": 0.0,  # shares of batches and of lines of results
+        "max_requests": 50_000, "max_bytes": 200_000_000, "max_waiting": None,  # requests in OpenAI's batches at a time
         "max_upload": None,  # bytes after which the connection breaks
-        "broken_lines": 0.0,  # share of the lines of results that are cut in half
-        "doubled_lines": 0.0,  # share of the answers that a second line contradicts
         "results_at": None,  # address to which results are redirected (307)
-        "max_waiting": None,  # requests in batches at a time (OpenAI)
     },
 }
+# fmt: on
 
 Settings = dict[str, Any]
 
@@ -131,10 +115,11 @@ class Bucket:
         return (self.capacity - self.level) / self.rate
 
 
+_ECHOED = {"text", "content", "message", "model", "modelVersion", "id", "responseId", "system_fingerprint", "code"}
+
+
 class Echo:
     """Repeats the client's key in texts and names, as careless services do; `form` is `access.echo_key`."""
-
-    _FIELDS = ["text", "content", "message", "model", "modelVersion", "id", "responseId", "system_fingerprint", "code"]
 
     def __init__(self, form: str, key: str | None) -> None:
         self._key, self._form = key or "", form if key else "no"
@@ -158,7 +143,7 @@ class Echo:
             return {inner: self._added(inner, entry) for inner, entry in value.items()}
         if isinstance(value, list):
             return [self._added(name, entry) for entry in value]
-        if isinstance(value, str) and name in self._FIELDS:
+        if isinstance(value, str) and name in _ECHOED:
             return f"{value}{' ' + '.' * 380 if self._form == 'late' else ''} {self.text}"
         return value
 

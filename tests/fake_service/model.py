@@ -57,10 +57,11 @@ class Said:
     thought_form: str
     first_tokens: Mapping[str, float]  # log-probabilities of what may have stood first, likeliest first
     is_recognised: bool
+    verdict: str | None
 
 
 class FailureError(Exception):
-    """Why there is no answer; `dialects.STATUSES` lists the kinds."""
+    """Why there is no answer."""
 
     def __init__(self, kind: str, message: str, parameter: str | None = None, status: int | None = None) -> None:
         super().__init__(message)
@@ -141,6 +142,7 @@ class Model:
             thought_form=form,
             first_tokens=self._first_tokens(request, text),
             is_recognised=request is not None,
+            verdict=verdict,
         )
 
     def _first_tokens(self, request: Request | None, text: str) -> dict[str, float]:
