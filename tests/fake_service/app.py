@@ -28,10 +28,8 @@ from tests.fake_service.dialects import (
 from tests.fake_service.faults import DEFAULTS, FAULTS, VERDICTS, Bucket, Echo, Settings, changed, draw, retry_header
 from tests.fake_service.model import Asked, FailureError, Model, PlannedQuestions
 
-Handler = Callable[[web.Request, bytes], Awaitable[tuple[Body | bytes, str | None]]]
-"""The body of a reply with status 200, and the fault it meets; raises FailureError."""
-
 _PAGE = b"<!DOCTYPE html>\n<html><head><title>Access denied</title></head><body>Ask your administrator.</body></html>"
+_Handler = Callable[[Dialect, web.Request, bytes], Awaitable[tuple[Body | bytes, str | None]]]
 _BILLING = "You exceeded your current quota, please check your plan and billing details."
 
 
@@ -84,18 +82,18 @@ class Service:
         """All routes."""
         app = web.Application(client_max_size=1 << 30)
         chat, responses, messages, gemini = OpenAIChat(), OpenAIResponses(), Anthropic(), Gemini()
-        endpoints = {"/chat/completions": chat, "/responses": responses}
-        questions: dict[str, Dialect] = {f"/v1{path}": dialect for path, dialect in endpoints.items()}
+        endpoints: dict[str, Dialect] = {"/chat/completions": chat, "/responses": responses}
+        questions = {f"/v1{path}": dialect for path, dialect in endpoints.items()}
         questions |= {"/v1/messages": messages, "/v1beta/models/{model}:generateContent": gemini}
         questions["/openai/deployments/{model}/chat/completions"] = chat
         for path, dialect in questions.items():
-            app.router.add_post(path, partial(self._serve, dialect, partial(self._question, dialect)))
-        others = [("GET", "/v1/models", self._models, chat), ("GET", "/v1beta/models", self._models, gemini)]
+            app.router.add_post(path, partial(self._serve, dialect, self._question))
+        app.router.add_get("/v1/models", partial(self._serve, chat, partial(self._other, self._models)))
+        app.router.add_get("/v1beta/models", partial(self._serve, gemini, partial(self._other, self._models)))
         books: list[BatchBook] = [AnthropicBatches(self, messages), GeminiBatches(self, gemini)]
         for book in [OpenAIBatches(self, chat, endpoints), *books]:
-            others += [(*route, book.dialect) for route in book.routes()]
-        for method, path, handler, dialect in others:
-            app.router.add_route(method, path, partial(self._serve, dialect, partial(self._other, handler)))
+            for method, path, handler in book.routes():
+                app.router.add_route(method, path, partial(self._serve, book.dialect, partial(self._other, handler)))
         app.router.add_route("*", "/admin/{action}", self._admin)
         app.on_cleanup.append(self._close)
         return app
@@ -104,7 +102,7 @@ class Service:
         if self.questions is not None and self.questions.store is not None:
             self.questions.store.close()
 
-    async def _serve(self, dialect: Dialect, handler: Handler, request: web.Request) -> web.StreamResponse:
+    async def _serve(self, dialect: Dialect, handler: _Handler, request: web.Request) -> web.StreamResponse:
         """The reply to any request but those to /admin."""
         content, key, status, fault = await request.read(), key_of(request), 200, None
         self._echo = echo = Echo(self.settings["access"]["echo_key"], key)
@@ -113,7 +111,7 @@ class Service:
         try:
             if self.settings["access"]["key"] not in (None, key):
                 raise FailureError("wrong_key", "incorrect API key provided")
-            found, fault = await handler(request, content)
+            found, fault = await handler(dialect, request, content)
         except FailureError as error:
             status, failed = dialect.failure(error)
             found = echo.into(failed)
@@ -121,30 +119,25 @@ class Service:
                 headers |= retry_header(error.retry_after_s, self.settings["faults"]["retry_after_form"])
         body, kind = found if isinstance(found, bytes) else echo.written(found), "application/json"
         if self._bucket:
-            left, reset = int(self._bucket.level), f"{round(self._bucket.missing_s * 1000)}ms"
-            limits = {"limit": str(self._bucket.limit), "remaining": str(left), "reset": reset}
-            headers |= {f"x-ratelimit-{name}-requests": value for name, value in limits.items()}
+            headers |= self._bucket.headers()
         if fault == "page":
             status, body, kind = 403, _PAGE, "text/html"
         elif fault == "malformed":
             body = body[: len(body) // 2]
+        reply = web.Response(status=status, body=body, content_type=kind, headers=headers)
         if fault not in ("hang", "drop", "lost", "cut"):
             self.stats.by_status[str(status)] += 1
-        reply = web.Response(status=status, body=body, content_type=kind, headers=headers)
-        return await self._sent(request, reply, body, fault)
+        if fault in ("hang", "drop", "lost", "cut", "slow"):
+            return await self._spoiled(request, reply, body, fault)
+        return reply
 
-    async def _sent(
-        self, request: web.Request, reply: web.Response, body: bytes, fault: str | None
-    ) -> web.StreamResponse:
-        """Sends a reply as its fault wants it."""
-        if fault not in ("hang", "drop", "lost", "cut", "slow") or request.transport is None:
-            return reply
+    async def _spoiled(self, request: web.Request, reply: web.Response, body: bytes, fault: str) -> web.StreamResponse:
+        """Sends a reply slowly, in part, or not at all."""
         if fault == "hang":
             await asyncio.sleep(3600)
         if fault in ("cut", "slow"):
             stream = web.StreamResponse(status=reply.status, headers=reply.headers)
-            stream.content_length, pieces = len(body), 10 if fault == "slow" else 2
-            size = -(-len(body) // pieces)
+            stream.content_length, size = len(body), -(-len(body) // (10 if fault == "slow" else 2))
             with suppress(ConnectionError):
                 await stream.prepare(request)
                 for at in range(0, len(body) if fault == "slow" else 1, size):
@@ -256,9 +249,9 @@ class Service:
         return fault
 
     async def _other(
-        self, handler: Callable[[web.Request, bytes], Body | bytes], request: web.Request, content: bytes
+        self, handler: Callable[..., Body | bytes], _dialect: Dialect, request: web.Request, content: bytes
     ) -> tuple[Body | bytes, str | None]:
-        """What a handler of files, batches or models replies, and the fault where faults.routes is `all`."""
+        """What a handler of files, batches or models replies, and its fault where faults.routes is `all`."""
         fault, most = None, self.settings["batches"]["max_upload"]
         if self.settings["faults"]["routes"] == "all":
             fault = self._fault(stable_digest(request.method, request.path, len(content)))

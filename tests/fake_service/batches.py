@@ -71,6 +71,7 @@ class BatchBook:
     """All batches of one API."""
 
     prefix = ""
+    roots: tuple[str, ...] = ()
 
     def __init__(self, service: Service, dialect: Dialect) -> None:
         self.service, self.dialect = service, dialect
@@ -83,6 +84,14 @@ class BatchBook:
         return found
 
     def routes(self) -> Iterator[Route]:
+        """Method, path and handler of every address."""
+        for root in self.roots:
+            yield "POST", root, self.create
+            yield "GET", root, self.all
+            yield "GET", root + "/{id}", self.show
+            yield "POST", root + "/{id}/cancel", self.cancel
+
+    def create(self, request: web.Request, content: bytes) -> Body:
         raise NotImplementedError
 
     def describe(self, batch: Batch) -> Body:
@@ -174,6 +183,7 @@ class BatchBook:
 
 class OpenAIBatches(BatchBook):
     prefix = "batch_"
+    roots = "/v1/batches", "/openai/batches"
 
     def __init__(self, service: Service, dialect: Dialect, endpoints: dict[str, Dialect]) -> None:
         super().__init__(service, dialect)
@@ -181,13 +191,10 @@ class OpenAIBatches(BatchBook):
         self._files: list[bytes] = []
 
     def routes(self) -> Iterator[Route]:
-        for root in ("/v1", "/openai"):
-            yield "POST", f"{root}/files", self._upload
-            yield "GET", root + "/files/{id}/content", self._content
-            yield "POST", f"{root}/batches", self._create
-            yield "GET", f"{root}/batches", self.all
-            yield "GET", root + "/batches/{id}", self.show
-            yield "POST", root + "/batches/{id}/cancel", self.cancel
+        yield from super().routes()
+        for root in ("/v1/files", "/openai/files"):
+            yield "POST", root, self._upload
+            yield "GET", root + "/{id}/content", self._content
 
     def _upload(self, request: web.Request, content: bytes) -> Body:
         """Keeps the file of a form (RFC 7578)."""
@@ -200,8 +207,8 @@ class OpenAIBatches(BatchBook):
     def _content(self, request: web.Request, _content: bytes) -> bytes:
         """The answers of a batch, or its failures."""
         batch_id, _, kind = request.match_info["id"].partition("-")
-        told = ((result, is_broken) for result, is_broken in self.told(self.get(batch_id)) if result.status >= 0)
-        wanted = ((*entry,) for entry in told if (entry[0].status == 200) is (kind == "output"))
+        told = (entry for entry in self.told(self.get(batch_id)) if entry[0].status != CANCELLED)
+        wanted = (entry for entry in told if (entry[0].status == 200) is (kind == "output"))
         return self.lines((result.custom_id, self._row(result), is_broken) for result, is_broken in wanted)
 
     def _row(self, result: Result) -> Body:
@@ -210,7 +217,7 @@ class OpenAIBatches(BatchBook):
         response = {"status_code": result.status, "request_id": f"req_{result.custom_id}", "body": result.body}
         return {"response": response, "error": None}
 
-    def _create(self, _request: web.Request, content: bytes) -> Body:
+    def create(self, _request: web.Request, content: bytes) -> Body:
         body, most = json.loads(content), self.settings["max_waiting"]
         rows = [json.loads(line) for line in self._files[int(body["input_file_id"].removeprefix("file-"))].splitlines()]
         assert {row["url"] for row in rows} == {body["endpoint"]}
@@ -239,16 +246,13 @@ class OpenAIBatches(BatchBook):
 
 class AnthropicBatches(BatchBook):
     prefix = "msgbatch_"
+    roots = ("/v1/messages/batches",)
 
     def routes(self) -> Iterator[Route]:
-        root = "/v1/messages/batches"
-        yield "POST", root, self._create
-        yield "GET", root, self.all
-        yield "GET", root + "/{id}", self.show
-        yield "GET", root + "/{id}/results", self._results
-        yield "POST", root + "/{id}/cancel", self.cancel
+        yield from super().routes()
+        yield "GET", self.roots[0] + "/{id}/results", self._results
 
-    def _create(self, _request: web.Request, content: bytes) -> Body:
+    def create(self, _request: web.Request, content: bytes) -> Body:
         rows = json.loads(content)["requests"]
         self.check_size(content, len(rows))
         batch = Batch(self.dialect, [(row["custom_id"], row["params"]) for row in rows], {})
@@ -281,12 +285,12 @@ class AnthropicBatches(BatchBook):
 
 class GeminiBatches(BatchBook):
     def routes(self) -> Iterator[Route]:
-        yield "POST", "/v1beta/models/{model}:batchGenerateContent", self._create
+        yield "POST", "/v1beta/models/{model}:batchGenerateContent", self.create
         yield "GET", "/v1beta/batches", lambda *_: {"operations": self.all()["data"]}
         yield "GET", "/v1beta/batches/{id}", self.show
         yield "POST", "/v1beta/batches/{id}:cancel", self.cancel
 
-    def _create(self, request: web.Request, content: bytes) -> Body:
+    def create(self, request: web.Request, content: bytes) -> Body:
         given = json.loads(content)["batch"]
         rows = given["inputConfig"]["requests"]["requests"]
         self.check_size(content, len(rows))

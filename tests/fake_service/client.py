@@ -27,8 +27,6 @@ from tests.fake_service.model import digest_of
 
 
 class Count(NamedTuple):
-    """How often one question was asked, and answered by the model."""
-
     asked: int
     paid: int
 
@@ -37,12 +35,11 @@ class Count(NamedTuple):
 class FakeServer:
     """A service that runs."""
 
-    root: str
-    """Base URL without a path: for Anthropic, Gemini, Azure."""
+    root: str  # base URL of Anthropic, Gemini, Azure
 
     @property
     def openai(self) -> str:
-        """Base URL for OpenAI and compatible clients."""
+        """Base URL of OpenAI and compatible services."""
         return f"{self.root}/v1"
 
     def change(self, changes: Mapping[str, Any]) -> None:
@@ -50,11 +47,9 @@ class FakeServer:
         self._admin("settings", changes)
 
     def reset(self) -> None:
-        """Sets all counts to 0."""
         self._admin("reset", {})
 
     def stats(self) -> Stats:
-        """What it has seen since its start or the last reset."""
         found = self._admin("stats")
         return Stats(**{name: Counter(value) if isinstance(value, dict) else value for name, value in found.items()})
 
@@ -73,15 +68,14 @@ async def listen(service: Service, port: int = 0) -> tuple[web.AppRunner, str]:
     """Starts a service; what stops it, and its root."""
     runner = web.AppRunner(service.app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.01)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port, backlog=2048)
-    await site.start()
+    await web.TCPSite(runner, "127.0.0.1", port, backlog=2048).start()
     return runner, f"http://127.0.0.1:{runner.addresses[0][1]}"
 
 
 @contextmanager
 def fake_server(settings: Mapping[str, Any] | None = None, run: Path | None = None) -> Iterator[FakeServer]:
     """A service in a thread; `run` names the run folder whose questions it knows (it may be planned later)."""
-    loop, service = asyncio.new_event_loop(), Service(dict(settings or {}), run)
+    service, loop = Service(dict(settings or {}), run), asyncio.new_event_loop()
     runner, root = loop.run_until_complete(listen(service))
     thread = threading.Thread(target=loop.run_forever, name="fake-service")
     thread.start()

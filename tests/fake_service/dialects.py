@@ -7,6 +7,7 @@ https://learn.microsoft.com/azure/ai-services/openai/reference
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,17 +60,9 @@ class Dialect:
     request_id_header = "x-request-id"
     statuses = _STATUSES
 
-    def parse(self, body: Body, path_model: str | None) -> Asked:
-        """The question in a body; `path_model` is the model in the path. Raises FailureError where it is wrong."""
-        raise NotImplementedError
-
-    def answer(self, asked: Asked, said: Said) -> Body:
-        """The body of an answer."""
-        raise NotImplementedError
-
-    def error(self, failure: FailureError, status: int) -> Body:
-        """The body of a failure."""
-        raise NotImplementedError
+    parse: Callable[[Any, Body, str | None], Asked]  # the second: the model in the path
+    answer: Callable[[Any, Asked, Said], Body]
+    error: Callable[[Any, FailureError, int], Body]
 
     def failure(self, failure: FailureError) -> tuple[int, Body]:
         """Status and body of a failure."""

@@ -109,10 +109,11 @@ class Bucket:
         self.level -= wait == 0
         return wait
 
-    @property
-    def missing_s(self) -> float:
-        """Seconds until it is full again."""
-        return (self.capacity - self.level) / self.rate
+    def headers(self) -> dict[str, str]:
+        """How many requests are left, as OpenAI says it."""
+        reset = f"{round((self.capacity - self.level) / self.rate * 1000)}ms"
+        found = {"limit": str(self.limit), "remaining": str(int(self.level)), "reset": reset}
+        return {f"x-ratelimit-{name}-requests": value for name, value in found.items()}
 
 
 _ECHOED = {"text", "content", "message", "model", "modelVersion", "id", "responseId", "system_fingerprint", "code"}

@@ -49,15 +49,15 @@ class Said:
 
     text: str
     finish: str  # stop, length, content_filter, refusal
+    verdict: str | None
     input_tokens: int
     output_tokens: int  # with the reasoning tokens
     reasoning_tokens: int
     model: str
     thought: str
     thought_form: str
-    first_tokens: Mapping[str, float]  # log-probabilities of what may have stood first, likeliest first
     is_recognised: bool
-    verdict: str | None
+    first_tokens: dict[str, float]  # log-probabilities of what may have stood first, likeliest first
 
 
 class FailureError(Exception):
@@ -131,21 +131,12 @@ class Model:
             text = f"<think>\n{thought}" + (f"\n</think>\n\n{text}" if text else "")
         if verdict == "odd":
             text += _ODD[stable_number("odd", asked.digest) % len(_ODD)]
-        return Said(
-            text=text + "." * answers["padding"],
-            finish=finish,
-            input_tokens=asked.input_tokens,
-            output_tokens=reasoning + written,
-            reasoning_tokens=reasoning,
-            model=answers["reported_model"] or asked.model,
-            thought="" if form in ("tags", "hidden") else thought,
-            thought_form=form,
-            first_tokens=self._first_tokens(request, text),
-            is_recognised=request is not None,
-            verdict=verdict,
-        )
+        text, thought = text + "." * answers["padding"], "" if form in ("tags", "hidden") else thought
+        name, known, first = answers["reported_model"] or asked.model, request is not None, self._first(request, text)
+        counts = asked.input_tokens, reasoning + written, reasoning
+        return Said(text, finish, verdict, *counts, name, thought, form, known, first)
 
-    def _first_tokens(self, request: Request | None, text: str) -> dict[str, float]:
+    def _first(self, request: Request | None, text: str) -> dict[str, float]:
         """The first word that is said, then the labels, the chosen one before the others."""
         if self._answers["logprobs"] == "nothing" or not text.split():
             return {}
