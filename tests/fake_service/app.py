@@ -16,15 +16,7 @@ from aiohttp import web
 
 from mbbq_gen.seeding import stable_digest, stable_number
 from tests.fake_service.batches import AnthropicBatches, BatchBook, GeminiBatches, OpenAIBatches
-from tests.fake_service.dialects import (
-    Anthropic,
-    Body,
-    Dialect,
-    Gemini,
-    OpenAIChat,
-    OpenAIResponses,
-    key_of,
-)
+from tests.fake_service.dialects import Anthropic, Body, Dialect, Gemini, OpenAIChat, OpenAIResponses, key_of
 from tests.fake_service.faults import DEFAULTS, FAULTS, VERDICTS, Bucket, Echo, Settings, changed, draw, retry_header
 from tests.fake_service.model import Asked, FailureError, Model, PlannedQuestions
 
@@ -153,7 +145,7 @@ class Service:
 
     async def _question(self, dialect: Dialect, request: web.Request, content: bytes) -> tuple[Body, str | None]:
         """The answer to a question, and the fault of this attempt."""
-        asked, stats = dialect.parse(parse_json(content), request.match_info.get("model")), self.stats
+        asked, stats = dialect.parse(json.loads(content), request.match_info.get("model")), self.stats
         now = time.monotonic()
         stats.first = stats.first or now
         stats.asked[asked.digest] += 1
@@ -205,10 +197,8 @@ class Service:
 
     def answered(self, dialect: Dialect, asked: Asked) -> Body:
         """The body of the model's answer, which is paid; raises FailureError where a filter stops the prompt."""
-        verdict, stats = (
-            draw(VERDICTS, self.settings["content"], "verdict", self.settings["seed"], asked.digest),
-            self.stats,
-        )
+        stats, content, seed = self.stats, self.settings["content"], self.settings["seed"]
+        verdict = draw(VERDICTS, content, "verdict", seed, asked.digest)
         if verdict == "filtered_prompt" and not isinstance(dialect, Gemini):
             raise FailureError("filtered_prompt", "the content filtering policy blocked the prompt")
         said = self._model.say(asked, verdict)
@@ -227,9 +217,8 @@ class Service:
     # --- faults, files, batches, models, admin ------------------------------------------------------------------------
 
     def _limited(self, message: str, seconds: float) -> FailureError:
-        error = FailureError("rate_limited", message)
-        error.retry_after_s = None if self.settings["faults"]["retry_after_form"] == "untold" else seconds
-        return error
+        is_told = self.settings["faults"]["retry_after_form"] != "untold"
+        return FailureError("rate_limited", message, retry_after_s=seconds if is_told else None)
 
     def _fault(self, digest: str) -> str | None:
         """The fault of the next attempt; raises FailureError where it is an error of the service."""
@@ -272,11 +261,3 @@ class Service:
             self.stats = Stats()
             self._attempts.clear()
         return web.json_response(vars(self.stats))
-
-
-def parse_json(content: bytes) -> Body:
-    """The object that a body holds; raises FailureError where it holds none."""
-    with suppress(ValueError):
-        if isinstance(value := json.loads(content), dict):
-            return value
-    raise FailureError("invalid", "the body must be a JSON object")

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from mbbq_gen.seeding import stable_number
 from tests.fake_service.dialects import Body, Dialect, rfc3339
-from tests.fake_service.faults import chance, json_bytes
+from tests.fake_service.faults import chance
 from tests.fake_service.model import FailureError
 
 if TYPE_CHECKING:
@@ -79,9 +79,8 @@ class BatchBook:
         self._tries: Counter[str] = Counter()
 
     @property
-    def settings(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.service.settings["batches"]
-        return found
+    def settings(self) -> Any:
+        return self.service.settings["batches"]
 
     def routes(self) -> Iterator[Route]:
         """Method, path and handler of every address."""
@@ -177,7 +176,9 @@ class BatchBook:
         """JSON lines of custom ids and bodies, the broken ones cut in half."""
         if (elsewhere := self.settings["results_at"]) is not None:
             raise web.HTTPTemporaryRedirect(elsewhere)
-        lines = [(json_bytes({"custom_id": custom_id} | body), is_broken) for custom_id, body, is_broken in rows]
+        lines = [
+            (json.dumps({"custom_id": custom_id} | body).encode(), is_broken) for custom_id, body, is_broken in rows
+        ]
         return b"".join((line[: len(line) // 2] if is_broken else line) + b"\n" for line, is_broken in lines)
 
 

@@ -50,8 +50,9 @@ class FakeServer:
         self._admin("reset", {})
 
     def stats(self) -> Stats:
-        found = self._admin("stats")
-        return Stats(**{name: Counter(value) if isinstance(value, dict) else value for name, value in found.items()})
+        found: dict[str, Any] = self._admin("stats")
+        found = {name: Counter(value) if isinstance(value, dict) else value for name, value in found.items()}
+        return Stats(**found)
 
     def count(self, messages: Sequence[tuple[str, str]]) -> Count:
         """How often a conversation of (role, text) was asked and paid."""

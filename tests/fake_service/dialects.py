@@ -7,9 +7,8 @@ https://learn.microsoft.com/azure/ai-services/openai/reference
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -38,8 +37,6 @@ def _text_of(content: Any) -> str:
 
 
 def _turns(messages: Any, system: Any = None) -> list[Turn]:
-    if not isinstance(messages, list) or not messages:
-        raise FailureError("invalid", "expected a list with at least one message", "messages")
     own = {"developer": "system", "model": "assistant", None: "user"}
     turns = [("system", _text_of(system))] if system else []
     for message in messages:
@@ -54,15 +51,15 @@ def _harms(*, blocked: bool = False) -> Body:
     return {"hate": {"filtered": True, "severity": "high"} if blocked else safe, "violence": safe}
 
 
-class Dialect:
+class Dialect(Protocol):
     """One API's shapes."""
 
-    request_id_header = "x-request-id"
-    statuses = _STATUSES
+    request_id_header: str = "x-request-id"
+    statuses: dict[str, int] = _STATUSES
 
-    parse: Callable[[Any, Body, str | None], Asked]  # the second: the model in the path
-    answer: Callable[[Any, Asked, Said], Body]
-    error: Callable[[Any, FailureError, int], Body]
+    def parse(self, body: Body, path_model: str | None) -> Asked: ...
+    def answer(self, asked: Asked, said: Said) -> Body: ...
+    def error(self, failure: FailureError, status: int) -> Body: ...
 
     def failure(self, failure: FailureError) -> tuple[int, Body]:
         """Status and body of a failure."""
@@ -214,13 +211,11 @@ class Gemini(Dialect):
         types = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 413: "INVALID_ARGUMENT", 429: "RESOURCE_EXHAUSTED"}
         types |= {503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
         error: Body = {"code": status, "message": str(failure), "status": types.get(status, "INTERNAL")}
-        details = {
-            "wrong_key": ("ErrorInfo", {"reason": "API_KEY_INVALID"}),
-            "quota": ("QuotaFailure", {"violations": [{"quotaId": "PerDay"}]}),
-        }
-        if failure.retry_after_s is not None:
-            details["rate_limited"] = ("RetryInfo", {"retryDelay": f"{failure.retry_after_s:g}s"})
-        if failure.kind in details:
-            name, detail = details[failure.kind]
-            error["details"] = [{"@type": f"type.googleapis.com/google.rpc.{name}"} | detail]
+        google = "type.googleapis.com/google.rpc."
+        if failure.kind == "wrong_key":
+            error["details"] = [{"@type": f"{google}ErrorInfo", "reason": "API_KEY_INVALID"}]
+        elif failure.kind == "quota":
+            error["details"] = [{"@type": f"{google}QuotaFailure", "violations": [{"quotaId": "PerDay"}]}]
+        elif failure.retry_after_s is not None:
+            error["details"] = [{"@type": f"{google}RetryInfo", "retryDelay": f"{failure.retry_after_s:g}s"}]
         return {"error": error}

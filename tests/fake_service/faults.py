@@ -136,8 +136,8 @@ class Echo:
     def written(self, body: Mapping[str, Any]) -> bytes:
         """A body as JSON; each character of the key escaped where that is the form."""
         escaped = "".join(f"\\u{ord(character):04x}" for character in self._key)
-        content = json_bytes(body)
-        return content.replace(self._key.encode(), escaped.encode()) if self._form == "escaped" else content
+        content = json.dumps(body)
+        return (content.replace(self._key, escaped) if self._form == "escaped" else content).encode()
 
     def _added(self, name: str, value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -147,11 +147,3 @@ class Echo:
         if isinstance(value, str) and name in _ECHOED:
             return f"{value}{' ' + '.' * 380 if self._form == 'late' else ''} {self.text}"
         return value
-
-
-def json_bytes(value: object) -> bytes:
-    """A value as compact JSON in UTF-8."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:  # half a surrogate pair can only be escaped
-        return json.dumps(value, separators=(",", ":")).encode()

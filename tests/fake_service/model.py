@@ -63,10 +63,16 @@ class Said:
 class FailureError(Exception):
     """Why there is no answer."""
 
-    def __init__(self, kind: str, message: str, parameter: str | None = None, status: int | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        parameter: str | None = None,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
         super().__init__(message)
-        self.kind, self.parameter, self.status = kind, parameter, status
-        self.retry_after_s: float | None = None
+        self.kind, self.parameter, self.status, self.retry_after_s = kind, parameter, status, retry_after_s
 
 
 class PlannedQuestions:
@@ -85,9 +91,9 @@ class PlannedQuestions:
             last = self.store.last_planned()
             if last is not None and last != self._last:
                 self._last, self._numbers = last, {}
-                for number, messages in self.store.planned_messages(after=0):
+                for planned, messages in self.store.planned_messages(after=0):
                     turns = [(message["role"], message["content"]) for message in json.loads(messages)]
-                    self._numbers.setdefault(digest_of(turns), number)
+                    self._numbers.setdefault(digest_of(turns), planned)
         number = self._numbers.get(digest)
         return None if number is None or self.store is None else self.store.planned_request(number)
 
