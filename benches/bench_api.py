@@ -30,7 +30,8 @@ from pathlib import Path
 
 from fake_api import Ended, mbbq_gen_run, must, questions, run_command, say, server, table
 
-from mbbq_gen.fake_server.client import FakeServer
+from tests.fake_service.client import FakeServer
+from tests.fake_service.model import digest_of
 
 _BARE = """
 import asyncio, json, sys
@@ -101,7 +102,7 @@ def bench_asking(bench: Bench) -> list[Row]:
     each, concurrency = (75, 64) if bench.quick else (750, 256)
     count = each * 4
     bare, asking, whole = [], [], []
-    with server("--latency", "0.05") as at:
+    with server("latency.seconds=0.05") as at:
         for number in range(bench.repeats):
             bare.append(bare_loop(bench, at, count, concurrency))
             at.reset()
@@ -125,7 +126,7 @@ def bench_whole(bench: Bench) -> list[Row]:
     count, rows = each * 4, []
     for latency in (0.05, 1.0):
         asking, rest = [], []
-        with server("--latency", str(latency)) as at:
+        with server(f"latency.seconds={latency}") as at:
             for number in range(bench.repeats):
                 at.reset()
                 name = bench.fresh(f"whole-{latency:g}-{number}").name
@@ -148,7 +149,7 @@ def bench_long(bench: Bench) -> list[Row]:
     count = 4 * 2 * each * (2 if bench.quick else 5)
     ideal = count * 1.0 / concurrency
     rates, whole = [], []
-    with server("--latency", "1") as at:
+    with server("latency.seconds=1") as at:
         for number in range(1 if bench.quick else max(1, bench.repeats // 2)):
             at.reset()
             name = bench.fresh(f"long-{number}").name
@@ -173,7 +174,7 @@ def bench_memory(bench: Bench) -> list[Row]:
     each = 20 if bench.quick else 834
     more = ("--order", "all", "--label-style", "A,1", "--concurrency", "256")
     count = 4 * 2 * each * 5 * 6 * 2
-    with server("--latency", "0.02") as at:
+    with server("latency.seconds=0.02") as at:
         name = bench.fresh("memory").name
         ended = must(bench.run(name, at, *questions("en,nl,es,tr", each, "all", *more)), "the run")
         speed = rate(at, count)
@@ -192,7 +193,7 @@ def bench_limits(bench: Bench) -> list[Row]:
     count = each * 8 * len(languages.split(","))
     speeds: dict[float, list[float]] = {0.0: [], 0.05: []}
     early = again = needless = 0
-    with server("--latency", "0.05", "--retry-after", "1") as at:
+    with server("latency.seconds=0.05", "faults.retry_after_s=1") as at:
         for number in range(bench.repeats):
             for share, found in speeds.items():
                 at.change({"faults": {"rate_limited": share}})
@@ -222,10 +223,10 @@ def bench_kills(bench: Bench) -> list[Row]:
     moments, concurrency, rows = bench.kills, 32, 400
     chosen = questions("en", 100, "bare,letters", "--concurrency", str(concurrency))
     chance, worst, paid_again, killed = random.Random(bench.seed), 0, 0, 0
-    whole = _undisturbed(bench, "--latency", "0.1", options=chosen)
+    whole = _undisturbed(bench, "latency.seconds=0.1", options=chosen)
     for number in range(moments):
         path = bench.fresh(f"kill-{number}")
-        with server("--run", str(path), "--oracle", "stereotyped", "--latency", "0.1") as at:
+        with server("answers.oracle=stereotyped", "latency.seconds=0.1", run=path) as at:
             first = bench.run(path.name, at, *chosen, kill_after_s=chance.uniform(0.1, 1.0) * whole)
             killed += first.code != 0
             recorded, paid = _recorded(path), _paid(at)
@@ -249,19 +250,18 @@ def bench_kills(bench: Bench) -> list[Row]:
 def _undisturbed(bench: Bench, *settings: str, options: list[str]) -> float:
     """Seconds that a command takes when nobody kills it: moments are drawn from all of it."""
     path = bench.fresh("undisturbed")
-    with server("--run", str(path), *settings) as at:
+    with server(*settings, run=path) as at:
         return must(bench.run(path.name, at, *options), "the undisturbed run").seconds
 
 
 def _paid(at: FakeServer) -> dict[str, int]:
     """Digest of a question → how often it was answered, and so paid."""
-    return {count.digest: count.paid for count in at.counts()}
+    return at.stats().paid_for
 
 
 def _recorded(path: Path) -> set[str]:
     """The questions, by the server's digest, whose answers are in a run's store."""
     from mbbq_gen.errors import MbbqGenError
-    from mbbq_gen.fake_server.asked import Turn, digest_of
     from mbbq_gen.runs.folder import RunFolder
 
     try:
@@ -273,7 +273,7 @@ def _recorded(path: Path) -> set[str]:
             conversations = [json.loads(messages) for (messages,) in rows]
     except MbbqGenError:
         return set()
-    return {digest_of([Turn(turn["role"], turn["content"]) for turn in turns]) for turns in conversations}
+    return {digest_of([(turn["role"], turn["content"]) for turn in turns]) for turns in conversations}
 
 
 def bench_batches(bench: Bench) -> list[Row]:
@@ -281,11 +281,11 @@ def bench_batches(bench: Bench) -> list[Row]:
     moments, rows = bench.kills, 400
     chosen = questions("en", 100, "bare,letters")
     chance, paid_again, killed = random.Random(bench.seed + 1), 0, 0
-    limits = ("--set", "batches.failed=0.1", "--set", "batches.expired=0.1", "--batch-delay", "1")
+    limits = ("batches.failed=0.1", "batches.expired=0.1", "batches.delay_s=1")
     whole = _undisturbed(bench, *limits, options=[*chosen, "--batch"])
     for number in range(moments):
         path = bench.fresh(f"batch-{number}")
-        with server("--run", str(path), "--oracle", "stereotyped", *limits) as at:
+        with server("answers.oracle=stereotyped", *limits, run=path) as at:
             first = bench.run(path.name, at, *chosen, "--batch", kill_after_s=chance.uniform(0.1, 1.0) * whole)
             killed += first.code != 0
             if first.code != 0:

@@ -1,4 +1,4 @@
-"""What faults of a service do to a run: each by itself, then all of them together, against the fake server.
+"""What faults of a service do to a run: each by itself, then all of them together, against the fake service.
 
     python benches/bench_api_faults.py [--quick] [--only cut,everything,batches]
 
@@ -20,8 +20,8 @@ from pathlib import Path
 
 from fake_api import Ended, mbbq_gen_run, must, questions, run_command, say, server, table
 
-from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.runs.folder import RunFolder
+from tests.fake_service.client import FakeServer
 
 _UNANSWERED = frozenset({"filtered", "refusal", "truncated", "empty", "error"})
 """Outcomes that content verdicts of the service lead to."""
@@ -33,7 +33,7 @@ class Case:
 
     name: str
     settings: tuple[str, ...] = ()
-    """Of the fake server, as NAME=VALUE."""
+    """Of the fake service, as NAME=VALUE."""
     options: tuple[str, ...] = ()
     """Of the command."""
     changes_answers: bool = False
@@ -128,8 +128,7 @@ def check(found: Reading, truth: Reading, case: Case) -> tuple[int, Counter[str]
 def run_case(case: Case, folder: Path, chosen: list[str], truth: Reading) -> tuple[str, ...]:
     """One row of the table."""
     path = folder / case.name.replace(" ", "-").replace(",", "")
-    settings = [word for setting in case.settings for word in ("--set", setting)]
-    with server("--run", str(path), "--oracle", "stereotyped", *settings) as at:
+    with server("answers.oracle=stereotyped", *case.settings, run=path) as at:
         seconds = sum(run_once(path, at, chosen, case, more).seconds for more in case.commands)
         stats = at.stats()
     if case.stops:

@@ -26,9 +26,9 @@ from pathlib import Path
 
 from fake_api import ENVIRONMENT, mbbq_gen_run, must, questions, run_command, say, server, table
 
-from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.resources import cache_directory
 from mbbq_gen.runs.folder import RunFolder
+from tests.fake_service.client import FakeServer
 
 LM_EVAL_TASK = """task: {name}
 dataset_path: json
@@ -172,7 +172,7 @@ def main() -> None:
     wanted = [name for name in given.peers.split(",") if name]
     programs = {name: programs_of(name, PEERS[name], venvs) for name in wanted}
     seconds: dict[str, list[float]] = {"mbbq-gen": [], **{name: [] for name in wanted}}
-    with tempfile.TemporaryDirectory() as temporary, server("--latency", str(given.latency)) as at:
+    with tempfile.TemporaryDirectory() as temporary, server(f"latency.seconds={given.latency}") as at:
         work = Work(Path(temporary), Path(temporary) / "prompts.jsonl", 256)
         for number in range(repeats):
             seconds["mbbq-gen"].append(run_ours(at, work, each, number))

@@ -2,7 +2,7 @@
 
     python benches/bench_keys.py [--quick] [--forms plain,late]
 
-Each row is a service of the fake server that repeats the key in all that it sends (answers, names of models, ids,
+Each row is a service of the fake service that repeats the key in all that it sends (answers, names of models, ids,
 fingerprints, headers, failures, bodies that are no JSON), in five forms, plain and in batches, under each fault by
 itself and all together, and with a wrong key, model, parameter and quota. After each run its status, and after some of
 them score, report in the terminal and as a page, an export as Parquet and CSV, and a leaderboard. Every file that is
@@ -27,10 +27,7 @@ import polars as pl
 from fake_api import say, table
 
 from mbbq_gen.cli import run_command_line
-from mbbq_gen.fake_server.client import FakeServer
-from mbbq_gen.fake_server.running import serving
-from mbbq_gen.fake_server.scenario import read_scenario
-from mbbq_gen.fake_server.service import FakeService
+from tests.fake_service.client import fake_server
 
 KEY = "sk-bench-7Qx2/Vb9+Lm4Zt8RkWn3Yc6Hd1Jf5"
 FORMS = ("plain", "base64", "percent", "escaped", "late")
@@ -120,9 +117,7 @@ def one_run(search: Search, model: str, form: str, name: str, *, batch: bool) ->
     access = tables.get("access")
     tables["access"] = {**(access if isinstance(access, dict) else {}), "echo_key": form}
     where = f"{model}, {form}, {name}{', in batches' if batch else ''}"
-    service = FakeService(read_scenario(tables, "bench"))
-    with tempfile.TemporaryDirectory() as folder, serving(service) as at:
-        server = FakeServer(at.root)
+    with tempfile.TemporaryDirectory() as folder, fake_server(tables) as server:
         address = getattr(server, SERVICES[model][0])
         said = io.StringIO()
         with redirect_stdout(said), redirect_stderr(said):

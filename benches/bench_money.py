@@ -3,7 +3,7 @@
     python benches/bench_money.py [--quick] [--kills 50] [--only batches]
 
 Each row is one run. It is killed (SIGKILL) at so many random moments and gone on with after each, then gone on with
-until it stops by itself, and twice more. A token costs a dollar, so the fake server's own count of the tokens that it
+until it stops by itself, and twice more. A token costs a dollar, so the fake service's own count of the tokens that it
 has read and written, whether or not its answers arrived, is what was paid. A row holds only if that never passes the
 limit, and if the run says at the end that it can have cost as much as that.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from fake_api import ENVIRONMENT, mbbq_gen_run, questions, run_command, say, server, table
 
-from mbbq_gen.fake_server.client import FakeServer
+from tests.fake_service.client import FakeServer
 
 CONCURRENCY = 16
 LONGEST = 32
@@ -48,7 +48,7 @@ class Case:
 
     name: str
     settings: tuple[str, ...] = ()
-    """Of the fake server, as NAME=VALUE."""
+    """Of the fake service, as NAME=VALUE."""
     options: tuple[str, ...] = ()
     """Of the command."""
     in_batches: bool = False
@@ -118,9 +118,8 @@ def run_case(case: Case, folder: Path, kills: int, seed: int) -> tuple[str, ...]
     """One row of the table; ends the bench where it does not hold."""
     run, prices = folder / case.name.replace(" ", "-").replace("`", ""), folder / "prices.toml"
     prices.write_text(_PRICES, encoding="utf-8")
-    settings = [word for setting in ("latency.seconds=0.02", *case.settings) for word in ("--set", setting)]
     chance, in_time, log = random.Random(seed), 0, run.with_suffix(".log")
-    with server("--run", str(run), *settings) as at:
+    with server("latency.seconds=0.02", *case.settings, run=run) as at:
         limit = 60_000 * kills if "lost" in case.name or "not told" in case.name else 30_000 * kills
         chosen = questions("en,nl", 400, "bare,letters,polite")
         limits = ["--price-file", str(prices), "--max-cost", str(limit), "--max-new-tokens", str(LONGEST)]

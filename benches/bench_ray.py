@@ -23,14 +23,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from fake_api import server
 from lm_eval_peer import network_of
 
 from mbbq_gen.datasets.registry import load_benchmark
-from mbbq_gen.fake_server.client import FakeServer
-from mbbq_gen.fake_server.questions import RunQuestions
-from mbbq_gen.fake_server.running import serving
-from mbbq_gen.fake_server.scenario import read_scenario
-from mbbq_gen.fake_server.service import FakeService
 from mbbq_gen.languages import read_prompts
 from mbbq_gen.presentation import Setting, plan_orders, present
 from mbbq_gen.providers.base import Provider
@@ -162,14 +158,12 @@ def kills(folder: Path, script: Path, times: int) -> None:
 def pace(folder: Path, workers: int, rpm: int) -> None:
     """A server with a limit, asked at that limit."""
     run = folder / "paced"
-    scenario = {"answers": {"oracle": "perfect"}, "limits": {"rpm": rpm, "burst_s": 3.0}}
-    with serving(FakeService(read_scenario(scenario, "bench"), [RunQuestions(run)])) as address:
-        server = FakeServer(address.root)
-        given = ["--model", "openai:m", "--base-url", server.openai, *STARTER, "--variants", "bare", "--rpm", str(rpm)]
+    with server(f"limits.rpm={rpm}", "limits.burst_s=3.0", run=run) as at:
+        given = ["--model", "openai:m", "--base-url", at.openai, *STARTER, "--variants", "bare", "--rpm", str(rpm)]
         subprocess.run(
             command(run, [*given, "--on", "ray", "--workers", str(workers)]), check=True, capture_output=True
         )
-        found = server.stats()
+        found = at.stats()
     used = found.answered / found.seconds * 60 / rpm
     print(
         f"{workers} workers, {rpm:,} requests a minute: {found.answered:,} answered in {found.seconds:.1f} s,"

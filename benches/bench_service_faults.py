@@ -2,7 +2,7 @@
 
     python benches/bench_service_faults.py [--only page,odd] [--fuzz 20000]
 
-Every cell is a run of 40 requests against the fake server, from the command line as a user gives it. The same questions
+Every cell is a run of 40 requests against the fake service, from the command line as a user gives it. The same ones
 are asked of the oracle itself; a cell counts the answers that are read as the oracle's own, and what became of the
 others. `stops` means that a command ended with exit code 1 and one line; then the fault is taken away, and the same
 command (in batches with `--batch`, as the line says) must come to the end. `N left` means that three batches left N
@@ -32,11 +32,6 @@ from fake_api import say, table
 from mbbq_gen.cli import run_command_line
 from mbbq_gen.errors import MbbqGenError
 from mbbq_gen.extraction.engine import extract
-from mbbq_gen.fake_server.client import FakeServer
-from mbbq_gen.fake_server.questions import RunQuestions
-from mbbq_gen.fake_server.running import serving
-from mbbq_gen.fake_server.scenario import read_scenario
-from mbbq_gen.fake_server.service import FakeService
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.providers.remote.base import RemoteProvider
 from mbbq_gen.providers.remote.faults import PassingError, judge
@@ -44,6 +39,7 @@ from mbbq_gen.providers.remote.transport import Reply, error_payload
 from mbbq_gen.records import Response
 from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.store import Progress
+from tests.fake_service.client import FakeServer, fake_server
 
 KEY = "sk-bench-0123456789abcdef"
 KINDS = ("openai", "anthropic", "gemini", "http")
@@ -150,9 +146,7 @@ def cell(case: Case, kind: str, batch: bool, folder: Path, truth: Reading) -> st
     where = f"{case.name}, {kind}{', batch' if batch else ''}"
     run = folder / "".join(letter if letter.isalnum() else "-" for letter in where) / "run"
     run.parent.mkdir()
-    scenario = read_scenario({"answers": {"oracle": "stereotyped"}, **_with_oracle(case.scenario)}, "bench")
-    with serving(FakeService(scenario, [RunQuestions(run)])) as address:
-        at = FakeServer(address.root)
+    with fake_server({"answers": {"oracle": "stereotyped"}, **_with_oracle(case.scenario)}, run=run) as at:
         stops = called(command_of(kind, at, run, case, batch=batch), where)
         left = 0
         for _ in range(16 if batch else 0):

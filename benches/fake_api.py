@@ -1,4 +1,4 @@
-"""What the API benches share: a fake server in a process of its own, commands that are timed, tables in Markdown."""
+"""What the API benches share: the fake service as a process, commands that are timed, tables in Markdown."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from mbbq_gen.fake_server.client import FakeServer
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))  # for tests/fake_service, where benches/ is all that is on it
+
+from tests.fake_service.client import FakeServer  # noqa: E402
 
 ENVIRONMENT = {
     **os.environ,
@@ -25,16 +29,21 @@ ENVIRONMENT = {
 
 
 @contextmanager
-def server(*options: str) -> Iterator[FakeServer]:
-    """A fake server on a free port."""
-    command = [sys.executable, "-m", "mbbq_gen", "fake-server", "--port", "0", "--json", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+def server(*assignments: str, run: Path | None = None) -> Iterator[FakeServer]:
+    """A fake service on a free port, with settings such as `faults.cut=0.1`; it knows the questions of a run."""
+    settings: dict[str, Any] = {}
+    for name, _, value in (assignment.partition("=") for assignment in assignments):
+        table, _, key = name.partition(".")
+        settings.setdefault(table, {})[key] = json.loads(value) if value[0] in "[0123456789" else value
+    command = [sys.executable, "-m", "tests.fake_service", "--settings", json.dumps(settings)]
+    command += ["--run", str(run)] if run is not None else []
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
-            sys.exit(f"the fake server did not start: {' '.join(command)}")
-        yield FakeServer(json.loads(line)["root"])
+            sys.exit(f"the fake service did not start: {' '.join(command)}")
+        yield FakeServer(line.strip())
     finally:
         process.kill()
         process.communicate()

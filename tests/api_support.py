@@ -11,13 +11,23 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
+
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.providers.remote.base import RemoteProvider
 from mbbq_gen.records import Message, Request, Response
+from tests.fake_service.client import FakeServer, fake_server
 from tests.providers_support import make_request
 
 KEY = "sk-test-0123456789abcdef"
 """A key that must turn up nowhere."""
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeServer]:
+    """A fake service with its default settings."""
+    with fake_server() as server:
+        yield server
 
 
 def requests(count: int, start: int = 0) -> list[Request]:

@@ -13,7 +13,7 @@ from mbbq_gen.cli import run_command_line
 from mbbq_gen.providers.http_api import read_description
 from mbbq_gen.providers.registry import KINDS
 from tests.api_support import KEY
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 
 
 def blocks(repository: Path, language: str) -> list[str]:
@@ -101,7 +101,7 @@ def commands_in(text: str) -> list[list[str]]:
     return [line.split("#")[0].split() for line in lines]
 
 
-@pytest.mark.parametrize("page", ["apis.md", "providers.md", "fake-server.md"])
+@pytest.mark.parametrize("page", ["apis.md", "providers.md"])
 def test_commands_of_the_pages_take_their_options(repository: Path, page: str) -> None:
     import typer.main
 

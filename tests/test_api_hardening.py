@@ -15,7 +15,7 @@ from mbbq_gen.errors import ProviderError, UsageError
 from mbbq_gen.providers.remote.base import RemoteProvider
 from mbbq_gen.records import Response
 from tests.api_support import KEY, Heard, Spoken, ask, provider, requests, spoken, without_keys
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")

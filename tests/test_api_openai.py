@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from mbbq_gen.errors import ProviderError, UnknownNameError, UsageError
-from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.providers.openai_api import OpenAIProvider
-from tests.api_support import KEY, ask, conversation, provider, requests, with_system, without_keys
-from tests.fake_servers import fake, fake_server
+from tests.api_support import KEY, ask, conversation, fake, provider, requests, with_system, without_keys
+from tests.fake_service.client import FakeServer, fake_server
 
 __all__ = ["fake"]
 

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from mbbq_gen.cli import run_command_line
-from mbbq_gen.fake_server.client import FakeServer
 from tests.api_support import KEY, without_keys
-from tests.fake_servers import fake_server
+from tests.fake_service.client import FakeServer, fake_server
 
 PRICES = """
 [[price]]

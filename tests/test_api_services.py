@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from mbbq_gen.errors import DataError, ProviderError, UsageError
-from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.providers.http_api import fill_in, look_up
 from mbbq_gen.providers.remote.base import RemoteProvider
 from mbbq_gen.records import Response
-from tests.api_support import KEY, ask, provider, requests, with_system, without_keys
-from tests.fake_servers import fake, fake_server
+from tests.api_support import KEY, ask, fake, provider, requests, with_system, without_keys
+from tests.fake_service.client import FakeServer, fake_server
 
 __all__ = ["fake"]
 

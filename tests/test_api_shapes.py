@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from mbbq_gen.errors import ProviderError
-from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.providers.remote.masking import Mask
 from mbbq_gen.providers.remote.transport import Wire
 from mbbq_gen.records import Request, Response
-from tests.api_support import KEY, answering, ask, provider, requests, with_system, without_keys
-from tests.fake_servers import fake, fake_server
+from tests.api_support import KEY, answering, ask, fake, provider, requests, with_system, without_keys
+from tests.fake_service.client import FakeServer, fake_server
 
 __all__ = ["fake"]
 

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from mbbq_gen.errors import UsageError
-from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.providers.batches import batch_service
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.providers.remote.base import RemoteProvider
@@ -26,7 +25,7 @@ from mbbq_gen.runs.batches import MOST_TRIES, Batching
 from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.store import RunStore
 from tests.conftest import FULL
-from tests.fake_servers import fake_server
+from tests.fake_service.client import FakeServer, fake_server
 from tests.test_cli import call
 
 pytest.importorskip("openai")

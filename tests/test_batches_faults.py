@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from mbbq_gen.errors import ProviderError, RunError
-from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.providers.remote.faults import PassingError
 from mbbq_gen.runs.batches import Batching
 from mbbq_gen.runs.folder import RunFolder
-from tests.fake_servers import fake_server
+from tests.fake_service.client import FakeServer, fake_server
 from tests.test_batches import KINDS, Calls, command, ledger_of, plan_only, session, started, status_of
 
 __all__ = ["command"]

@@ -12,7 +12,7 @@ from mbbq_gen.providers.remote.base import RemoteProvider
 from mbbq_gen.providers.remote.faults import says_too_large
 from mbbq_gen.runs.batches import MOST_TRIES
 from mbbq_gen.runs.folder import RunFolder
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 from tests.test_batches import KINDS, Calls, address, command, ledger_of, plan_only, started, status_of
 
 __all__ = ["command"]

@@ -12,7 +12,7 @@ import pytest
 from mbbq_gen.records import Response
 from mbbq_gen.runs.folder import RunFolder
 from tests.api_support import KEY, Heard, spoken
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 from tests.test_batches import KINDS, SELECTION, Calls, command, ledger_of, started, status_of
 
 __all__ = ["command"]

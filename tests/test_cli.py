@@ -21,11 +21,10 @@ import typer
 
 from mbbq_gen.cli import run_command_line
 from mbbq_gen.cli.app import app
-from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.runs.folder import RunFolder
 from tests.api_support import conversation
 from tests.conftest import FULL
-from tests.fake_servers import fake_server
+from tests.fake_service.client import FakeServer, fake_server
 
 STARTER = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
 

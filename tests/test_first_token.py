@@ -18,7 +18,7 @@ from mbbq_gen.presentation import label_answers, score_instead
 from mbbq_gen.providers.openai_api import OpenAIProvider, first_tokens
 from mbbq_gen.records import Request, Response
 from tests.api_support import answering, provider
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 from tests.providers_support import make_request
 
 

@@ -17,10 +17,9 @@ import pytest
 
 from mbbq_gen.api import Run
 from mbbq_gen.errors import UnknownNameError
-from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.runs.folder import RunFolder
 from tests.api_support import KEY, without_keys
-from tests.fake_servers import fake_server
+from tests.fake_service.client import FakeServer, fake_server
 from tests.judge_support import (
     ANSWERS,
     answered_run,

@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "statistics",
     ),
     ("providers", "runs", "checking", "skeletons"),
-    ("api", "exports", "imports", "report", "fake_server", "viewer"),
+    ("api", "exports", "imports", "report", "viewer"),
     ("cli", "inspect_tasks"),
     ("__main__",),
 )

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mbbq_gen.cli import run_command_line
 from mbbq_gen.providers.remote.masking import HIDDEN, Mask, hide_lookalikes, hide_typed
 from tests.api_support import KEY, answering, ask, provider, requests, without_keys
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 
 ODD_KEY = 'k+/=&"\\é 0123456789'
 """What every encoding has to change."""

@@ -9,7 +9,7 @@ import pytest
 
 from mbbq_gen.cli import run_command_line
 from tests.api_support import KEY, spoken, without_keys
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 
 KINDS = ("openai", "anthropic", "gemini")
 NAMES = ["gpt-4o-mini", "mine"]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from mbbq_gen.cli import run_command_line
-from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.providers.prices import Price
 from mbbq_gen.providers.remote.bounds import beside, most_usage
 from mbbq_gen.records import Request, Response, Usage
@@ -21,7 +20,7 @@ from mbbq_gen.runs.store import RunStore
 from mbbq_gen.runs.uncounted import Sendings, load_uncounted
 from tests import api_support
 from tests.api_support import KEY, without_keys
-from tests.fake_servers import fake_server
+from tests.fake_service.client import FakeServer, fake_server
 
 DOLLAR_A_TOKEN = 1_000_000.0
 """For a million of them: sums in these tests are tokens."""

@@ -18,9 +18,8 @@ from mbbq_gen.api import JobResult, Step
 from mbbq_gen.cli import run_command_line
 from mbbq_gen.cli.selection import SelectionOptions
 from mbbq_gen.errors import ProviderError, RunLockedError, UnknownNameError, UsageError
-from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.runs.selection import Selection
-from tests.fake_servers import fake_server
+from tests.fake_service.client import FakeServer, fake_server
 
 SMALL: dict[str, Any] = {
     "benchmark": "starter",

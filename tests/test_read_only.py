@@ -15,13 +15,12 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.cli import run_command_line
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 
 COMMANDS = (["score", "{run}", "--json"], ["report", "{run}"], ["status", "{run}"], ["explain", "{run}"])
 _SCRIPT = """
 import json, sys
 from mbbq_gen.cli import run_command_line
-from tests.fake_servers import fake_server
 for words in json.loads(sys.argv[1]):
     code = run_command_line(words)
     print(f"=== {words[0]} {code}", flush=True)

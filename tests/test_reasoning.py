@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from mbbq_gen.cli import run_command_line
 from mbbq_gen.errors import MbbqGenError, UnknownNameError, UsageError
-from mbbq_gen.fake_server.client import FakeServer
 from mbbq_gen.presentation import at_reasoning
 from mbbq_gen.providers.base import presentation_key, thinking_at
 from mbbq_gen.providers.chat_prompts import template_thinking
@@ -27,7 +26,7 @@ from mbbq_gen.providers.transformers_local import TransformersProvider
 from mbbq_gen.reasoning import LEVELS, in_order, parse_reasoning, room_for
 from mbbq_gen.records import Request, Response
 from tests.api_support import KEY, ask, provider, without_keys
-from tests.fake_servers import fake_server
+from tests.fake_service.client import FakeServer, fake_server
 from tests.providers_support import answers, make_request, save_model
 
 HERE = "http://127.0.0.1:1/v1"

@@ -23,7 +23,7 @@ from mbbq_gen.runs.goals import Stopping
 from mbbq_gen.runs.rounds import Ask, Rounds, Stratum
 from mbbq_gen.sampling import KINDS
 from tests.api_support import KEY, without_keys
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 from tests.test_cli import asked_each, call, responses, wait_until
 
 STARTER = ["--benchmark", "starter", "--splits", "bias", "--variants", "bare,letters,polite"]

@@ -41,7 +41,7 @@ from mbbq_gen.runs.spread.session import spread_over
 from mbbq_gen.runs.spread.shards import ShardFolder, fold_shards
 from mbbq_gen.runs.store import RunStore
 from tests.conftest import FULL
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 from tests.providers_support import make_instance, make_request
 from tests.test_cli import call
 

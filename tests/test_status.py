@@ -15,7 +15,7 @@ from mbbq_gen.report.money_tables import cost_line, dollars, hours
 from mbbq_gen.runs.folder import RunFolder
 from mbbq_gen.runs.money import bill_of, spent
 from mbbq_gen.runs.status import RunStatus, failure_kind, run_status
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 from tests.test_cli import call
 
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "bare", "--sample", "20"]

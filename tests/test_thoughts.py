@@ -29,7 +29,7 @@ from mbbq_gen.runs.reading import extractor_versions
 from mbbq_gen.runs.thoughts import thought_of
 from mbbq_gen.scoring import score
 from tests.api_support import KEY, without_keys
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 from tests.report_support import Page
 
 WHERE = Resources()

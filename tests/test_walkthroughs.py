@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.cli import run_command_line
-from tests.fake_servers import fake_server
+from tests.fake_service.client import fake_server
 
 SERVER = "http://127.0.0.1:8000/v1"
 

@@ -19,7 +19,6 @@ from mbbq_gen.cli import (
     explain,
     export,
     extract,
-    fake_server,
     import_,
     init,
     instantiate,
@@ -112,7 +111,6 @@ app.command("thoughts")(thoughts.thoughts)
 app.command("robustness")(robustness.robustness)
 app.command("position")(position.position)
 app.command("power")(power.power)
-app.command("fake-server")(fake_server.fake_server)
 app.command("languages")(languages.languages)
 app.add_typer(language.app, name="language")
 app.command("models")(models.models)

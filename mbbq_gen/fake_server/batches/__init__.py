@@ -1,1 +1,0 @@
-"""Files and batches: questions that are handed over together and answered later."""

@@ -1,0 +1,89 @@
+"""Starts the fake service in a thread and talks to it, here or in another process.
+
+with fake_server({"answers": {"oracle": "stereotyped"}}, run=run_path) as server:
+    … ask server.openai (a base URL with /v1) or server.root (Anthropic, Gemini) …
+    server.change({"faults": {"rate_limited": 0.1}})
+    assert server.stats().paid_again == 0
+    assert server.count([("user", "Who?")]).asked == 1
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from tests.fake_service.app import Service, Stats
+from tests.fake_service.model import digest_of
+
+
+class Count(NamedTuple):
+    asked: int
+    paid: int
+
+
+@dataclass(frozen=True)
+class FakeServer:
+    """A service that runs."""
+
+    root: str  # base URL of Anthropic, Gemini, Azure
+
+    @property
+    def openai(self) -> str:
+        """Base URL of OpenAI and compatible services."""
+        return f"{self.root}/v1"
+
+    def change(self, changes: Mapping[str, Any]) -> None:
+        """Changes settings while it runs; tables are merged."""
+        self._admin("settings", changes)
+
+    def reset(self) -> None:
+        self._admin("reset", {})
+
+    def stats(self) -> Stats:
+        found: dict[str, Any] = self._admin("stats")
+        found = {name: Counter(value) if isinstance(value, dict) else value for name, value in found.items()}
+        return Stats(**found)
+
+    def count(self, messages: Sequence[tuple[str, str]]) -> Count:
+        """How often a conversation of (role, text) was asked and paid."""
+        digest, stats = digest_of(messages), self.stats()
+        return Count(stats.asked[digest], stats.paid_for[digest])
+
+    def _admin(self, action: str, body: Mapping[str, Any] | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        with urllib.request.urlopen(f"{self.root}/admin/{action}", data=data) as reply:
+            return json.load(reply)
+
+
+async def listen(service: Service, port: int = 0) -> tuple[web.AppRunner, str]:
+    """Starts a service; what stops it, and its root."""
+    runner = web.AppRunner(service.app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.01)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port, backlog=2048).start()
+    return runner, f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+
+@contextmanager
+def fake_server(settings: Mapping[str, Any] | None = None, run: Path | None = None) -> Iterator[FakeServer]:
+    """A service in a thread; `run` names the run folder whose questions it knows (it may be planned later)."""
+    service, loop = Service(dict(settings or {}), run), asyncio.new_event_loop()
+    runner, root = loop.run_until_complete(listen(service))
+    thread = threading.Thread(target=loop.run_forever, name="fake-service")
+    thread.start()
+    try:
+        yield FakeServer(root)
+    finally:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

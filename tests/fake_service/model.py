@@ -1,0 +1,165 @@
+"""The fake model: which text a question gets, within its token budget, and what the content filter makes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mbbq_gen.providers.oracles import OracleOptions, OracleProvider
+from mbbq_gen.records import Request
+from mbbq_gen.resources import Resources
+from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.runs.store import RunStore
+from mbbq_gen.seeding import stable_digest, stable_number
+
+_ODD = ["\ud83d", "\udc00\ud800", " \ud83d\ude00\ude00", "\x00", "\ufffe\uffff\U0010ffff", "\u202e\u0085\u2028"]
+_ODD += ["\r\n\x1b[31m\x7f", "\ufeff\u0300"]
+_SAID = -0.5
+"""Log-probability of the token that is said; each alternative is that much less likely than the one before."""
+
+Turn = tuple[str, str]
+"""Role and text of a message."""
+
+
+def digest_of(turns: Sequence[Turn]) -> str:
+    """A digest of a conversation, whatever the API, model and settings."""
+    return stable_digest(*(part for turn in turns for part in turn))[:32]
+
+
+def estimate_tokens(text: str) -> int:
+    """A token for every four bytes of UTF-8, rounded up."""
+    return -(-len(text.encode()) // 4)
+
+
+class Asked:
+    """One question to the model."""
+
+    def __init__(self, model: str, turns: Sequence[Turn], max_tokens: int | None, body: Mapping[str, Any]) -> None:
+        self.model, self.turns, self.max_tokens, self.body = model, turns, max_tokens, body
+        self.digest = digest_of(turns)
+        self.input_tokens = sum(estimate_tokens(text) + 4 for _, text in turns)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the model says."""
+
+    text: str
+    finish: str  # stop, length, content_filter, refusal
+    verdict: str | None
+    input_tokens: int
+    output_tokens: int  # with the reasoning tokens
+    reasoning_tokens: int
+    model: str
+    thought: str
+    thought_form: str
+    is_recognised: bool
+    first_tokens: dict[str, float]  # log-probabilities of what may have stood first, likeliest first
+
+
+class FailureError(Exception):
+    """Why there is no answer."""
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        parameter: str | None = None,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind, self.parameter, self.status, self.retry_after_s = kind, parameter, status, retry_after_s
+
+
+class PlannedQuestions:
+    """The questions of a run folder, by their exact messages; the run may be planned while the service is up."""
+
+    def __init__(self, path: Path) -> None:
+        self._folder = RunFolder(path)
+        self.store: RunStore | None = None
+        self._numbers: dict[str, int] = {}
+        self._last: tuple[int, str] | None = None
+
+    def find(self, digest: str) -> Request | None:
+        """The planned request with exactly these messages."""
+        if digest not in self._numbers and (self.store or self._folder.manifest_path.is_file()):
+            self.store = self.store or self._folder.open_store(read_only=True)
+            last = self.store.last_planned()
+            if last is not None and last != self._last:
+                self._last, self._numbers = last, {}
+                for planned, messages in self.store.planned_messages(after=0):
+                    turns = [(message["role"], message["content"]) for message in json.loads(messages)]
+                    self._numbers.setdefault(digest_of(turns), planned)
+        number = self._numbers.get(digest)
+        return None if number is None or self.store is None else self.store.planned_request(number)
+
+
+class Model:
+    """Answers as the settings say; made anew when they change."""
+
+    def __init__(self, answers: Mapping[str, Any], questions: PlannedQuestions | None) -> None:
+        self._answers, self._questions, where = answers, questions, Resources()
+        self._oracle = OracleProvider(answers["oracle"], OracleOptions(speech=answers["speech"]), where)
+        spoken = OracleOptions(speech="sentence")
+        self._thinker = OracleProvider(answers["thoughts"], spoken, where) if answers["thoughts"] else None
+
+    def say(self, asked: Asked, verdict: str | None) -> Said:
+        """The answer to a question; raises FailureError where an unknown one is to be rejected."""
+        answers, form = self._answers, self._answers["thought_form"]
+        request = self._questions.find(asked.digest) if self._questions else None
+        if request is None and answers["unrecognised"] == "reject":
+            raise FailureError("invalid", "the fake service does not know this question", "messages")
+        other = asked.turns[-1][1] if answers["unrecognised"] == "echo" else answers["fixed"]
+        text = other if request is None else self._oracle.answer(request)
+        thought, finish = "", "stop"
+        if self._thinker is not None and _may_think(asked.body):
+            thought = self._thinker.answer(request) if request else "Let me read the question again."
+        reasoning, budget = answers["reasoning_tokens"] + estimate_tokens(thought), asked.max_tokens
+        if verdict == "filtered_answer":
+            text, finish = "", "content_filter"
+        elif verdict == "refused":
+            text, finish = "I can't help with that.", "refusal"
+        elif verdict == "empty":
+            text, finish, reasoning = "", "length", budget or max(reasoning, 64)
+        elif verdict == "truncated":
+            text, finish = text[: len(text) // 2], "length"
+        room = None if budget is None or finish in ("content_filter", "refusal") else max(0, budget - reasoning)
+        if room is not None and estimate_tokens(text) > room:
+            text, finish = text.encode()[: room * 4].decode(errors="ignore"), "length"
+            reasoning = min(reasoning, budget or 0)
+            thought = thought.encode()[: reasoning * 4].decode(errors="ignore")
+        written = estimate_tokens(text) if answers["output_tokens"] is None else answers["output_tokens"]
+        if thought and form == "tags":
+            text = f"<think>\n{thought}" + (f"\n</think>\n\n{text}" if text else "")
+        if verdict == "odd":
+            text += _ODD[stable_number("odd", asked.digest) % len(_ODD)]
+        text, thought = text + "." * answers["padding"], "" if form in ("tags", "hidden") else thought
+        name, known, first = answers["reported_model"] or asked.model, request is not None, self._first(request, text)
+        counts = asked.input_tokens, reasoning + written, reasoning
+        return Said(text, finish, verdict, *counts, name, thought, form, known, first)
+
+    def _first(self, request: Request | None, text: str) -> dict[str, float]:
+        """The first word that is said, then the labels, the chosen one before the others."""
+        if self._answers["logprobs"] == "nothing" or not text.split():
+            return {}
+        found = {text.split(maxsplit=1)[0]: _SAID}
+        if request is not None and self._answers["logprobs"] == "labels":
+            labels = request.presentation.labels
+            for number, label in enumerate([labels[self._oracle.place(request)], *labels]):
+                found.setdefault(label, _SAID * (number + 2))
+        return found
+
+
+def _may_think(body: Mapping[str, Any]) -> bool:
+    """Whether a body lets the model think; every service has its own field to turn it off."""
+    template, openrouter = body.get("chat_template_kwargs") or {}, body.get("reasoning") or {}
+    return not (
+        "none" in (body.get("reasoning_effort"), openrouter.get("effort"))
+        or False in (template.get("enable_thinking"), openrouter.get("enabled"))
+        or (body.get("thinking") or {}).get("type") == "disabled"
+        or (body.get("thinkingConfig") or {}).get("thinkingBudget") == 0
+    )
