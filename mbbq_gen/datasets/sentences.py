@@ -45,11 +45,6 @@ def capitalise(text: str) -> str:
     return _START.sub(lambda match: match[1] + match[2].upper(), text)
 
 
-def repair(text: str, language: str) -> str:
-    """The text with the language's repairs and no new capitals; as it is for a language without any."""
-    return _apply(_repairs(language), text)
-
-
 def _apply(repairs: tuple[Repair, ...], text: str) -> str:
     for each in repairs:
         text = each.match.sub(each.write, text)
