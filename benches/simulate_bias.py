@@ -18,7 +18,7 @@ from mbbq_gen.scoring import METRICS
 from mbbq_gen.statistics.comparison import compare
 from mbbq_gen.statistics.comparison_table import PairDifference
 from mbbq_gen.statistics.panel import Sampling, excludes_zero
-from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 DESIGN = Design(templates=40, variants=3, fillings=4)
 SAMPLING = Sampling(resamples=500)

@@ -19,7 +19,7 @@ from mbbq_gen.axes import aliases, design_cells, parse_axes, parse_cell
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.effects import Effect, EffectTable, effect_table
 from mbbq_gen.statistics.panel import Sampling
-from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 METRIC = METRICS["mbbq_bias_ambiguous"]
 LANGUAGE = SimulatedLanguage(ability=0.2, unknown=0.25)

@@ -19,8 +19,8 @@ from mbbq_gen.statistics.panel import Sampling
 from mbbq_gen.statistics.position import balanced_score, place_test, position_reports, read_answers
 from mbbq_gen.statistics.power import DEFAULTS, assumptions_of, power_table
 from mbbq_gen.statistics.robustness import rank_stability, robustness_reports
-from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 from tests.scoring_support import Row, observations_of
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 SAMPLING = Sampling(resamples=300)
 AMBIGUOUS = METRICS["mbbq_bias_ambiguous"]
