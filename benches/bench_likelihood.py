@@ -38,11 +38,11 @@ from mbbq_gen.datasets.registry import load_benchmark
 from mbbq_gen.providers.local_model import LocalModel, load_model
 from mbbq_gen.providers.local_options import Device, TransformersOptions, find_device
 from mbbq_gen.providers.local_source import ModelSource, find_source
-from mbbq_gen.providers.packed_scoring import score_answers
 from mbbq_gen.providers.smollm2 import smollm2_source
 from mbbq_gen.records import Instance
 from mbbq_gen.resources import cache_directory
 from mbbq_gen.sampling import Outline, balanced_sample
+from tests.support.answer_scores import score_answers
 
 Scores = list[list[float]]
 ALONE = "one forward an answer"

@@ -1,4 +1,6 @@
-"""Makes the pages of the documentation that follow from the package: docs/commands.md and docs/wordings-sheet.md.
+"""Makes the parts of the documentation that follow from the package.
+
+These are commands.md, data-dictionary.md, wordings-sheet.md and the table of metrics in scores.md.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    exits with 1 where one of them differs
@@ -16,8 +18,13 @@ from typer.testing import CliRunner
 
 from mbbq_gen.axis_texts import AxesPack, read_axes
 from mbbq_gen.cli.app import app
+from mbbq_gen.exports.dictionary import data_dictionary, dictionary_page
 from mbbq_gen.languages.prompts import PromptPack, read_prompts
+from mbbq_gen.report.score_files import score_columns
 from mbbq_gen.resources import Resources
+from mbbq_gen.runs.items import item_schema
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.scoring.table import MetricDefinition
 
 COMMANDS_HEAD = """\
 # Commands
@@ -37,6 +44,11 @@ A second reader has read every sentence after the one who wrote it, for grammar,
 same meaning in all languages, and for hints to an answer. Neither has all of these languages as a first one: readers
 who have are still wanted.
 """
+DICTIONARY_LEAD = (
+    "What `Run.items()` and `mbbq-gen export` give, column by column. Made with `python docs/generate.py`. In a file, "
+    "context_id is text: its 64 bits are too many for some readers."
+)
+TABLE_STARTS, TABLE_ENDS = "<!-- this table is made by docs/generate.py -->", "<!-- end of the table -->"
 COMPOSED = ("please+json+say_so+as_woman", "plain_4+line+no_stereotypes+question_first")
 """Cells of axes shown composed, in every language."""
 
@@ -93,10 +105,39 @@ def _in_one_line(text: str) -> str:
     return " ⏎ ".join(line for line in text.splitlines() if line)
 
 
+def dictionary() -> str:
+    """Returns the page of all columns of items and scores."""
+    definitions = {
+        metric.name: MetricDefinition(
+            formula=metric.formula, source=metric.source, meaning=metric.meaning, sign=metric.sign
+        )
+        for metric in METRICS.values()
+    }
+    scores = score_columns(("benchmark", "language", "split"))
+    return dictionary_page(data_dictionary(item_schema(messages=True), scores, definitions), lead=DICTIONARY_LEAD)
+
+
+def scores_page(page: str) -> str:
+    """Returns the page with its table of metrics made anew."""
+    lines = ["| name | formula | source | reads as | range |", "|---|---|---|---|---|"]
+    for metric in METRICS.values():
+        sign = f"{metric.sign[:1].upper()}{metric.sign[1:]}."
+        cells = (f"`{metric.name}`", metric.formula, metric.source, f"{metric.meaning} {sign}")
+        bounds = f"{metric.low:g} … {metric.high:g}".replace("-", "−")
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (*cells, bounds)) + " |")
+    before, rest = page.split(TABLE_STARTS)
+    return "\n".join([before + TABLE_STARTS, *lines, TABLE_ENDS + rest.split(TABLE_ENDS)[1]])
+
+
 def main(arguments: list[str]) -> int:
     """Writes the pages, or with `--check` compares them; returns the exit code."""
     folder = Path(__file__).parent
-    pages = {folder / "commands.md": commands_page(), folder / "wordings-sheet.md": wordings_page()}
+    pages = {
+        folder / "commands.md": commands_page(),
+        folder / "data-dictionary.md": dictionary(),
+        folder / "scores.md": scores_page((folder / "scores.md").read_text(encoding="utf-8")),
+        folder / "wordings-sheet.md": wordings_page(),
+    }
     if arguments == ["--check"]:
         stale = [path for path, text in pages.items() if path.read_text(encoding="utf-8") != text]
         for path in stale:

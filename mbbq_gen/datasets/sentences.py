@@ -25,11 +25,6 @@ class Repair:
     """With `\\1` for what the pattern's first group matched."""
 
 
-def grammar_languages() -> list[str]:
-    """Codes of the languages that have repairs."""
-    return sorted(_tables())
-
-
 def sentence_writer(language: str) -> Callable[[str], str]:
     """The function that makes sentences of a language's filled text."""
     repairs = _repairs(language)

@@ -52,15 +52,6 @@ def resample_weights(templates: Sequence[str], resamples: int, seed: int) -> Arr
     return weights
 
 
-def expanded_intervals(values: Array, confidence: float, effective: Array) -> Intervals:
-    """The intervals of rows of resampled scores, shape (…, resamples); NaN among them are left out.
-
-    `effective` is the effective number of templates of each row; none or 1 of them gives no interval.
-    """
-    (found,) = intervals_between(values, [expanded_tail(confidence, effective)])
-    return found
-
-
 def intervals_between(values: Array, tails: Sequence[Array]) -> list[Intervals]:
     """What is left of each row of resampled scores when a tail of them is cut off at either end, for each tail."""
     import numpy as np
