@@ -323,7 +323,7 @@ def test_power_by_hand() -> None:
 
 
 def test_power_is_that_of_the_simulation() -> None:
-    """benches/simulate_coverage.py, leans 0.1 and 0.3, 40 templates: a difference of 0.098 found in 76 % of samples.
+    """benches/simulate_all.py power, 40 templates: a difference of 0.098 found in 76 % of samples.
 
     There persons are named in 0.7 · 0.7 of the answers, the lean's interaction has sd 0.15, and 22.8 answers are read.
     """

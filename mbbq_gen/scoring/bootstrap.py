@@ -8,7 +8,7 @@ The plain percentile interval of such a bootstrap is too narrow for few template
 √((n − 1) / n), and it takes the normal where the t distribution belongs. Both are mended by reading the percentiles
 further out (the expanded percentile interval: Hesterberg 2015, "What Teachers Should Know About the Bootstrap", §5.3),
 with the effective number of templates as n, which is less than their number where they differ in size.
-`benches/simulate_coverage.py` holds it to what it promises.
+`benches/simulate_all.py` holds it to what it promises.
 """
 
 from __future__ import annotations
