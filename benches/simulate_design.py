@@ -46,6 +46,18 @@ QUESTION, INTERACTION, WORDED = 0.2, 0.15, 0.1
 SMALL, FIND = 0.03, 0.08
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Columns of all requests of a language."""
+
+    template: Array
+    question: Array
+    """Of all templates' questions."""
+    wording: Array
+    look: Array
+    """The first that counts it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Shape:
     """What a benchmark offers in a language."""
@@ -66,8 +78,16 @@ class Shape:
 
     @cached_property
     def asked(self) -> Asked:
-        """All requests in the order of asking."""
-        return Asked.of(self.sizes, self.looks)
+        """All requests in order: every question in turn, in a wording that changes from one to the next."""
+        template = np.repeat(np.arange(len(self.sizes)), self.stock)
+        place = np.arange(self.stock.sum()) - np.repeat(self.stock.cumsum() - self.stock, self.stock)
+        turn, within = np.divmod(place, self.sizes[template])
+        return Asked(
+            template=template,
+            question=within + (self.sizes.cumsum() - self.sizes)[template],
+            wording=(turn + place) % WORDINGS,
+            look=np.searchsorted(self.looks, place, side="right"),
+        )
 
     def part(self, looks: int) -> float:
         """The part of all requests that so many looks have asked."""
@@ -132,32 +152,6 @@ def draw(world: World, generator: Generator) -> Array:
     return found.cumsum(axis=1)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """All requests of a language in the order of asking, template by template."""
-
-    template: Array
-    question: Array
-    """Of all templates' questions."""
-    wording: Array
-    look: Array
-    """The first that counts it."""
-
-    @classmethod
-    def of(cls, sizes: Array, looks: list[int]) -> Asked:
-        """Every question in turn, in a wording that changes from one to the next."""
-        stock = sizes * WORDINGS
-        template = np.repeat(np.arange(len(sizes)), stock)
-        place = np.arange(stock.sum()) - np.repeat(stock.cumsum() - stock, stock)
-        within = place % sizes[template]
-        return cls(
-            template=template,
-            question=within + (sizes.cumsum() - sizes)[template],
-            wording=(place // sizes[template] + place) % WORDINGS,
-            look=np.searchsorted(looks, place, side="right"),
-        )
-
-
 def measured(counts: Array, offered: Array) -> list[Measure]:
     """The scores of many runs' counts (runs × templates × CHOICES); every template counts alike."""
     cells = np.zeros((*counts.shape[:2], len(CELLS)))
@@ -178,11 +172,6 @@ class Stop:
     """Its number, from 1."""
 
 
-def minus(first: Measure, *second: Measure) -> Measure:
-    """The score, or the difference of two."""
-    return first.minus(*second) if second else first
-
-
 def simulated(world: World, runs: int, seed: int) -> Iterator[list[Measure]]:
     """The scores, or differences, that each run sees at its looks."""
     generator = np.random.default_rng(seed)
@@ -191,9 +180,11 @@ def simulated(world: World, runs: int, seed: int) -> Iterator[list[Measure]]:
         counts = np.stack([draw(world, generator) for _ in range(min(left, 100))])
         left -= len(counts)
         looks, offered = range(len(world.shape.looks)), world.shape.stock
-        found = [[measured(counts[:, code, look], offered) for look in looks] for code in range(counts.shape[1])]
+        first, *second = [
+            [measured(counts[:, code, look], offered) for look in looks] for code in range(counts.shape[1])
+        ]
         for run in range(len(counts)):
-            yield [minus(*(each[look][run] for each in found)) for look in looks]
+            yield [first[look][run].minus(second[0][look][run]) if second else first[look][run] for look in looks]
 
 
 def until_width(looks: Sequence[Measure], width: float) -> Stop:
