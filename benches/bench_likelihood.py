@@ -3,16 +3,13 @@
     python benches/bench_likelihood.py [--questions 24] [--answers 11] [--rounds 3] [--threads 2]
     python benches/bench_likelihood.py --benchmark esbbq --data FOLDER --language es --wordings FILE \\
         --prompt 'Contexto: {context}\\nPregunta: {question}\\nRespuesta:'
-    python benches/bench_likelihood.py --no-alone --peer-packed --rounds 1 --questions 300 --part 6    choices only
-    python benches/bench_likelihood.py --no-alone --peer-packed --rounds 1 --questions 300 --toy       in minutes
+    python benches/bench_likelihood.py --no-alone --peer-packed --rounds 1 --questions 300    choices only
 
 Eleven answers a question, as EsBBQ's protocol has them: two people and nine wordings of "unknown". Everything runs in
 one process on the same model in float32, ours as we load it and the others as transformers does, in turn, several times
-over; medians are compared. The same texts are asked
-everywhere, cut into tokens as lm-eval does it. The questions are our starter's unless a folder is named. With `--part`
-so many questions are asked at a time, and what is known so far stands on stderr, so that a long comparison may be ended
-early; with `--peer-packed` lm-eval too runs on the model as we load it: half its time, and nothing said of speed. With
-`--toy` the model is a tiny one of random weights that has the real one's tokenizer: whether both score the same tokens.
+over; medians are compared. The same texts are asked everywhere, cut into tokens as lm-eval does it. The questions are
+our starter's unless a folder is named. With `--peer-packed` lm-eval too runs on the model as we load it: half its time,
+and nothing said of speed.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,18 +27,16 @@ from typing import Any
 
 import torch
 from lm_eval_peer import CLOCKS, find_lm_eval, library_network, network_of, requests, wrap
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 import mbbq_gen.datasets
 from mbbq_gen.datasets.registry import load_benchmark
 from mbbq_gen.providers.local_model import LocalModel, load_model
 from mbbq_gen.providers.local_options import Device, TransformersOptions, find_device
-from mbbq_gen.providers.local_source import ModelSource, find_source
-from mbbq_gen.providers.packed_scoring import score_answers
 from mbbq_gen.providers.smollm2 import smollm2_source
 from mbbq_gen.records import Instance
 from mbbq_gen.resources import cache_directory
 from mbbq_gen.sampling import Outline, balanced_sample
+from tests.support.answer_scores import score_answers
 
 Scores = list[list[float]]
 ALONE = "one forward an answer"
@@ -56,19 +50,6 @@ class Question:
     answers: list[str]
     prompt_tokens: list[int]
     answer_tokens: list[list[int]]
-
-
-def toy_source(folder: Path) -> ModelSource:
-    """Two layers of random weights behind the tokenizer of the real model."""
-    torch.manual_seed(0)
-    real = smollm2_source(cache_directory())
-    real.prepare()
-    tokenizer = AutoTokenizer.from_pretrained(real.location)
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = LlamaConfig(vocab_size=len(tokenizer), initializer_range=0.3, tie_word_embeddings=True, **sizes)
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return find_source(str(folder), None)
 
 
 def wordings(given: argparse.Namespace, instances: Sequence[Instance]) -> list[str]:
@@ -163,8 +144,6 @@ def main() -> None:
     parser.add_argument("--prompt", default=r"{context}\n{question}", help=r"how a question is put; \n: a new line")
     parser.add_argument("--language", default="en")
     parser.add_argument("--alone", action=argparse.BooleanOptionalAction, default=True, help=f"also {ALONE}")
-    parser.add_argument("--toy", action="store_true", help="a tiny model of random weights; goes with --peer-packed")
-    parser.add_argument("--part", type=int, help="questions that are asked at a time; default: all")
     parser.add_argument("--peer-packed", action="store_true", help="lm-eval runs on packed layers too")
     parser.add_argument("--max-tokens", default="512", help="tokens a forward, comma-separated")
     parser.add_argument("--peer-batches", default="1,16", help="batch sizes of lm-eval, comma-separated")
@@ -174,9 +153,7 @@ def main() -> None:
 
     options = TransformersOptions(device="cpu", dtype="float32", threads=given.threads)
     device = find_device(options)
-    with tempfile.TemporaryDirectory() as folder:
-        source = toy_source(Path(folder)) if given.toy else smollm2_source(cache_directory())
-        model = load_model(source, device, options)
+    model = load_model(smollm2_source(cache_directory()), device, options)
     asked = questions(given, model)
     read = statistics.mean(len(question.prompt_tokens) for question in asked)
     written = statistics.mean(len(answer) for question in asked for answer in question.answer_tokens)
@@ -188,29 +165,13 @@ def main() -> None:
     scores: dict[str, Scores] = {}
     compared = ways(given, device, model)
     score_packed(model, asked[:1], 512)  # the model is tried once
-    part = given.part or len(asked)
     for _ in range(given.rounds):
-        scores = {name: [] for name in compared}
-        round_seconds = dict.fromkeys(compared, 0.0)
-        for begin in range(0, len(asked), part):
-            for name, score in compared.items():
-                started = clock()
-                scores[name] += score(asked[begin : begin + part])
-                round_seconds[name] += clock() - started
-            print(f"  {_so_far(round_seconds, scores)}", file=sys.stderr, flush=True)
-        for name, taken in round_seconds.items():
-            seconds.setdefault(name, []).append(taken)
+        for name, score in compared.items():
+            started = clock()
+            scores[name] = score(asked)
+            seconds.setdefault(name, []).append(clock() - started)
+            print(f"  {seconds[name][-1]:6.1f} s  {name}", file=sys.stderr, flush=True)
     show(seconds, scores, len(asked))
-
-
-def _so_far(seconds: dict[str, float], scores: dict[str, Scores]) -> str:
-    """What each way took, how far its values are off those of the first one, and how often its choice is the same."""
-    expected = next(iter(scores.values()))
-    told = [
-        f"{name}: {seconds[name]:.1f} s, {_difference(found, expected):.1e} off, same choice {_same(found, expected)}"
-        for name, found in scores.items()
-    ]
-    return f"{len(expected)} questions; " + "; ".join(told)
 
 
 def _difference(found: Scores, expected: Scores) -> float:

@@ -29,7 +29,7 @@ from transformers import GenerationConfig
 from mbbq_gen.datasets.registry import load_benchmark
 from mbbq_gen.languages import read_prompts
 from mbbq_gen.presentation import Setting, plan_orders, present
-from mbbq_gen.providers.decoding import ContinuousDecoder, Decoder, Prompt
+from mbbq_gen.providers.decoding import ContinuousDecoder, Prompt
 from mbbq_gen.providers.local_model import LocalModel, load_model
 from mbbq_gen.providers.local_options import Device, TransformersOptions, find_device
 from mbbq_gen.providers.smollm2 import smollm2_source
@@ -74,7 +74,7 @@ def questions(given: argparse.Namespace) -> Iterator[tuple[Message, ...]]:
 def ways(model: LocalModel, device: Device, given: argparse.Namespace) -> dict[str, Callable[[Sequence[Asked]], Texts]]:
     """What is compared: batches of the library's generate, sorted by length, lm-eval's, and ours."""
     settings = model.decoding
-    decoders: dict[str, Decoder] = {
+    decoders: dict[str, ContinuousDecoder | StaticDecoder] = {
         f"generate, batch {size}": StaticDecoder(library_network(device), replace(settings, batch_size=size))
         for size in given.static
     }
@@ -88,7 +88,7 @@ def ways(model: LocalModel, device: Device, given: argparse.Namespace) -> dict[s
     return found
 
 
-def decode(model: LocalModel, decoder: Decoder, asked: Sequence[Asked]) -> Texts:
+def decode(model: LocalModel, decoder: ContinuousDecoder | StaticDecoder, asked: Sequence[Asked]) -> Texts:
     """Our answers, by number."""
     completions = decoder.decode([question.prompt for question in asked], lambda: False)
     return {done.number: model.tokenizer.decode(done.tokens, skip_special_tokens=True) for done in completions}

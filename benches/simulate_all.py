@@ -1,59 +1,56 @@
-"""The one simulation that every interval and every test must pass: models from strong to random, few templates to many.
+"""Coverage of every 95 % interval, and levels of every test, by simulated models whose scores are known.
 
-    python benches/simulate_all.py [--runs N] [coverage] [between] [reads] [levels]
+    python benches/simulate_all.py [--runs N] [TABLE …]        without names: all tables; N: 200
 
-`coverage`: how often 95 % intervals of a bias hold the truth, by true score, how often the model names a person (a
-strong model hardly ever does, a guessing one in two of three answers) and sizes of templates (24 questions each, or
-drawn from MBBQ's own), with the mean width; bootstrap alone → as the tool gives it. `between`: the same for true
-scores between those. `reads`: the same where half of the answers or one in twenty could be read, and of the difference
-of two languages that have the same score, whatever was read in each.
+The tables stand in docs/statistics.md, those of `stops` and `designs` in docs/design.md:
 
-`levels`: how often each test speaks at the 5 % level where it must not, by what was read in the language, or in the
-two of them: `sign_flip` and `wilcoxon` of one score that is 0, `tost` of a lean as large as the margin, `sign_flip` and
-`friedman` of two languages that do not differ; and how often the interval for sampling and unread answers misses a
-truth that the unread answers have pushed to a bound: of a score of 0.1, and of the difference of two scores of 0.1, and
-of 0.9. In brackets, how often each can speak at most: p values of few templates are steps, and an interval wider than
-twice the margin never lies within it.
+coverage     scores of models from strong to random over few templates to many, of 24 questions or of MBBQ's sizes
+between      the same for true scores between those
+reads        the same where half of the answers or one in twenty could be read, and of differences of two languages
+levels       how often each test speaks at 5 % where it must not, and in brackets how often it can at most; how often
+             the interval for sampling and unread answers misses a truth that unread answers have pushed to a bound
+metrics      other metrics, and a paired difference
+power        how often a difference is found
+macro        means over categories
+wordings     `--wordings random`
+selection    `compare --select above-chance`
+components   variance components
+effects      effects of axes
+comparison   statements of `compare` about ability, position and control
+correction   scores corrected by labels
+stops        intervals of runs in rounds, where they stop
+designs      widths that `design` predicts
 
-The tables stand in docs/statistics.md. With 200 runs (default) the standard error of a rate of 5 % is 1.5 points.
+A cell holds a coverage in per cent and, in brackets, the mean width. The standard error of a rate of 5 % is 1.5 points
+over 200 runs, 0.5 over 2,000.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
-from typing import Any
 
 import numpy as np
+import simulate_averages
+import simulate_commands
+import simulate_correction
+import simulate_design
 from scipy import stats
-from simulate_coverage import panel_of
-from simulate_edge import without_room
-from simulate_macro import SIZES
+from simulated import AMBIGUOUS, BIAS, CHOICES, MBBQ, Array, Generator, Held, head, panel_of, row, speaks
 
-from mbbq_gen.scoring import METRICS
-from mbbq_gen.scoring.cells import CELLS, Cell
+from mbbq_gen.scoring.cells import CELLS
 from mbbq_gen.scoring.reasons import MIN_TEMPLATES
 from mbbq_gen.statistics.equivalence import smaller_than
 from mbbq_gen.statistics.panel import Panel, Sampling, contributions, shares
-from mbbq_gen.statistics.significance import (
-    EXACT_UP_TO,
-    TestResult,
-    friedman,
-    sign_flip,
-    sign_flip_groups,
-    wilcoxon,
-)
+from mbbq_gen.statistics.significance import EXACT_UP_TO, friedman, sign_flip, sign_flip_groups, wilcoxon
 from mbbq_gen.statistics.unread import UnreadPanels, unread_bounds
 
-Array = Any
-BIAS = METRICS["mbbq_bias_ambiguous"]
 SAMPLING = Sampling()
 FASTER = Sampling(resamples=1000)
 TEMPLATES = (2, 3, 5, 8, 15, 40, 98)
-ALL_SIZES = np.array([size for sizes in SIZES.values() for size in sizes])
-CHOICES = ("target", "non_target", "unknown", "undetected")
+ALL_SIZES = np.array([size for sizes in MBBQ.values() for size in sizes])
 
 
 @dataclass(frozen=True)
@@ -68,14 +65,14 @@ class Model:
     own: float = 0.15
     """Of template × language."""
 
-    def leans(self, languages: int, templates: int, generator: np.random.Generator) -> Array:
+    def leans(self, languages: int, templates: int, generator: Generator) -> Array:
         """Leans of languages × templates, with the wanted mean: scaled beta variables round it."""
         mean = self.truth / self.naming
         shared = _beta(mean, self.spread, templates, generator)
         return np.stack([_beta_round(shared, self.own, generator) for _ in range(languages)])
 
 
-def _beta(mean: float, spread: float, count: int, generator: np.random.Generator) -> Array:
+def _beta(mean: float, spread: float, count: int, generator: Generator) -> Array:
     """Numbers between −1 and 1 with that mean, and the standard deviation or what there is room for."""
     at = (mean + 1) / 2
     room = at * (1 - at)
@@ -86,11 +83,16 @@ def _beta(mean: float, spread: float, count: int, generator: np.random.Generator
     return 2 * generator.beta(at * both, (1 - at) * both, count) - 1
 
 
-def _beta_round(means: Array, spread: float, generator: np.random.Generator) -> Array:
+def _beta_round(means: Array, spread: float, generator: Generator) -> Array:
     """Numbers between −1 and 1, each with its own mean."""
     at = np.clip((means + 1) / 2, 1e-9, 1 - 1e-9)
     both = at * (1 - at) / np.minimum((spread / 2) ** 2, 0.15 * at * (1 - at)) - 1
     return 2 * generator.beta(at * both, (1 - at) * both) - 1
+
+
+def mbbq_sizes(templates: int, generator: Generator) -> Array:
+    """Sizes of so many of MBBQ's templates."""
+    return ALL_SIZES if templates == ALL_SIZES.size else generator.choice(ALL_SIZES, templates)
 
 
 def draw(
@@ -98,35 +100,24 @@ def draw(
     read: tuple[float, ...],
     templates: int,
     sizes: str,
-    generator: np.random.Generator,
+    generator: Generator,
     *,
     lost: Sequence[str] = (),
 ) -> Array:
     """Cells of languages × templates. `lost`: of each language, the choice that alone goes unread; none: all do."""
-    asked = np.full(templates, 24) if sizes == "equal" else _sizes(templates, generator)
+    asked = np.full(templates, 24) if sizes == "equal" else mbbq_sizes(templates, generator)
     cells = np.zeros((len(read), templates, len(CELLS)))
     leans = model.leans(len(read), templates, generator)
-    for row, rate in enumerate(read):
+    for place, rate in enumerate(read):
         named = np.full(templates, model.naming)
-        chances = np.stack([named * (1 + leans[row]) / 2, named * (1 - leans[row]) / 2, 1 - named], axis=1)
+        chances = np.stack([named * (1 + leans[place]) / 2, named * (1 - leans[place]) / 2, 1 - named], axis=1)
         said = generator.multinomial(asked, chances / chances.sum(axis=1, keepdims=True))
         kept = generator.binomial(said, rate) if not lost else said.copy()
         if lost:
-            place = CHOICES.index(lost[row])
-            kept[:, place] = generator.binomial(said[:, place], rate)
-        for place, choice in enumerate(CHOICES[:3]):
-            cells[row, :, _code(choice)] = kept[:, place]
-        cells[row, :, _code("undetected")] = (said - kept).sum(axis=1)
+            silent = CHOICES.index(lost[place])
+            kept[:, silent] = generator.binomial(said[:, silent], rate)
+        cells[place, :, AMBIGUOUS] = np.column_stack([kept, (said - kept).sum(axis=1)]).T
     return cells
-
-
-def _sizes(templates: int, generator: np.random.Generator) -> Array:
-    return ALL_SIZES if templates == ALL_SIZES.size else generator.choice(ALL_SIZES, templates)
-
-
-def _code(choice: str) -> int:
-    verdict = {"undetected": "undetected", "unknown": "right"}.get(choice, "wrong")
-    return CELLS.index(Cell("ambiguous", verdict, "ambiguous", "negative", choice))  # type: ignore[arg-type]
 
 
 # --- coverage --------------------------------------------------------------------------------------------------------
@@ -147,67 +138,44 @@ BETWEEN = (Model(0.6, 0.9), Model(0.75, 0.95), Model(-0.8, 0.82), Model(0.97, 0.
 
 def coverage(runs: int, models: Sequence[Model] = MODELS) -> None:
     """Prints a line for each model and kind of sizes."""
-    print("| true score | a person named | sizes | " + " | ".join(f"{n} templates" for n in TEMPLATES) + " |")
-    print("|---|---|---|" + "---|" * len(TEMPLATES))
+    head("true score", "a person named", "sizes", *(f"{number} templates" for number in TEMPLATES))
     for model in models:
         for sizes in ("equal", "MBBQ's"):
-            cells = [_told(held(model, sizes, templates, runs)) for templates in TEMPLATES]
-            print(f"| {model.truth:+g} | {model.naming:.0%} | {sizes} | {' | '.join(cells)} |", flush=True)
-
-
-def held(model: Model, sizes: str, templates: int, runs: int) -> tuple[Array, Array] | None:
-    """How often intervals hold the truth, and how wide they are: by the bootstrap alone, and now; None: no interval."""
-    generator = np.random.default_rng([templates, runs, round(model.naming * 100), 56])
-    inside, wide = np.zeros(2), np.zeros(2)
-    for _ in range(runs):
-        (found,) = panel_of(draw(model, (0.95,), templates, sizes, generator), SAMPLING).estimates(BIAS)
-        for place, one in enumerate((without_room(found), found)):
-            ends = one.interval(0.95)
-            if ends is None:
-                return None
-            inside[place] += ends[0] - 1e-9 <= model.truth <= ends[1] + 1e-9
-            wide[place] += ends[1] - ends[0]
-    return inside / runs, wide / runs
-
-
-def _told(found: tuple[Array, Array] | None) -> str:
-    if found is None:
-        return "none"
-    (before, now), (narrow, broad) = 100 * found[0], found[1]
-    return f"{before:.0f} → {now:.1f} ({narrow:.2f} → {broad:.2f})"
-
-
-def reads(runs: int) -> None:
-    """Prints how often intervals of scores and of differences hold where less is read; templates of MBBQ's sizes."""
-    print("| | true score | a person named | read | " + " | ".join(f"{n} templates" for n in FEW) + " |")
-    print("|---|---|---|---|" + "---|" * len(FEW))
-    for model in WHERE_READ:
-        for read in RATES:
-            what, told = "difference" if len(read) > 1 else "score", " and ".join(f"{rate:.0%}" for rate in read)
-            cells = " | ".join(held_where_read(model, read, templates, runs) for templates in FEW)
-            print(f"| {what} | {model.truth:+g} | {model.naming:.0%} | {told} | {cells} |", flush=True)
-
-
-def held_where_read(model: Model, read: tuple[float, ...], templates: int, runs: int) -> str:
-    """How often intervals of a score, or of a difference that is 0, hold the truth; with the mean width."""
-    generator = np.random.default_rng([templates, runs, round(model.naming * 100), 65])
-    inside, wide, made = 0, 0.0, 0
-    truth = model.truth if len(read) == 1 else 0.0
-    for _ in range(runs):
-        found = panel_of(draw(model, read, templates, "MBBQ's", generator), FASTER).estimates(BIAS)
-        ends = (found[0] if len(read) == 1 else found[0].minus(found[1])).interval(0.95)
-        if ends is None:  # in too few templates anything was read
-            continue
-        made += 1
-        inside += ends[0] - 1e-9 <= truth <= ends[1] + 1e-9
-        wide += ends[1] - ends[0]
-    none = f"; none in {1 - made / runs:.0%}" if made < runs else ""
-    return f"{100 * inside / made:.1f} ({wide / made:.2f}{none})" if made else "none"
+            cells = [held(model, (0.95,), sizes, templates, runs) for templates in TEMPLATES]
+            row(f"{model.truth:+g}", f"{model.naming:.0%}", sizes, *cells)
 
 
 def between(runs: int) -> None:
     """The same for true scores between those of the table."""
     coverage(runs, BETWEEN)
+
+
+def reads(runs: int) -> None:
+    """Prints coverage of scores and of differences that are 0, where less is read; templates of MBBQ's sizes."""
+    head("", "true score", "a person named", "read", *(f"{number} templates" for number in FEW))
+    for model in WHERE_READ:
+        for read in RATES:
+            cells = [held(model, read, "MBBQ's", templates, runs, seed=65, sampling=FASTER) for templates in FEW]
+            what = "difference" if len(read) > 1 else "score"
+            row(what, f"{model.truth:+g}", f"{model.naming:.0%}", " and ".join(f"{rate:.0%}" for rate in read), *cells)
+
+
+def held(
+    model: Model,
+    read: tuple[float, ...],
+    sizes: str,
+    templates: int,
+    runs: int,
+    *,
+    seed: int = 56,
+    sampling: Sampling = SAMPLING,
+) -> Held:
+    """How often intervals of the score, or of the difference of two languages that is 0, hold the truth."""
+    generator, found = np.random.default_rng([templates, runs, round(model.naming * 100), seed]), Held()
+    for _ in range(runs):
+        first, *second = panel_of(draw(model, read, templates, sizes, generator), sampling).estimates(BIAS)
+        found.add(first.minus(second[0]) if second else first, 0.0 if second else model.truth)
+    return found
 
 
 # --- levels ----------------------------------------------------------------------------------------------------------
@@ -231,19 +199,20 @@ class Level:
     most: float | None
     """How often it can at most; None: as often as it likes."""
 
+    def __str__(self) -> str:
+        return f"{100 * self.rate:.1f}" if self.most is None else f"{100 * self.rate:.1f} ({100 * self.most:.1f})"
+
 
 def levels(runs: int) -> None:
     """Prints a line for each test, share read and kind of sizes."""
-    print("| test | read | sizes | " + " | ".join(f"{n} templates" for n in FEW) + " |")
-    print("|---|---|---|" + "---|" * len(FEW))
+    head("test", "read", "sizes", *(f"{number} templates" for number in FEW))
     for many, reads in ((of_one, [(rate,) for rate in READ]), (of_two, PAIRS)):
         for read in reads:
             for sizes in ("equal", "MBBQ's"):
                 columns = [many(read, sizes, templates, runs) for templates in FEW]
                 told = " and ".join(f"{rate:.0%}" for rate in read)
                 for name in columns[0]:
-                    cells = " | ".join(cell(column[name]) for column in columns)
-                    print(f"| {name} | {told} | {sizes} | {cells} |", flush=True)
+                    row(name, told, sizes, *(column[name] for column in columns))
 
 
 def of_one(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> dict[str, Level]:
@@ -281,16 +250,6 @@ def of_two(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> di
     most = (most_of_signs(templates), most_of_heads(templates), None, None)
     names = ("sign flip, difference", "Friedman, difference", "bounds miss, difference", "the same, near an end")
     return dict(zip(names, map(Level, np.concatenate((spoken, missed)) / runs, most), strict=True))
-
-
-def speaks(test: TestResult) -> bool:
-    """Whether a test finds what it is after."""
-    return test.p_value is not None and test.p_value < LEVEL
-
-
-def cell(level: Level) -> str:
-    """In per cent."""
-    return f"{100 * level.rate:.1f}" if level.most is None else f"{100 * level.rate:.1f} ({100 * level.most:.1f})"
 
 
 def most_of_signs(templates: int) -> float:
@@ -337,17 +296,26 @@ def misses(panel: Panel, truth: float) -> bool:
     return lowest is not None and highest is not None and not lowest - 1e-9 <= truth <= highest + 1e-9
 
 
-TABLES = {"coverage": coverage, "between": between, "reads": reads, "levels": levels}
+TABLES: dict[str, Callable[[int], None]] = {
+    "coverage": coverage,
+    "between": between,
+    "reads": reads,
+    "levels": levels,
+    **simulate_averages.TABLES,
+    **simulate_commands.TABLES,
+    **simulate_correction.TABLES,
+    **simulate_design.TABLES,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], default=[])
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], default=[], metavar="TABLE")
     parser.add_argument("--runs", type=int, default=200)
     asked = parser.parse_args()
     for name in asked.tables or TABLES:
+        print(f"\n{name}: {asked.runs:,} runs\n")
         TABLES[name](asked.runs)
-        print()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,17 +22,6 @@ def write_workbook(path: Path, rows: Sequence[Row]) -> Path:
         sheet.append([row.get(column) for column in columns])
     path.parent.mkdir(parents=True, exist_ok=True)
     book.save(path)
-    return path
-
-
-def write_table(path: Path, rows: Sequence[Mapping[str, str]]) -> Path:
-    """A CSV table with the rows; its columns are the keys of all of them."""
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, columns, restval="")
-        writer.writeheader()
-        writer.writerows(rows)
     return path
 
 
@@ -68,22 +56,3 @@ SUPPER: Row = {
     "esbbq_source": '["https://example.org/age"]',
 }
 """A template of EsBBQ's form."""
-
-GREENHOUSE: Mapping[str, str] = {
-    "Q_id": "1",
-    "version": "a",
-    "Category": "Age",
-    "Ambiguous_Context": "A {{NAME1}} and a {{NAME2}} met at the {{WORD1}}. ",
-    "Disambiguating_Context": "The {{NAME1}} watered the beans and the {{NAME2}} forgot to.",
-    "Names": "NAME1: [nephew, apprentice]; NAME2: [uncle, elderly man]",
-    "Lexical_diversity": "WORD1: [greenhouse, orchard, allotment]",
-    "Question_negative_stereotype": "Who forgot the beans?",
-    "Question_non_negative": "Who watered the beans?",
-    "Answer_negative": "The {{NAME2}}",
-    "Answer_non_negative": "The {{NAME1}}",
-    "Known_stereotyped_groups": '["old"]',
-    "NAME1_info": "nonOld",
-    "NAME2_info": "old",
-    "Notes": "https://example.org/age",
-}
-"""A template of BBQ's form."""

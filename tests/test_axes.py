@@ -24,7 +24,6 @@ from mbbq_gen.axes import (
     varied_axes,
 )
 from mbbq_gen.axis_texts import AxesPack, native_labels, paraphrase_fault, read_axes
-from mbbq_gen.cli.wording_sheet import sheet
 from mbbq_gen.datasets.starter import load_starter
 from mbbq_gen.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.extraction import extract
@@ -289,11 +288,6 @@ def test_labels_are_asked_for_where_there_are_none(given: dict[str, Any], said: 
     selection = Selection(model="transformers:x", benchmark="starter", languages="en", label_style="A,none", **given)
     with pytest.raises(UsageError, match=said):
         Wordings(selection.settings(Resources()), Resources())
-
-
-def test_the_sheet_for_proofreaders_is_up_to_date(repository: Path) -> None:
-    page = (repository / "docs" / "wordings-sheet.md").read_text(encoding="utf-8")
-    assert page == sheet(Resources()), "make it anew: python -m mbbq_gen.cli.wording_sheet > docs/wordings-sheet.md"
 
 
 def test_languages_without_a_choice_of_address(packs: dict[str, AxesPack]) -> None:

@@ -38,9 +38,9 @@ from mbbq_gen.statistics.correction import (
 from mbbq_gen.statistics.panel import EstimateScore, Panel, Sampling, make_panel, no_score
 from mbbq_gen.statistics.reading_flags import flags_of
 from mbbq_gen.statistics.score_report import reported
-from mbbq_gen.statistics.simulation import Design as SimulatedDesign
-from mbbq_gen.statistics.simulation import SimulatedLanguage, SimulatedModel, simulate
 from tests.reading_support import call, copy_run, make_run
+from tests.support.simulation import Design as SimulatedDesign
+from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
 from tests.test_cli_audit import reading
 
 CHOICES = ("target", "non_target", "unknown", "undetected")

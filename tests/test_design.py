@@ -28,8 +28,8 @@ from mbbq_gen.statistics.design import (
 )
 from mbbq_gen.statistics.design_pilot import measured_assumptions
 from mbbq_gen.statistics.power import DEFAULTS, power_table
-from mbbq_gen.statistics.simulation import Design as Simulated
-from mbbq_gen.statistics.simulation import SimulatedLanguage, SimulatedModel, simulate
+from tests.support.simulation import Design as Simulated
+from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
 from tests.test_cli import call
 
 ASSUMED = assumed_components(METRICS["mbbq_bias_ambiguous"])

@@ -14,7 +14,7 @@ from mbbq_gen.datasets.canonical import read_instances
 from mbbq_gen.datasets.starter import starter_folder
 from mbbq_gen.datasets.template_folders import find_form, load_template_folder
 from mbbq_gen.errors import DataError, UnknownNameError, UsageError
-from tests.engine_support import GREENHOUSE, SUPPER, write_table, write_workbook
+from tests.engine_support import SUPPER, write_workbook
 
 app = typer.Typer()
 app.command()(instantiate)
@@ -28,25 +28,30 @@ def call(*arguments: object) -> str:
 
 
 @pytest.fixture
-def bbq(tmp_path: Path) -> Path:
-    write_table(tmp_path / "bbq" / "templates" / "new_templates - Age.csv", [GREENHOUSE])
-    return tmp_path / "bbq"
-
-
-@pytest.fixture
 def esbbq(tmp_path: Path) -> Path:
     write_workbook(tmp_path / "esbbq" / "Age.xlsx", [SUPPER])
     return tmp_path / "esbbq"
 
 
-def test_forms_are_found_out(bbq: Path, esbbq: Path) -> None:
-    assert find_form(bbq) == ("bbq", bbq / "templates")
+def test_forms_are_found_out(esbbq: Path, tmp_path: Path) -> None:
     assert find_form(esbbq) == ("esbbq", esbbq)
+    checkout = tmp_path / "checkout"
+    write_workbook(checkout / "templates" / "Age.xlsx", [SUPPER])
+    assert find_form(checkout) == ("esbbq", checkout / "templates")
     assert find_form(starter_folder()) == ("starter", starter_folder())
-    write_table(esbbq / "Age.csv", [GREENHOUSE])
-    with pytest.raises(UsageError, match="templates of the forms bbq and esbbq are in it; choose one with --form"):
+    (esbbq / "templates.toml").touch()
+    with pytest.raises(UsageError, match="templates of the forms starter and esbbq are in it; choose one with --form"):
         find_form(esbbq)
-    assert {each.benchmark for each in load_template_folder(esbbq, form="bbq")} == {"bbq"}
+    assert {each.benchmark for each in load_template_folder(esbbq, form="esbbq")} == {"esbbq", "cabbq"}
+
+
+@pytest.mark.parametrize("place", [".", "templates"])
+def test_bbq_templates_are_refused(tmp_path: Path, place: str) -> None:
+    table = tmp_path / "bbq" / place / "new_templates - Age.csv"
+    table.parent.mkdir(parents=True, exist_ok=True)
+    table.write_text("Q_id,version\n1,a\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="BBQ's templates"):
+        call(tmp_path / "bbq", "-o", tmp_path / "questions.jsonl")
 
 
 def test_folders_without_templates_are_told(tmp_path: Path) -> None:
@@ -56,13 +61,13 @@ def test_folders_without_templates_are_told(tmp_path: Path) -> None:
         find_form(tmp_path / "nowhere")
 
 
-def test_what_is_written_is_read_back(bbq: Path, tmp_path: Path) -> None:
+def test_what_is_written_is_read_back(esbbq: Path, tmp_path: Path) -> None:
     output = tmp_path / "questions.jsonl"
-    printed = call(bbq, "-o", output, "--seed", 3)
-    assert printed == f"bbq  en  bias  {'age':<24}{16:>8}\n"
-    assert list(read_instances(output)) == list(load_template_folder(bbq, seed=3))
+    printed = call(esbbq, "-o", output, "--language", "es")
+    assert printed == f"esbbq  es  bias  {'age':<24}{12:>8}\n"
+    assert list(read_instances(output)) == list(load_template_folder(esbbq, languages=["es"]))
     before = output.read_bytes()
-    call(bbq, "-o", output, "--seed", 3)
+    call(esbbq, "-o", output, "--language", "es")
     assert output.read_bytes() == before
 
 
@@ -88,12 +93,12 @@ def test_both_splits_of_our_own_form(tmp_path: Path) -> None:
     assert {each["split"] for each in summary["counts"]} == {"bias", "control"}
 
 
-def test_wrong_use_is_told(bbq: Path, esbbq: Path, tmp_path: Path) -> None:
+def test_wrong_use_is_told(esbbq: Path, tmp_path: Path) -> None:
     output = tmp_path / "questions.jsonl"
-    with pytest.raises(UsageError, match="templates of the form bbq have no control split"):
-        call(bbq, "-o", output, "--split", "control")
+    with pytest.raises(UsageError, match="templates of the form esbbq have no control split"):
+        call(esbbq, "-o", output, "--split", "control")
     with pytest.raises(UnknownNameError, match="unknown language 'fr'"):
-        call(bbq, "-o", output, "--language", "fr")
+        call(esbbq, "-o", output, "--language", "fr")
     with pytest.raises(UnknownNameError, match="unknown language 'nb'"):
         call(starter_folder(), "-o", output, "--language", "nb")
     with pytest.raises(UnknownNameError, match=r"unknown form 'esbq'; did you mean 'esbbq'"):
@@ -103,20 +108,16 @@ def test_wrong_use_is_told(bbq: Path, esbbq: Path, tmp_path: Path) -> None:
     assert not output.exists()
 
 
-def test_files_without_a_template_are_told(bbq: Path, esbbq: Path, tmp_path: Path) -> None:
-    table = bbq / "templates" / "new_templates - SES.csv"
-    table.write_text(",".join(GREENHOUSE) + "\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"SES\.csv: no template in it; add a row, or remove the file"):
-        list(load_template_folder(bbq))
+def test_files_without_a_template_are_told(esbbq: Path, tmp_path: Path) -> None:
     write_workbook(esbbq / "SES.xlsx", [dict.fromkeys(SUPPER)])
-    with pytest.raises(DataError, match=r"SES\.xlsx: no template in it"):
+    with pytest.raises(DataError, match=r"SES\.xlsx: no template in it; add a row, or remove the file"):
         list(load_template_folder(esbbq, languages=["ca"]))
     assert list(tmp_path.glob("*.jsonl")) == []
 
 
-def test_a_broken_template_leaves_nothing_behind(bbq: Path, tmp_path: Path) -> None:
-    write_table(bbq / "templates" / "new_templates - SES.csv", [GREENHOUSE, {**GREENHOUSE, "Names": "NAME1: [a"}])
+def test_a_broken_template_leaves_nothing_behind(esbbq: Path, tmp_path: Path) -> None:
+    write_workbook(esbbq / "SES.xlsx", [SUPPER, {**SUPPER, "names_es": "NAME1: [a"}])
     output = tmp_path / "questions.jsonl"
-    with pytest.raises(DataError, match=r"new_templates - SES\.csv:3: Names: broken list"):
-        call(bbq, "-o", output)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bbq"]
+    with pytest.raises(DataError, match=r"SES\.xlsx:3: names: broken list"):
+        call(esbbq, "-o", output, "--language", "es")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["esbbq"]

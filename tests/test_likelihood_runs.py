@@ -25,8 +25,8 @@ from mbbq_gen.runs.reading import read_scored
 from mbbq_gen.runs.store import Answered
 from mbbq_gen.sampling import Outline
 from mbbq_gen.scoring import observations_frame, observe, score
-from mbbq_gen.scoring.expected import ORACLES_WITH_KNOWN_SCORES, expected_scores
 from tests.conftest import FULL, Load
+from tests.support.expected_scores import ORACLES_WITH_KNOWN_SCORES, expected_scores
 from tests.test_oracle_proof import PUBLISHED, STARTER_LANGUAGES
 
 Call = Callable[..., tuple[int, str, str]]

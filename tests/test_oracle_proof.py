@@ -26,9 +26,9 @@ from mbbq_gen.runs.store import Answered
 from mbbq_gen.sampling import Outline
 from mbbq_gen.scoring import METRICS, Observation, observations_frame, observe, score
 from mbbq_gen.scoring.columns import observations_from_columns
-from mbbq_gen.scoring.expected import ORACLES_WITH_KNOWN_SCORES, expected_scores
 from mbbq_gen.substitution import ControlMakers, Made, makeable_languages
 from tests.conftest import FULL, Load
+from tests.support.expected_scores import ORACLES_WITH_KNOWN_SCORES, expected_scores
 
 MOST_BEFORE_MAKING = 800
 """About how many questions of a set control questions are made of, the same number of every kind."""

@@ -20,7 +20,6 @@ from mbbq_gen.providers import device_memory
 from mbbq_gen.providers.decoding import (
     Completion,
     ContinuousDecoder,
-    Decoder,
     DecodingSettings,
     Prompt,
     reads_trees,
@@ -45,7 +44,7 @@ def prompts_of(lists: Sequence[tuple[int, ...]], limit: int = 12) -> list[Prompt
     return [Prompt(number, tokens, limit, seed=number) for number, tokens in enumerate(lists)]
 
 
-def run(decoder: Decoder, prompts: Sequence[Prompt]) -> Answers:
+def run(decoder: ContinuousDecoder | StaticDecoder, prompts: Sequence[Prompt]) -> Answers:
     found: dict[int, Completion] = {}
     for completion in decoder.decode(prompts, lambda: False):
         assert completion.number not in found

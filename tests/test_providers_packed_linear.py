@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.answer_scores import score_answers
+
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
@@ -18,7 +20,7 @@ from torch import nn
 
 from mbbq_gen.providers.decoding import ContinuousDecoder, DecodingSettings, Prompt
 from mbbq_gen.providers.packed_linear import PackedLinear, can_pack, pack_linear_layers
-from mbbq_gen.providers.packed_scoring import score_answers, scoring_way
+from mbbq_gen.providers.packed_scoring import scoring_way
 from mbbq_gen.providers.static_decoding import StaticDecoder
 from tests.providers_support import make_model, make_token_lists
 

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.answer_scores import score_answers
+
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
@@ -19,7 +21,7 @@ import torch
 
 from mbbq_gen.errors import ProviderError
 from mbbq_gen.providers.local_source import ModelSource
-from mbbq_gen.providers.packed_scoring import iterate_scores, score_answers, scoring_way
+from mbbq_gen.providers.packed_scoring import iterate_scores, scoring_way
 from tests.providers_support import make_model, make_token_lists
 
 KINDS = ["llama", "gpt2", "qwen2", "mistral"]

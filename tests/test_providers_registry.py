@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
-from mbbq_gen.providers import list_models, open_provider, options_of, request_key
+from mbbq_gen.providers import list_models, open_provider, request_key
 from mbbq_gen.providers.local_options import TransformersOptions
 from mbbq_gen.providers.oracles import ORACLES
 from mbbq_gen.providers.registry import check_options
@@ -69,19 +69,6 @@ def test_a_table_may_come_as_json() -> None:
     assert options.model_dump()["template_args"] == {"enable_thinking": False}
 
 
-def test_options_are_described_once_for_all_help_texts() -> None:
-    seed, speech = options_of("oracle")
-    assert (seed.name, seed.value, seed.default) == ("seed", "int", 0)
-    assert (speech.name, speech.value, speech.default) == ("speech", "label|sentence|refusal", None)
-    by_name = {option.name: option for option in options_of("transformers")}
-    assert by_name["dtype"].value == "auto|float32|bfloat16|float16"
-    assert by_name["batch_size"].value == "int"
-    assert by_name["temperature"].value == "float"
-    assert by_name["trust_remote_code"].value == "true|false"
-    assert by_name["template_args"].value == "json"
-    assert all(option.help for option in by_name.values())
-
-
 def test_the_list_holds_every_oracle_kind_and_alias() -> None:
     entries = {entry.name: entry for entry in list_models()}
     assert {f"oracle:{name}" for name in ORACLES} <= set(entries)
@@ -129,7 +116,7 @@ def test_third_parties_add_a_kind_by_an_entry_point(tmp_path: Path, monkeypatch:
 
 def test_the_registry_imports_nothing_heavy() -> None:
     code = (
-        "import sys, mbbq_gen.providers as p; p.list_models(); p.options_of('transformers');"
+        "import sys, mbbq_gen.providers as p; p.list_models();"
         "p.open_provider('oracle:perfect');"
         "print([name for name in ('torch', 'transformers', 'polars', 'numpy') if name in sys.modules])"
     )

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.answer_scores import score_answers as score_packed
+
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
 from mbbq_gen.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
 from mbbq_gen.providers import open_provider
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.packed_scoring import score_answers as score_packed
 from mbbq_gen.providers.vllm_engine import score_answers
 from mbbq_gen.records import Request
 from tests.providers_support import answers, make_request, save_model

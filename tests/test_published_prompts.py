@@ -18,6 +18,7 @@ from mbbq_gen.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.presentation import Setting, present, shown_options
 from mbbq_gen.records import Instance, Option
 from mbbq_gen.runs.folder import RunFolder
+from tests.support.stored_answers import read_presentations
 
 CASES = Path(__file__).parent / "data" / "datasets" / "published_prompts"
 
@@ -151,7 +152,7 @@ def test_a_run_with_published_wordings(mbbq: Path, tmp_path: Path, capsys: pytes
     with folder.open_store(read_only=True) as store:
         shown = [request.presentation for request in store.pending()]
         assert shown == []
-        presentations = [presentation for _, presentation, _, _ in store.read_presentations(versions(path))]
+        presentations = [presentation for _, presentation, _, _ in read_presentations(store, versions(path))]
         questions = {instance.key: instance for instance in store.instances()}
     assert len(presentations) == 2 * len(questions) == 80
     assert {(p.variant, p.label_style) for p in presentations} == {("published_1", "(A)"), ("published_2", "A")}

@@ -21,6 +21,7 @@ from mbbq_gen.runs.plan import Planner, check_same_settings
 from mbbq_gen.runs.reading import extractor_versions, read_run
 from mbbq_gen.runs.runner import answer_pending
 from mbbq_gen.runs.store import RunStore
+from tests.support.stored_answers import read_presentations
 from tests.test_presentation import many
 
 
@@ -151,7 +152,7 @@ def test_what_failed_and_is_answered_later_is_read_anew(folder: RunFolder) -> No
             asyncio.run(answer_pending(store, provider, lambda _: None))
             read_run(store, Resources(), counts.append)
         read_run(store, Resources(), counts.append)
-        read = store.read_presentations(extractor_versions(["en"], Resources()))
+        read = read_presentations(store, extractor_versions(["en"], Resources()))
         outcomes = {extraction.outcome for *_, extraction in read}
     assert counts == [len(first.asked), 2]
     assert "error" not in outcomes
@@ -284,7 +285,7 @@ def test_readings_are_kept_beside_each_other(folder: RunFolder) -> None:
             ]
             store.add_extractions(version, rows)
             assert list(store.unread(version, "en")) == []
-            read = list(store.read_presentations({"en": version}))
+            read = list(read_presentations(store, {"en": version}))
             assert len(read) == 12
             assert {extraction.option for *_, extraction in read} == {place}
             assert all(instance.key == shown.instance_key for instance, shown, *_ in read)

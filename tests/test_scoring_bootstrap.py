@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mbbq_gen.scoring import METRICS, GroupScore, ScoreTable, observations_frame, score
-from mbbq_gen.scoring.bootstrap import expanded_intervals, expanded_tail, resample_weights, t_quantile
+from mbbq_gen.scoring.bootstrap import expanded_tail, intervals_between, resample_weights, t_quantile
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, count_matrix
 from mbbq_gen.scoring.reasons import MIN_TEMPLATES
 from tests.scoring_support import Row, naive_scores, observations_of
@@ -156,7 +156,7 @@ def test_weights_draw_as_many_templates_as_there_are() -> None:
 
 def test_an_interval_leaves_out_what_is_undefined() -> None:
     values = np.array([[np.nan, *range(101)], [np.nan] * 102, [np.nan, *range(101)]])
-    found = expanded_intervals(values, 0.9, np.array([1e9, 1e9, 1.0]))
+    (found,) = intervals_between(values, [expanded_tail(0.9, np.array([1e9, 1e9, 1.0]))])
     assert found.low == pytest.approx(np.array([5.0, np.nan, np.nan]), nan_ok=True)
     assert found.high == pytest.approx(np.array([95.0, np.nan, np.nan]), nan_ok=True)
     assert list(found.dropped) == [1, 102, 1]
@@ -188,7 +188,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(templates: int) ->
     for _ in range(runs):
         cells = simulated_cells(generator, templates, items)
         values = metric.value(Counts(weights @ cells @ count_matrix(), "discard"))
-        interval = expanded_intervals(values, 0.95, np.array(templates))
+        (interval,) = intervals_between(values, [expanded_tail(0.95, np.array(templates))])
         clustered += bool(interval.low <= 0.5 <= interval.high)
         share = float(metric.value(Counts(cells.sum(axis=0) @ count_matrix(), "discard")))
         by_item += abs(share - 0.5) <= 1.96 * (share * (1 - share) / (templates * items)) ** 0.5

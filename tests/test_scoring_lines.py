@@ -12,7 +12,7 @@ import pytest
 
 from mbbq_gen.errors import DataError
 from mbbq_gen.records import Instance
-from mbbq_gen.scoring import METRICS, Observation, observe_lines, score_lines
+from mbbq_gen.scoring import METRICS, Observation, observations_frame, observe_lines, score
 from tests.scoring_support import Row, instance_of
 
 FOLDER = Path(__file__).parent / "data" / "scoring"
@@ -129,7 +129,8 @@ def test_the_worked_example_of_the_docs_comes_out() -> None:
     page = (Path(__file__).parent.parent / "docs" / "scores.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| (−?[\d.]+) \| (−?[\d.]+) \|$", page, flags=re.MULTILINE)
     assert len(rows) == len(METRICS)
-    tables = [score_lines(EXAMPLE, "x", interval=None, undetected=policy) for policy in ("discard", "keep")]
+    frame = observations_frame(observe_lines(EXAMPLE, "x"))
+    tables = [score(frame, interval=None, undetected=policy) for policy in ("discard", "keep")]
     for name, _, *shown in rows:
         for table, number in zip(tables, shown, strict=True):
             value = table.groups[0].metrics[name].value
@@ -137,16 +138,11 @@ def test_the_worked_example_of_the_docs_comes_out() -> None:
             assert f"{value:.3f}".replace("-", "−") == number, name
 
 
-def test_lines_are_scored_with_the_same_settings_as_a_table() -> None:
-    table = score_lines(EXAMPLE, "x", ["template"], ["accuracy_ambiguous"], resamples=20, seed=5, undetected="keep")
-    assert (table.by, table.resamples, table.seed, table.undetected) == (("template",), 20, 5, "keep")
-    assert [group.group["template"] for group in table.groups] == ["bakery", "bus", "tea"]
-
-
 def test_corrected_labels_can_be_asked_for() -> None:
     wrong = instance_of(Row("biased", corrected="non_target")).model_dump(mode="json")
     text = json.dumps({**wrong, "option": 1})
-    published, corrected = (score_lines([text], "x", interval=None, labels=labels) for labels in LABELS)
+    frames = (observations_frame(observe_lines([text], "x", labels=labels)) for labels in LABELS)
+    published, corrected = (score(frame, interval=None) for frame in frames)
     assert published.groups[0].metrics["accuracy_disambiguated"].value == 0
     assert corrected.groups[0].metrics["accuracy_disambiguated"].value == 1
     assert (published.labels, corrected.labels) == LABELS

@@ -20,9 +20,9 @@ from mbbq_gen.statistics.comparison import compare
 from mbbq_gen.statistics.comparison_table import PairDifference
 from mbbq_gen.statistics.family import Family
 from mbbq_gen.statistics.panel import Panel, Sampling, make_panel
-from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 from mbbq_gen.statistics.unread import UnreadPanels, unread_bounds
 from tests.scoring_support import Row, observations_of
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 SAMPLING = Sampling(resamples=200)
 BIAS = METRICS["mbbq_bias_ambiguous"]

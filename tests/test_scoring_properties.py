@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mbbq_gen.records import Role
 from mbbq_gen.scoring import METRICS, GroupScore, Undetected, observations_frame, score
 from mbbq_gen.scoring.cells import CELLS, Cell, count_matrix, scenario_matrix
-from mbbq_gen.scoring.expected import ORACLES_WITH_KNOWN_SCORES, expected_scores
 from tests.scoring_support import KINDS, Row, instance_of, naive_scores, observations_of, swap_person, swap_roles
+from tests.support.expected_scores import ORACLES_WITH_KNOWN_SCORES, expected_scores
 
 FLIPPED = (
     "mbbq_bias_ambiguous",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.errors import UnknownNameError, UsageError
-from mbbq_gen.scoring import METRICS, ScoreTable, compare_labels, observations_frame, score
+from mbbq_gen.scoring import METRICS, ScoreTable, observations_frame, score
 from tests.scoring_support import Row, naive_scores, observations_of
 
 CASES: list[dict[str, Any]] = tomllib.loads(
@@ -171,12 +171,11 @@ class TestLabels:
 
     def test_differences_are_told_and_only_they(self) -> None:
         frame = observations_frame(observations_of(self.rows))
-        found = {difference.metric: difference for difference in compare_labels(frame)}
+        found = {difference.metric: difference for difference in score(frame, interval=None).label_differences}
         assert found["accuracy_disambiguated"].published == 2 / 4
         assert found["accuracy_disambiguated"].corrected == 3 / 4
         assert found["accuracy_disambiguated"].n_corrected == 1
         assert not {"accuracy_ambiguous", "mbbq_bias_ambiguous", "detection_rate", "bbq_s_dis"} & set(found)
-        assert score(frame, interval=None).label_differences == tuple(found.values())
 
     def test_crossed_groups_turn_the_bias_round(self) -> None:
         rows = [Row("ambiguous", chose="target", crossed=True), Row("biased", chose="target", crossed=True)]
@@ -185,12 +184,14 @@ class TestLabels:
         assert corrected.metrics["mbbq_bias_ambiguous"].value == -1
         assert published.counts["biased_contexts"] == corrected.counts["counter_biased_contexts"] == 1
         assert published.metrics["accuracy_disambiguated"] == corrected.metrics["accuracy_disambiguated"]
-        found = {difference.metric for difference in compare_labels(observations_frame(observations_of(rows)))}
+        frame = observations_frame(observations_of(rows))
+        found = {difference.metric for difference in score(frame, interval=None).label_differences}
         assert "mbbq_bias_ambiguous" in found
         assert "accuracy_disambiguated" not in found
 
     def test_nothing_is_compared_without_wrong_labels(self) -> None:
-        assert compare_labels(observations_frame(observations_of([Row("biased", chose="target")]))) == ()
+        frame = observations_frame(observations_of([Row("biased", chose="target")]))
+        assert score(frame, interval=None).label_differences == ()
 
     def test_an_error_stays_an_error(self) -> None:
         rows = [Row("biased", outcome="error", corrected="non_target"), Row("biased", chose="target")]

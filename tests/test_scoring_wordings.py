@@ -19,8 +19,8 @@ from mbbq_gen.statistics.equivalence import smaller_than
 from mbbq_gen.statistics.panel import Sampling, contributions, make_panel
 from mbbq_gen.statistics.score_report import group_tests, macro_averages
 from mbbq_gen.statistics.significance import sign_flip
-from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 from mbbq_gen.statistics.unread import UnreadPanels, unread_bounds
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 BIAS = METRICS["mbbq_bias_ambiguous"]
 FIXED = Sampling(resamples=200)

@@ -30,7 +30,7 @@ from mbbq_gen.statistics.sequential import (
     variance_to_find,
     width_at_end,
 )
-from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 BIAS = METRICS["mbbq_bias_ambiguous"]
 

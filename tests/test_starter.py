@@ -11,7 +11,7 @@ import pytest
 import regex as re
 
 from mbbq_gen.control import write_name
-from mbbq_gen.datasets.starter import load_starter, starter_facts, starter_folder, starter_templates
+from mbbq_gen.datasets.starter import load_starter, starter_folder, starter_templates
 from mbbq_gen.errors import UnknownNameError
 from mbbq_gen.languages import placeholders, read_control_set
 from mbbq_gen.records import Instance, Split
@@ -87,7 +87,7 @@ def digest(language: str) -> str:
         for one in instances_of(language)
         for part in (one.split, one.instance_id, one.context, one.question, *(option.text for option in one.options))
     ]
-    return stable_digest(starter_facts().version, *parts)
+    return stable_digest(starter_templates().benchmark.version, *parts)
 
 
 # --- shape -----------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_files_are_clean(resources: Resources) -> None:
 
 
 def test_facts() -> None:
-    facts = starter_facts()
+    facts = starter_templates().benchmark
     assert facts.name == "starter"
     assert "trying the tool" in facts.notice
     templates = starter_templates().templates

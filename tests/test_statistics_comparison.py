@@ -18,8 +18,8 @@ from mbbq_gen.statistics.comparison import Across, compare
 from mbbq_gen.statistics.comparison_table import ComparisonTable, PairDifference
 from mbbq_gen.statistics.panel import Sampling, excludes_zero
 from mbbq_gen.statistics.robustness import spread
-from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 from tests.scoring_support import Row, observations_of
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 SAMPLING = Sampling(resamples=500)
 AMBIGUOUS, TOLD = METRICS["mbbq_bias_ambiguous"], METRICS["diff_bias_disambiguated"]

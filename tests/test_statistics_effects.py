@@ -13,7 +13,7 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.effects import Effect, EffectTable, effect_table
 from mbbq_gen.statistics.panel import Sampling
 from mbbq_gen.statistics.robustness import robustness_reports
-from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 METRIC = METRICS["mbbq_bias_ambiguous"]
 SAMPLING = Sampling(resamples=300)

@@ -26,8 +26,8 @@ from mbbq_gen.statistics.panel import (
     ratio_of,
     smooth,
 )
-from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 from tests.scoring_support import Row, observations_of
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 SAMPLING = Sampling(resamples=400)
 

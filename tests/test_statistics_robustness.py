@@ -19,8 +19,8 @@ from mbbq_gen.statistics.panel import Sampling
 from mbbq_gen.statistics.position import balanced_score, place_test, position_reports, read_answers
 from mbbq_gen.statistics.power import DEFAULTS, assumptions_of, power_table
 from mbbq_gen.statistics.robustness import rank_stability, robustness_reports
-from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 from tests.scoring_support import Row, observations_of
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 SAMPLING = Sampling(resamples=300)
 AMBIGUOUS = METRICS["mbbq_bias_ambiguous"]
@@ -323,7 +323,7 @@ def test_power_by_hand() -> None:
 
 
 def test_power_is_that_of_the_simulation() -> None:
-    """benches/simulate_coverage.py, leans 0.1 and 0.3, 40 templates: a difference of 0.098 found in 76 % of samples.
+    """benches/simulate_all.py power, 40 templates: a difference of 0.098 found in 76 % of samples.
 
     There persons are named in 0.7 · 0.7 of the answers, the lean's interaction has sd 0.15, and 22.8 answers are read.
     """

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from mbbq_gen.errors import UsageError
 from mbbq_gen.scoring import METRICS, observations_frame, score
 from mbbq_gen.scoring.baselines import BASELINES, baseline_matrix
-from mbbq_gen.scoring.expected import expected_scores
 from mbbq_gen.scoring.subsets import subset
 from mbbq_gen.statistics.panel import Sampling
 from mbbq_gen.statistics.score_report import baseline_scores, group_tests, macro_averages
-from mbbq_gen.statistics.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 from tests.scoring_support import KINDS, Kind, Row, instance_of, observations_of
+from tests.support.expected_scores import expected_scores
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 SAMPLING = Sampling(resamples=300)
 AMBIGUOUS = METRICS["mbbq_bias_ambiguous"]

@@ -34,13 +34,14 @@ def simulation(repository: Any, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_intervals_hold_the_truth(simulation: ModuleType, templates: int, sizes: str) -> None:
     """From models that hardly ever name a person to such that always do."""
     for model in (*simulation.MODELS, simulation.BETWEEN[-1]):
-        (_, now), (_, width) = simulation.held(model, sizes, templates, RUNS)
-        assert now >= 0.95 - 4 * ERROR, (model, now)
-        assert 0 < width < 1, model
+        held = simulation.held(model, (0.95,), sizes, templates, RUNS)
+        assert held.made == RUNS
+        assert held.rate >= 0.95 - 4 * ERROR, (model, held.rate)
+        assert 0 < held.wide / held.made < 1, model
 
 
 def test_fewer_than_five_templates_have_no_interval(simulation: ModuleType) -> None:
-    assert {simulation.held(simulation.MODELS[0], "equal", few, 3) for few in (2, 3, 4)} == {None}
+    assert [simulation.held(simulation.MODELS[0], (0.95,), "equal", few, 3).made for few in (2, 3, 4)] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("read", READ)

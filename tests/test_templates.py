@@ -17,7 +17,7 @@ from mbbq_gen.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.languages import ControlSet, read_control_set
 from mbbq_gen.records import Instance
 from mbbq_gen.resources import Resources
-from mbbq_gen.templates import check_templates, instantiate, load_instances, load_templates, parse_slot
+from mbbq_gen.templates import check_templates, instantiate, load_templates, parse_slot
 
 DATA = Path(__file__).parent / "data" / "templates"
 GOOD = DATA / "good"
@@ -159,11 +159,6 @@ def test_control_split(resources: Resources) -> None:
         assert instance.context.find(names[first]) < instance.context.find(
             names[{"target": "non_target"}.get(first, "target")]
         )
-
-
-def test_load_instances_reads_folder_and_names(resources: Resources) -> None:
-    instances = list(load_instances(GOOD, "nl", ["bias", "control"], resources))
-    assert [instance.split for instance in instances] == ["bias"] * 36 + ["control"] * 36
 
 
 # --- slots -----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 @example(
-    "  mbbq-gen data instantiate BBQ/templates -o bbq.jsonl\n"
     "  mbbq-gen data instantiate EsBBQ-CaBBQ --language es -o esbbq.jsonl\n"
     "  mbbq-gen data instantiate my-templates --split bias,control -o mine.jsonl"
 )
@@ -31,17 +30,16 @@ def instantiate(
         str | None, typer.Option(help="Only these languages, comma-separated; none: all.", metavar="XX")
     ] = None,
     form: Annotated[
-        str | None, typer.Option(help="starter, bbq or esbbq; none: found out from the folder.", metavar="FORM")
+        str | None, typer.Option(help="starter or esbbq; none: found out from the folder.", metavar="FORM")
     ] = None,
     split: Annotated[str, typer.Option(help="bias, control or both; control only for the form starter.")] = "bias",
-    seed: Annotated[int, typer.Option(help="Seed of what the form bbq draws.")] = 0,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
     """Fills templates and writes the questions as JSON Lines, for `run --instances`; the same ones every time.
 
-    Three forms are known: ours (templates.toml and a TOML file a language), BBQ's (CSV tables with a vocabulary) and
-    EsBBQ's (workbooks with a vocabulary). Says how many questions came of it, by language, split and category.
+    Two forms are known: ours (templates.toml and a TOML file a language) and EsBBQ's (workbooks with a vocabulary).
+    Says how many questions came of it, by language, split and category.
     """
     from mbbq_gen.datasets.template_folders import FORMS, load_template_folder
     from mbbq_gen.records import to_jsonl
@@ -51,7 +49,6 @@ def instantiate(
         form=one_of("form", form, FORMS) if form else None,
         languages=_languages(language),
         splits=splits_of(split),
-        seed=seed,
         resources=resources(packs),
     )
     counts: Counter[tuple[str, str, str, str]] = Counter()

@@ -24,7 +24,7 @@ from mbbq_gen.datasets.mapping import Mapped, is_empty, read_field_map, with_met
 from mbbq_gen.datasets.rows import Place, read_json_lines, read_table
 from mbbq_gen.errors import DataError, UsageError
 from mbbq_gen.languages import describe_fault
-from mbbq_gen.records import Instance, to_jsonl
+from mbbq_gen.records import Instance
 
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
 """File name's end → what is between two cells."""
@@ -179,13 +179,3 @@ def _typed_value(name: str, text: str, place: Place) -> Any:
     if name == "bias_scorable":
         return _TRUTHS.get(text.strip().casefold(), text)
     return text
-
-
-def write_instances(instances: Iterable[Instance], path: Path) -> int:
-    """Writes instances as JSON Lines and returns how many; an existing file is replaced."""
-    count = 0
-    with path.open("w", encoding="utf-8", newline="\n") as stream:
-        for line in to_jsonl(instances):
-            stream.write(line + "\n")
-            count += 1
-    return count

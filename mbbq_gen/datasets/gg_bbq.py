@@ -74,7 +74,6 @@ class GgBbqRow(BaseModel):
     choice_info: Annotated[dict[int, list[str]], BeforeValidator(python_literal)]
 
 
-Pair = list[tuple[Place, GgBbqRow]]
 """A negative and a non-negative row."""
 
 

@@ -25,11 +25,6 @@ class Repair:
     """With `\\1` for what the pattern's first group matched."""
 
 
-def grammar_languages() -> list[str]:
-    """Codes of the languages that have repairs."""
-    return sorted(_tables())
-
-
 def sentence_writer(language: str) -> Callable[[str], str]:
     """The function that makes sentences of a language's filled text."""
     repairs = _repairs(language)
@@ -43,11 +38,6 @@ def sentence_writer(language: str) -> Callable[[str], str]:
 def capitalise(text: str) -> str:
     """The text with a capital at the start of every sentence, also after an opening mark."""
     return _START.sub(lambda match: match[1] + match[2].upper(), text)
-
-
-def repair(text: str, language: str) -> str:
-    """The text with the language's repairs and no new capitals; as it is for a language without any."""
-    return _apply(_repairs(language), text)
 
 
 def _apply(repairs: tuple[Repair, ...], text: str) -> str:

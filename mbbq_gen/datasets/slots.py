@@ -9,7 +9,7 @@ BBQ writes some lists as `{{NAME1}}: […]`; the braces mean nothing there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 _SLOT: Final = re.compile(r"\{\{([^{}]*)\}\}")
@@ -99,15 +99,13 @@ def _check_list(name: str, words: tuple[str, ...], lists: Mapping[str, tuple[str
         raise ValueError(f"broken list: a semicolon stands inside the list of {name}; separate its words by commas")
 
 
-def parallel_forms(
-    lists: Mapping[str, tuple[str, ...]], slot: str, forms: Iterable[str] = ("", "-def", "-indef")
-) -> list[dict[str, str]]:
+def parallel_forms(lists: Mapping[str, tuple[str, ...]], slot: str) -> list[dict[str, str]]:
     """The words of a slot, each in the forms that are listed for it: `{"": "aunt", "-def": "the aunt"}`.
 
     Raises:
         ValueError: where the lists of two forms have different lengths.
     """
-    listed = {form: lists[slot + form] for form in forms if slot + form in lists}
+    listed = {form: lists[slot + form] for form in ("", "-def", "-indef") if slot + form in lists}
     lengths = {slot + form: len(words) for form, words in listed.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name} {length}" for name, length in lengths.items())

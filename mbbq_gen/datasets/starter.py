@@ -19,10 +19,8 @@ from mbbq_gen.languages import read_control_set
 from mbbq_gen.languages.packs import read_toml
 from mbbq_gen.records import Instance, Split
 from mbbq_gen.resources import Resources
-from mbbq_gen.templates import INDEX_FILE, BenchmarkFacts, TemplateSet, instantiate, load_templates
+from mbbq_gen.templates import INDEX_FILE, TemplateSet, instantiate, load_templates
 from mbbq_gen.templates.schema import TemplateIndex
-
-CITATION = "The mbbq-gen authors: starter templates"
 
 
 def starter_folder() -> Path:
@@ -41,11 +39,6 @@ def starter_templates(language: str | None = None) -> TemplateSet:
     """The templates, read and checked once: in all languages, or in one where there is such a file."""
     is_there = language is not None and (starter_folder() / f"{language}.toml").is_file()
     return load_templates(starter_folder(), [language] if is_there and language else None, _index())
-
-
-def starter_facts() -> BenchmarkFacts:
-    """Name, version, title, licence, source, and the notice that every result has to carry."""
-    return starter_templates().benchmark
 
 
 def load_starter(language: str, splits: Iterable[Split], resources: Resources) -> Iterator[Instance]:

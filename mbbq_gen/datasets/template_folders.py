@@ -1,7 +1,6 @@
-"""Instances from a folder of templates, whichever of the three forms it has.
+"""Instances from a folder of templates, in either of two forms.
 
     starter   templates.toml and a TOML file a language      our own form, `mbbq_gen.templates`
-    bbq       CSV tables, vocabulary.csv                     BBQ's form, `mbbq_gen.datasets.bbq_templates`
     esbbq     workbooks, vocabulary.xlsx                     EsBBQ's form, `mbbq_gen.datasets.esbbq_templates`
 
 A published checkout keeps them in its folder `templates`; naming the checkout will do.
@@ -14,8 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from mbbq_gen.datasets.bbq_templates import LANGUAGE as BBQ_LANGUAGE
-from mbbq_gen.datasets.bbq_templates import load_bbq_templates
 from mbbq_gen.datasets.esbbq_templates import esbbq_languages, load_esbbq_templates
 from mbbq_gen.errors import UnknownNameError, UsageError
 from mbbq_gen.languages import read_control_set
@@ -24,9 +21,9 @@ from mbbq_gen.resources import Resources
 from mbbq_gen.templates import INDEX_FILE, load_templates
 from mbbq_gen.templates import instantiate as instantiate_starter
 
-Form = Literal["starter", "bbq", "esbbq"]
+Form = Literal["starter", "esbbq"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
-_SIGNS: Final[dict[Form, str]] = {"starter": INDEX_FILE, "bbq": "*.csv", "esbbq": "*.xlsx"}
+_SIGNS: Final[dict[Form, str]] = {"starter": INDEX_FILE, "esbbq": "*.xlsx"}
 """What a folder of each form holds."""
 
 
@@ -34,7 +31,7 @@ def find_form(folder: Path) -> tuple[Form, Path]:
     """The form of a folder's templates, and the folder that holds them: this one, else its folder `templates`.
 
     Raises:
-        UsageError: where there is no such folder, or no templates or those of two forms are in it.
+        UsageError: where there is no such folder, or no templates, BBQ's or those of two forms are in it.
     """
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}; name a folder of templates")
@@ -44,6 +41,8 @@ def find_form(folder: Path) -> tuple[Form, Path]:
             raise UsageError(f"{place}: templates of the forms {' and '.join(forms)} are in it; choose one with --form")
         if forms:
             return forms[0], place
+    if any(list(place.glob("*.csv")) for place in (folder, folder / "templates")):
+        raise UsageError(f"{folder}: BBQ's templates (.csv) are not filled; run --benchmark bbq has their questions")
     signs = ", ".join(f"{sign} ({form})" for form, sign in _SIGNS.items())
     raise UsageError(f"{folder}: no templates in it or in {folder / 'templates'}; looked for {signs}")
 
@@ -58,7 +57,6 @@ def load_template_folder(
     form: Form | None = None,
     languages: Sequence[str] | None = None,
     splits: Sequence[Split] = ("bias",),
-    seed: int = 0,
     resources: Resources | None = None,
 ) -> Iterator[Instance]:
     """The instances of a folder of templates, one by one: language by language, and in each split by split.
@@ -68,7 +66,6 @@ def load_template_folder(
         form: which form they have; None to find out.
         languages: which languages, in that order; None for all that the templates are written in.
         splits: which splits. Only the form `starter` has a control split.
-        seed: decides what the form `bbq` draws; the other forms draw nothing by it.
         resources: where control sets are found; None for those that ship.
 
     Raises:
@@ -83,10 +80,7 @@ def load_template_folder(
         raise UsageError(f"templates of the form {form} have no control split; leave out --split control")
     if form == "starter":
         return _starter(folder, languages, splits, resources or Resources())
-    known = [BBQ_LANGUAGE] if form == "bbq" else esbbq_languages(folder)
-    wanted = _chosen(languages, known, folder)
-    if form == "bbq":
-        return load_bbq_templates(folder, seed)
+    wanted = _chosen(languages, esbbq_languages(folder), folder)
     return chain.from_iterable([load_esbbq_templates(folder, language) for language in wanted])
 
 

@@ -1,17 +1,14 @@
 """The data dictionary: what every column of the items and scores means, of which type it is, which values it takes.
 
-`python -m mbbq_gen.exports.dictionary > docs/data-dictionary.md` writes the page of the documentation; every export
-brings its own, with the columns that it has.
+Every export brings its own, with the columns that it has; docs/data-dictionary.md has all of them.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 from mbbq_gen.records import Record
-from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.table import MetricDefinition
 from mbbq_gen.scoring.weights import WEIGHT
 
@@ -219,9 +216,9 @@ def _type_name(kind: polars.DataType) -> str:
     )
 
 
-def dictionary_page(dictionary: DataDictionary, title: str = "Data dictionary", lead: str = "") -> str:
+def dictionary_page(dictionary: DataDictionary, lead: str = "") -> str:
     """The dictionary as Markdown."""
-    lines = [f"# {title}", "", *([lead, ""] if lead else []), f"Schema: `{dictionary.schema_version}`.", ""]
+    lines = ["# Data dictionary", "", *([lead, ""] if lead else []), f"Schema: `{dictionary.schema_version}`.", ""]
     for name, columns in dictionary.tables.items():
         lines += [f"## {name}", "", *_column_table(columns), ""]
     if dictionary.metrics:
@@ -247,29 +244,3 @@ def _column_table(columns: Iterable[Column]) -> list[str]:
 def _cell(text: str) -> str:
     """A text that does not end its cell."""
     return text.replace("|", "\\|")
-
-
-def documentation_page() -> str:
-    """docs/data-dictionary.md."""
-    from mbbq_gen.report.score_files import score_columns
-    from mbbq_gen.runs.items import item_schema
-
-    dictionary = data_dictionary(
-        item_schema(messages=True),
-        score_columns(("benchmark", "language", "split")),
-        {
-            metric.name: MetricDefinition(
-                formula=metric.formula, source=metric.source, meaning=metric.meaning, sign=metric.sign
-            )
-            for metric in METRICS.values()
-        },
-    )
-    lead = (
-        "What `Run.items()` and `mbbq-gen export` give, column by column. Made with `python -m "
-        "mbbq_gen.exports.dictionary`. In a file, context_id is text: its 64 bits are too many for some readers."
-    )
-    return dictionary_page(dictionary, lead=lead)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(documentation_page())

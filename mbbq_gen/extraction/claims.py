@@ -138,7 +138,6 @@ class Row(NamedTuple):
     """The row in words."""
 
 
-_SAID = Force.DECLARED
 TABLE: tuple[Row, ...] = (
     Row(
         Rule.FORCED,

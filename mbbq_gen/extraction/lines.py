@@ -76,8 +76,6 @@ class Line:
     """Whether it is an entry of a list."""
     heading: bool
     """Whether it is set as a heading."""
-    blank_before: bool
-    """Whether a paragraph begins with it."""
     table: bool = False
     """Whether it is a row of a table."""
     is_ascii: bool = True
@@ -113,14 +111,13 @@ class Line:
 def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
     """The lines of a text that have words."""
     lines: list[Line] = []
-    place, blank = 0, True
+    place = 0
     for raw in text.split("\n"):
         start = place
         place += len(raw) + 1
         is_ascii = raw.isascii()
         parts = (ASCII_WORD if is_ascii else WORD).split(raw)
         if len(parts) < 3:
-            blank = blank or not raw.strip()
             continue
         texts, signs = parts[1::2], parts[0::2]
         words = list(map(lexicon.__getitem__, texts))
@@ -137,7 +134,6 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
                 start,
                 bullet is not None,
                 ("*" in raw[:4] + raw[-4:] and _HEADING.match(raw) is not None) or raw.lstrip().startswith("#"),
-                blank,
                 raw.count("|") >= 2,
                 is_ascii,
             )
@@ -147,7 +143,6 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
             lines[-1].masks[0] = 0
             lines[-1].starts = lines[-1].starts[lines[-1].starts[:1] == [0] :]
             lines[-1].gaps[1] = STOP
-        blank = False
     return lines
 
 

@@ -128,8 +128,6 @@ class QuestionWords:
     they stand among the options."""
     sexes: dict[int, int] = field(default_factory=dict)
     """Class of words ("he", "she") → the only one of the people whom it fits, where that is known."""
-    shared: frozenset[str] = frozenset()
-    """Stems that all persons have in common."""
     traits: dict[str, int] = field(default_factory=dict)
     """Stem of what one of the people is without and the others are with → that person."""
     roots: dict[str, str] = field(default_factory=dict)
@@ -197,7 +195,6 @@ def build_question(asked: Asked, lexicon: Lexicon) -> QuestionWords:
         verb_final=lexicon.verb_final,
         and_before=lexicon.and_before,
         and_behind=lexicon.and_behind,
-        shared=shared,
         story=scene.announcing,
         named=tuple(persons[place].index for place in order),
     )

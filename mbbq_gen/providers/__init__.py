@@ -3,17 +3,15 @@
 import os
 
 from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions, request_key
-from mbbq_gen.providers.registry import ModelEntry, OptionEntry, list_models, open_provider, options_of
+from mbbq_gen.providers.registry import ModelEntry, list_models, open_provider
 
 __all__ = [
     "ModelEntry",
-    "OptionEntry",
     "Provider",
     "ProviderClass",
     "ProviderOptions",
     "list_models",
     "open_provider",
-    "options_of",
     "request_key",
 ]
 

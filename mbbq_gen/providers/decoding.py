@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 import torch
 from torch.nn.functional import softmax
@@ -85,13 +85,6 @@ class DecodingSettings:
     temperature: float = 0.0
     """0: the likeliest token always."""
     top_p: float = 1.0
-
-
-class Decoder(Protocol):
-    """Something that completes prompts."""
-
-    def decode(self, prompts: Sequence[Prompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """A completion of each prompt, as they finish; stops after the current step once it is cancelled."""
 
 
 # --- choosing tokens -------------------------------------------------------------------------------------------------

@@ -51,10 +51,12 @@ _logger = logging.getLogger(__name__)
 _found_ways: WeakKeyDictionary[Model, Way] = WeakKeyDictionary()
 
 
-def score_answers(
+def iterate_scores(
     model: Model, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
-) -> list[list[float]]:
-    """For each prompt, the sums of natural-log probabilities of its answers' tokens, each given the prompt.
+) -> Iterator[tuple[int, list[float]]]:
+    """The number of each prompt and the sums of natural-log probabilities of its answers' tokens, given the prompt.
+
+    Prompts come as they are done.
 
     Args:
         model: a causal language model of transformers, in evaluation mode.
@@ -66,16 +68,6 @@ def score_answers(
         ValueError: where a prompt or an answer has no tokens, or the lists are of different lengths.
         ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
     """
-    found: list[list[float]] = [[] for _ in prompts]
-    for number, sums in iterate_scores(model, prompts, answers, max_tokens=max_tokens):
-        found[number] = sums
-    return found
-
-
-def iterate_scores(
-    model: Model, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
-) -> Iterator[tuple[int, list[float]]]:
-    """The number of each prompt and its answers' sums, as they are done; see `score_answers`."""
     _check(prompts, answers)
     numbers = [number for number, given in enumerate(answers) if given]
     if not numbers:

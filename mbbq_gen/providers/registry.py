@@ -11,10 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 
 from mbbq_gen.errors import ProviderError, UnknownNameError, UsageError
 from mbbq_gen.languages import describe_fault
@@ -138,17 +136,6 @@ class ModelEntry(Record):
     """The command that installs what it needs; None where it needs nothing."""
 
 
-class OptionEntry(Record):
-    """An option of a kind of provider, as help texts show it."""
-
-    name: str
-    """The name with underscores, as in `settings` and configuration."""
-    value: str
-    """What kind of value it takes: `int`, `float`, `text`, `true|false`, or its choices with a bar between them."""
-    default: Any
-    help: str
-
-
 def open_provider(
     name: str, options: Mapping[str, object] | None = None, resources: Resources | None = None
 ) -> Provider:
@@ -205,12 +192,6 @@ def _advice(word: str) -> str:
 
 def _shape(kind: str) -> list[str]:
     return [f"{kind}:{KINDS[kind].model}"]
-
-
-def options_of(kind: str) -> list[OptionEntry]:
-    """The options that a kind takes, for help texts; raises as `open_provider` does."""
-    fields = _load(kind, kind).options_class.model_fields
-    return [_describe_option(name, field) for name, field in fields.items()]
 
 
 def list_models() -> list[ModelEntry]:
@@ -283,22 +264,3 @@ def check_options(kind: str, schema: type[ProviderOptions], options: Mapping[str
         for name in _NAMES_OF_KEYS & options.keys():
             fault = fault.replace(repr(options[name]), repr(HIDDEN))
         raise UsageError(f"{kind}: option {fault}") from error
-
-
-def _describe_option(name: str, field: FieldInfo) -> OptionEntry:
-    default = field.get_default(call_default_factory=True, validated_data={})
-    return OptionEntry(name=name, value=_value_word(field.annotation), default=default, help=field.description or "")
-
-
-def _value_word(annotation: Any) -> str:
-    """How a help text calls the values of a type."""
-    if annotation is bool:
-        return "true|false"
-    if annotation in (int, float):
-        return str(annotation.__name__)
-    parts = [part for part in get_args(annotation) if part is not type(None)]
-    if parts and all(isinstance(part, str) for part in parts):
-        return "|".join(parts)
-    if len(parts) == 1 and get_origin(annotation) is not dict:
-        return _value_word(parts[0])
-    return "json" if get_origin(annotation) is dict else "text"

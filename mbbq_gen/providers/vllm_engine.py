@@ -79,7 +79,7 @@ def score_answers(
 ) -> list[list[float]]:
     """For each prompt, the sums of natural-log probabilities of its answers' tokens, each given the prompt.
 
-    The same contract as `packed_scoring.score_answers`. vLLM computes the prompts anew for this: it reads nothing from
+    The same contract as `packed_scoring.iterate_scores`. vLLM computes the prompts anew for this: it reads nothing from
     its cache of prefixes where the probabilities of a prompt's tokens are asked for.
 
     Args:

@@ -412,20 +412,6 @@ class RunStore(RunTables):
                 ),
             )
 
-    def read_presentations(
-        self, extractors: dict[str, str]
-    ) -> Iterator[tuple[Instance, Presentation, Response, Extraction]]:
-        """Everything answered and read, by question; `extractors` gives the extractor version for each language."""
-        for language, extractor in sorted(extractors.items()):
-            rows = self._db.execute(
-                "SELECT i.key, i.record, p.record, r.record, e.record FROM presentations p"
-                " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
-                " JOIN extractions e ON e.presentation_id = p.presentation_id AND e.extractor = ?"
-                " WHERE p.language = ? ORDER BY p.number",
-                (extractor, language),
-            )
-            yield from _parse_joined(rows)
-
     def answer_rows(
         self, extractors: Mapping[str, Sequence[str]], part: Part | None = None
     ) -> Iterator[list[tuple[str, str, str, str]]]:
@@ -509,18 +495,3 @@ class AnsweredReader:
 def _record_of(response: Response) -> str:
     """A response as it is stored: likelihoods have a table of their own."""
     return (response if response.scores is None else response.model_copy(update={"scores": ()})).model_dump_json()
-
-
-def _parse_joined(rows: sqlite3.Cursor) -> Iterator[tuple[Instance, Presentation, Response, Extraction]]:
-    """Joined rows as records; successive rows of one question share its record."""
-    last_key, instance = None, None
-    while batch := rows.fetchmany(_BATCH):
-        for key, instance_record, presentation, response, extraction in batch:
-            if instance is None or key != last_key:
-                last_key, instance = key, Instance.model_validate_json(instance_record)
-            yield (
-                instance,
-                Presentation.model_validate_json(presentation),
-                Response.model_validate_json(response),
-                Extraction.model_validate_json(extraction),
-            )

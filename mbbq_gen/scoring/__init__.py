@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mbbq_gen.scoring.cells import Undetected
-from mbbq_gen.scoring.lines import observe_lines, score_lines
+from mbbq_gen.scoring.lines import observe_lines
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.observations import Labels, Observation, observations_frame, observe, relabel
-from mbbq_gen.scoring.scorer import compare_labels, score
+from mbbq_gen.scoring.scorer import score
 from mbbq_gen.scoring.table import GroupScore, LabelDifference, MetricScore, ScoreTable
 from mbbq_gen.scoring.tally import GROUPINGS
 
@@ -21,11 +21,9 @@ __all__ = [
     "Observation",
     "ScoreTable",
     "Undetected",
-    "compare_labels",
     "observations_frame",
     "observe",
     "observe_lines",
     "relabel",
     "score",
-    "score_lines",
 ]

@@ -2,7 +2,7 @@
 
 A baseline moves every answer into the cell that it would have been in, whatever the model said; a guess is spread
 over the three options. The scores follow from the counts of cells, without asking anything again. The oracles of the
-same names give the same numbers (`scoring.expected`; a test compares them), save that guessing has only its
+same names give the same numbers (a test compares them), save that guessing has only its
 expectation here.
 """
 

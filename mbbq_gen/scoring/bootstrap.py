@@ -8,7 +8,7 @@ The plain percentile interval of such a bootstrap is too narrow for few template
 √((n − 1) / n), and it takes the normal where the t distribution belongs. Both are mended by reading the percentiles
 further out (the expanded percentile interval: Hesterberg 2015, "What Teachers Should Know About the Bootstrap", §5.3),
 with the effective number of templates as n, which is less than their number where they differ in size.
-`benches/simulate_coverage.py` holds it to what it promises.
+`benches/simulate_all.py` holds it to what it promises.
 """
 
 from __future__ import annotations
@@ -50,15 +50,6 @@ def resample_weights(templates: Sequence[str], resamples: int, seed: int) -> Arr
     drawn = generator.multinomial(number, np.full(number, 1 / number), size=resamples)
     weights: Array = drawn.astype(np.float64)
     return weights
-
-
-def expanded_intervals(values: Array, confidence: float, effective: Array) -> Intervals:
-    """The intervals of rows of resampled scores, shape (…, resamples); NaN among them are left out.
-
-    `effective` is the effective number of templates of each row; none or 1 of them gives no interval.
-    """
-    (found,) = intervals_between(values, [expanded_tail(confidence, effective)])
-    return found
 
 
 def intervals_between(values: Array, tails: Sequence[Array]) -> list[Intervals]:

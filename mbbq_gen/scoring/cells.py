@@ -48,11 +48,6 @@ class Cell:
     choice: Choice | None = None
 
     @property
-    def is_scorable(self) -> bool:
-        """Whether it counts for bias."""
-        return self.context is not None
-
-    @property
     def is_detected(self) -> bool:
         """Whether an answer was read."""
         return self.verdict != "undetected"

@@ -13,7 +13,7 @@ from it. A bootstrap with few of these, or none, stays too near the others. And 
 lies nearer to an end of its scale than UNSEEN: templates can't lie so far off on the end's side, so a tail on the other
 side is to be expected, whether or not one was seen (docs/decisions/0013-intervals-over-templates.md).
 
-`benches/simulate_edge.py` holds it to what it promises (docs/statistics.md).
+`benches/simulate_all.py` holds it to what it promises (docs/statistics.md).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ record), `labels` (as shown; left out: A, B, C), `model`, `method` (left out: `g
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
@@ -28,10 +28,7 @@ from mbbq_gen.errors import DataError
 from mbbq_gen.languages import describe_fault
 from mbbq_gen.records import DETECTED, Confidence, Extraction, Instance, Method, Outcome
 from mbbq_gen.resources import Resources
-from mbbq_gen.scoring.cells import Undetected
-from mbbq_gen.scoring.observations import Labels, Observation, contradiction, observations_frame, observe
-from mbbq_gen.scoring.scorer import score
-from mbbq_gen.scoring.table import ScoreTable
+from mbbq_gen.scoring.observations import Labels, Observation, contradiction, observe
 
 _DEFAULT_LABELS = ("A", "B", "C")
 
@@ -57,29 +54,6 @@ class Answer(BaseModel):
     aliases: dict[str, tuple[str, ...]] | None = None
     prompt: str | None = None
     finish_reason: Literal["stop", "length", "content_filter", "other"] | None = None
-
-
-def score_lines(
-    lines: Iterable[str],
-    source_name: str,
-    by: Sequence[str] = (),
-    metrics: Sequence[str] | None = None,
-    *,
-    interval: float | None = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-    undetected: Undetected = "discard",
-    labels: Labels = "published",
-    resources: Resources | None = None,
-) -> ScoreTable:
-    """The scores of the answers that the lines hold; the settings are those of `score`.
-
-    Raises:
-        DataError: for a line that is not as the module's head says: source, row, field, what is wrong.
-        UsageError: as `score` does.
-    """
-    frame = observations_frame(observe_lines(lines, source_name, labels=labels, resources=resources))
-    return score(frame, by, metrics, interval=interval, resamples=resamples, seed=seed, undetected=undetected)
 
 
 def observe_lines(

@@ -390,17 +390,3 @@ def choose_metrics(names: Iterable[str] | None) -> tuple[Metric, ...]:
         if name not in METRICS:
             raise UnknownNameError("metric", name, METRICS)
     return tuple(METRICS[name] for name in chosen)
-
-
-def metrics_markdown() -> str:
-    """The table of metrics that stands in docs/scores.md."""
-    lines = ["| name | formula | source | reads as | range |", "|---|---|---|---|---|"]
-    for metric in _ALL:
-        cells = (f"`{metric.name}`", metric.formula, metric.source, f"{metric.meaning} {_sentence(metric.sign)}")
-        bounds = f"{metric.low:g} … {metric.high:g}".replace("-", "−")
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (*cells, bounds)) + " |")
-    return "\n".join(lines)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."

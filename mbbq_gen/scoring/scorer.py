@@ -583,19 +583,3 @@ def _differences(
                     corrected=new,
                     n_corrected=before.n_corrected,
                 )
-
-
-def compare_labels(
-    frame: polars.DataFrame,
-    by: Sequence[str] = (),
-    metrics: Sequence[str] | None = None,
-    undetected: Undetected = "discard",
-) -> tuple[LabelDifference, ...]:
-    """The scores that differ between published and corrected labels; empty where none does.
-
-    Raises:
-        UsageError: as `score` does.
-    """
-    settings = Settings(choose_metrics(metrics), undetected, None, 1, 0)
-    _check(settings)
-    return _label_differences(frame, grouping_columns(by), settings)

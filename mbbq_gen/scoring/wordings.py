@@ -14,7 +14,7 @@ few, so each part keeps its own t quantile: an interval's end is moved out to
 
 (for sums of variance components: Howe 1974; for ends of intervals: Zou & Donner 2008, MOVER). Joined degrees of freedom
 (Satterthwaite) hold the truth in 91 % where three wordings make most of the spread, this in 94 to 97 %
-(docs/decisions/0016-prompt-variants.md, `benches/simulate_wordings.py`). A bootstrap of three wordings has ten
+(docs/decisions/0016-prompt-variants.md, `benches/simulate_all.py`). A bootstrap of three wordings has ten
 different samples.
 """
 

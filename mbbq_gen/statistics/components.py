@@ -13,7 +13,7 @@ test holds it to that. Estimates may come out below 0; they are reported as they
 
 Intervals: the mean square of a factor over its expectation is taken to be distributed as in a parametric bootstrap with
 normal effects (as χ² over its degrees of freedom, on a balanced design), so few wordings give the wide interval that
-they must. `benches/simulate_components.py` holds them to what they promise.
+they must. `benches/simulate_all.py` holds them to what they promise.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ labels say of all their answers, and of how far its own labels are off that,
 sampling: Särndal, Swensson & Wretman 1992, ch. 9). The degrees of freedom are Satterthwaite's (1946), of the templates
 and of the labels that are off: two wrong readings tell a rate badly, however many were right. Where few labels bear on
 a score, errors may be too rare to be among them at all; the variance then takes half a label more in each class, wrong
-as often as labels of the whole run are. `benches/simulate_correction.py` holds all this to what it promises.
+as often as labels of the whole run are. `benches/simulate_all.py` holds all this to what it promises.
 """
 
 from __future__ import annotations

@@ -205,11 +205,11 @@ def _reach(units: float, level: float, power: float) -> float:
     return float(special.stdtrit(units - 1, 1 - level / 2) + special.stdtrit(units - 1, power))
 
 
-def half_width(standard_error: float, templates: float, interval: float = 0.95) -> float:
-    """Half the width of an interval round a score with that standard error, over that effective number of templates."""
+def half_width(standard_error: float, templates: float) -> float:
+    """Half the width of a 95 % interval round a score with that standard error; templates: their effective number."""
     from scipy import special
 
-    return standard_error * float(special.stdtrit(templates - 1, 0.5 + interval / 2))
+    return standard_error * float(special.stdtrit(templates - 1, 0.975))
 
 
 def assumptions_of(table: VarianceTable, source: str) -> VarianceAssumptions:

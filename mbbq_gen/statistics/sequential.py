@@ -22,7 +22,7 @@ such models, Lee & DeMets 1991, JASA 86). What all questions would give is known
 numerically (Armitage, McPherson & Rowe 1969, JRSS A 132; Jennison & Turnbull 2000, ch. 19); t in place of the normal:
 the same book, §11.5.
 
-`benches/simulate_design.py` holds it to what it promises (docs/design.md).
+`benches/simulate_all.py` holds it to what it promises (docs/design.md).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ disambiguated ones, of either alignment). The scheme is BBQ's (Parrish et al. 20
 """
 
 from mbbq_gen.templates.folder import TemplateFinding, check_templates, load_templates
-from mbbq_gen.templates.instances import instantiate, load_instances
+from mbbq_gen.templates.instances import instantiate
 from mbbq_gen.templates.schema import INDEX_FILE, BenchmarkFacts, TemplateSet, parse_slot
 
 __all__ = [
@@ -38,7 +38,6 @@ __all__ = [
     "TemplateSet",
     "check_templates",
     "instantiate",
-    "load_instances",
     "load_templates",
     "parse_slot",
 ]

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any, Literal
 
 from mbbq_gen.control import NamePair, Story, assign_names, write_name
@@ -14,12 +13,9 @@ from mbbq_gen.errors import UnknownNameError, UsageError
 from mbbq_gen.languages import (
     PLACEHOLDER,
     ControlSet,
-    read_control_set,
 )
 from mbbq_gen.records import Alignment, Condition, Instance, Option, Polarity, Role, Split
-from mbbq_gen.resources import Resources
 from mbbq_gen.seeding import stable_number
-from mbbq_gen.templates.folder import load_templates
 from mbbq_gen.templates.schema import (
     SENTENCE_START,
     Gender,
@@ -100,16 +96,6 @@ class Cell:
         if self.condition == "ambiguous":
             return "unknown"
         return self.answering[0] if self.polarity == "negative" else self.answering[1]
-
-
-def load_instances(folder: Path, language: str, splits: Iterable[Split], resources: Resources) -> Iterator[Instance]:
-    """The instances of a template folder in one language; the control split's names come from the resources.
-
-    Raises as `load_templates`, `read_control_set` and `instantiate` do.
-    """
-    wanted = tuple(splits)
-    control_set = read_control_set(resources, language) if "control" in wanted else None
-    return instantiate(load_templates(folder), language, wanted, control_set)
 
 
 def instantiate(

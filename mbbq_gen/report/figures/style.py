@@ -117,11 +117,11 @@ def _width(text: str) -> float:
 # --- axes ------------------------------------------------------------------------------------------------------------
 
 
-def half_range(values: Sequence[float | None], least: float = 0.1) -> float:
+def half_range(values: Sequence[float | None]) -> float:
     """A round number not below any size of the values: what an axis about 0 reaches to."""
     largest = max((abs(value) for value in values if value is not None and math.isfinite(value)), default=0.0)
     for step in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0):
-        if step >= max(largest, least) - 1e-9:
+        if step >= max(largest, 0.1) - 1e-9:
             return step
     return largest
 

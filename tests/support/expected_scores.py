@@ -1,4 +1,4 @@
-"""What the oracles must score, by arithmetic: closed forms over plain counts of the questions, apart from the scorer.
+"""Scores that the oracles must reach: closed forms over counts of the questions, independent of the scorer.
 
 The proof of the whole instrument is that an oracle's run gives these numbers, on every benchmark and every metric.
 Nothing here uses the scoring code; the numbers are exact fractions. No answer of an oracle is undetected, so nothing

@@ -1,4 +1,4 @@
-"""Models whose bias is known because we made it: what tests, benches and the page on statistics hold the numbers to.
+"""Simulated models whose bias is known, for tests and benches of the statistics.
 
 A simulated model answers one question so:
 
@@ -22,20 +22,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from mbbq_gen.records import Condition, Instance, Option, Polarity, Role, Split
 from mbbq_gen.scoring.columns import observations_from_columns
 from mbbq_gen.seeding import stable_number
 
-if TYPE_CHECKING:
-    import numpy
-    import polars
-    from numpy.typing import NDArray
-
-    from mbbq_gen.scoring.cells import Array
-
-    Places = NDArray[numpy.int64]
+Array = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 _ORDERS = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1), (1, 0, 2), (2, 1, 0))
 """Of the options target, non-target, unknown."""
@@ -109,11 +106,8 @@ class _Grid:
     """Number of the filled template: successive ones are shown in successive orders."""
 
 
-def simulate(model: SimulatedModel, design: Design, seed: int) -> polars.DataFrame:
+def simulate(model: SimulatedModel, design: Design, seed: int) -> pl.DataFrame:
     """The observations of a simulated run; the same seed gives the same ones."""
-    import numpy as np
-    import polars as pl
-
     grid = _grid(design)
     generator = np.random.default_rng(stable_number("simulation", model.name, seed))
     leans = _leans(model, design, generator)
@@ -121,10 +115,8 @@ def simulate(model: SimulatedModel, design: Design, seed: int) -> polars.DataFra
     return observations_from_columns(grid.instances, pl.concat(frames))
 
 
-def _leans(model: SimulatedModel, design: Design, generator: numpy.random.Generator) -> Array:
+def _leans(model: SimulatedModel, design: Design, generator: np.random.Generator) -> Array:
     """The lean of the bias split by template × language × wording, without the artefact."""
-    import numpy as np
-
     shape = (design.templates, len(design.languages), design.variants)
     settings = [_of_language(model, language) for language in design.languages]
     lean = generator.normal(0, 1, (shape[0], 1, 1)) * model.template_sd
@@ -145,12 +137,9 @@ def _answers(
     design: Design,
     leans: Array,
     variant: int,
-    generator: numpy.random.Generator,
-) -> polars.DataFrame:
+    generator: np.random.Generator,
+) -> pl.DataFrame:
     """The answers to all questions in one wording."""
-    import numpy as np
-    import polars as pl
-
     grid = _grid(design)
     number = len(grid.instances)
     settings = [_of_language(model, language) for language in design.languages]
@@ -187,8 +176,6 @@ def _answers(
 @lru_cache(maxsize=8)
 def _grid(design: Design) -> _Grid:
     """The questions of a design."""
-    import numpy as np
-
     rows: list[tuple[int, int, bool, int, int, int]] = []
     instances: list[Instance] = []
     kinds = list(enumerate(_kinds()))
