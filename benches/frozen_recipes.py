@@ -180,8 +180,8 @@ ACROSS = "--adjust all --simultaneous --smaller-than 0.05"
 SMALL = "--benchmark starter --languages en,tr"
 RUNS = {
     "axes": f"--model oracle:random {SMALL} --axes format=free+json,hint=all,debias=all --sample 8",
-    "fraction": f"--model oracle:random {SMALL} --axes format=free+label,hint=all,politeness=plain+please,debias=none+no_stereotypes "
-    "--design fractional --sample 24",
+    "fraction": f"--model oracle:random {SMALL} --axes format=free+label,hint=all,politeness=plain+please,"
+    "debias=none+no_stereotypes --design fractional --sample 24",
     "plain": f"--model oracle:random {SMALL} --variants plain --splits bias,control --sample 24",
     "width": f"--model oracle:random {SMALL} --variants bare,polite --until-width 0.4",
     "decided": f"--model oracle:random {SMALL} --variants bare --until-decided 'en != tr' --smaller-than 0.2",
@@ -236,6 +236,9 @@ IMPORTS = {
 }
 PUBLISHED = {"cabbq": "esbbq", "gg_bbq": "gg-bbq", "kobbq_all": "kobbq", "mbbq": "mbbq", "bbq": "bbq", "esbbq": "esbbq"}
 PUBLISHED |= {name: name for name in ("kobbq", "basqbbq", "bbg", "cbbq", "pakbbq", "bbq_lite")}
+LARGE = ("kobbq_all", "basqbbq", "esbbq", "cabbq", "bbq")
+"""Whose control questions are made in a full recording only."""
+QUICK = ("mbbq", "kobbq", "pakbbq", "bbq_lite")
 SMALL_DATA = ("jbbq", "bharatbbq")
 """Read from the excerpts of the tests."""
 ASKED = "--benchmark starter --languages en --sample 2 --json"

@@ -29,8 +29,10 @@ from frozen_recipes import (
     FULL,
     HERE,
     IMPORTS,
+    LARGE,
     ORACLES,
     PUBLISHED,
+    QUICK,
     RUNS,
     SMALL_DATA,
     STARTER,
@@ -41,7 +43,7 @@ from frozen_recipes import (
 
 SHARED = HERE.parent / "shared"
 DATA = HERE / "tests" / "data"
-SIZES = {"quick": 15_000, "usual": 120_000, "full": 300_000}
+SIZES = {"quick": 15_000, "usual": 60_000, "full": 300_000}
 """Texts that are read."""
 PROMPT_COLUMNS = (
     ("instance_key", "instance_key"),
@@ -150,9 +152,10 @@ class Recorder:
         sample = 12 if self.quick else 120
         for name in ORACLES:
             if self.run(name, f"--model oracle:{name} {STARTER} --sample {sample}"):
-                self.command(f"score @{name} --json", f"scores/{name}")
+                self.command(f"score @{name} --json --by language,category,split", f"scores/{name}")
                 self.command(f"score @{name} --json {FULL}", f"scores/{name}_full")
-                self.command(f"report @{name} --json", f"report/{name}")
+                if not self.quick:
+                    self.command(f"report @{name} --json", f"report/{name}")
         self.command(f"compare @random --json --across language --by category {ACROSS}", "compare/random_languages")
         self.command("compare @random @stereotyped --json --across model", "compare/random_stereotyped")
         self.command("compare @verbose_perfect --json --across variant", "compare/verbose_variants")
@@ -161,6 +164,8 @@ class Recorder:
     def features(self) -> None:
         """Runs that span the features, and every analysis."""
         for name, given in RUNS.items():
+            if self.quick and name in {"likely", "plain", "foreign"}:
+                continue
             options = re.sub(r"--sample \d\d", "--sample 8", given) if self.quick else given
             if self.run(name, options):
                 for number, line in enumerate(ANALYSES.get(name, ())):
@@ -179,7 +184,7 @@ class Recorder:
     def imports(self) -> None:
         """Runs made of other programs' logs."""
         for tool, path in IMPORTS.items():
-            line = f"import --from {tool} {DATA}/imports/{path} -o @import_{tool} --benchmark starter --json"
+            line = f"import --from {tool} {DATA}/imports/{path} -o @import_{tool} --benchmark starter --languages en --json"
             self.command(line, f"import/{tool}")
             self.command(f"score @import_{tool} --json --by method,split", f"scores/import_{tool}")
             self.items(f"import_{tool}")
@@ -219,35 +224,41 @@ class Recorder:
             if not folder.is_dir():
                 print(f"left out: {name}: no {folder}", file=sys.stderr)
                 continue
-            if self.quick and name not in {"mbbq", "kobbq", "cbbq", "pakbbq", "bbq_lite", *SMALL_DATA}:
+            if (self.quick and name not in {*QUICK, *SMALL_DATA}) or (name == "kobbq_all" and self.size != "full"):
                 continue
             options = f"--model oracle:random --benchmark {name} --data {folder} --variants all"
             only = " --language en" if name == "bharatbbq" else ""
             options += only
-            sample = 40 if self.quick else 200
+            sample = {"quick": 20, "usual": 100}.get(self.size, 200)
             if self.run(f"of_{name}", f"{options} --sample {sample} --splits bias"):
                 self.digests(f"of_{name}")
                 self.command(f"score @of_{name} --json", f"scores/of_{name}")
                 self.command(f"score @of_{name} --json --labels corrected", f"scores/of_{name}_corrected")
             out, failed = self.product(f"data show {name} --data {folder} --json --limit {sample}{only}")
             self.rows(f"questions_{name}", [failed] if failed else map(json.loads, out.splitlines()))
-            if not self.quick and self.run(f"control_{name}", f"{options} --sample 100 --splits control"):
+            control = self.size == "full" or not (self.quick or name in LARGE)
+            if control and self.run(f"control_{name}", f"{options} --sample 50 --splits control"):
                 self.digests(f"control_{name}")
             if not self.quick:
                 self.command(f"data stats {name} --data {folder}{only} --json", f"data/stats_{name}")
 
     def starter(self) -> None:
         """Every question of the starter benchmark in every wording, with what was read in a free answer to it."""
-        sample = " --sample 12" if self.quick else ""
-        where = "--benchmark starter --languages all --splits bias,control"
-        if self.run("starter", f"--model oracle:verbose_perfect {where} --variants all{sample}"):
+        options = "--benchmark starter --splits bias,control"
+        some = {"quick": " --sample 4", "usual": " --sample 40"}.get(self.size, "")
+        if self.run("starter", f"--model oracle:verbose_perfect {options} --languages all --variants all{some}"):
             self.digests("starter")
-        for style, languages in (("(A)", "all"), ("1", "all"), ("none", "all"), ("native", "ar,hi,ja,ko,ru")):
-            options = f"{where.replace('all', languages)} --variants plain --sample 6 --label-style '{style}'"
-            if self.run("styled", f"--model oracle:perfect {options}"):
+        if self.size == "usual" and self.run("whole", f"--model oracle:verbose_perfect {STARTER}"):
+            self.digests("starter_whole", "whole")
+        languages = "en,ru" if self.quick else "all"
+        for style in ("(A)", "1", "none", "native"):
+            where = f"{options} --languages {'ar,hi,ja,ko,ru' if style == 'native' else languages}"
+            if self.run(
+                "styled", f"--model oracle:perfect {where} --variants plain --sample 6 --label-style '{style}'"
+            ):
                 self.digests(f"starter_{style.strip('()')}_labels", "styled")
             self.product.forget("styled")
-        out, failed = self.product("data show starter --split both --json")
+        out, failed = self.product("data show starter --language en --json")
         self.rows("questions_starter", [failed] if failed else map(json.loads, out.splitlines()))
 
     def requests(self) -> None:
@@ -287,7 +298,7 @@ class Recorder:
             return
         with (self.product.folder / "read.jsonl").open(encoding="utf-8") as read:
             self.rows("readings", ([row[key] for key in READ] for row in map(json.loads, read)))
-        for extractor in ("first-letter", "answer-form", "mbbq-like", "strict-letter"):
+        for extractor in () if self.quick else ("first-letter", "answer-form", "mbbq-like", "strict-letter"):
             _, failed = self.product(f"extract --jsonl {lines} -o @read.jsonl --extractor {extractor}")
             with (self.product.folder / "read.jsonl").open(encoding="utf-8") as read:
                 whole = (json.loads(line) for number, line in enumerate(read) if number % 10 == 0)
