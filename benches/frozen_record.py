@@ -184,8 +184,8 @@ class Recorder:
     def imports(self) -> None:
         """Runs made of other programs' logs."""
         for tool, path in IMPORTS.items():
-            line = f"import --from {tool} {DATA}/imports/{path} -o @import_{tool} --benchmark starter --languages en --json"
-            self.command(line, f"import/{tool}")
+            line = f"import --from {tool} {DATA}/imports/{path} -o @import_{tool} --benchmark starter --languages en"
+            self.command(f"{line} --json", f"import/{tool}")
             self.command(f"score @import_{tool} --json --by method,split", f"scores/import_{tool}")
             self.items(f"import_{tool}")
 
