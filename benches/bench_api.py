@@ -92,7 +92,8 @@ def rate(at: FakeServer, count: int) -> float:
     """Answers a second, from the first request's arrival to the last answer's end."""
     stats = at.stats()
     assert stats.distinct_paid == count, f"{stats.distinct_paid} questions answered, not {count}"
-    return stats.answered / stats.seconds
+    speed: float = stats.answered / stats.seconds
+    return speed
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
