@@ -24,7 +24,7 @@ import re
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ class Names:
         rows = path.read_text(encoding="utf-8").splitlines() if path else []
         for row in csv.reader(rows, delimiter="\t"):
             if len(row) > 2 and row[2] in {"JSON", "field", "column head", "CLI", "file"}:
-                self._add(*(re.sub(r" \(.*", "", name) for name in row[:2]), row[2])
+                self._add(re.sub(r" \(.*", "", row[0]), re.sub(r" \(.*", "", row[1]), row[2])
 
     def _add(self, old: str, new: str, kind: str) -> None:
         if "…" in old:
@@ -151,15 +151,13 @@ def compare(old: Path, new: Path, names: Names, explained: list[tuple[str, str]]
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     first: dict[str, Difference] = {}
-    files = sorted({path.relative_to(side) for side in (old, new) for path in side.rglob("*") if path.is_file()})
-    for file in files:
-        if file.name in {"timings.json", "material.jsonl.gz"} or (part and not (new / file).is_file()):
-            continue
-        both = (old / file).is_file(), (new / file).is_file()
-        sides = [golden(side / file) if there else MISSING for side, there in zip((old, new), both, strict=True)]
-        found = (
-            differences(*sides, names) if all(both) else iter([("", *("…" if there else MISSING for there in both))])
-        )
+    files = {path.relative_to(side) for side in (old, new)[part:] for path in side.rglob("*") if path.is_file()}
+    files = {file for file in files if file.name not in {"timings.json", "material.jsonl.gz"}}
+    for file in sorted(files):
+        sides = [golden(side / file) if (side / file).is_file() else MISSING for side in (old, new)]
+        found: Iterable[Difference] = differences(sides[0], sides[1], names)
+        if MISSING in sides:
+            found = [("", *(MISSING if side == MISSING else "…" for side in sides))]
         for path, one, two in found:
             place = f"{file}#{path}"
             reason = next((reason for pattern, reason in explained if fnmatch.fnmatchcase(place, pattern)), None)

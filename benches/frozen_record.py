@@ -19,15 +19,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from frozen_cli import ENVIRONMENT, HERE, Product
 from frozen_recipes import (
     ACROSS,
     ANALYSES,
     API,
     ASKED,
     ENDPOINT,
-    ENVIRONMENT,
     FULL,
-    HERE,
     IMPORTS,
     LARGE,
     ORACLES,
@@ -36,7 +35,6 @@ from frozen_recipes import (
     RUNS,
     SMALL_DATA,
     STARTER,
-    Product,
     Stub,
     service_account,
 )
