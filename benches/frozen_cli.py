@@ -63,6 +63,8 @@ VALUES = {
     "audit": "annotations",
     "thinking": "reasoning_effort",
     "first-letter": "first-label",
+    "strict-letter": "strict-match",
+    "answer-form": "answer-line",
     "mean": "token",
 }
 LABELS_METHOD = {"labels": "label-loglikelihood"}
@@ -109,9 +111,9 @@ class Product:
             sys.argv = before
         return code, out.getvalue(), err.getvalue()
 
-    def _help(self, *command: str) -> str:
+    def _help(self, *command: str, flag: str = "--help") -> str:
         if command not in self._helps:
-            self._helps[command] = self._call([*command, "--help"])[1]
+            self._helps[command] = self._call([*command, flag] if flag else [*command])[1]
         return self._helps[command]
 
     def _knows(self, word: str, *command: str) -> bool:
@@ -133,6 +135,8 @@ class Product:
                 table = VALUES | LABELS_METHOD if option == "--method" else VALUES
                 parts = [self._value(part, table, option, *command) for part in word.split(",")]
                 option, word = "", ",".join(parts)
+            elif word.startswith("made-up:") and "made-up:" not in self._help("models", flag=""):
+                word = word.replace("made-up:", "synthetic:")
             spelt.append(word)
         return spelt
 
