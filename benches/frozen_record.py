@@ -51,7 +51,7 @@ PROMPT_COLUMNS = (
     ("thinking", "reasoning_effort"),
 )
 VOLATILE = re.compile(
-    r"(_at|_s|seconds|duration|git_revision|python|platform|sha256|digests?|mbbq_gen|answers_per_.*|latency.*)$|^size$"
+    r"(_at|_s|seconds|duration|git_revision|python|platform|sha256|digests?|mbbq_gen|per_minute|answers_per_.*|latency.*)$|^size$"
 )
 MASKS = [
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d| UTC)?"), "<time>"),
