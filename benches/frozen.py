@@ -10,7 +10,9 @@ the command line is used. What differs from call to call (times, paths, versions
 
 `--names FILE` is a table of renamed keys, codes and option values (old name, new name, kind), `--explained FILE` one of
 intended differences (pattern of FILE#PATH, reason). Either spelling of a renamed name is taken. In texts for people
-only the numbers are compared. Numbers are the same within 1e-12. The exit code is 1 where a difference is not explained. Needs the extra `dev`.
+only the numbers are compared. Numbers are the same within 1e-12. The exit code is 1 where a difference is not
+explained. `--full` takes all there is: 300,000 texts, every question of the starter benchmark in 22 languages, and
+control questions of large benchmarks. Needs the extra `dev`.
 """
 
 from __future__ import annotations
