@@ -19,15 +19,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from frozen_cli import ENVIRONMENT, HERE, Product
 from frozen_recipes import (
     ACROSS,
     ANALYSES,
     API,
     ASKED,
     ENDPOINT,
-    ENVIRONMENT,
     FULL,
-    HERE,
     IMPORTS,
     LARGE,
     ORACLES,
@@ -36,7 +35,6 @@ from frozen_recipes import (
     RUNS,
     SMALL_DATA,
     STARTER,
-    Product,
     Stub,
     service_account,
 )
@@ -53,7 +51,7 @@ PROMPT_COLUMNS = (
     ("thinking", "reasoning_effort"),
 )
 VOLATILE = re.compile(
-    r"(_at|_s|seconds|duration|git_revision|python|platform|sha256|digests?|mbbq_gen|answers_per_.*|latency.*)$|^size$"
+    r"(_at|_s|seconds|duration|git_revision|python|platform|sha256|digests?|mbbq_gen|per_minute|answers_per_.*|latency.*)$|^size$"
 )
 MASKS = [
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d| UTC)?"), "<time>"),
