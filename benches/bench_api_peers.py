@@ -3,7 +3,7 @@
     python benches/bench_api_peers.py [--quick] [--peers lm-eval,inspect-ai] [--repeats 3] [--latency 0.05]
                                       [--venvs DIR]
 
-mbbq-gen plans, asks, stores, reads and scores 3,000 presentations of the starter benchmark. The others get the very
+mbbq-gen plans, asks, stores, reads and scores 3,000 prompts of the starter benchmark. The others get the very
 same prompts as a task of their own, with the answers that the server gives as targets: lm-eval through its
 `local-chat-completions` with exact match, inspect-ai through its `openai` provider with `match`. Each runs in a virtual
 environment of its own, made once (in the cache directory, or --venvs). All are asked to keep 256 requests in flight,
@@ -26,8 +26,8 @@ from pathlib import Path
 
 from fake_api import ENVIRONMENT, mbbq_gen_run, must, questions, run_command, say, server, table
 
-from mbbq_gen.resources import cache_directory
-from mbbq_gen.runs.folder import RunFolder
+from mbbq_gen.core.files import cache_directory
+from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import FakeServer
 
 LM_EVAL_TASK = """task: {name}
@@ -134,7 +134,7 @@ def version_of(programs: Path, name: str) -> str:
 def run_ours(at: FakeServer, work: Work, each: int, number: int) -> float:
     """Seconds of our whole command."""
     folder = work.folder / f"run-{number}"
-    chosen = questions("en", each, "bare,letters", "--concurrency", str(work.concurrency))
+    chosen = questions("en", each, "bare,letters", "--max-connections", str(work.concurrency))
     command = mbbq_gen_run(folder, at, *chosen)
     return must(run_command(command, work.folder / "mbbq-gen.log"), "mbbq-gen").seconds
 

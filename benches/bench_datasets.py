@@ -18,10 +18,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mbbq_gen.datasets.audit import audit
-from mbbq_gen.datasets.registry import load_benchmark
-from mbbq_gen.datasets.stats import count_instances
-from mbbq_gen.records import Instance
+from mbbq_gen.benchmarks.quality import count_instances, validate
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.core.records import Instance
 
 LANGUAGES = {
     "hi": "Hindi",
@@ -62,7 +61,7 @@ def measure(benchmark: str, folder: Path, work: str) -> None:
             count.rows for count in count_instances(load_benchmark(benchmark, data=folder)) if count.category == "all"
         )
     elif work == "audit":
-        rows = len(audit(load_benchmark(benchmark, data=folder)))
+        rows = len(validate(load_benchmark(benchmark, data=folder)))
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     what = "findings" if work == "audit" else "questions"

@@ -26,7 +26,7 @@ from pathlib import Path
 import polars as pl
 from fake_api import say, table
 
-from mbbq_gen.cli import run_command_line
+from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import fake_server
 
 KEY = "sk-bench-7Qx2/Vb9+Lm4Zt8RkWn3Yc6Hd1Jf5"
@@ -97,7 +97,16 @@ def commands(run: Path, model: str, address: str, *, batch: bool, pages: bool) -
     """A run, and what shows it: numbers and words, or pages and tables too."""
     beside = run.parent
     asked = ["--model", model, "--base-url", address, "--benchmark", "starter", "--languages", "en", "--sample", "6"]
-    more = ["--option", "attempts=3", "--timeout", "5", "--max-errors", "1", "--cache", str(beside / "cache")]
+    more = [
+        "--model-arg",
+        "attempts=3",
+        "--timeout",
+        "5",
+        "--max-error-rate",
+        "1",
+        "--cache-dir",
+        str(beside / "cache"),
+    ]
     first = ["run", str(run), *asked, "--variants", "bare", *more, *(["--batch"] if batch else [])]
     shown = [["status", "--json"]]
     files = [

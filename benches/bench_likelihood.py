@@ -1,7 +1,7 @@
 """How fast the small real chat model scores the answers to questions: packed, one forward an answer, and lm-eval.
 
     python benches/bench_likelihood.py [--questions 24] [--answers 11] [--rounds 3] [--threads 2]
-    python benches/bench_likelihood.py --benchmark esbbq --data FOLDER --language es --wordings FILE \\
+    python benches/bench_likelihood.py --benchmark esbbq --data-dir FOLDER --language es --unknown-texts FILE \\
         --prompt 'Contexto: {context}\\nPregunta: {question}\\nRespuesta:'
     python benches/bench_likelihood.py --no-alone --peer-packed --rounds 1 --questions 300    choices only
 
@@ -28,14 +28,14 @@ from typing import Any
 import torch
 from lm_eval_peer import CLOCKS, find_lm_eval, library_network, network_of, requests, wrap
 
-import mbbq_gen.datasets
-from mbbq_gen.datasets.registry import load_benchmark
-from mbbq_gen.providers.local_model import LocalModel, load_model
-from mbbq_gen.providers.local_options import Device, TransformersOptions, find_device
-from mbbq_gen.providers.smollm2 import smollm2_source
-from mbbq_gen.records import Instance
-from mbbq_gen.resources import cache_directory
-from mbbq_gen.sampling import Outline, balanced_sample
+from mbbq_gen import benchmarks
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.core.files import cache_directory
+from mbbq_gen.core.records import Instance, SamplingUnit
+from mbbq_gen.prompts.sampling import balanced_sample
+from mbbq_gen.providers.local.model import LocalModel, load_model
+from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
+from mbbq_gen.providers.local.smollm2 import smollm2_source
 from tests.support.answer_scores import score_answers
 
 Scores = list[list[float]]
@@ -52,25 +52,27 @@ class Question:
     answer_tokens: list[list[int]]
 
 
-def wordings(given: argparse.Namespace, instances: Sequence[Instance]) -> list[str]:
+def unknown_texts(given: argparse.Namespace, instances: Sequence[Instance]) -> list[str]:
     """Ways to say that it can't be told: the user's, or ours of the language and then those of the questions."""
-    path = given.wordings or Path(mbbq_gen.datasets.__file__).with_name("unknown_wordings.toml")
+    path = given.unknown_texts or Path(benchmarks.__file__).with_name("unknown_texts.toml")
     text = path.read_text(encoding="utf-8")
-    ours = text.splitlines() if given.wordings else tomllib.loads(text)["wordings"].get(given.language, [])
+    ours = text.splitlines() if given.unknown_texts else tomllib.loads(text)["wordings"].get(given.language, [])
     theirs = [instance.options[instance.unknown_index].text for instance in instances]
     wanted = given.answers - 2
     found = list(dict.fromkeys([*ours, *theirs]))[:wanted]
     if len(found) < wanted:
-        sys.exit(f"{given.language}: only {len(found)} wordings of unknown; name more with --wordings FILE, one a line")
+        sys.exit(
+            f"{given.language}: only {len(found)} wordings of unknown; name more with --unknown-texts FILE, one a line"
+        )
     return found
 
 
 def questions(given: argparse.Namespace, model: LocalModel) -> list[Question]:
     """A balanced part of a benchmark."""
-    instances = list(load_benchmark(given.benchmark, data=given.data, languages=[given.language]))
-    chosen = balanced_sample([Outline.of(instance) for instance in instances], given.questions, seed=0)
+    instances = list(load_benchmark(given.benchmark, data=given.data_dir, languages=[given.language]))
+    chosen = balanced_sample([SamplingUnit.of(instance) for instance in instances], given.questions, seed=0)
     sample = [instance for instance in instances if instance.key in chosen][: given.questions]
-    unknown = wordings(given, instances)
+    unknown = unknown_texts(given, instances)
     form = given.prompt.replace("\\n", "\n")
     return [_question(instance, form, unknown, model) for instance in sample]
 
@@ -86,7 +88,7 @@ def _question(instance: Instance, form: str, unknown: Sequence[str], model: Loca
 
 
 @torch.inference_mode()
-def score_alone(device: Device, asked: Sequence[Question]) -> Scores:
+def score_alone(device: DevicePlan, asked: Sequence[Question]) -> Scores:
     """A forward for each answer."""
     network, found = library_network(device), []
     for question in asked:
@@ -116,7 +118,9 @@ def score_packed(model: LocalModel, asked: Sequence[Question], max_tokens: int) 
     )
 
 
-def ways(given: argparse.Namespace, device: Device, model: LocalModel) -> dict[str, Callable[[list[Question]], Scores]]:
+def ways(
+    given: argparse.Namespace, device: DevicePlan, model: LocalModel
+) -> dict[str, Callable[[list[Question]], Scores]]:
     """What is compared."""
     found: dict[str, Callable[[list[Question]], Scores]] = {}
     if given.alone:
@@ -139,8 +143,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--benchmark", default="starter")
-    parser.add_argument("--data", type=Path, help="folder of its published files")
-    parser.add_argument("--wordings", type=Path, help="ways to say that it can't be told, one a line")
+    parser.add_argument("--data-dir", type=Path, help="folder of its published files")
+    parser.add_argument("--unknown-texts", type=Path, help="ways to say that it can't be told, one a line")
     parser.add_argument("--prompt", default=r"{context}\n{question}", help=r"how a question is put; \n: a new line")
     parser.add_argument("--language", default="en")
     parser.add_argument("--alone", action=argparse.BooleanOptionalAction, default=True, help=f"also {ALONE}")

@@ -1,7 +1,7 @@
 """How fast the small real chat model answers on this machine: our decoding, the library's own `generate`, and lm-eval.
 
-    python benches/bench_local.py --benchmark mbbq --data FOLDER --languages en --questions 6
-    python benches/bench_local.py [--questions 3] [--languages en,es] [--repeats 3] [--max-new-tokens 32] [--threads 2]
+    python benches/bench_local.py --benchmark mbbq --data-dir FOLDER --languages en --questions 6
+    python benches/bench_local.py [--questions 3] [--languages en,es] [--repeats 3] [--max-tokens 32] [--threads 2]
 
 Asks questions of the starter benchmark, or of another one whose folder is named, in five wordings, as a run does:
 `--sample whole` (the default) the first templates with all that they ask, as a whole benchmark is asked; `--sample
@@ -26,18 +26,17 @@ from pathlib import Path
 from lm_eval_peer import CLOCKS, find_lm_eval, library_network, network_of, requests, wrap
 from transformers import GenerationConfig
 
-from mbbq_gen.datasets.registry import load_benchmark
-from mbbq_gen.languages import read_prompts
-from mbbq_gen.presentation import Setting, plan_orders, present
-from mbbq_gen.providers.decoding import ContinuousDecoder, Prompt
-from mbbq_gen.providers.local_model import LocalModel, load_model
-from mbbq_gen.providers.local_options import Device, TransformersOptions, find_device
-from mbbq_gen.providers.smollm2 import smollm2_source
-from mbbq_gen.providers.static_decoding import StaticDecoder
-from mbbq_gen.providers.token_trees import shared_length
-from mbbq_gen.records import Message
-from mbbq_gen.resources import Resources, cache_directory
-from mbbq_gen.sampling import Outline, balanced_sample
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.core.files import PackPaths, cache_directory
+from mbbq_gen.core.records import Message, SamplingUnit
+from mbbq_gen.languages.prompt_pack import read_prompts
+from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
+from mbbq_gen.prompts.sampling import balanced_sample
+from mbbq_gen.providers.local.decoding import ContinuousBatcher, DecodingPrompt, StaticBatcher
+from mbbq_gen.providers.local.model import LocalModel, load_model
+from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
+from mbbq_gen.providers.local.prefix_cache import shared_length
+from mbbq_gen.providers.local.smollm2 import smollm2_source
 
 WORDINGS = ("polite", "bare", "letters", "single_letter", "reasoned")
 BASELINE = "generate, batch 8"
@@ -50,36 +49,38 @@ class Asked:
     """A question as the model reads it."""
 
     text: str
-    prompt: Prompt
+    prompt: DecodingPrompt
 
 
 def questions(given: argparse.Namespace) -> Iterator[tuple[Message, ...]]:
     """The messages of a part of a benchmark."""
-    resources, size, sample = Resources(), given.questions, given.sample
-    instances = list(load_benchmark(given.benchmark, data=given.data, languages=given.languages.split(",")))
+    resources, size, sample = PackPaths(), given.questions, given.sample
+    instances = list(load_benchmark(given.benchmark, data=given.data_dir, languages=given.languages.split(",")))
     if sample == "balanced":
-        chosen = set(balanced_sample([Outline.of(instance) for instance in instances], size, seed=0))
+        chosen = set(balanced_sample([SamplingUnit.of(instance) for instance in instances], size, seed=0))
     else:
         parts = groupby(instances, key=lambda instance: (instance.language, instance.split))
         chosen = {instance.key for _, part in parts for instance in islice(part, size)}
     taken = [instance for instance in instances if instance.key in chosen]
-    orders = plan_orders("balanced", [Outline.of(instance) for instance in taken], seed=0)
+    orders = plan_orders("balanced", [SamplingUnit.of(instance) for instance in taken], seed=0)
     for instance in taken:
         for number, wording in enumerate(WORDINGS):
             variant = read_prompts(resources, instance.language).by_id(wording)
             for order in orders.orders(instance, number):
-                yield present(instance, Setting(variant), order).messages
+                yield render_prompt(instance, PromptSettings(variant), order).messages
 
 
-def ways(model: LocalModel, device: Device, given: argparse.Namespace) -> dict[str, Callable[[Sequence[Asked]], Texts]]:
+def ways(
+    model: LocalModel, device: DevicePlan, given: argparse.Namespace
+) -> dict[str, Callable[[Sequence[Asked]], Texts]]:
     """What is compared: batches of the library's generate, sorted by length, lm-eval's, and ours."""
     settings = model.decoding
-    decoders: dict[str, ContinuousDecoder | StaticDecoder] = {
-        f"generate, batch {size}": StaticDecoder(library_network(device), replace(settings, batch_size=size))
+    decoders: dict[str, ContinuousBatcher | StaticBatcher] = {
+        f"generate, batch {size}": StaticBatcher(library_network(device), replace(settings, batch_size=size))
         for size in given.static
     }
     for size in given.continuous:
-        decoders[f"continuous, batch {size}"] = ContinuousDecoder(network_of(model), replace(settings, batch_size=size))
+        decoders[f"continuous, batch {size}"] = ContinuousBatcher(network_of(model), replace(settings, batch_size=size))
     found: dict[str, Callable[[Sequence[Asked]], Texts]] = {
         name: partial(decode, model, decoder) for name, decoder in decoders.items()
     }
@@ -88,13 +89,13 @@ def ways(model: LocalModel, device: Device, given: argparse.Namespace) -> dict[s
     return found
 
 
-def decode(model: LocalModel, decoder: ContinuousDecoder | StaticDecoder, asked: Sequence[Asked]) -> Texts:
+def decode(model: LocalModel, decoder: ContinuousBatcher | StaticBatcher, asked: Sequence[Asked]) -> Texts:
     """Our answers, by number."""
     completions = decoder.decode([question.prompt for question in asked], lambda: False)
     return {done.number: model.tokenizer.decode(done.tokens, skip_special_tokens=True) for done in completions}
 
 
-def decode_by_peer(model: LocalModel, device: Device, batch_size: int, asked: Sequence[Asked]) -> Texts:
+def decode_by_peer(model: LocalModel, device: DevicePlan, batch_size: int, asked: Sequence[Asked]) -> Texts:
     """What lm-eval's hf backend answers to the same texts, with the model's own end of turn."""
     loaded, settings = library_network(device), model.decoding
     before = loaded.generation_config
@@ -121,10 +122,10 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=3, help="questions a language and split")
     parser.add_argument("--sample", default="whole", choices=["whole", "balanced"])
     parser.add_argument("--benchmark", default="starter")
-    parser.add_argument("--data", type=Path, help="folder of its published files")
+    parser.add_argument("--data-dir", type=Path, help="folder of its published files")
     parser.add_argument("--languages", default="en,es")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--max-new-tokens", type=int, default=32)
+    parser.add_argument("--max-tokens", type=int, default=32)
     parser.add_argument("--dtype", default="auto", choices=["auto", "float32", "bfloat16"])
     parser.add_argument("--threads", type=int)
     parser.add_argument(
@@ -136,16 +137,19 @@ def main() -> None:
     given = parser.parse_args()
     clock = CLOCKS[given.clock]
 
-    options = TransformersOptions(dtype=given.dtype, max_new_tokens=given.max_new_tokens, threads=given.threads)
+    options = TransformersOptions(dtype=given.dtype, max_tokens=given.max_tokens, threads=given.threads)
     device = find_device(options)
     model = load_model(smollm2_source(cache_directory()), device, options)
     asked = [
-        Asked(model.formatter.text(messages), Prompt(number, model.formatter.tokens(messages), given.max_new_tokens, 0))
+        Asked(
+            model.formatter.text(messages),
+            DecodingPrompt(number, model.formatter.tokens(messages), given.max_tokens, 0),
+        )
         for number, messages in enumerate(questions(given))
     ]
     random.Random(0).shuffle(asked)
     total = sum(len(question.prompt.tokens) for question in asked)
-    print(f"{len(asked)} prompts of {total / len(asked):.0f} tokens, up to {given.max_new_tokens} new")
+    print(f"{len(asked)} prompts of {total / len(asked):.0f} tokens, up to {given.max_tokens} new")
     print(f"{total} prompt tokens, {read_once(asked)} where each shared beginning is read once")
     print(f"{device.name}, {device.dtype}, {device.threads} threads")
     print(f"medians of {given.repeats} rounds, {given.clock} time")

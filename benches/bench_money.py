@@ -62,7 +62,7 @@ CASES = (
     Case(
         "a longest answer of 200 in `extra`",
         ("answers.output_tokens=200",),
-        ("--option", 'extra={"max_tokens": 200}'),
+        ("--model-arg", 'extra={"max_tokens": 200}'),
     ),
     Case("batches, tokens told", options=("--batch", "--batch-size", "100"), in_batches=True),
     Case("batches, tokens not told", _NO_USAGE, ("--batch", "--batch-size", "100"), in_batches=True),
@@ -81,8 +81,8 @@ def spent(run: Path) -> float:
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     if ended.returncode:
         sys.exit(f"{' '.join(command)}: {ended.stderr}")
-    bill = json.loads(ended.stdout)["bill"]
-    return sum(line["cost"] or 0.0 for line in bill["lines"]) + (bill["uncounted_cost"] or 0.0)
+    bill = json.loads(ended.stdout)["cost_report"]
+    return sum(line["cost"] or 0.0 for line in bill["lines"]) + (bill["unmetered_cost"] or 0.0)
 
 
 def killed_after(command: list[str], at: FakeServer, requests: int, log: Path) -> bool:
@@ -122,8 +122,8 @@ def run_case(case: Case, folder: Path, kills: int, seed: int) -> tuple[str, ...]
     with server("latency.seconds=0.02", *case.settings, run=run) as at:
         limit = 60_000 * kills if "lost" in case.name or "not told" in case.name else 30_000 * kills
         chosen = questions("en,nl", 400, "bare,letters,polite")
-        limits = ["--price-file", str(prices), "--max-cost", str(limit), "--max-new-tokens", str(LONGEST)]
-        first = mbbq_gen_run(run, at, *chosen, *limits, "--concurrency", str(CONCURRENCY), *case.options)
+        limits = ["--prices", str(prices), "--max-cost", str(limit), "--max-tokens", str(LONGEST)]
+        first = mbbq_gen_run(run, at, *chosen, *limits, "--max-connections", str(CONCURRENCY), *case.options)
         again = [sys.executable, "-m", "mbbq_gen", "run", str(run)]
         for number in range(kills):
             command = again if (run / "manifest.json").exists() else first

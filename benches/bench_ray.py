@@ -1,4 +1,4 @@
-"""What `run --on ray` costs and keeps: overhead beside a plain run, deaths, one pace for all workers.
+"""What `run --ray local` costs and keeps: overhead beside a plain run, deaths, one pace for all workers.
 
     python benches/bench_ray.py                      scripted answers, kills, the pace
     python benches/bench_ray.py --only model         the small chat model: whole commands, with Ray and without
@@ -26,20 +26,20 @@ from pathlib import Path
 from fake_api import server
 from lm_eval_peer import network_of
 
-from mbbq_gen.datasets.registry import load_benchmark
-from mbbq_gen.languages import read_prompts
-from mbbq_gen.presentation import Setting, plan_orders, present
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Request, SamplingUnit
+from mbbq_gen.languages.prompt_pack import read_prompts
+from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
+from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.providers.transformers_local import TransformersProvider
-from mbbq_gen.records import Request
-from mbbq_gen.resources import Resources
-from mbbq_gen.runs.spread.blocks import pack
-from mbbq_gen.runs.spread.shards import ShardFolder
-from mbbq_gen.sampling import Outline, balanced_sample
+from mbbq_gen.runs.distributed.blocks import pack
+from mbbq_gen.runs.distributed.storage import ResponseShards
 
 STARTER = ["--benchmark", "starter", "--languages", "en"]
-RAY = ["--on", "ray", "--workers", "2"]
+RAY = ["--ray", "local", "--workers", "2"]
 
 
 def command(run: Path, given: Sequence[str]) -> list[str]:
@@ -78,14 +78,14 @@ def compare(folder: Path, name: str, model: Sequence[str]) -> None:
 
 def sample_requests(number: int) -> list[Request]:
     """A balanced part of the starter's questions in one wording."""
-    (variant,) = [found for found in read_prompts(Resources(), "en").variant if found.id == "bare"]
+    (variant,) = [found for found in read_prompts(PackPaths(), "en").variant if found.id == "bare"]
     instances = [one for one in load_benchmark("starter", languages=["en"]) if one.split == "bias"]
-    chosen = balanced_sample([Outline.of(instance) for instance in instances], number, seed=0)
+    chosen = balanced_sample([SamplingUnit.of(instance) for instance in instances], number, seed=0)
     taken = [instance for instance in instances if instance.key in chosen]
-    orders = plan_orders("balanced", [Outline.of(instance) for instance in taken], seed=0)
-    shown = [present(one, Setting(variant), order) for one in taken for order in orders.orders(one, 0)]
+    orders = plan_orders("balanced", [SamplingUnit.of(instance) for instance in taken], seed=0)
+    shown = [render_prompt(one, PromptSettings(variant), order) for one in taken for order in orders.orders(one, 0)]
     return [
-        Request(request_key=str(key), messages=one.messages, presentation=one, instance=instance)
+        Request(request_key=str(key), messages=one.messages, prompt=one, instance=instance)
         for key, (one, instance) in enumerate(zip(shown, taken, strict=True))
     ]
 
@@ -106,7 +106,7 @@ async def blocks(number: int, workers: int) -> None:
     """What the small chat model does for some questions: at once, and in the blocks that workers get."""
     asked = sample_requests(number)
     packed = [block.requests for block in pack(asked, workers, "bench")]
-    provider = open_provider("transformers:smollm2", {"threads": 1, "device": "cpu"}, Resources())
+    provider = open_provider("transformers:smollm2", {"threads": 1, "device": "cpu"}, PackPaths())
     assert isinstance(provider, TransformersProvider)
     model, forwards, texts = provider._model_in_memory(), Counter[str](), []
     ways: dict[str, tuple[Sequence[Sequence[Request]], int]] = {
@@ -130,7 +130,7 @@ async def blocks(number: int, workers: int) -> None:
 def kills(folder: Path, script: Path, times: int) -> None:
     """The driver is killed so often, at a random shard; then a run to its end."""
     run, draw, dead, lost = folder / "killed", random.Random(18), 0, 0
-    shards = ShardFolder(run / "shards")
+    shards = ResponseShards(run / "shards")
 
     def written() -> int:
         return len(shards.names()) if (run / "shards").is_dir() else 0
@@ -149,7 +149,7 @@ def kills(folder: Path, script: Path, times: int) -> None:
     subprocess.run(command(run, given), check=True, capture_output=True)
     found = Counter(answer.request_key for name in shards.names() for answer, _ in shards.read(name))
     with sqlite3.connect(run / "run.sqlite") as store:
-        (requests,) = store.execute("SELECT count(DISTINCT request_key) FROM presentations").fetchone()
+        (requests,) = store.execute("SELECT count(DISTINCT request_key) FROM prompts").fetchone()
     lost = requests - len(texts(run))
     again = sum(count > 1 for count in found.values())
     print(f"{dead} kills of the driver, {requests:,} requests: {lost} lost, {again} in more than one shard")
@@ -161,7 +161,7 @@ def pace(folder: Path, workers: int, rpm: int) -> None:
     with server(f"limits.rpm={rpm}", "limits.burst_s=3.0", run=run) as at:
         given = ["--model", "openai:m", "--base-url", at.openai, *STARTER, "--variants", "bare", "--rpm", str(rpm)]
         subprocess.run(
-            command(run, [*given, "--on", "ray", "--workers", str(workers)]), check=True, capture_output=True
+            command(run, [*given, "--ray", "local", "--workers", str(workers)]), check=True, capture_output=True
         )
         found = at.stats()
     used = found.answered / found.seconds * 60 / rpm

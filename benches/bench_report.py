@@ -22,8 +22,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from mbbq_gen.datasets.registry import load_benchmark
-from mbbq_gen.records import Instance
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.core.records import Instance
 
 LANGUAGES = ("en", "es", "nl", "tr")
 WORDINGS = "bare,letters,polite,single_letter,reasoned"
@@ -71,12 +71,12 @@ def measure(size: int, folder: Path) -> str:
     used = command("report", run, "-o", page)
     made = time.perf_counter() - began
     opened = open_page(page)
-    n_items, starts, answers = ask_viewer(run)
+    n_answers, starts, answers = ask_viewer(run)
     seconds = ["–", "–"] if opened is None else [f"{opened.listed:.1f}", f"{opened.filtered * 1000:.0f}"]
     size_mb = page.stat().st_size / 1e6
     worked, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6
     making = [f"{size_mb:.1f}", f"{made:.0f}", f"{worked:.0f}", f"{peak:.1f}"]
-    cells = [f"{n_items:,}", *making, *seconds, f"{starts:.1f}", f"{answers:.0f}"]
+    cells = [f"{n_answers:,}", *making, *seconds, f"{starts:.1f}", f"{answers:.0f}"]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -100,7 +100,7 @@ def make_run(run: Path, size: int) -> None:
         for number in range(copies):
             file.writelines(f"{numbered(instance, number).model_dump_json()}\n" for instance in starter)
     asked = ["--instances", questions, "--languages", ",".join(LANGUAGES), "--sample", sample]
-    command("run", run, "--model", "oracle:random", *asked, "--variants", WORDINGS, "--order", "all")
+    command("run", run, "--model", "oracle:random", *asked, "--variants", WORDINGS, "--option-order", "all")
 
 
 def numbered(instance: Instance, number: int) -> Instance:
@@ -154,13 +154,13 @@ box.dispatchEvent(new Event("change", { bubbles: true }));
 
 def ask_viewer(run: Path) -> tuple[int, float, float]:
     """The run's items, seconds until the viewer is ready, and milliseconds for a filtered page deep in the list."""
-    from mbbq_gen.resources import Resources
-    from mbbq_gen.runs.folder import RunFolder
-    from mbbq_gen.runs.frames import read_before_use
-    from mbbq_gen.viewer.server import open_viewer
+    from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.report.viewer import open_viewer
+    from mbbq_gen.runs.observations import ensure_extracted
+    from mbbq_gen.runs.run_folder import RunFolder
 
-    folder, where = RunFolder(run), Resources()
-    versions = read_before_use(folder, where)
+    folder, where = RunFolder(run), PackPaths()
+    versions = ensure_extracted(folder, where)
     began = time.perf_counter()
     viewer = open_viewer(folder, versions, where, lambda _: None)
     starts = time.perf_counter() - began

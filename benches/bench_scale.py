@@ -28,9 +28,9 @@ from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 
-from mbbq_gen.resources import Resources
-from mbbq_gen.runs.folder import RunFolder
-from mbbq_gen.runs.reading import BatchReader, UnreadBatch, extractor_versions, store_readings
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.runs.extraction import ExtractionTask, PendingExtractions, extractor_versions, store_extractions
+from mbbq_gen.runs.run_folder import RunFolder
 
 _TOGETHER = 4_000
 """Questions that are copied before what came of them goes to shards."""
@@ -110,15 +110,15 @@ def steps(run: Path) -> None:
     """What an answer that is read by a worker costs this process, and what it costs the worker."""
     folder = RunFolder(run)
     with folder.open_store() as store:
-        (language, *_), read = store.languages(), BatchReader("engine", Resources())()
-        version = extractor_versions([language], Resources())[language]
+        (language, *_), read = store.languages(), ExtractionTask("engine", PackPaths())()
+        version = extractor_versions([language], PackPaths())[language]
         begin = time.monotonic()
-        records = tuple(store.unread_records(version, language))
-        handed_on = pickle.dumps(UnreadBatch(language, records))
+        records = tuple(store.records_without_extraction(version, language))
+        handed_on = pickle.dumps(PendingExtractions(language, records))
         taken = time.monotonic()
         _, readings = read(pickle.loads(handed_on))
         done = time.monotonic()
-        store_readings(store, language, version, readings)
+        store_extractions(store, language, version, readings)
         end = time.monotonic()
     each = [1e3 * seconds / len(records) for seconds in (taken - begin, end - done, done - taken)]
     print(
@@ -134,8 +134,8 @@ def copied(base: Path, run: Path, answers: int, *, is_read: bool, in_shards: boo
     (run / "manifest.json").write_bytes((base / "manifest.json").read_bytes())
     with closing(sqlite3.connect(base / "run.sqlite")) as store:
         keys = [key for (key,) in store.execute("SELECT key FROM instances WHERE asked")]
-        number = int(store.execute("SELECT count(*) FROM presentations").fetchone()[0])
-        store.execute("CREATE INDEX IF NOT EXISTS by_question ON presentations (instance_key)")
+        number = int(store.execute("SELECT count(*) FROM prompts").fetchone()[0])
+        store.execute("CREATE INDEX IF NOT EXISTS by_question ON prompts (instance_key)")
         store.commit()
     times = max(1, round(answers / number))
     copies = iter(sorted((key, f"#{copy:05}") for key in keys for copy in range(times)))
@@ -144,7 +144,7 @@ def copied(base: Path, run: Path, answers: int, *, is_read: bool, in_shards: boo
         closing(sqlite3.connect(run / "run.sqlite", isolation_level=None)) as store,
     ):
         if in_shards:
-            packing.records.keep_in_files()
+            packing.records.enable_shards()
         store.execute("PRAGMA synchronous = OFF")
         store.execute("ATTACH ? AS base", (str(base / "run.sqlite"),))
         store.execute("INSERT OR IGNORE INTO meta SELECT * FROM base.meta")
@@ -155,7 +155,7 @@ def copied(base: Path, run: Path, answers: int, *, is_read: bool, in_shards: boo
             store.execute("COMMIT")
             packing.records.pack()
         if in_shards:
-            packing.records.keep_in_files()  # as a plan: the file gets small once
+            packing.records.enable_shards()  # as a plan: the file gets small once
     return times * number
 
 
@@ -163,22 +163,22 @@ def copy_question(store: sqlite3.Connection, key: str, mark: str, *, is_read: bo
     """One question with all that belongs to it, under another id."""
     given = {"key": key, "mark": mark, "twin": key.split("/", 3)[3] + mark}
     record = COPY.format(column="record")
-    where = "FROM base.presentations p {join} WHERE p.instance_key = :key ORDER BY p.number"
+    where = "FROM base.prompts p {join} WHERE p.instance_key = :key ORDER BY p.number"
     statements = [
         "INSERT INTO instances SELECT key || :mark, benchmark, split, language, category, template_id, condition,"
         f" polarity, alignment, :twin, asked, {record} FROM base.instances WHERE key = :key",
-        "INSERT INTO presentations (presentation_id, instance_key, language, request_key, record)"
-        " SELECT presentation_id || :mark, instance_key || :mark, language, request_key || :mark, json_set(record,"
-        " '$.presentation_id', presentation_id || :mark, '$.instance_key', instance_key || :mark)"
+        "INSERT INTO prompts (prompt_id, instance_key, language, request_key, record)"
+        " SELECT prompt_id || :mark, instance_key || :mark, language, request_key || :mark, json_set(record,"
+        " '$.prompt_id', prompt_id || :mark, '$.instance_key', instance_key || :mark)"
         f" {where.format(join='')}",
         "INSERT OR IGNORE INTO responses SELECT r.request_key || :mark, r.is_error, r.received_at,"
         " json_set(r.record, '$.request_key', r.request_key || :mark) "
         + where.format(join="JOIN base.responses r ON r.request_key = p.request_key"),
     ]
     if is_read:
-        join = "JOIN base.extractions e ON e.presentation_id = p.presentation_id"
+        join = "JOIN base.extractions e ON e.prompt_id = p.prompt_id"
         statements.append(
-            "INSERT INTO extractions SELECT e.presentation_id || :mark, e.extractor, e.outcome, e.record "
+            "INSERT INTO extractions SELECT e.prompt_id || :mark, e.extractor, e.outcome, e.record "
             + where.format(join=join)
         )
     for statement in statements:
@@ -201,7 +201,7 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="scores also without Ray, and compare the bytes")
     parser.add_argument("--folder", help="where runs are made; default: the system's temporary folder")
     given = parser.parse_args()
-    here = ["--on", "ray", "--workers", given.workers]
+    here = ["--ray", "local", "--workers", given.workers]
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
         base = folder / "base"
@@ -215,8 +215,8 @@ def main() -> None:
             made = copied(base, run, size, is_read=not given.read, in_shards=not given.one_file)
             print(f"{made:,} answers made in {time.monotonic() - begin:,.0f} s; {size_of(run, made)}", flush=True)
             if given.read:
-                timed("extract --on ray", made, ["extract", run, *here, "--json"])
-            found = timed("score --on ray", made, ["score", run, "--json", *here])
+                timed("extract --ray local", made, ["extract", run, *here, "--json"])
+            found = timed("score --ray local", made, ["score", run, "--json", *here])
             if given.plain:
                 print("the same bytes:", timed("score", made, ["score", run, "--json"]) == found)
             print(size_of(run, made), flush=True)

@@ -16,8 +16,8 @@ import time
 import numpy as np
 import polars as pl
 
-from mbbq_gen.records import Alignment, Condition, Instance, Option, Polarity
-from mbbq_gen.scoring import score
+from mbbq_gen.analysis.scores import score
+from mbbq_gen.core.records import Alignment, Condition, Instance, Option, Polarity
 from mbbq_gen.scoring.columns import observations_from_columns
 
 MODELS, LANGUAGES, CATEGORIES, VARIANTS, TEMPLATES = 10, ("en", "es", "nl", "tr"), 6, 5, 24
@@ -62,7 +62,7 @@ def make_instance(
             Option(role="non_target", text="The other", group="other"),
             Option(role="unknown", text="Not known"),
         ),
-        answer="unknown" if condition == "ambiguous" else "target",
+        gold_role="unknown" if condition == "ambiguous" else "target",
     )
 
 
@@ -79,8 +79,8 @@ def make_answers(instances: list[Instance], answers: int) -> pl.DataFrame:
     read = generator.random(grid.height) < 0.97
     return grid.with_columns(
         label_style=pl.lit("A"),
-        order=pl.Series(orders[generator.integers(0, 6, grid.height)]),
-        outcome=pl.Series(np.where(read, "option", "no_answer")),
+        option_order=pl.Series(orders[generator.integers(0, 6, grid.height)]),
+        outcome=pl.Series(np.where(read, "option", "unparsed")),
         option=pl.Series(option).replace_strict([0, 1, 2], [0, 1, 2], return_dtype=pl.Int8),
         confidence=pl.lit("high"),
         extractor=pl.lit("x1"),

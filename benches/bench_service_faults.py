@@ -29,16 +29,16 @@ from typing import Any
 from bench_api_faults import Reading, reading
 from fake_api import say, table
 
-from mbbq_gen.cli import run_command_line
-from mbbq_gen.errors import MbbqGenError
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import MbbqGenError
+from mbbq_gen.core.records import Response
 from mbbq_gen.extraction.engine import extract
+from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.http.errors import TransientError, classify_error
+from mbbq_gen.providers.http.transport import HttpResponse, error_payload
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.providers.remote.base import RemoteProvider
-from mbbq_gen.providers.remote.faults import PassingError, judge
-from mbbq_gen.providers.remote.transport import Reply, error_payload
-from mbbq_gen.records import Response
-from mbbq_gen.runs.folder import RunFolder
-from mbbq_gen.runs.store import Progress
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.store import Progress
 from tests.fake_service.client import FakeServer, fake_server
 
 KEY = "sk-bench-0123456789abcdef"
@@ -55,7 +55,7 @@ Authorization = "Bearer {{key}}"
 model = "{{model}}"
 messages = "{{messages}}"
 temperature = "{{temperature}}"
-max_tokens = "{{max_new_tokens}}"
+max_tokens = "{{max_tokens}}"
 [answer]
 text = "choices.0.message.content"
 finish_reason = "choices.0.finish_reason"
@@ -105,7 +105,9 @@ CASES = (
     Case("half surrogates, NUL, noncharacters", {"content": {"odd": 1.0}}),
     Case("token counts missing", {"answers": {"usage": "missing"}}),
     Case("token counts negative", {"answers": {"usage": "negative"}}),
-    Case("answers of 300 kB, 50 kB taken", {"answers": {"padding": 300_000}}, ("--option", "max_answer_bytes=50000")),
+    Case(
+        "answers of 300 kB, 50 kB taken", {"answers": {"padding": 300_000}}, ("--model-arg", "max_answer_bytes=50000")
+    ),
     Case("requests that fail or expire", {"batches": {"failed": 0.2, "expired": 0.2}}, (), True),
     Case("batches that are refused", {"batches": {"rejected": 0.5}}, (), True),
     Case("batches too large", {"batches": {"max_requests": 15}}, (), True),
@@ -183,7 +185,7 @@ def progress(run: Path) -> Progress:
 def counted(found: Reading, truth: Reading, where: str) -> str:
     """How many answers are the oracle's own, and what became of the others."""
     if found.keys() != truth.keys():
-        sys.exit(f"{where}: {len(truth.keys() - found.keys())} presentations have neither answer nor record")
+        sys.exit(f"{where}: {len(truth.keys() - found.keys())} prompts have neither answer nor record")
     others = Counter(outcome for key, (outcome, _) in found.items() if found[key] != truth[key])
     exact = len(found) - sum(others.values())
     return ", ".join([f"{exact} exact", *(f"{count} {outcome}" for outcome, count in sorted(others.items()))])
@@ -267,18 +269,18 @@ BODIES: dict[str, dict[str, Any]] = {
 _OPTIONS = ("the grandfather", "the grandson", "not known")
 
 
-def taken(provider: RemoteProvider, reply: Reply) -> str:
+def taken(provider: ApiProvider, reply: HttpResponse) -> str:
     """What becomes of a reply, as when it is asked: an answer, an error, or another try."""
     try:
         payload = reply.json() if reply.status == 200 else error_payload(reply)
         error = provider.error_in(reply, payload)
         if error is None:
             response = provider.parse("k", payload, reply.headers)
-        elif provider.may_pass(error, judge(error)):
+        elif provider.may_pass(error, classify_error(error)):
             raise provider.fault_of(error)
         else:
             response = provider.failure("k", error, reply.headers)
-    except PassingError:
+    except TransientError:
         return "asked again"
     again = Response.model_validate_json(response.model_dump_json())
     assert again == response
@@ -293,17 +295,17 @@ def fuzz(number: int) -> list[tuple[str, ...]]:
     for kind in ("openai", "anthropic", "gemini"):
         chance = random.Random(f"fuzz {kind}")
         provider = open_provider(f"{kind}:m", {"base_url": "http://127.0.0.1:9"})
-        assert isinstance(provider, RemoteProvider)
+        assert isinstance(provider, ApiProvider)
         texts: Counter[str] = Counter()
         for _ in range(number):
             body = json.dumps(BODIES[kind]).replace('"A"', json.dumps(fuzzed_text(chance)))
-            texts[taken(provider, Reply(200, {}, body.encode()))] += 1
+            texts[taken(provider, HttpResponse(200, {}, body.encode()))] += 1
         bodies: Counter[str] = Counter()
         for _ in range(max(1, number // 10)):
             status, shape = chance.choice([(200, kind), (200, kind), (200, "error"), (400, "error"), (429, "error")])
             body = json.dumps(fuzzed_value(BODIES[shape], chance))
             body = body[: chance.randint(0, len(body))] if chance.random() < 0.1 else body
-            bodies[taken(provider, Reply(status, {}, body.encode()))] += 1
+            bodies[taken(provider, HttpResponse(status, {}, body.encode()))] += 1
         rows.append(
             (kind, *(", ".join(f"{count:,} {name}" for name, count in sorted(c.items())) for c in (texts, bodies)))
         )

@@ -4,15 +4,15 @@
     python -m benches.frozen compare DIR [--quick]     records this checkout again and prints every difference
     python -m benches.frozen compare DIR OTHER         compares two recorded folders
 
-Recorded are scores, comparisons, reports and exports of runs that span the features, a digest of every rendered
-prompt with what was read in its answer, extractions of stored texts, and the requests that each kind of API gets. Only
-the command line is used. What differs from call to call (times, paths, versions, file digests) is masked.
+Recorded are scores, comparisons, reports and exports of runs that cover the features, a digest of every rendered prompt
+with the extraction of its answer, extractions of stored texts, and the requests that each kind of API receives, all by
+the command line. Times, paths, versions and file digests are masked.
 
-`--names FILE` is a table of renamed keys, codes and option values (old name, new name, kind), `--explained FILE` one of
-intended differences (pattern of FILE#PATH, reason). Either spelling of a renamed name is taken. In texts for people
-only the numbers are compared. Numbers are the same within 1e-12. The exit code is 1 where a difference is not
-explained. `--full` takes all there is: 300,000 texts, every question of the starter benchmark in 22 languages, and
-control questions of large benchmarks. Needs the extra `dev`.
+`--names FILE` is a table of renamed keys, codes and option values (old name, new name, kind); either name is accepted.
+`--explained FILE` is a table of intended differences (pattern of FILE#PATH, reason). In texts for people only numbers
+are compared. Numbers are equal within 1e-12. The exit code is 1 if a difference is not explained. `--full` uses all
+material: 300,000 texts, every question of the starter benchmark in 22 languages, and the control questions of large
+benchmarks. Needs the extra `dev`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from frozen_record import STEPS, record  # noqa: E402
 HERE = Path(__file__).resolve().parent.parent
 MISSING = "(missing)"
 TOLERANCE = 1e-12
-"""Polars sums in an order that differs from call to call."""
+"""Polars sums in an order that changes from call to call."""
 
 
 class Names:
-    """Which spelling may stand for which: a table of old name, new name, kind."""
+    """Renamed keys, codes and option values, from a table of old name, new name, kind."""
 
     def __init__(self, path: Path | None) -> None:
         self._new: defaultdict[str, set[str]] = defaultdict(set)
@@ -58,21 +58,13 @@ class Names:
             self._ends.append((old.rpartition("…")[2], new.rpartition("…")[2]))
         elif ":" in old and ":" in new:
             self._starts.append((old.partition(":")[0] + ":", new.partition(":")[0] + ":"))
-        elif kind == "file":
-            self._new[Path(old).name].add(Path(new).name)
-        elif kind == "CLI":
-            words, others = old.split(), new.split()
-            pairs = zip(words, others, strict=False)
-            for one, two in ((a.lstrip("-"), b.lstrip("-")) for a, b in pairs):
-                self._new[one].add(two)
-                self._new[one.replace("-", "_")].add(two.replace("-", "_"))
-        elif kind == "JSON" and " " in old:
-            self._new[old.partition(" ")[2]].add(new)
-        elif "." in old:
-            for one, two in zip(reversed(old.split(".")), reversed(new.split(".")), strict=False):
-                self._new[one].add(two)
-        else:
+        elif kind == "column head":
             self._new[old].add(new)
+        else:  # `--method labels`, `outcome no_answer`, `parts.naming`, `RUN/records/`: the last words belong together
+            olds, news = (re.split(r"[ ./]+", name.strip("/"))[::-1] for name in (old, new))
+            for one, two in zip(olds, news, strict=False):
+                self._new[one.lstrip("-")].add(two.lstrip("-"))
+                self._new[one.lstrip("-").replace("-", "_")].add(two.lstrip("-").replace("-", "_"))
 
     def spellings(self, old: str) -> Iterator[str]:
         """How a key may be called on the other side, its own name first."""
@@ -107,9 +99,9 @@ def differences(old: Any, new: Any, names: Names, path: str = "") -> Iterator[Di
             yield from [(at, value, MISSING)] if other is None else differences(value, left.pop(other), names, at)
         yield from ((f"{path}/{key}", MISSING, value) for key, value in left.items())
     elif isinstance(old, list) and isinstance(new, list):
-        words = len(old) == len(new) and all(isinstance(one, str) for one in [*old, *new])
-        if words and old == sorted(old) and new == sorted(new) and _matched(old, new, names):
-            return
+        texts = all(isinstance(one, str) for one in [*old, *new])
+        if len(old) == len(new) and texts and old == sorted(old) and new == sorted(new):  # renamed: sorted elsewhere
+            new = sorted(new, key=lambda two: [not names.same(one, two) for one in old])
         for number in range(max(len(old), len(new))):
             one, two = (side[number] if number < len(side) else MISSING for side in (old, new))
             yield from differences(one, two, names, f"{path}/{number}")
@@ -121,22 +113,11 @@ def differences(old: Any, new: Any, names: Names, path: str = "") -> Iterator[Di
 
 
 def _close(old: Any, new: Any) -> bool:
-    """Whether two numbers, or texts of numbers, are the same up to the order in which parts are summed."""
+    """Whether two numbers, or texts of numbers, are equal up to the order of summation."""
     try:
         return math.isclose(float(old), float(new), rel_tol=TOLERANCE, abs_tol=TOLERANCE)
     except (TypeError, ValueError):
         return False
-
-
-def _matched(old: list[str], new: list[str], names: Names) -> bool:
-    """Whether each of two sorted lists has a partner in the other: renamed words are sorted elsewhere."""
-    left = list(new)
-    for one in old:
-        other = next((two for two in left if names.same(one, two)), None)
-        if other is None:
-            return False
-        left.remove(other)
-    return True
 
 
 def golden(path: Path) -> Any:
@@ -144,46 +125,43 @@ def golden(path: Path) -> Any:
     if path.suffix == ".gz":
         return [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
     found = json.loads(path.read_text(encoding="utf-8"))
-    if path.name.endswith(".text.json"):
-        return [
-            number for line in found for number in re.findall(r"-?\d+(?:\.\d+)?", re.sub(r"\b\w*[a-f]\w*\b", "", line))
-        ]
-    return found
+    if not path.name.endswith(".text.json"):
+        return found
+    lines = (re.sub(r"\b\w*[a-f]\w*\b", "", line) for line in found)
+    return [number for line in lines for number in re.findall(r"-?\d+(?:\.\d+)?", line)]
 
 
 def compare(old: Path, new: Path, names: Names, explained: list[tuple[str, str]], *, part: bool = False) -> int:
-    """Prints how two folders differ; the number of differences that are not explained.
+    """Prints the differences of two folders; returns how many are not explained.
 
     Args:
-        old: Goldens from before.
-        new: Goldens of today.
-        names: What was renamed.
+        old: Folder of the recorded goldens.
+        new: Folder of the goldens to check.
+        names: Renamed names.
         explained: Patterns of intended differences, each with its reason.
-        part: Leave out what only `old` holds: not all steps were recorded.
+        part: Ignore files that only `old` has: not all steps were recorded.
     """
-    counts: Counter[str] = Counter()
+    found: defaultdict[str, list[Difference]] = defaultdict(list)
     reasons: Counter[str] = Counter()
-    first: dict[str, Difference] = {}
     files = {path.relative_to(side) for side in (old, new)[part:] for path in side.rglob("*") if path.is_file()}
     files = {file for file in files if file.name not in {"timings.json", "material.jsonl.gz"}}
     for file in sorted(files):
-        sides = [golden(side / file) if (side / file).is_file() else MISSING for side in (old, new)]
-        for path, one, two in differences(sides[0], sides[1], names):
+        one, two = (golden(side / file) if (side / file).is_file() else MISSING for side in (old, new))
+        for path, before, after in differences(one, two, names):
             place = f"{file}#{path}"
             reason = next((reason for pattern, reason in explained if fnmatch.fnmatchcase(place, pattern)), None)
-            if reason is not None:
+            if reason is None:
+                found[re.sub(r"/\d+(?=/|$)", "/*", place)].append((place, before, after))
+            else:
                 reasons[reason] += 1
-                continue
-            kind = re.sub(r"/\d+(?=/|$)", "/*", place)
-            counts[kind] += 1
-            first.setdefault(kind, (place, one, two))
-    for kind, count in sorted(counts.items()):
-        place, one, two = first[kind]
-        print(f"{kind}  ({count:,})\n  {place}\n  old: {_short(one)}\n  new: {_short(two)}")
+    for kind, places in sorted(found.items()):
+        place, before, after = places[0]
+        print(f"{kind}  ({len(places):,})\n  {place}\n  old: {_short(before)}\n  new: {_short(after)}")
     for reason, count in reasons.items():
         print(f"explained: {reason} ({count:,})")
-    print(f"{len(files)} files, {counts.total():,} differences not explained, {reasons.total():,} explained")
-    return counts.total()
+    count = sum(map(len, found.values()))
+    print(f"{len(files)} files, {count:,} differences not explained, {reasons.total():,} explained")
+    return count
 
 
 def _short(value: Any) -> str:
@@ -198,15 +176,13 @@ def main() -> None:
     parser.add_argument("other", type=Path, nargs="?")
     parser.add_argument("--quick", dest="size", action="store_const", const="quick", default="usual")
     parser.add_argument("--full", dest="size", action="store_const", const="full")
-    parser.add_argument(
-        "--steps", type=lambda text: tuple(text.split(",")), default=STEPS, help=f"of {','.join(STEPS)}"
-    )
+    parser.add_argument("--steps", default=",".join(STEPS), help="default: %(default)s")
     parser.add_argument("--names", type=Path, help="default: docs/names.tsv")
     parser.add_argument("--explained", type=Path, default=HERE / "benches" / "frozen_explained.tsv")
     chosen = parser.parse_args()
-    folder = chosen.folder / chosen.size
+    folder, steps = chosen.folder / chosen.size, tuple(chosen.steps.split(","))
     if chosen.task == "record":
-        record(folder.resolve(), chosen.size, chosen.steps)
+        record(folder.resolve(), chosen.size, steps)
         return
     table = chosen.names or HERE / "docs" / "names.tsv"
     names = Names(table if chosen.names or table.is_file() else None)
@@ -217,8 +193,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="frozen-now-") as name:
         now = Path(name).resolve()
         stored = folder.resolve() / "material.jsonl.gz"
-        record(now, chosen.size, chosen.steps, stored if stored.is_file() else None)
-        code = compare(folder, now, names, explained, part=tuple(chosen.steps) != STEPS)
+        record(now, chosen.size, steps, stored if stored.is_file() else None)
+        code = compare(folder, now, names, explained, part=steps != STEPS)
     sys.exit(1 if code else 0)
 
 

@@ -2,54 +2,53 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import hashlib
 import html
-import importlib
+import io
+import itertools
 import json
 import os
 import random
 import re
+import shlex
+import shutil
 import sys
 import tarfile
 import tempfile
 import time
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from frozen_cli import ENVIRONMENT, HERE, Product
-from frozen_recipes import (
-    ACROSS,
-    ANALYSES,
-    API,
-    ASKED,
-    ENDPOINT,
-    FULL,
-    IMPORTS,
-    LARGE,
-    ORACLES,
-    PUBLISHED,
-    QUICK,
-    RUNS,
-    SMALL_DATA,
-    STARTER,
-    Stub,
-    service_account,
-)
+import frozen_recipes as recipes
 
+from mbbq_gen.cli.main import run_command_line
+from tests.support.api import spoken
+from tests.support.extraction_cases import LANGUAGES, load_cases
+
+HERE = Path(__file__).resolve().parent.parent
 SHARED = HERE.parent / "shared"
 DATA = HERE / "tests" / "data"
 SIZES = {"quick": 15_000, "usual": 60_000, "full": 300_000}
 """Texts that are read."""
-PROMPT_COLUMNS = (
-    ("instance_key", "instance_key"),
-    ("variant", "variant"),
-    ("label_style", "label_style"),
-    ("order", "option_order"),
-    ("thinking", "reasoning_effort"),
-)
+PROMPT = ("instance_key", "variant", "label_style", "option_order", "reasoning_effort")
+ANSWER = ("response", "outcome", "chosen_index", "confidence", "rule", "spans", "evidence")
+READ = ("id", "outcome", "option", "confidence", "rule", "spans")
+KEPT = ("response", "context", "question", "prompt", "aliases", "finish_reason")
+"""Columns of samples, of extractions, and of the texts to extract."""
+STEPS = ("oracles", "features", "imports", "annotations", "published", "starter", "requests", "texts")
+EXTRACTORS = {
+    "rules": "readings",
+    "first-label": "readings_first-letter",
+    "answer-line": "readings_answer-form",
+    "mbbq-like": "readings_mbbq-like",
+    "strict-match": "readings_strict-letter",
+}
+"""Extractor → its golden; of the baselines, one text in ten."""
 VOLATILE = re.compile(
     r"(_at|_s|seconds|duration|git_revision|python|platform|sha256|digests?|mbbq_gen|per_minute|answers_per_.*|latency.*)$|^size$"
 )
@@ -63,23 +62,51 @@ MASKS = [
 ]
 
 
-class Recorder:
-    """Writes the goldens of this checkout."""
+ENVIRONMENT = {
+    **{"COLUMNS": "160", "TERM": "dumb", "NO_COLOR": "1"},
+    **{f"{name}_API_KEY": "sk-frozen-0123456789" for name in ("OPENAI", "OPENROUTER", "AZURE_OPENAI", "ANTHROPIC")},
+    **{f"{name}_API_KEY": "sk-frozen-0123456789" for name in ("GEMINI", "EXAMPLE")},
+    "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE000000000",
+    "AWS_SECRET_ACCESS_KEY": "frozen-0123456789",
+    "AWS_REGION": "eu-west-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "GOOGLE_CLOUD_PROJECT": "my-project",
+    "GOOGLE_CLOUD_LOCATION": "europe-west4",
+}
 
-    def __init__(self, product: Product, folder: Path, size: str, material: Path | None) -> None:
-        self.product, self.folder, self.size, self.material = product, folder, size, material
+
+class Recorder:
+    """Calls the command line of this checkout in this process and writes the goldens."""
+
+    def __init__(self, runs: Path, folder: Path, size: str, material: Path | None) -> None:
+        self.runs, self.folder, self.size, self.material = runs, folder, size, material
         self.quick = size == "quick"
+        self.seconds: dict[str, float] = {}
+
+    def call(self, line: str) -> tuple[str, Any]:
+        """Stdout of a command, and its failure as a golden, or None; `@` is the folder of runs."""
+        words = [word.replace("@", f"{self.runs}/") for word in shlex.split(line)]
+        out, err, start = io.StringIO(), io.StringIO(), time.perf_counter()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = run_command_line(words)
+            except Exception:  # a fault of the program is a difference, and no reason to stop
+                code = 99
+                traceback.print_exc()
+        self.seconds[line] = round(time.perf_counter() - start, 1)
+        said = err.getvalue().strip()
+        if code:
+            print(f"exit {code}: {line}\n  {said[-600:]}", file=sys.stderr)
+        return out.getvalue(), {"exit": code, "said": said.splitlines()[-1:]} if code else None
 
     def write(self, name: str, content: Any) -> None:
         """One golden as JSON."""
         path = self.folder / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.masked(content), ensure_ascii=False, indent=1) + "\n"
-        path.write_text(text, encoding="utf-8")
+        path.write_text(json.dumps(self.masked(content), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     def rows(self, name: str, rows: Iterable[Any]) -> None:
         """One golden as packed JSON Lines."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         text = "".join(json.dumps(self.masked(row), ensure_ascii=False) + "\n" for row in rows)
         (self.folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
@@ -93,42 +120,33 @@ class Recorder:
         if isinstance(found, list | tuple):
             return [self.masked(value) for value in found]
         if isinstance(found, str):
-            found = found.replace(str(self.product.folder), "RUNS")
-            found = found.replace(str(SHARED), "SHARED").replace(str(HERE), "REPO")
+            for folder, mask in ((self.runs, "RUNS"), (SHARED, "SHARED"), (HERE, "REPO")):
+                found = found.replace(str(folder), mask)
             for pattern, mask in MASKS:
                 found = pattern.sub(mask, found)
         return found
 
-    def command(self, line: str, name: str) -> None:
-        """What a command prints: JSON, or for people."""
-        out, failed = self.product(line)
-        if failed:
-            self.write(name, failed)
-        elif "--json" in line.split():
-            self.write(name, json.loads(out))
-        else:
-            self.write(f"{name}.text", out.splitlines())
-
-    def run(self, name: str, options: str) -> bool:
-        """Makes a run in the folder of runs."""
-        line = f"run @{name} {options}" + ("" if "--json" in options else " --json")
-        out, failed = self.product(line)
-        self.write(f"runs/{name}", failed or json.loads(out))
+    def command(self, line: str, name: str) -> bool:
+        """Records what a command prints, JSON or text; whether it succeeded."""
+        out, failed = self.call(line)
+        as_json = failed or "--json" in line.split()
+        self.write(name if as_json else f"{name}.text", failed or (json.loads(out) if as_json else out.splitlines()))
         return not failed
 
+    def run(self, name: str, options: str) -> bool:
+        """Makes a run in the folder of runs; whether that succeeded."""
+        return self.command(f"run @{name} {options} --json", f"runs/{name}")
+
     def items(self, name: str, *, keep: bool = True) -> list[dict[str, str]]:
-        """The exported tables of a run; its items come back."""
-        out, failed = self.product(f"export @{name} --csv @csv/{name} --json")
-        tables = {} if failed else {path.stem: path for path in (self.product.folder / "csv" / name).glob("*.csv")}
+        """Records the exported tables of a run; returns its samples."""
+        out, failed = self.call(f"export @{name} --csv @csv/{name} --json")
         found: list[dict[str, str]] = []
-        for stem, path in sorted(tables.items()):
-            with path.open(encoding="utf-8-sig", newline="") as lines:
-                rows = list(csv.DictReader(lines))
+        for path in sorted((self.runs / "csv" / name).glob("*.csv")):
+            rows = list(csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8-sig"))))
             path.unlink()
-            if stem != "scores":
-                found = rows
+            found = found if path.stem == "scores" else rows
             if keep:
-                self.rows(f"export_{name}_{'scores' if stem == 'scores' else 'items'}", rows)
+                self.rows(f"export_{name}_{'scores' if path.stem == 'scores' else 'items'}", rows)
         if keep or failed:
             self.write(f"export/{name}", failed or json.loads(out))
         return found
@@ -138,107 +156,105 @@ class Recorder:
         lines = []
         for row in self.items(run or name, keep=False):
             sent = json.dumps([row["prompt"], row["messages"]], ensure_ascii=False)
-            what = [row.get(either) or row.get(other, "") for either, other in PROMPT_COLUMNS]
-            read = [row[key] for key in ("outcome", "chosen_index", "confidence", "rule", "spans", "evidence")]
-            lines.append([*what, hashlib.sha256(sent.encode()).hexdigest()[:20], row["response"], *read])
+            digest = hashlib.sha256(sent.encode()).hexdigest()[:20]
+            lines.append([*(row[key] for key in PROMPT), digest, *(row[key] for key in ANSWER)])
         self.rows(f"prompts_{name}", lines)
-
-    # --- Steps --------------------------------------------------------------------------------------------------------
 
     def oracles(self) -> None:
         """Every oracle in four languages: scores, reports; the right ones against each other."""
         sample = 12 if self.quick else 120
-        for name in ORACLES:
-            if self.run(name, f"--model oracle:{name} {STARTER} --sample {sample}"):
-                self.command(f"score @{name} --json --by language,category,split", f"scores/{name}")
-                self.command(f"score @{name} --json {FULL}", f"scores/{name}_full")
+        for name in recipes.ORACLES:
+            if self.run(name, f"--model oracle:{name} {recipes.STARTER} --sample {sample}"):
+                self.command(f"score @{name} --json --group-by language,category,split", f"scores/{name}")
+                self.command(f"score @{name} --json {recipes.FULL}", f"scores/{name}_full")
                 if not self.quick:
                     self.command(f"report @{name} --json", f"report/{name}")
-        self.command(f"compare @random --json --across language --by category {ACROSS}", "compare/random_languages")
+        across = f"--across language --group-by category {recipes.ACROSS}"
+        self.command(f"compare @random --json {across}", "compare/random_languages")
         self.command("compare @random @stereotyped --json --across model", "compare/random_stereotyped")
         self.command("compare @verbose_perfect --json --across variant", "compare/verbose_variants")
         self.rows("items_refuser", self.items("refuser", keep=False)[:500])
 
     def features(self) -> None:
         """Runs that span the features, and every analysis."""
-        for name, given in RUNS.items():
+        for name, given in recipes.RUNS.items():
             if self.quick and name in {"likely", "plain", "foreign"}:
                 continue
             options = re.sub(r"--sample \d\d", "--sample 8", given) if self.quick else given
             if self.run(name, options):
-                for number, line in enumerate(ANALYSES.get(name, ())):
-                    self.command(line, f"{line.split()[0]}/{name}_{number}")
+                for number, line in enumerate(recipes.ANALYSES.get(name, ())):
+                    self.command(line, f"{line.split()[0].removesuffix('-bias')}/{name}_{number}")
                 if name not in {"plain", "fair", "unable"}:
                     self.items(name)
-        _, failed = self.product("report @fair @leaning @unable -o @page.html")
-        self.write("report/page.text", failed or text_of((self.product.folder / "page.html").read_text("utf-8")))
+        _, failed = self.call("report @fair @leaning @unable -o @page.html")
+        page = "" if failed else (self.runs / "page.html").read_text("utf-8")
+        page = re.sub(r"(?is)<(script|style|svg)\b.*?</\1>", " ", page)
+        lines = [" ".join(line.split()) for line in html.unescape(re.sub(r"<[^>]*>", "\n", page)).splitlines()]
+        self.write("report/page.text", failed or [line for line in lines if line])
         model = "--model openai:gpt-4o-mini --benchmark starter --languages en,tr"
-        self.command(f"plan {model} --json", "plan/run")
-        self.command(f"design {model} --width 0.2 --json", "design/width")
+        self.command(f"estimate {model} --json", "plan/run")
+        self.command(f"design {model} --ci-width 0.2 --json", "design/width")
         self.command("power --benchmark mbbq --templates 98 --variants 5 --json", "power/mbbq")
-        self.command("power --benchmark mbbq --templates 40 --variants 3 --from @leaning --json", "power/pilot")
+        self.command("power --benchmark mbbq --templates 40 --variants 3 --pilot @leaning --json", "power/pilot")
         self.command(f"score --jsonl {DATA}/scoring/worked_example.jsonl --json", "scores/worked_example")
 
     def imports(self) -> None:
         """Runs made of other programs' logs."""
-        for tool, path in IMPORTS.items():
+        for tool, path in recipes.IMPORTS.items():
             line = f"import --from {tool} {DATA}/imports/{path} -o @import_{tool} --benchmark starter --languages en"
             self.command(f"{line} --json", f"import/{tool}")
-            self.command(f"score @import_{tool} --json --by method,split", f"scores/import_{tool}")
+            self.command(f"score @import_{tool} --json --group-by method,split", f"scores/import_{tool}")
             self.items(f"import_{tool}")
 
     def annotations(self) -> None:
         """Verdicts on the readings of a run, and scores that are corrected by them."""
-        self.run("annotated", f"--model made-up:able-stereotyped {STARTER} --sample 24")
-        self.product("audit @annotated --sample 300 --csv @sheet.csv --json")
-        sheet = self.product.folder / "sheet.csv"
-        with sheet.open(encoding="utf-8-sig", newline="") as lines:
-            rows = list(csv.DictReader(lines))
+        self.run("annotated", f"--model synthetic:able-stereotyped {recipes.STARTER} --sample 24")
+        self.call("annotate @annotated --sample-size 300 --csv @sheet.csv --json")
+        sheet = self.runs / "sheet.csv"
+        rows = list(csv.DictReader(io.StringIO(sheet.read_bytes().decode("utf-8-sig"))))
         for row in rows:
             number = int(hashlib.sha256(row["id"].encode()).hexdigest()[:8], 16)
-            row.update(
-                {"verdict": "agree"} if number % 5 else {"verdict": "disagree", "right": other_than(row["read_as"])}
-            )
+            other = str(int(row["read_as"]) % 3 + 1 if row["read_as"].isdigit() else 1)
+            row.update({"verdict": "agree"} if number % 5 else {"verdict": "disagree", "right": other})
         with sheet.open("w", encoding="utf-8", newline="") as to:
             writer = csv.DictWriter(to, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
-        self.command("audit @annotated --verdicts @sheet.csv --json", "annotations/read")
-        self.command("audit @annotated --report --json", "annotations/report")
-        self.command("score @annotated --json --corrected-by audit", "annotations/score")
-        self.command("compare @annotated --json --across language --corrected-by audit", "annotations/compare")
+        self.command("annotate @annotated --import @sheet.csv --json", "annotations/read")
+        self.command("annotate @annotated --report --json", "annotations/report")
+        self.command("score @annotated --json --correct-with annotations", "annotations/score")
+        self.command("compare @annotated --json --across language --correct-with annotations", "annotations/compare")
         self.items("annotated")
 
     def published(self) -> None:
         """Samples of the published benchmarks: prompts, questions, scores with either gold."""
-        folders = {name: SHARED / "datasets" / folder for name, folder in PUBLISHED.items()}
-        for name in list(folders):
-            if (packed := SHARED / "datasets" / "more" / f"{name}.tar.xz").is_file():
-                folders[name] = self.product.folder / "data" / name
+        folders = {name: SHARED / "datasets" / folder for name, folder in recipes.PUBLISHED.items()}
+        folders |= {name: DATA / "datasets" / name for name in recipes.SMALL_DATA}
+        for packed in (SHARED / "datasets" / "more").glob("*.tar.xz"):
+            if (name := packed.name.removesuffix(".tar.xz")) in folders:
+                folders[name] = self.runs / "data" / name
                 with tarfile.open(packed) as archive:
                     archive.extractall(folders[name].parent, filter="data")
-        folders |= {name: DATA / "datasets" / name for name in SMALL_DATA}
         for name, folder in folders.items():
             if not folder.is_dir():
                 print(f"left out: {name}: no {folder}", file=sys.stderr)
                 continue
-            if (self.quick and name not in {*QUICK, *SMALL_DATA}) or (name == "kobbq_all" and self.size != "full"):
+            if (self.quick and name not in recipes.QUICK) or (name == "kobbq_all" and self.size != "full"):
                 continue
-            options = f"--model oracle:random --benchmark {name} --data {folder} --variants all"
             only = " --language en" if name == "bharatbbq" else ""
-            options += only
+            options = f"--model oracle:random --benchmark {name} --data-dir {folder} --variants all{only}"
             sample = {"quick": 20, "usual": 100}.get(self.size, 200)
             if self.run(f"of_{name}", f"{options} --sample {sample} --splits bias"):
                 self.digests(f"of_{name}")
                 self.command(f"score @of_{name} --json", f"scores/of_{name}")
-                self.command(f"score @of_{name} --json --labels corrected", f"scores/of_{name}_corrected")
-            out, failed = self.product(f"data show {name} --data {folder} --json --limit {sample}{only}")
+                self.command(f"score @of_{name} --json --gold corrected", f"scores/of_{name}_corrected")
+            out, failed = self.call(f"data show {name} --data-dir {folder} --json --limit {sample}{only}")
             self.rows(f"questions_{name}", [failed] if failed else map(json.loads, out.splitlines()))
-            control = self.size == "full" or not (self.quick or name in LARGE)
+            control = self.size == "full" or not (self.quick or name in recipes.LARGE)
             if control and self.run(f"control_{name}", f"{options} --sample 50 --splits control"):
                 self.digests(f"control_{name}")
             if not self.quick:
-                self.command(f"data stats {name} --data {folder}{only} --json", f"data/stats_{name}")
+                self.command(f"data stats {name} --data-dir {folder}{only} --json", f"data/stats_{name}")
 
     def starter(self) -> None:
         """Every question of the starter benchmark in every wording, with what was read in a free answer to it."""
@@ -246,77 +262,57 @@ class Recorder:
         some = {"quick": " --sample 4", "usual": " --sample 40"}.get(self.size, "")
         if self.run("starter", f"--model oracle:verbose_perfect {options} --languages all --variants all{some}"):
             self.digests("starter")
-        if self.size == "usual" and self.run("whole", f"--model oracle:verbose_perfect {STARTER}"):
+        if self.size == "usual" and self.run("whole", f"--model oracle:verbose_perfect {recipes.STARTER}"):
             self.digests("starter_whole", "whole")
         languages = "en,ru" if self.quick else "all"
         for style in ("(A)", "1", "none", "native"):
             where = f"{options} --languages {'ar,hi,ja,ko,ru' if style == 'native' else languages}"
-            if self.run(
-                "styled", f"--model oracle:perfect {where} --variants plain --sample 6 --label-style '{style}'"
-            ):
+            where += f" --variants plain --sample 6 --label-style '{style}'"
+            if self.run("styled", f"--model oracle:perfect {where}"):
                 self.digests(f"starter_{style.strip('()')}_labels", "styled")
-            self.product.forget("styled")
-        out, failed = self.product("data show starter --language en --json")
+            shutil.rmtree(self.runs / "styled", ignore_errors=True)
+        out, failed = self.call("data show starter --language en --json")
         self.rows("questions_starter", [failed] if failed else map(json.loads, out.splitlines()))
 
     def requests(self) -> None:
-        """What each kind of API gets, live and in batches; a run with reasoning, and a judge."""
-        stub = Stub()
-        with stub.serve():
-            (self.product.folder / "endpoint.toml").write_text(ENDPOINT.format(url=stub.root), encoding="utf-8")
-            account = service_account(self.product.folder, f"{stub.root}/token")
-            for name, options in API.items():
+        """What each kind of API receives, live and in batches; a run with reasoning, and a judge."""
+        stub = recipes.Stub()
+        with spoken(stub.reply) as server:
+            url, endpoint = server.root, self.runs / "endpoint.toml"
+            endpoint.write_text(recipes.ENDPOINT.format(url=url), encoding="utf-8")
+            account = recipes.service_account(self.runs, f"{url}/token")
+            for name, options in recipes.API.items():
                 vertex = name.startswith("vertex")
                 os.environ["GOOGLE_GENAI_USE_VERTEXAI"] = "true" if name == "vertex_gemini" else ""
                 os.environ["GOOGLE_APPLICATION_CREDENTIALS"] = account if vertex else ""
-                line = f"run @api_{name} --model {options.format(url=stub.root)} {ASKED}"
-                out, failed = self.product(line)
+                line = f"run @api_{name} --model {options.format(url=url)} {recipes.ASKED}"
+                out, failed = self.call(line)
                 if not failed and "--batch" in options:
-                    out, failed = self.product(f"run @api_{name} --resume --json")
+                    out, failed = self.call(f"run @api_{name} --resume --json")
                 self.write(f"requests/{name}", {"result": failed or json.loads(out), "requests": stub.taken()})
-            model = f"--model openai:gpt-4o-mini --base-url {stub.root}/v1"
-            self.run("thinking", f"{model} {STARTER} --sample 12 --variants bare,letters")
-            self.command("thoughts @thinking --json", "thoughts/thinking")
-            self.command(f"score @thinking --json {FULL}", "scores/thinking")
+            model = f"--model openai:gpt-4o-mini --base-url {url}/v1"
+            self.run("thinking", f"{model} {recipes.STARTER} --sample 12 --variants bare,letters")
+            self.command("reasoning @thinking --json", "thoughts/thinking")
+            self.command(f"score @thinking --json {recipes.FULL}", "scores/thinking")
             stub.taken()
-            self.command(f"judge @thinking {model} --sample 20 --json", "judge/read")
+            self.command(f"judge @thinking {model} --sample-size 20 --json", "judge/read")
             self.write("requests/judge", stub.taken())
             self.command("judge @thinking --report --json", "judge/report")
         self.items("thinking")
 
     def texts(self) -> None:
         """What is read in stored texts."""
-        lines = self.product.folder / "texts.jsonl"
+        lines = self.runs / "texts.jsonl"
         packed = self.material.read_bytes() if self.material else gzip.compress(material(self.size), mtime=0)
         lines.write_bytes(gzip.decompress(packed))
         (self.folder / "material.jsonl.gz").write_bytes(packed)
-        _, failed = self.product(f"extract --jsonl {lines} -o @read.jsonl")
-        if failed:
-            self.write("readings", failed)
-            return
-        with (self.product.folder / "read.jsonl").open(encoding="utf-8") as read:
-            self.rows("readings", ([row[key] for key in READ] for row in map(json.loads, read)))
-        for extractor in () if self.quick else ("first-letter", "answer-form", "mbbq-like", "strict-letter"):
-            _, failed = self.product(f"extract --jsonl {lines} -o @read.jsonl --extractor {extractor}")
-            with (self.product.folder / "read.jsonl").open(encoding="utf-8") as read:
-                whole = (json.loads(line) for number, line in enumerate(read) if number % 10 == 0)
-                self.rows(f"readings_{extractor}", ([row[key] for key in READ] for row in whole))
-
-
-READ = ("id", "outcome", "option", "confidence", "rule", "spans")
-STEPS = ("oracles", "features", "imports", "annotations", "published", "starter", "requests", "texts")
-
-
-def other_than(read: str) -> str:
-    """Another option than the one that was read."""
-    return str(int(read) % 3 + 1 if read.isdigit() else 1)
-
-
-def text_of(page: str) -> list[str]:
-    """The words of a page, without scripts, styles and pictures."""
-    page = re.sub(r"(?is)<(script|style|svg)\b.*?</\1>", " ", page)
-    lines = (" ".join(line.split()) for line in html.unescape(re.sub(r"<[^>]*>", "\n", page)).splitlines())
-    return [line for line in lines if line]
+        for extractor, golden in EXTRACTORS.items() if not self.quick else [("rules", "readings")]:
+            path = self.runs / f"{extractor}.jsonl"
+            chosen = "" if extractor == "rules" else f"--extractor {extractor}"
+            _, failed = self.call(f"extract --jsonl {lines} -o {path} {chosen}")
+            with path.open(encoding="utf-8") as read:
+                rows = map(json.loads, itertools.islice(read, 0, None, 1 if extractor == "rules" else 10))
+                self.rows(golden, [failed] if failed else ([row[key] for key in READ] for row in rows))
 
 
 def material(size: str) -> bytes:
@@ -332,27 +328,22 @@ def material(size: str) -> bytes:
                 kept = {key: row[key] for key in KEPT if row.get(key)}
                 kept |= {"options": row["options"], "labels": shown, "unknown_index": row.get("unknown_index")}
                 rows.append({"id": f"{file.stem}/{number}", "language": row["language"], **kept})
-    cases = importlib.import_module("tests.extraction_cases")
-    for number, case in enumerate(cases.load_cases(cases.LANGUAGES)):
-        asked = case.question
-        shown = {"options": asked.options, "labels": asked.labels, "unknown_index": asked.unknown_index}
-        kept = {key: value for key, value in {**shown, "prompt": asked.prompt}.items() if value is not None}
+    for number, case in enumerate(load_cases(LANGUAGES)):
+        asked = ((key, getattr(case.question, key)) for key in ("options", "labels", "unknown_index", "prompt"))
+        kept = {key: value for key, value in asked if value is not None}
         rows.append({"id": f"case/{number}", "language": case.language, "response": case.response, **kept})
     for row in list(rows):
         text, sentences = row["response"], re.split(r"(?<=[.!?。])\s+", row["response"])
         draw.shuffle(sentences)
-        rows.append({**row, "id": f"{row['id']}/cut", "response": text[: len(text) * 2 // 5]})
-        rows.append(
-            {**row, "id": f"{row['id']}/end", "response": text[: len(text) * 4 // 5], "finish_reason": "length"}
-        )
-        rows.append({**row, "id": f"{row['id']}/en", "language": "en" if row["language"] != "en" else "nl"})
-        if len(sentences) > 1:
-            rows.append({**row, "id": f"{row['id']}/mixed", "response": " ".join(sentences)})
+        changes: dict[str, dict[str, str]] = {
+            "cut": {"response": text[: len(text) * 2 // 5]},
+            "end": {"response": text[: len(text) * 4 // 5], "finish_reason": "length"},
+            "en": {"language": "en" if row["language"] != "en" else "nl"},
+            "mixed": {"response": " ".join(sentences)} if len(sentences) > 1 else {},
+        }
+        rows += [{**row, "id": f"{row['id']}/{name}", **change} for name, change in changes.items() if change]
     drawn = sorted(draw.sample(range(len(rows)), min(len(rows), SIZES[size])))
     return "".join(json.dumps(rows[number], ensure_ascii=True) + "\n" for number in drawn).encode()
-
-
-KEPT = ("response", "context", "question", "prompt", "aliases", "finish_reason")
 
 
 def record(to: Path, size: str, steps: Iterable[str] = STEPS, stored: Path | None = None) -> None:
@@ -360,11 +351,9 @@ def record(to: Path, size: str, steps: Iterable[str] = STEPS, stored: Path | Non
     os.environ |= ENVIRONMENT
     to.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="frozen-") as name:
-        product = Product(Path(name).resolve())
-        recorder = Recorder(product, to, size, stored)
+        recorder = Recorder(Path(name).resolve(), to, size, stored)
         for step in steps:
             start = time.perf_counter()
             getattr(recorder, step)()
             print(f"{step}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
-        slowest = dict(sorted(product.seconds.items(), key=lambda one: -one[1])[:40])
-        recorder.write("timings", {"help": product.seconds_of_help(), "slowest": slowest})
+        recorder.write("timings", dict(sorted(recorder.seconds.items(), key=lambda one: -one[1])[:40]))

@@ -13,12 +13,12 @@ from typing import Any
 
 from transformers import GenerationConfig
 
-from mbbq_gen.providers.local_loading import load_files
-from mbbq_gen.providers.local_model import LocalModel
-from mbbq_gen.providers.local_options import Device
-from mbbq_gen.providers.smollm2 import smollm2_source
-from mbbq_gen.providers.static_decoding import StaticDecoder
-from mbbq_gen.resources import cache_directory
+from mbbq_gen.core.files import cache_directory
+from mbbq_gen.providers.local.decoding import StaticBatcher
+from mbbq_gen.providers.local.loading import load_files
+from mbbq_gen.providers.local.model import LocalModel
+from mbbq_gen.providers.local.options import DevicePlan
+from mbbq_gen.providers.local.smollm2 import smollm2_source
 
 logging.getLogger("lm_eval").setLevel(logging.ERROR)
 
@@ -49,7 +49,7 @@ def wrap(model: Any, tokenizer: Any, batch_size: int) -> Any:
 
 
 @cache
-def library_network(device: Device) -> Any:
+def library_network(device: DevicePlan) -> Any:
     """The small real chat model as transformers loads it, its layers not packed: what others are measured with."""
     network = load_files(smollm2_source(cache_directory()), device, trust_remote_code=False)[1]
     network.generation_config = GenerationConfig()
@@ -58,7 +58,7 @@ def library_network(device: Device) -> Any:
 
 def network_of(model: LocalModel) -> Any:
     """The model of transformers that a loaded local model has, its layers packed where they can be."""
-    assert isinstance(model.static, StaticDecoder)
+    assert isinstance(model.static, StaticBatcher)
     return model.static._model
 
 

@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mbbq_gen.core.records import Extraction
 from mbbq_gen.extraction import Question, load_extractor
-from mbbq_gen.records import Extraction
 
 NEUTRAL = {
     "en": "That is how I read the text.",

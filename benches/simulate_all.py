@@ -12,7 +12,7 @@ levels       how often each test speaks at 5 % where it must not, and in bracket
 metrics      other metrics, and a paired difference
 power        how often a difference is found
 macro        means over categories
-wordings     `--wordings random`
+wordings     `--prompt-effects random`
 selection    `compare --select above-chance`
 components   variance components
 effects      effects of axes
@@ -41,14 +41,13 @@ from scipy import stats
 from simulated import AMBIGUOUS, BIAS, CHOICES, MBBQ, Array, Generator, Held, head, panel_of, row, speaks
 
 from mbbq_gen.scoring.cells import CELLS
-from mbbq_gen.scoring.reasons import MIN_TEMPLATES
-from mbbq_gen.statistics.equivalence import smaller_than
-from mbbq_gen.statistics.panel import Panel, Sampling, contributions, shares
-from mbbq_gen.statistics.significance import EXACT_UP_TO, friedman, sign_flip, sign_flip_groups, wilcoxon
-from mbbq_gen.statistics.unread import UnreadPanels, unread_bounds
+from mbbq_gen.scoring.codes import MIN_TEMPLATES
+from mbbq_gen.statistics.hypothesis_tests import EXACT_UP_TO, friedman, sign_flip, sign_flip_groups, tost, wilcoxon
+from mbbq_gen.statistics.missing_data import MissingDataPanels, missing_data_bounds
+from mbbq_gen.statistics.panel import InferenceSettings, Panel, contributions, shares
 
-SAMPLING = Sampling()
-FASTER = Sampling(resamples=1000)
+SAMPLING = InferenceSettings()
+FASTER = InferenceSettings(n_resamples=1000)
 TEMPLATES = (2, 3, 5, 8, 15, 40, 98)
 ALL_SIZES = np.array([size for sizes in MBBQ.values() for size in sizes])
 
@@ -168,13 +167,13 @@ def held(
     runs: int,
     *,
     seed: int = 56,
-    sampling: Sampling = SAMPLING,
+    sampling: InferenceSettings = SAMPLING,
 ) -> Held:
     """How often intervals of the score, or of the difference of two languages that is 0, hold the truth."""
     generator, found = np.random.default_rng([templates, runs, round(model.naming * 100), seed]), Held()
     for _ in range(runs):
         first, *second = panel_of(draw(model, read, templates, sizes, generator), sampling).estimates(BIAS)
-        found.add(first.minus(second[0]) if second else first, 0.0 if second else model.truth)
+        found.add(first.subtract(second[0]) if second else first, 0.0 if second else model.truth)
     return found
 
 
@@ -219,18 +218,18 @@ def of_one(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> di
     """How often each test of one score speaks where it must not, and can at most."""
     generator, spoken, errors = np.random.default_rng([templates, runs, 56]), np.zeros(4), 0.0
     for run in range(runs):
-        panel = panel_of(draw(NULL, read, templates, sizes, generator), replace(SAMPLING, resamples=10))
+        panel = panel_of(draw(NULL, read, templates, sizes, generator), replace(SAMPLING, n_resamples=10))
         lean = panel_of(draw(MARGIN, read, templates, sizes, generator), SAMPLING).estimates(BIAS)[0]
         tests = (
             sign_flip(contributions(panel.estimates(BIAS)[0]), "h", seed=run % 4),
             wilcoxon(panel.template_scores(BIAS)[0], "h"),
-            smaller_than(lean, abs(MARGIN.truth), "h", SAMPLING),
+            tost(lean, abs(MARGIN.truth), "h", SAMPLING),
         )
         spoken[:3] += [speaks(test) for test in tests]
         spoken[3] += misses(
             panel_of(draw(MARGIN, read, templates, sizes, generator, lost=("target",)), SAMPLING), MARGIN.truth
         )
-        errors += lean.error / runs
+        errors += lean.standard_error / runs
     most = (most_of_signs(templates), most_of_ranks(templates), most_of_tost(errors, templates), None)
     names = ("sign flip, score", "Wilcoxon, score", "TOST", "bounds miss")
     return dict(zip(names, map(Level, spoken / runs, most), strict=True))
@@ -241,7 +240,7 @@ def of_two(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> di
     generator, spoken = np.random.default_rng([templates, runs, 57]), np.zeros(2)
     missing, missed = np.random.default_rng([templates, runs, 67]), np.zeros(2)
     for run in range(runs):
-        panel = panel_of(draw(NULL, read, templates, sizes, generator), replace(SAMPLING, resamples=10))
+        panel = panel_of(draw(NULL, read, templates, sizes, generator), replace(SAMPLING, n_resamples=10))
         flipped = sign_flip_groups(shares(panel.estimates(BIAS)), "h", seed=run % 4)
         spoken += [speaks(flipped), speaks(friedman(panel.template_scores(BIAS).T, "h"))]
         for place, model in enumerate((MARGIN, NEAR_AN_END)):
@@ -286,12 +285,12 @@ def most_of_tost(error: float, templates: int) -> float:
 
 def misses(panel: Panel, truth: float) -> bool:
     """Whether the interval for sampling and unread answers misses: of a score, or of the difference of two."""
-    ends, plain = UnreadPanels(panel).ends(BIAS), panel.estimates(BIAS)
+    ends, plain = MissingDataPanels(panel).ends(BIAS), panel.estimates(BIAS)
     assert ends is not None
     (low, *lows), (high, *highs), score = *ends, plain[0]
     if lows:
-        low, high, score = low.minus(highs[0]), high.minus(lows[0]), score.minus(plain[1])
-    found = unread_bounds(low, high, score, panel.sampling)
+        low, high, score = low.subtract(highs[0]), high.subtract(lows[0]), score.subtract(plain[1])
+    found = missing_data_bounds(low, high, score, panel.sampling)
     lowest, highest = found.interval_low, found.interval_high
     return lowest is not None and highest is not None and not lowest - 1e-9 <= truth <= highest + 1e-9
 

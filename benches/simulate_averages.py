@@ -12,16 +12,16 @@ from itertools import product
 import numpy as np
 from simulated import BIAS, CHOICES, MBBQ, RIGHT, Array, Generator, Held, World, code, head, panel_of, row, speaks
 
-from mbbq_gen.scoring import METRICS
-from mbbq_gen.scoring.bootstrap import resample_weights
 from mbbq_gen.scoring.cells import CELLS
-from mbbq_gen.scoring.reasons import MIN_TEMPLATES
-from mbbq_gen.statistics.components import Cells, estimate_components
-from mbbq_gen.statistics.crossed import crossed
-from mbbq_gen.statistics.panel import Estimate, Panel, Sampling, contributions, mean_of_strata, shares
-from mbbq_gen.statistics.significance import friedman, sign_flip, sign_flip_groups
+from mbbq_gen.scoring.codes import MIN_TEMPLATES
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.statistics.crossed_groups import crossed
+from mbbq_gen.statistics.hypothesis_tests import friedman, sign_flip, sign_flip_groups
+from mbbq_gen.statistics.intervals import resample_weights
+from mbbq_gen.statistics.panel import Estimate, InferenceSettings, Panel, contributions, mean_of_strata, shares
+from mbbq_gen.statistics.variance_components import Cells, estimate_components
 
-SAMPLING = Sampling(resamples=1000)
+SAMPLING = InferenceSettings(n_resamples=1000)
 
 
 def metrics(runs: int) -> None:
@@ -39,7 +39,7 @@ def metrics(runs: int) -> None:
             generator, held = np.random.default_rng([number, runs]), Held()
             for _ in range(runs):
                 found = panel_of(world.draw(number, generator), SAMPLING).estimates(METRICS[name])
-                held.add(found[0] if len(found) == 1 else found[0].minus(found[1]), truth)
+                held.add(found[0] if len(found) == 1 else found[0].subtract(found[1]), truth)
             counts.append(held)
         title = name if len(world.leans) == 1 else f"{name}, difference"
         row(title, "uneven" if world.uneven else "equal", *counts)
@@ -52,7 +52,7 @@ def power(runs: int) -> None:
     for templates in (10, 40, 100):
         generator, found = np.random.default_rng([templates, runs, 7]), np.zeros(2)
         for run in range(runs):
-            panel = panel_of(world.draw(templates, generator), Sampling(resamples=10))
+            panel = panel_of(world.draw(templates, generator), InferenceSettings(n_resamples=10))
             flipped = sign_flip_groups(shares(panel.estimates(BIAS)), "h", seed=run)
             found += [speaks(flipped), speaks(friedman(panel.template_scores(BIAS).T, "h"))]
         row(templates, *(f"{100 * count / runs:.1f}" for count in found))
@@ -90,8 +90,10 @@ def _categories(world: World, share: float, generator: Generator) -> Panel:
 def _by_category(panel: Panel, weights: Array, name: str) -> list[Estimate]:
     """The metric of every category, its resamples drawn within it."""
     drawn = np.einsum("rt,gtc->grc", weights, panel.by_template.values)
-    values = METRICS[name].value(type(panel.by_template)(drawn, panel.sampling.undetected))
-    return [replace(found, drawn=values[place]) for place, found in enumerate(panel.estimates(METRICS[name]))]
+    values = METRICS[name].value(type(panel.by_template)(drawn, panel.sampling.unparsed))
+    return [
+        replace(found, bootstrap_values=values[place]) for place, found in enumerate(panel.estimates(METRICS[name]))
+    ]
 
 
 # --- wordings like those asked ---------------------------------------------------------------------------------------
@@ -105,7 +107,7 @@ def wordings(runs: int) -> None:
         held, spoken = [Held() for _ in range(4)], np.zeros(4)
         for run in range(runs):
             for place, random in enumerate(_over_wordings(templates, number, spread, generator)):
-                fixed = replace(random, crossing=None)
+                fixed = replace(random, crossed_effect=None)
                 held[2 * place].add(fixed, 0)
                 held[2 * place + 1].add(random, 0)
                 tests = sign_flip(contributions(fixed), "h", seed=run), crossed(random, "h", seed=run)
@@ -126,8 +128,10 @@ def _over_wordings(templates: int, number: int, spread: float, generator: Genera
     cells = np.zeros((*both, len(CELLS)))
     for place, choice in enumerate(CHOICES[:3]):
         cells[..., code("ambiguous", choice)] = said[..., place]
-    first, second = panel_of(cells.sum(axis=2), Sampling(resamples=600, wordings="random"), cells).estimates(BIAS)
-    return first, first.minus(second)
+    first, second = panel_of(
+        cells.sum(axis=2), InferenceSettings(n_resamples=600, prompt_effects="random"), cells
+    ).estimates(BIAS)
+    return first, first.subtract(second)
 
 
 # --- templates that the control answers selected ---------------------------------------------------------------------
@@ -185,13 +189,13 @@ def selection(runs: int) -> None:
             if sample.kept.sum() < MIN_TEMPLATES:
                 continue
             cells = sample.cells[:, :, sample.kept]
-            panel = panel_of(cells.reshape(-1, *cells.shape[2:]), Sampling(resamples=800))
+            panel = panel_of(cells.reshape(-1, *cells.shape[2:]), InferenceSettings(n_resamples=800))
             for place, (metric, adjusted, _) in enumerate(cases):
                 first, second, control, its = panel.estimates(metric)
                 if adjusted:
-                    first, second = first.minus(control), second.minus(its)
+                    first, second = first.subtract(control), second.subtract(its)
                 held[2 * place].add(first, truths[place][0])
-                held[2 * place + 1].add(first.minus(second), truths[place][1])
+                held[2 * place + 1].add(first.subtract(second), truths[place][1])
         row(f"{guessed:.0%}", templates, f"{kept / runs:.1f}", *held)
 
 
@@ -224,7 +228,9 @@ def components(runs: int) -> None:
         scores = np.zeros(len(grid))
         for term, sd in COMPONENTS.items():
             scores += generator.normal(0, sd, codes[term].max() + 1)[codes[term]]
-        estimates = estimate_components(Cells(scores, codes, None, 0.0, np.ones(len(grid))), Sampling(seed=run))
+        estimates = estimate_components(
+            Cells(scores, codes, None, 0.0, np.ones(len(grid))), InferenceSettings(seed=run)
+        )
         for term, sd in COMPONENTS.items():
             variance, low, high = estimates[term]
             found[term].append(variance)

@@ -12,13 +12,13 @@ from dataclasses import replace
 import polars as pl
 from simulated import BIAS, head, row, speaks
 
-from mbbq_gen.axes import Design as CellDesign
-from mbbq_gen.axes import design_cells, parse_axes, parse_cell
-from mbbq_gen.scoring import METRICS
-from mbbq_gen.statistics.comparison import compare
-from mbbq_gen.statistics.comparison_table import PairDifference
-from mbbq_gen.statistics.effects import Effect, EffectTable, effect_table
-from mbbq_gen.statistics.panel import Sampling, excludes_zero
+from mbbq_gen.analysis.comparison import compare
+from mbbq_gen.analysis.comparison_table import PairDifference
+from mbbq_gen.analysis.robustness import Effect, EffectTable, effect_table
+from mbbq_gen.languages.axes import Design as CellDesign
+from mbbq_gen.languages.axes import factorial_design, parse_axes, parse_variant_name
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.statistics.panel import InferenceSettings, excludes_zero
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 LANGUAGE = SimulatedLanguage(ability=0.2, unknown=0.25)
@@ -32,13 +32,13 @@ AXES: Mapping[CellDesign, str] = {
 
 def shift(cell: str) -> float:
     """What a cell adds to the lean."""
-    levels = set((parse_cell(cell) or {}).values())
+    levels = set((parse_variant_name(cell) or {}).values())
     return 0.2 * ("json" in levels) - 0.25 * ("say_so" in levels) + 0.2 * ({"json", "say_so"} <= levels)
 
 
 def true_effect(effect: Effect, cells: Sequence[str]) -> float:
     """The effect in expectation, by plain means over cells."""
-    shifts = [(parse_cell(cell) or {}, shift(cell)) for cell in cells]
+    shifts = [(parse_variant_name(cell) or {}, shift(cell)) for cell in cells]
 
     def mean(*levels: str) -> float:
         wanted = dict(zip(effect.axes, levels, strict=True))
@@ -59,7 +59,7 @@ def _effects(cells: Sequence[str], templates: int, seed: int, shifts: Mapping[st
     model = SimulatedModel(
         {"en": LANGUAGE, "tr": LANGUAGE}, template_sd=0.15, interaction_sd=0.1, template_wording_sd=0.15, shifts=shifts
     )
-    found = effect_table(simulate(model, design, seed), BIAS, Sampling(resamples=400, seed=seed))
+    found = effect_table(simulate(model, design, seed), BIAS, InferenceSettings(n_resamples=400, seed=seed))
     assert isinstance(found, EffectTable), found
     return [*found.main, *found.interactions]
 
@@ -68,14 +68,16 @@ def effects(runs: int) -> None:
     """Prints estimates of effects of axes and coverage, and how often any is found where none is."""
     head("design", "templates", "effect", "truth", "mean estimate", "held")
     for kind, axes in AXES.items():
-        cells = design_cells(parse_axes(axes), kind)
+        cells = factorial_design(parse_axes(axes), kind)
         for templates in (8, 30, 98):
             rows: dict[str, list[tuple[float, float, bool]]] = defaultdict(list)
             false_finds = 0
             for seed in range(runs):
                 for effect in _effects(cells, templates, seed, {cell: shift(cell) for cell in cells}):
                     true, found = true_effect(effect, cells), effect.difference
-                    held = found.low is not None and found.high is not None and found.low <= true <= found.high
+                    held = (
+                        found.ci_low is not None and found.ci_high is not None and found.ci_low <= true <= found.ci_high
+                    )
                     rows[" × ".join(effect.levels)].append((true, found.value or 0.0, held))
                 empty = _effects(cells, templates, seed + runs, dict.fromkeys(cells, 0.0))
                 adjusted = [effect.test.p_adjusted for effect in empty]
@@ -103,8 +105,8 @@ PAIRS: dict[str, tuple[Language, Language]] = {
 STATEMENTS: dict[str, Callable[[PairDifference], bool]] = {
     "difference": lambda pair: speaks(pair.tests[0]),
     "adjusted for control": lambda pair: speaks(pair.adjusted_test),
-    "lean part": lambda pair: pair.parts is not None and excludes_zero(pair.parts.lean),
-    "naming part": lambda pair: pair.parts is not None and excludes_zero(pair.parts.naming),
+    "lean part": lambda pair: pair.decomposition is not None and excludes_zero(pair.decomposition.direction),
+    "naming part": lambda pair: pair.decomposition is not None and excludes_zero(pair.decomposition.rate),
     "warned: ability": lambda pair: "ability_could_explain" in pair.warnings,
     "warned: control": lambda pair: "control_differs" in pair.warnings,
 }
@@ -112,7 +114,7 @@ STATEMENTS: dict[str, Callable[[PairDifference], bool]] = {
 
 def _pairs(frame: pl.DataFrame, *names: str) -> list[PairDifference]:
     """The pair of languages, by each metric."""
-    found = compare(frame, "language", [METRICS[name] for name in names], sampling=Sampling(resamples=500))
+    found = compare(frame, "language", [METRICS[name] for name in names], sampling=InferenceSettings(n_resamples=500))
     return [metric.pairs[0] for metric in found.comparisons[0].metrics]
 
 

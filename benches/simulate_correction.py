@@ -1,7 +1,7 @@
 """Corrected scores: do intervals hold the truth, and is a difference that is not there found in 5 %?
 
 Run by `simulate_all.py correction`. A sample is 40 templates of 24 questions in two languages; a model that leans by
-template, and alike in both languages; an extractor that errs; and an audit of it: answers drawn as `mbbq-gen audit`
+template, and alike in both languages; an extractor that errs; and an audit of it: answers drawn as `mbbq-gen annotate`
 draws them (strata by language, outcome and confidence, in proportion to the root of their size), each labelled with
 what the answer says. The extractor errs at the given rates, the same in both languages or five times as often in the
 second, more often where it is less confident, and with a lean: of the wrong readings of an "unknown" seven in ten are
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from simulated import CHOICES, CODES, RIGHT, SHARES, Array, Generator, head, row
 
-from mbbq_gen.runs.audit import allocate
-from mbbq_gen.scoring import METRICS
+from mbbq_gen.annotation.review import allocate
 from mbbq_gen.scoring.cells import CELLS, Counts, count_matrix
-from mbbq_gen.statistics.correction import CorrectableGroup, LabelledAnswers, correct, usual_error_rate
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.statistics.ppi import AnnotatedCells, PPIGroup, correct, usual_error_rate
 
 CONFIDENCES = ("high", "medium", "low")
 METRIC_NAMES = ("accuracy_ambiguous", "mbbq_bias_ambiguous", "diff_bias_disambiguated", "bbq_s_dis")
@@ -107,7 +107,7 @@ class Answers:
 
     def audit(self, labels: int, generator: Generator) -> tuple[Array, Array]:
         """Places of the answers that are labelled, and the inverse of the probability of each."""
-        strata = (self.language * 2 + (self.read == CHOICES.index("undetected"))) * 3 + self.confidence
+        strata = (self.language * 2 + (self.read == CHOICES.index("unparsed"))) * 3 + self.confidence
         sizes = np.bincount(strata, minlength=12)
         shares = allocate({(str(place),): int(size) for place, size in enumerate(sizes) if size}, labels)
         drawn = np.array([shares.get((str(place),), 0) for place in range(12)])
@@ -117,7 +117,7 @@ class Answers:
         chosen = np.flatnonzero(rank < drawn[strata])
         return chosen, (sizes / np.maximum(drawn, 1))[strata[chosen]]
 
-    def group(self, place: int, templates: int, chosen: Array, weight: Array) -> CorrectableGroup:
+    def group(self, place: int, templates: int, chosen: Array, weight: Array) -> PPIGroup:
         """One language."""
         mine = self.language == place
         kind = np.array([0, 0, 1, 2])[self.read] * 3 + self.confidence
@@ -127,12 +127,12 @@ class Answers:
         kept = mine[chosen]
         which = chosen[kept]
         wrong = self.read[chosen] != self.said[chosen]
-        return CorrectableGroup(
+        return PPIGroup(
             cells=cells,
             settled=np.zeros_like(cells),
             classes=tuple((str(place), what, level) for what in ("person", "unknown", "none") for level in CONFIDENCES),
             class_sizes=sizes,
-            labelled=LabelledAnswers(
+            labelled=AnnotatedCells(
                 read=CODES[self.context[which], self.read[which]],
                 right=CODES[self.context[which], self.said[which]],
                 template=self.template[which],
@@ -170,7 +170,7 @@ def correction(runs: int) -> None:
                 difference = first.minus(second)
                 is_held = abs(second.value - truths[name]) <= second.margin(0.95)
                 is_found = abs(difference.value) > difference.margin(0.95)
-                counts[:, place] += is_held, is_found, second.weight_of_readings
+                counts[:, place] += is_held, is_found, second.ppi_lambda
         wrong = " and ".join(f"{100 * rate:g}" for rate in dict.fromkeys(world.error))
         shares = (f"{100 * count / runs:.1f}" for count in (*counts[0], *counts[1, :2]))
         row(wrong, world.templates, labels, *shares, f"{counts[2, 1] / runs:.2f}")

@@ -16,18 +16,18 @@ from itertools import takewhile
 import numpy as np
 from simulated import AMBIGUOUS, BIAS, CHOICES, MBBQ, Array, Generator, head, row
 
-from mbbq_gen.runs.rounds import round_sizes
+from mbbq_gen.analysis.design import Components, DesignSearch, DesignSpace, Price
+from mbbq_gen.analysis.power import VarianceAssumptions
+from mbbq_gen.runs.adaptive import round_sizes
 from mbbq_gen.runs.stopping import answer_of
 from mbbq_gen.scoring.cells import CELLS
-from mbbq_gen.statistics.design import Components, Offer, Price, Study
-from mbbq_gen.statistics.panel import Panel, Sampling
-from mbbq_gen.statistics.power import VarianceAssumptions
+from mbbq_gen.statistics.panel import InferenceSettings, Panel
 from mbbq_gen.statistics.sequential import (
     FOR_DECISION,
     FOR_WIDTH,
+    InterimEstimate,
     Interval,
-    Looks,
-    Measure,
+    SequentialMonitor,
     interval_at,
     is_undecidable,
     measures,
@@ -152,14 +152,14 @@ def draw(world: World, generator: Generator) -> Array:
     return found.cumsum(axis=1)
 
 
-def measured(counts: Array, offered: Array) -> list[Measure]:
+def measured(counts: Array, offered: Array) -> list[InterimEstimate]:
     """The scores of many runs' counts (runs × templates × CHOICES); every template counts alike."""
     cells = np.zeros((*counts.shape[:2], len(CELLS)))
     cells[:, :, AMBIGUOUS] = counts
     number = cells.sum(axis=-1, keepdims=True)
     alike = np.divide(number.mean(axis=1, keepdims=True), number, out=np.zeros_like(number), where=number > 0)
     names = tuple(f"t{place:02d}" for place in range(cells.shape[1]))
-    panel = Panel(tuple({} for _ in cells), (), names, cells * alike, Sampling(resamples=1))
+    panel = Panel(tuple({} for _ in cells), (), names, cells * alike, InferenceSettings(n_resamples=1))
     return measures(BIAS, panel, cells, np.broadcast_to(offered.astype(float), cells.shape[:2]))
 
 
@@ -172,7 +172,7 @@ class Stop:
     """Its number, from 1."""
 
 
-def simulated(world: World, runs: int, seed: int) -> Iterator[list[Measure]]:
+def simulated(world: World, runs: int, seed: int) -> Iterator[list[InterimEstimate]]:
     """The scores, or differences, that each run sees at its looks."""
     generator = np.random.default_rng(seed)
     left = runs
@@ -187,9 +187,9 @@ def simulated(world: World, runs: int, seed: int) -> Iterator[list[Measure]]:
             yield [first[look][run].minus(second[0][look][run]) if second else first[look][run] for look in looks]
 
 
-def until_width(looks: Sequence[Measure], width: float) -> Stop:
-    """As `--until-width`."""
-    so_far = Looks(0.05, FOR_WIDTH)
+def until_width(looks: Sequence[InterimEstimate], width: float) -> Stop:
+    """As `--stop-at-ci-width`."""
+    so_far = SequentialMonitor(0.05, FOR_WIDTH)
     for number, last in enumerate(looks, 1):  # noqa: B007
         interval = so_far.next(last, variance_of_width(width, last, 0.05))
         if interval.width <= width:
@@ -197,9 +197,9 @@ def until_width(looks: Sequence[Measure], width: float) -> Stop:
     return Stop(interval, number)
 
 
-def until_decided(looks: Sequence[Measure], find: float | None = None) -> Stop:
-    """As `--until-decided`, and `--to-find`."""
-    so_far = Looks(0.05, FOR_DECISION)
+def until_decided(looks: Sequence[InterimEstimate], find: float | None = None) -> Stop:
+    """As `--stop-when-decided`, and `--detectable-effect`."""
+    so_far = SequentialMonitor(0.05, FOR_DECISION)
     for number, last in enumerate(looks, 1):  # noqa: B007
         aim = variance_of_width(SMALL, last, 0.05) if find is None else variance_to_find(find, last, 0.05)
         interval = so_far.next(last, aim)
@@ -249,15 +249,17 @@ def designs(runs: int) -> None:
     sd = VarianceAssumptions(
         template=NAMED * 0.3,
         template_language=NAMED * INTERACTION,
-        wording=0.0,
-        template_wording=NAMED * WORDED,
-        language_wording=0.0,
+        prompt_variant=0.0,
+        template_prompt_variant=NAMED * WORDED,
+        language_prompt_variant=0.0,
         answer=ANSWER,
         source="true",
     )
     share = (NAMED * QUESTION) ** 2 / ANSWER**2
     components = Components(assumptions=sd, question_share=share, question_source="true")
-    study = Study("score", components, Offer(tuple(SIZES.tolist()), WORDINGS, 1, 1), Price(online=None, batch=None))
+    study = DesignSearch(
+        "score", components, DesignSpace(tuple(SIZES.tolist()), WORDINGS, 1, 1), Price(online=None, batch=None)
+    )
     head("questions of each template", "wordings of a question", "requests", "width as predicted", "simulated")
     generator = np.random.default_rng(10)
     for questions, each in ((4, 1), (8, 1), (16, 1), (32, 1), (64, 1), (2, 2), (4, 2), (2, 5), (4, 5), (240, 5)):

@@ -7,17 +7,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from mbbq_gen.scoring import METRICS
-from mbbq_gen.scoring.bootstrap import resample_weights
 from mbbq_gen.scoring.cells import CELLS, Cell
+from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import Tally
-from mbbq_gen.statistics.panel import Estimate, Panel, Sampling
-from mbbq_gen.statistics.significance import TestResult
+from mbbq_gen.statistics.hypothesis_tests import TestResult
+from mbbq_gen.statistics.intervals import resample_weights
+from mbbq_gen.statistics.panel import Estimate, InferenceSettings, Panel
 
 Array = Any
 Generator = np.random.Generator
 BIAS = METRICS["mbbq_bias_ambiguous"]
-CHOICES = ("target", "non_target", "unknown", "undetected")
+CHOICES = ("target", "non_target", "unknown", "unparsed")
 RIGHT: Final = {"ambiguous": "unknown", "biased": "target", "counter_biased": "non_target"}
 """Context → the right choice."""
 SHARES: Final = {"ambiguous": 2, "biased": 1, "counter_biased": 1}
@@ -35,7 +35,7 @@ MBBQ: dict[str, tuple[int, ...]] = {
 
 def code(context: str, choice: str) -> int:
     """The cell of an answer to a negative question."""
-    verdict = "undetected" if choice == "undetected" else "right" if choice == RIGHT[context] else "wrong"
+    verdict = "unparsed" if choice == "unparsed" else "right" if choice == RIGHT[context] else "wrong"
     condition = "ambiguous" if context == "ambiguous" else "disambiguated"
     return CELLS.index(Cell(condition, verdict, context, "negative", choice))  # type: ignore[arg-type]
 
@@ -55,13 +55,13 @@ class FastPanel(Panel):
     @property
     def weights(self) -> Array:
         """The resamples."""
-        key = (len(self.templates), self.sampling.resamples)
+        key = (len(self.templates), self.sampling.n_resamples)
         if key not in _WEIGHTS:
-            _WEIGHTS[key] = resample_weights(self.templates, self.sampling.resamples, 0)
+            _WEIGHTS[key] = resample_weights(self.templates, self.sampling.n_resamples, 0)
         return _WEIGHTS[key]
 
 
-def panel_of(cells: Array, sampling: Sampling, crossed: Array | None = None) -> Panel:
+def panel_of(cells: Array, sampling: InferenceSettings, crossed: Array | None = None) -> Panel:
     """A panel of drawn cells of groups × templates; `crossed`: by wording too."""
     groups, templates = cells.shape[:2]
     names = tuple(f"t{number}" for number in range(templates))
@@ -105,7 +105,7 @@ class World:
 
     def truth(self, metric: str) -> float:
         """The first language's metric in the population, from a very large sample."""
-        panel = panel_of(self.draw(100_000, np.random.default_rng(1)), Sampling(resamples=1))
+        panel = panel_of(self.draw(100_000, np.random.default_rng(1)), InferenceSettings(n_resamples=1))
         return float(METRICS[metric].value(panel.total)[0])
 
 

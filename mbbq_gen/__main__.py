@@ -1,5 +1,5 @@
 """`python -m mbbq_gen` is `mbbq-gen`."""
 
-from mbbq_gen.cli import main
+from mbbq_gen.cli.main import main
 
 main()

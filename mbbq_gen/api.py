@@ -1,15 +1,15 @@
-"""The Python API: runs made, asked and looked at, and benchmarks as tables, for notebooks and scripts.
+"""The Python API: makes, runs and reads runs, and loads benchmarks, for notebooks and scripts.
 
     from mbbq_gen import Run, load_benchmark, extract, score
 
     run = Run.create("my-run", model="openai:gpt-4o-mini", benchmark="starter", languages=["en", "tr"])
-    run.ask(progress=True)                         asks what has no answer yet (await run.ask_async() does so too)
-    run = Run("my-run")                            a run that is there already
-    run.items()                                    polars: one row an answer, with texts, reading and what it means
-    run.scores(by=["language", "split"])           the table that `mbbq-gen score` writes
+    run.execute(progress=True)                     sends the pending requests (or: await run.execute_async())
+    run = Run("my-run")                            an existing run
+    run.samples()                                  polars: one row per response, with texts and extraction
+    run.scores(group_by=["language", "split"])     the table that `mbbq-gen score` writes
     score(run.observations().filter(...), ["category"])
 
-Only `ask` asks a model. What the extractor has not read yet is read first, as the commands do.
+Only `execute` calls a model. Responses without an extraction are extracted first, as the commands do.
 """
 
 from __future__ import annotations
@@ -21,57 +21,62 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mbbq_gen.analysis.score_table import ScoreTable
+from mbbq_gen.analysis.scores import score
+from mbbq_gen.benchmarks import registry
+from mbbq_gen.benchmarks.releases import benchmark_folder
+from mbbq_gen.core.config import ExecutionOverrides
+from mbbq_gen.core.errors import UnknownNameError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.progress import CallbackListener, ProgressBars, ProgressEvent, ProgressListener
+from mbbq_gen.core.records import Instance, Split
+from mbbq_gen.core.text import Names
 from mbbq_gen.extraction import extract
 from mbbq_gen.extraction.jsonl import ENGINE
-from mbbq_gen.records import Instance, Split
-from mbbq_gen.resources import Resources
-from mbbq_gen.runs.asking import RuleChanges
-from mbbq_gen.runs.bars import Bars
-from mbbq_gen.runs.batch_session import BatchWish
-from mbbq_gen.runs.folder import Manifest, RunFolder
-from mbbq_gen.runs.frames import read_before_use, read_scores_before_use, run_frame
-from mbbq_gen.runs.goals import StopRule
-from mbbq_gen.runs.honest import honest_confidence
-from mbbq_gen.runs.items import BATCH_ITEMS, ItemChoice, item_batches, item_schema
+from mbbq_gen.runs.batch_session import BatchSettings
 from mbbq_gen.runs.job import Job, JobResult
-from mbbq_gen.runs.names import Names
-from mbbq_gen.runs.selection import Selection
-from mbbq_gen.runs.store import Progress
-from mbbq_gen.runs.watching import Listener, Step, Watcher
-from mbbq_gen.scoring import Labels, ScoreTable, Undetected, score
-from mbbq_gen.scoring.wordings import Wordings
+from mbbq_gen.runs.observations import ensure_extracted, load_run_observations, read_scores_before_use
+from mbbq_gen.runs.resolve import QuestionSelection
+from mbbq_gen.runs.run_folder import Manifest, RunFolder
+from mbbq_gen.runs.samples import BATCH_ITEMS, SampleFilter, item_schema, sample_batches
+from mbbq_gen.runs.sequential_settings import sequential_confidence_level
+from mbbq_gen.runs.stopping import StoppingRule
+from mbbq_gen.scoring.cells import UnparsedPolicy
+from mbbq_gen.scoring.codes import PromptEffects
+from mbbq_gen.scoring.observations import GoldLabels
+from mbbq_gen.storage.store import Progress
 
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.runs.judging.agreement import JudgeLabel
-    from mbbq_gen.statistics.thoughts import ThoughtFrames
+    from mbbq_gen.analysis.reasoning import ReasoningFrames
+    from mbbq_gen.annotation.judge_report import JudgeExtraction
 
-__all__ = ["JobResult", "Run", "Step", "StopRule", "extract", "load_benchmark", "score"]
+__all__ = ["JobResult", "ProgressEvent", "Run", "StoppingRule", "extract", "load_benchmark", "score"]
 
-Progressing = bool | Callable[[Step], None]
-"""How a caller hears of progress."""
+Progressing = bool | Callable[[ProgressEvent], None]
+"""Whether to show a progress bar, or a function that gets the progress events."""
 
 
 class Run:
-    """A run folder: made by `create`, asked by `ask`, opened for looking at.
+    """A run folder: made by `create`, run by `execute`, then read.
 
-    Tables are polars frames; `.to_pandas()` of a frame gives pandas (which then has to be installed, with pyarrow).
+    Tables are polars frames; `.to_pandas()` of a frame gives pandas (install pandas and pyarrow).
     """
 
     def __init__(self, path: str | Path, *, packs: str | Path | None = None) -> None:
         """Opens a run.
 
         Args:
-            path: The run's folder.
-            packs: A folder of language packs of your own; they come before those that ship.
+            path: The run folder.
+            packs: Folder of your own language packs; they override ours.
 
         Raises:
-            UsageError: where there is no run, or no pack in `packs`.
+            UsageError: there is no run, or no pack in `packs`.
         """
         self.folder = RunFolder(Path(path))
         self.folder.require()
-        self.resources = Resources(packs=None if packs is None else Path(packs))
+        self.resources = PackPaths(packs=_path(packs))
 
     @classmethod
     def create(
@@ -80,182 +85,181 @@ class Run:
         *,
         model: str,
         benchmark: Names | None = None,
-        data: str | Path | None = None,
+        data_dir: str | Path | None = None,
         instances: str | Path | None = None,
         field_map: str | Path | None = None,
         languages: Names = "all",
         variants: Names = "all",
         axes: str | None = None,
         design: str = "full",
-        prompts: str = "own",
+        prompt_source: str = "builtin",
         splits: Names | None = None,
-        order: str = "balanced",
+        option_order: str = "balanced",
         label_style: Names | None = None,
-        unknown_wording: str | None = None,
-        shots: int = 0,
+        unknown_text: str | None = None,
+        num_fewshot: int = 0,
         instruction_language: str | None = None,
-        question_only: bool = False,
+        no_context: bool = False,
         sample: int | None = None,
         seed: int = 0,
-        system: str | None = None,
-        options: Mapping[str, Any] | None = None,
+        system_prompt: str | None = None,
+        model_args: Mapping[str, Any] | None = None,
         method: Names = "generate",
-        reasoning: Names | None = None,
-        normalise: str = "sum",
-        force: bool = False,
+        reasoning_effort: Names | None = None,
+        normalization: str = "sum",
+        allow_confounded_order: bool = False,
         packs: str | Path | None = None,
         progress: Progressing = False,
     ) -> Run:
-        """Plans a run, as `mbbq-gen run` does, and opens it; nothing is asked yet and no key is needed.
+        """Plans a run, as `mbbq-gen run` does, and opens it; sends nothing and needs no key.
 
-        The same call again opens the run that is there. What takes several names takes a list, or a text with commas.
+        The same call again opens the existing run. Several names are a list, or a text with commas.
 
         Args:
-            path: Folder of the run; new or empty, or that of this very run.
+            path: Run folder: new, empty, or that of the same run.
             model: `kind:model`, such as `openai:gpt-4o-mini` or `oracle:perfect`.
-            benchmark: Names as `mbbq-gen data list` has them.
-            data: Folder of the published files; None: what `mbbq-gen data pull` put on this machine.
-            instances: A file of questions of your own, in place of a benchmark.
-            field_map: TOML that says which fields of that file are which of ours.
-            languages: ISO 639-1 codes; `all` that the benchmark has.
-            variants: Ids of wordings (`mbbq-gen prompts list`), `all`, or `plain` for six paraphrases.
-            axes: Axes that wordings are composed from instead, as `format=free+json,hint=all`.
-            design: Which of their cells are asked: `full` or `fractional`.
-            prompts: Whose wordings: `own`, or `published` (the authors').
-            splits: `bias`, `control` or both; None: all that there are.
-            order: Option orders: `published`, `shuffled`, `balanced`, `cyclic` (3 each) or `all` (6 each).
-            label_style: How options are labelled: `A`, `a`, `(A)`, `1`, `native` (the language's own letters),
-                `none`; None: `A`, or a published wording's own.
-            unknown_wording: How the unknown option is worded anew, as the command takes it; None: as in the data.
-            shots: Solved examples before each question, 0 to 9.
-            instruction_language: Language of the wordings; None: the questions'.
-            question_only: Whether contexts are left out.
+            benchmark: Benchmarks; see `mbbq-gen data list`.
+            data_dir: Folder of the published files; None: the release from `mbbq-gen data download`.
+            instances: File of your own questions, instead of a benchmark.
+            field_map: TOML file that maps the fields of that file to ours.
+            languages: ISO 639-1 codes, or `all` of the benchmark.
+            variants: Ids of prompt variants (`mbbq-gen prompts list`), `all`, or `plain` for six paraphrases.
+            axes: Axes to compose prompts from instead, such as `format=free+json,hint=all`.
+            design: Combinations of the axes: `full` or `fractional`.
+            prompt_source: `builtin` prompts, or `published` (the authors').
+            splits: `bias`, `control` or both; None: all.
+            option_order: `published`, `shuffled`, `balanced`, `cyclic` (3 orders) or `all` (6 orders).
+            label_style: Option labels: `A`, `a`, `(A)`, `1`, `native` (the language's own letters) or `none`; None:
+                `A`, or those of the published prompt.
+            unknown_text: Text of the unknown option, as `--unknown-text` takes it; None: as in the data.
+            num_fewshot: Few-shot examples before each question, 0 to 9.
+            instruction_language: Language of the instructions; None: the question's.
+            no_context: Whether to omit the contexts.
             sample: Questions for each language and split, balanced over templates; None: all.
-            seed: Of sampling and option orders.
-            system: System message: a text, `none`, or `default` (the model's own); None: none of ours.
-            options: Options of the model by name (`mbbq-gen models KIND`): `temperature`, `base_url`, `concurrency`…
-            method: What is asked: `generate`, `likelihood`, `labels`, `first-token`, or `both` (docs/likelihood.md).
-            reasoning: How much the model thinks first: `off`, `on`, `minimal`, `low`, `medium`, `high` or a number of
-                tokens, several as an axis; None: nothing is said of it (docs/thinking.md).
-            normalise: How likelihoods are made comparable: `sum`, `mean`, `per_char`, `per_byte` or `pmi`.
-            force: Whether `published` is allowed as order where the place of an option tells its role.
-            packs: A folder of language packs of your own.
-            progress: True: a bar on a terminal. A function: called with a `Step` now and then.
+            seed: Seed of the sample and of the option orders.
+            system_prompt: System message: a text, `none`, or `default` (the model's own); None: no message of ours.
+            model_args: Options of the model by name (`mbbq-gen models KIND`): `temperature`, `base_url`, …
+            method: `generate`, `loglikelihood`, `label-loglikelihood`, `first-token-logprobs`, or `both`.
+            reasoning_effort: `none`, `default`, `minimal`, `low`, `medium`, `high` or a number of tokens; several are
+                an axis; None: not sent.
+            normalization: Normalization of loglikelihoods: `sum`, `token`, `char`, `byte` or `pmi`.
+            allow_confounded_order: Whether to allow the order `published` where a position tells its role.
+            packs: Folder of your own language packs.
+            progress: True shows a bar on a terminal; a function gets a `ProgressEvent` from time to time.
 
         Raises:
-            UsageError: for what can't be meant: names, options, a folder that holds something else, or a run that was
-                made with other settings.
-            DataError, PackError: where a file of the benchmark, or a pack, is wrong.
+            UsageError: a wrong name or option, a folder with other content, or a run made with other settings.
+            DataError, PackError: a file of the benchmark, or a pack, is wrong.
         """
-        resources = Resources(packs=_path(packs))
-        selection = Selection(
+        resources = PackPaths(packs=_path(packs))
+        selection = QuestionSelection(
             model=model,
             benchmark=benchmark,
-            data=_path(data),
+            data_dir=_path(data_dir),
             instances=_path(instances),
             field_map=_path(field_map),
             languages=languages,
             variants=variants,
             axes=axes,
             design=design,
-            prompts=prompts,
+            prompt_source=prompt_source,
             splits=splits,
-            order=order,
+            option_order=option_order,
             label_style=label_style,
-            unknown_wording=unknown_wording,
-            shots=shots,
+            unknown_text=unknown_text,
+            num_fewshot=num_fewshot,
             instruction_language=instruction_language,
-            question_only=question_only,
+            no_context=no_context,
             sample=sample,
             seed=seed,
-            system=system,
-            options=options or {},
+            system_prompt=system_prompt,
+            model_args=model_args or {},
             method=method,
-            reasoning=reasoning,
-            normalise=normalise,
-            force=force,
+            reasoning_effort=reasoning_effort,
+            normalization=normalization,
+            allow_confounded_order=allow_confounded_order,
         )
         folder = RunFolder(Path(path))
         Job(folder, selection.settings(resources), resources, watcher=_watcher(progress, None)).plan()
         return cls(path, packs=packs)
 
-    def ask(
+    def execute(
         self,
         *,
-        options: Mapping[str, Any] | None = None,
+        model_args: Mapping[str, Any] | None = None,
         max_cost: float | None = None,
-        max_errors: float | None = None,
-        cache: str | Path | None = None,
-        price_file: str | Path | None = None,
+        max_error_rate: float | None = None,
+        cache_dir: str | Path | None = None,
+        prices: str | Path | None = None,
         batch: bool | None = None,
         batch_size: int | None = None,
-        until: StopRule | None = None,
+        until: StoppingRule | None = None,
         progress: Progressing = False,
         say: Callable[[str], None] | None = None,
     ) -> JobResult:
-        """Asks what has no answer yet and reads the answers as they come; says how the run stands then.
+        """Sends the pending requests, extracts the responses as they arrive, and returns the state of the run.
 
-        Whatever ends it, the same call goes on where it stopped, and nothing is asked twice. It may be called inside a
-        running event loop, as in a notebook: that loop then stands still until it ends.
+        After any interruption the same call continues; no request is sent twice. It may be called inside a running
+        event loop, as in a notebook, and blocks that loop until it ends.
 
         Args:
-            options: Options of the model that shape no text and hold from now on, such as `api_key_env`,
-                `concurrency`, `timeout`.
+            model_args: Options of the model that do not change responses, from now on: `api_key_env`, `timeout`, …
             max_cost: US dollars that the run may cost; None: as before.
-            max_errors: Share of failed requests above which it stops; None: as before, at first 0.2.
-            cache: Folder of answers that runs share; None: as before.
-            price_file: Your own prices; None: as before.
-            batch: Whether requests are handed over in batches, at about half the price: call it again later to collect
+            max_error_rate: Share of failed requests above which it stops; None: as before, at first 0.2.
+            cache_dir: Folder of responses that runs share; None: as before.
+            prices: Your own prices; None: as before.
+            batch: Whether to submit requests to the batch API, at about half the price; call again later to collect
                 them. None: as before.
-            batch_size: Most requests in one batch; None: as before.
-            until: What the run is after, in rounds, such as `StopRule(kind="width", width=0.2)`; None: as before.
-            progress: True: a bar on a terminal. A function: called with a `Step` now and then.
-            say: Takes the sentences that the command says on stderr; None: they go to stderr with a bar, else to
-                `logging`.
+            batch_size: Maximum requests in one batch; None: as before.
+            until: Stopping rule, such as `StoppingRule(kind="ci_width", width=0.2)`; None: as before.
+            progress: True shows a bar on a terminal; a function gets a `ProgressEvent` from time to time.
+            say: Gets the messages that the command prints on stderr; None: stderr if there is a bar, else `logging`.
 
         Returns:
-            How many requests there are, are answered and have failed, and whether batches are under way.
+            The numbers of requests, responses and failures, and whether batches are under way.
 
         Raises:
-            UsageError: where what asking needs is missing (a key, say), or an option may not change.
-            ProviderError: where no further request can succeed; what had arrived is kept.
-            RunError: where too many requests fail or the run's limit of cost is reached; what had arrived is kept.
-            RunLockedError: where another process works on the run.
+            UsageError: something is missing, such as a key, or an option must not change.
+            ProviderError: no further request can succeed; what arrived is kept.
+            RunError: too many requests fail or the cost limit is reached; what arrived is kept.
+            RunLockedError: another process works on the run.
         """
-        changes = RuleChanges(max_cost, max_errors, _path(cache), _path(price_file))
-        return self._job(options or {}, changes, BatchWish(batch, batch_size), _watcher(progress, say), until).execute()
+        changes = ExecutionOverrides(max_cost, max_error_rate, _path(cache_dir), _path(prices))
+        return self._job(
+            model_args or {}, changes, BatchSettings(batch, batch_size), _watcher(progress, say), until
+        ).execute()
 
-    async def ask_async(
+    async def execute_async(
         self,
         *,
-        options: Mapping[str, Any] | None = None,
+        model_args: Mapping[str, Any] | None = None,
         max_cost: float | None = None,
-        max_errors: float | None = None,
-        cache: str | Path | None = None,
-        price_file: str | Path | None = None,
+        max_error_rate: float | None = None,
+        cache_dir: str | Path | None = None,
+        prices: str | Path | None = None,
         batch: bool | None = None,
         batch_size: int | None = None,
-        until: StopRule | None = None,
+        until: StoppingRule | None = None,
         progress: Progressing = False,
         say: Callable[[str], None] | None = None,
     ) -> JobResult:
-        """`ask` for whoever awaits it beside other work, another run say; cancelling it keeps what had arrived."""
-        changes = RuleChanges(max_cost, max_errors, _path(cache), _path(price_file))
-        job = self._job(options or {}, changes, BatchWish(batch, batch_size), _watcher(progress, say), until)
+        """`execute` to be awaited next to other work, such as another run; cancelling it keeps what arrived."""
+        changes = ExecutionOverrides(max_cost, max_error_rate, _path(cache_dir), _path(prices))
+        job = self._job(model_args or {}, changes, BatchSettings(batch, batch_size), _watcher(progress, say), until)
         return await job.execute_async()
 
     def _job(
         self,
-        options: Mapping[str, Any],
-        changes: RuleChanges,
-        wish: BatchWish,
-        watcher: Watcher,
-        until: StopRule | None,
+        model_args: Mapping[str, Any],
+        changes: ExecutionOverrides,
+        wish: BatchSettings,
+        watcher: ProgressListener,
+        until: StoppingRule | None,
     ) -> Job:
-        """What is left to do of the run. The manifest is read anew afterwards: asking adds to it."""
+        """The remaining job of the run; the cached manifest is dropped because the job changes it."""
         self.__dict__.pop("manifest", None)
-        settings = self.folder.manifest().settings
-        settings = settings.model_copy(update={"model_options": {**settings.model_options, **options}})
+        settings = self.folder.manifest().config
+        settings = settings.model_copy(update={"model_args": {**settings.model_args, **model_args}})
         return Job(self.folder, settings, self.resources, changes, wish, watcher, rule=until)
 
     def __repr__(self) -> str:
@@ -263,165 +267,165 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """The folder."""
+        """The run folder."""
         return self.folder.path
 
     @property
     def name(self) -> str:
-        """The folder's own name."""
+        """The name of the run folder."""
         return self.path.resolve().name
 
     @cached_property
     def manifest(self) -> Manifest:
-        """What shaped the numbers: settings, versions, digests of packs and data; read once."""
+        """The manifest: configuration, versions, digests of packs and data; read once."""
         return self.folder.manifest()
 
     def progress(self) -> Progress:
-        """How many requests there are, and how many are answered or have failed."""
+        """The numbers of requests, of responses and of failures."""
         with self.folder.open_store(read_only=True) as store:
             return store.progress()
 
     def instances(self) -> Iterator[Instance]:
-        """The questions that the run asks, by key."""
+        """The instances of the run, by key."""
         with self.folder.open_store(read_only=True) as store:
             yield from store.instances()
 
-    def read(self, extractor: str = ENGINE, step: Callable[[int], None] = lambda _: None) -> dict[str, str]:
-        """Reads the answers that this extractor has not read yet; the other methods do it by themselves.
+    def extract(self, extractor: str = ENGINE, step: Callable[[int], None] = lambda _: None) -> dict[str, str]:
+        """Extracts the responses that this extractor has not extracted; the other methods call it.
 
         Args:
-            extractor: `engine`, a simple reader (`strict-letter`, `first-letter`, `mbbq-like`,
-                `answer-form`), or a stored version.
-            step: Hears of each batch of answers that is read, for a progress bar.
+            extractor: `rules`, a baseline (`strict-match`, `first-label`, `mbbq-like`, `answer-line`), or a stored
+                version.
+            step: Gets the size of each extracted batch, for a progress bar.
 
         Returns:
-            The extractor's version for each language.
+            The version of the extractor for each language.
 
         Raises:
-            UnknownNameError: for an extractor that nobody knows.
-            RunLockedError: where something is to be read and another process is writing to the run.
+            UnknownNameError: an unknown extractor.
+            RunLockedError: something is to be extracted and another process writes to the run.
         """
-        return read_before_use(self.folder, self.resources, extractor, step)
+        return ensure_extracted(self.folder, self.resources, extractor, step)
 
     def observations(
-        self, *, labels: Labels = "published", extractor: str = ENGINE, model: str | None = None
+        self, *, gold: GoldLabels = "published", extractor: str = ENGINE, model: str | None = None
     ) -> polars.DataFrame:
-        """The table that scores are counted from, one row an answer, without texts: small even for a million.
+        """The table behind the scores: one row per response, without texts.
 
         Args:
-            labels: Which right answers hold: `published`, or `corrected` where they are known to be wrong.
-            extractor: Whose reading, as for `read`.
-            model: What the model is called in the table; None: as the run calls it.
+            gold: Gold labels: `published`, or `corrected` where they are known to be wrong.
+            extractor: As for `extract`.
+            model: Name of the model in the table; None: that of the run.
         """
-        frame, _ = run_frame(self.folder, self.manifest, self.resources, labels, model=model, extractor=extractor)
+        frame, _ = load_run_observations(
+            self.folder, self.manifest, self.resources, gold, model=model, extractor=extractor
+        )
         return frame
 
-    def items(
+    def samples(
         self,
         *,
-        labels: Labels = "published",
+        gold: GoldLabels = "published",
         extractor: str = ENGINE,
         languages: Sequence[str] | None = None,
         ids: Collection[str] | None = None,
         messages: bool = False,
         model: str | None = None,
     ) -> polars.DataFrame:
-        """The answered items with their texts, one row a presentation, in plan order.
+        """The samples with their texts: one row per response, in plan order.
 
         The columns are those of `observations` and the texts: context, question, options as shown, response, rule,
-        spans, evidence… (docs/data-dictionary.md lists all). A run of 400,000 items is better taken by `item_batches`.
+        spans, evidence, … (all in docs/data-dictionary.md). Use `sample_batches` for a large run.
 
         Args:
-            labels: As for `observations`.
-            extractor: As for `read`.
+            gold: As for `observations`.
+            extractor: As for `extract`.
             languages: Only these; None: all of the run.
-            ids: Only the presentations with these ids; None: all.
-            messages: Whether the messages as sent are added, and the last of them as `prompt`.
+            ids: Only the prompts with these ids; None: all.
+            messages: Whether to add the messages as sent, and the last of them as `prompt`.
             model: As for `observations`.
 
         Raises:
-            UsageError: for a language that the run does not have.
+            UsageError: a language that the run does not have.
         """
         import polars as pl
 
-        choice = self._choice(extractor, languages, ItemChoice({}, model or self._model, labels, ids, messages))
+        choice = self._choice(extractor, languages, SampleFilter({}, model or self._model, gold, ids, messages))
         with self.folder.open_store(read_only=True) as store:
-            parts = list(item_batches(store, choice))
+            parts = list(sample_batches(store, choice))
         return pl.concat(parts) if parts else pl.DataFrame(schema=item_schema(messages=messages))
 
-    def item_batches(
+    def sample_batches(
         self,
         size: int = BATCH_ITEMS,
         *,
-        labels: Labels = "published",
+        gold: GoldLabels = "published",
         extractor: str = ENGINE,
         languages: Sequence[str] | None = None,
         ids: Collection[str] | None = None,
         messages: bool = False,
         model: str | None = None,
     ) -> Iterator[polars.DataFrame]:
-        """What `items` gives, in tables of at most `size` rows: memory stays small however large the run."""
-        choice = self._choice(extractor, languages, ItemChoice({}, model or self._model, labels, ids, messages))
+        """The rows of `samples` in tables of at most `size` rows, so that memory stays small."""
+        choice = self._choice(extractor, languages, SampleFilter({}, model or self._model, gold, ids, messages))
         with self.folder.open_store(read_only=True) as store:
-            yield from item_batches(store, choice, size)
+            yield from sample_batches(store, choice, size)
 
     @property
     def _model(self) -> str:
-        return self.manifest.settings.model
+        return self.manifest.config.model
 
-    def _choice(self, extractor: str, languages: Sequence[str] | None, choice: ItemChoice) -> ItemChoice:
-        """The choice with the versions that have read the languages wanted."""
-        versions = self.read(extractor)
+    def _choice(self, extractor: str, languages: Sequence[str] | None, choice: SampleFilter) -> SampleFilter:
+        """The filter with the extractor versions of its languages."""
+        versions = self.extract(extractor)
         wanted = {code: versions[code] for code in self._languages(languages, versions)}
         return replace(choice, versions=wanted, scored=read_scores_before_use(self.folder))
 
     def _languages(self, wanted: Sequence[str] | None, known: Collection[str]) -> list[str]:
-        from mbbq_gen.errors import UnknownNameError
-
         for code in wanted or ():
             if code not in known:
                 raise UnknownNameError("language of the run", code, known)
         return list(known if wanted is None else dict.fromkeys(wanted))
 
-    def thoughts(self, *, labels: Labels = "published", extractor: str = ENGINE) -> ThoughtFrames:
-        """What the model thought beside what it answered (docs/thinking.md), as three tables with the same rows.
+    def reasoning(self, *, gold: GoldLabels = "published", extractor: str = ENGINE) -> ReasoningFrames:
+        """The conclusions of reasoning traces next to the answers, as three tables with the same rows.
 
-        `answers` and `thoughts` have the columns of `observations`, so that `score` counts either; where nothing was
-        thought, or none of it is told, the outcome of a thought is `error`. `facts` says how it was thought.
+        The tables of answers and of traces have the columns of `observations`, so that `score` takes either; the
+        outcome of a missing trace is `error`. `facts` describes the traces.
 
         Args:
-            labels: As for `observations`.
-            extractor: Whose reading of the answers, as for `read`; thoughts have one reader.
+            gold: As for `observations`.
+            extractor: Extractor of the answers, as for `extract`; traces have one extractor.
 
         Raises:
-            RunLockedError: where something is to be read and another process is writing to the run.
+            RunLockedError: something is to be extracted and another process writes to the run.
         """
-        from mbbq_gen.runs.thoughts import read_thoughts, thought_frames
+        from mbbq_gen.runs.reasoning import extract_all_reasoning, load_reasoning_frames
 
-        extractors = self.read(extractor)
-        version = read_thoughts(self.folder, self.resources, lambda _: None)
+        extractors = self.extract(extractor)
+        version = extract_all_reasoning(self.folder, self.resources, lambda _: None)
         with self.folder.open_store(read_only=True) as store:
-            return thought_frames(store, version, extractors, self._model, labels)
+            return load_reasoning_frames(store, version, extractors, self._model, gold)
 
-    def judge_labels(self, name: str, *, languages: Sequence[str] | None = None) -> dict[str, JudgeLabel]:
-        """Presentation id → what a second reader (`mbbq-gen judge`) says that the answer chooses.
+    def judge_extractions(self, name: str, *, languages: Sequence[str] | None = None) -> dict[str, JudgeExtraction]:
+        """Prompt id → the choice that an LLM judge (`mbbq-gen judge`) extracted.
 
-        Answers that it was not given, or did not read, are left out. The labels are a model's: measure them by an audit
-        before anything is corrected by them (docs/judging.md).
+        Responses that the judge did not get, or did not parse, are left out. Check the judge against annotations before
+        correcting scores with it.
 
         Args:
-            name: What the judge is called in this run.
+            name: Name of the judge in this run.
             languages: Only these; None: all of the run.
 
         Raises:
-            UnknownNameError: for a judge that the run does not have.
-            UsageError: for a language that the run does not have.
+            UnknownNameError: a judge that the run does not have.
+            UsageError: a language that the run does not have.
         """
-        from mbbq_gen.errors import UnknownNameError
-        from mbbq_gen.runs.judging.agreement import judge_labels
-        from mbbq_gen.runs.judging.ledger import judges_of
+        from mbbq_gen.annotation.judge_report import judge_labels
+        from mbbq_gen.annotation.judge_table import judges_of
+        from mbbq_gen.core.errors import UnknownNameError
 
-        versions = self.read()
+        versions = self.extract()
         with self.folder.open_store(read_only=True) as store:
             judges = judges_of(store)
             if name not in judges:
@@ -431,44 +435,45 @@ class Run:
 
     def scores(
         self,
-        by: Sequence[str] = ("language", "split"),
+        group_by: Sequence[str] = ("language", "split"),
         metrics: Sequence[str] | None = None,
         *,
-        labels: Labels = "published",
+        gold: GoldLabels = "published",
         extractor: str = ENGINE,
-        undetected: Undetected = "discard",
-        interval: float | None = 0.95,
-        resamples: int = 2000,
+        unparsed: UnparsedPolicy = "discard",
+        confidence_level: float | None = 0.95,
+        n_resamples: int = 2000,
         seed: int = 0,
-        wordings: Wordings = "fixed",
+        prompt_effects: PromptEffects = "fixed",
     ) -> ScoreTable:
-        """The scores of the run by any grouping, with counts, bounds and intervals.
+        """The scores of the run by any grouping, with counts, bounds and confidence intervals.
 
         Args:
-            by: Groupings, any of `mbbq_gen.scoring.GROUPINGS`. Leave `split` in, or bias and control are pooled.
-            metrics: Names of `mbbq_gen.scoring.METRICS`; None: all.
-            labels: As for `observations`.
-            extractor: As for `read`.
-            undetected: Whether undetected answers leave the denominators of bias (`discard`) or stay (`keep`).
-            interval: Confidence of the intervals; None: none are made. Of a run that looked at results before it
-                stopped they are made wider, so that they hold as often at whatever round that was (docs/design.md).
-            resamples: Bootstrap resamples over templates.
+            group_by: Groupings of `mbbq_gen.scoring.tally.GROUPINGS`. Without `split`, bias and control are pooled.
+            metrics: Names of `mbbq_gen.scoring.metrics.METRICS`; None: all.
+            gold: As for `observations`.
+            extractor: As for `extract`.
+            unparsed: Unparsed responses in the denominators of bias: `discard` or `keep`.
+            confidence_level: Of the intervals; None: no intervals. A run with interim looks gets wider intervals, so
+                that their coverage holds.
+            n_resamples: Bootstrap resamples over templates.
             seed: Seed of the bootstrap.
-            wordings: Whether intervals speak of the wordings that were asked (`fixed`) or of wordings like these
-                (`random`).
+            prompt_effects: Intervals for these prompt variants (`fixed`) or for variants like them (`random`).
 
         Raises:
-            UsageError: for an unknown grouping or metric, or settings out of range.
+            UsageError: an unknown grouping or metric, or settings out of range.
         """
         return score(
-            self.observations(labels=labels, extractor=extractor),
-            by,
+            self.observations(gold=gold, extractor=extractor),
+            group_by,
             metrics,
-            interval=None if interval is None else honest_confidence(interval, [self.manifest.stopping]),
-            resamples=resamples,
+            confidence_level=None
+            if confidence_level is None
+            else sequential_confidence_level(confidence_level, [self.manifest.adaptive]),
+            n_resamples=n_resamples,
             seed=seed,
-            undetected=undetected,
-            wordings=wordings,
+            unparsed=unparsed,
+            prompt_effects=prompt_effects,
         )
 
 
@@ -476,46 +481,42 @@ def _path(given: str | Path | None) -> Path | None:
     return None if given is None else Path(given)
 
 
-def _watcher(progress: Progressing, say: Callable[[str], None] | None) -> Watcher:
-    """Who watches a run for a caller from Python."""
+def _watcher(progress: Progressing, say: Callable[[str], None] | None) -> ProgressListener:
+    """The progress listener for a caller from Python."""
     if progress is True:
-        return Bars(say or (lambda text: print(text, file=sys.stderr)))  # noqa: T201 - a bar was asked for
-    listener = Listener() if say is None else Listener(on_words=say)
+        return ProgressBars(say or (lambda text: print(text, file=sys.stderr)))  # noqa: T201 - a bar was asked for
+    listener = CallbackListener() if say is None else CallbackListener(on_words=say)
     return listener if progress is False else replace(listener, on_step=progress)
 
 
 def load_benchmark(
     name: str,
     *,
-    data: str | Path | None = None,
+    data_dir: str | Path | None = None,
     languages: Sequence[str] | None = None,
     splits: Sequence[Split] | None = None,
     packs: str | Path | None = None,
 ) -> list[Instance]:
-    """The questions of a benchmark.
+    """The instances of a benchmark.
 
     Args:
-        name: As `mbbq-gen data list` names it.
-        data: Folder of its published files; None: the release that `mbbq-gen data pull` put on this machine, if the
-            benchmark does not ship.
-        languages: Only these, in that order; None: all it has.
-        splits: Only these, in that order; None: all it has.
-        packs: A folder of language packs of your own.
+        name: Name of the benchmark; see `mbbq-gen data list`.
+        data_dir: Folder of its published files; None: the release from `mbbq-gen data download`.
+        languages: Only these, in that order; None: all.
+        splits: Only these, in that order; None: all.
+        packs: Folder of your own language packs.
 
     Raises:
-        UnknownNameError: for a name that no benchmark has.
-        UsageError: for a language or split that it does not have, or where its files are missing.
-        DataError: at the first row that is wrong: file, row and field.
+        UnknownNameError: an unknown benchmark.
+        UsageError: a language or split that it does not have, or missing files.
+        DataError: the first wrong row, with file, row and field.
     """
-    from mbbq_gen.datasets.pull import benchmark_folder
-    from mbbq_gen.datasets.registry import load_benchmark as load
-
     return list(
-        load(
+        registry.load_benchmark(
             name,
-            data=benchmark_folder(name, None if data is None else Path(data)),
+            data=benchmark_folder(name, _path(data_dir)),
             languages=languages,
             splits=splits,
-            resources=Resources(packs=None if packs is None else Path(packs)),
+            resources=PackPaths(packs=_path(packs)),
         )
     )

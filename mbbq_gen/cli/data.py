@@ -1,42 +1,248 @@
-"""`mbbq-gen data …`: the benchmarks and their questions."""
+"""Commands `data list`, `data show`, `data stats` and `data validate`: benchmarks and their questions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import islice
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.audit_data import audit
-from mbbq_gen.cli.control_data import control
-from mbbq_gen.cli.options import Json, Packs, example, print_json, resources
-from mbbq_gen.cli.pull import pull
-from mbbq_gen.cli.questions import Choice, Data, FieldMap, Instances, Named
-from mbbq_gen.cli.stats import stats
-from mbbq_gen.errors import UsageError
-from mbbq_gen.runs.names import one_of, splits_of
+from mbbq_gen.cli.data_files import control, download, instantiate
+from mbbq_gen.cli.data_source import Choice, Data, FieldMap, Instances, Named, with_bar
+from mbbq_gen.cli.help import HelpCommand, example
+from mbbq_gen.cli.options import Json, Packs, print_json, resources, result_console, say
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.text import one_of, splits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
-    from mbbq_gen.datasets.registry import BenchmarkInfo
-    from mbbq_gen.records import Instance
+    from rich.table import Table
 
-app = typer.Typer(help="The benchmarks and their questions.", no_args_is_help=True, rich_markup_mode=None)
-app.command("pull")(pull)
-app.command("audit")(audit)
-app.command("stats")(stats)
-app.command("control")(control)
+    from mbbq_gen.benchmarks.control.maker import ControlCoverage
+    from mbbq_gen.benchmarks.quality import CategoryCount, DataIssue
+    from mbbq_gen.benchmarks.registry import BenchmarkInfo
+    from mbbq_gen.core.records import Instance
 
 
-@app.command("list")
+_SHOWN = 6
+"""Parts of a benchmark that are listed for a finding; JSON has them all."""
+
+
+@example(
+    "  mbbq-gen data validate mbbq\n"
+    "  mbbq-gen data validate esbbq --data-dir EsBBQ-CaBBQ --json\n"
+    "  mbbq-gen data validate --instances mine.csv --field-map map.toml --strict"
+)
+def validate(
+    benchmark: Named = None,
+    data_dir: Data = None,
+    instances: Instances = None,
+    field_map: FieldMap = None,
+    language: Annotated[str | None, typer.Option(help="Only this language.", metavar="XX")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if there is any finding.")] = False,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Lists issues of the questions.
+
+    Each has a stable code, counts, examples, and how the loader handles it. A problem may change a score; a note is
+    for information. Rows that can't be read stop the command with file, row and field.
+    """
+    from mbbq_gen.benchmarks.quality import validate as look_over
+
+    choice = Choice(benchmark, data_dir, instances, field_map, packs)
+    read = _Counter(choice.load([language] if language else None))
+    findings = look_over(with_bar(read))
+    if not read.count:
+        raise UsageError("no questions to validate")
+    if as_json:
+        print_json({"questions": read.count, "findings": [finding.model_dump() for finding in findings]})
+    else:
+        for _, same in groupby(findings, key=lambda finding: finding.code):
+            typer.echo(_issue_lines(list(same)))
+        codes = len({finding.code for finding in findings})
+        say(f"{read.count:,} questions; {codes} kinds of issues" if codes else f"{read.count:,} questions; no issues")
+    if strict and findings:
+        raise typer.Exit(1)
+
+
+class _Counter:
+    """Counts questions as they pass."""
+
+    def __init__(self, instances: Iterable[Instance]) -> None:
+        self._instances = instances
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Instance]:
+        for instance in self._instances:
+            self.count += 1
+            yield instance
+
+
+def _issue_lines(same: Sequence[DataIssue]) -> str:
+    """All findings of a code as text."""
+    first = same[0]
+    total = sum(finding.count for finding in same)
+    lines = [f"{first.code}  ({first.level}, {total:,})", f"  {first.what}: {first.action}"]
+    for finding in same[:_SHOWN]:
+        part = " ".join(text for text in (finding.split, finding.language, finding.category) if text)
+        lines.append(f"    {finding.count:>7,}  {part or finding.benchmark}: {'; '.join(finding.examples)}")
+    if len(same) > _SHOWN:
+        lines.append(f"             and {len(same) - _SHOWN} more parts, see --json")
+    return "\n".join(lines) + "\n"
+
+
+_COLUMNS = (
+    ("templates", "templates"),
+    ("ambiguous", "amb."),
+    ("disambiguated", "dis."),
+    ("negative", "neg."),
+    ("non_negative", "non-neg."),
+    ("biased", "biased"),
+    ("counter_biased", "counter"),
+    ("unscorable", "unscor."),
+    ("wrong_labels", "wrong"),
+)
+"""Field of a count → its column."""
+_LEGEND = (
+    "biased, counter: disambiguated questions whose right answer fits the stereotype, or contradicts it;"
+    " unscor.: without a single target; wrong: published label known to be wrong"
+)
+
+
+@example(
+    "  mbbq-gen data stats mbbq\n"
+    "  mbbq-gen data stats kobbq --data-dir KoBBQ --json\n"
+    "  mbbq-gen data stats kobbq --control\n"
+    "  mbbq-gen data stats --instances mine.parquet"
+)
+def stats(
+    benchmark: Named = None,
+    data_dir: Data = None,
+    instances: Instances = None,
+    field_map: FieldMap = None,
+    language: Annotated[str | None, typer.Option(help="Only this language.", metavar="XX")] = None,
+    control: Annotated[
+        bool, typer.Option("--control", help="Also count the questions without a possible control question, by reason.")
+    ] = False,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Counts the questions and compares with the paper.
+
+    Counts by language, split, category, condition, polarity and alignment. Differences from the paper are explained
+    below the table. --control makes control questions from the bias questions of every language with a control
+    grammar, and counts refusals by reason and template.
+    """
+    from mbbq_gen.benchmarks.control.maker import ControlCoverage
+    from mbbq_gen.benchmarks.quality import count_instances
+
+    choice = Choice(benchmark, data_dir, instances, field_map, packs)
+    questions: Iterable[Instance] = with_bar(choice.load([language] if language else None))
+    made = ControlCoverage()
+    counts = count_instances(_with_twins(questions, made, packs) if control else questions)
+    if not counts:
+        raise UsageError("no questions to count")
+    if as_json:
+        rows = [{**count.model_dump(), "agrees": count.agrees} for count in counts]
+        print_json({"counts": rows, "control": made.summary()} if control else rows)
+        return
+    console = result_console()
+    for _, part in groupby(counts, key=lambda count: (count.benchmark, count.language, count.split)):
+        alike = list(part)
+        console.print(_table(alike))
+        for line in _differences(alike):
+            console.print(line, soft_wrap=True)
+        console.print()
+    console.print(_LEGEND, soft_wrap=True)
+    if control:
+        console.print()
+        console.print(_refusals(made))
+        console.print(f"control questions: {made.counts().sentence}", soft_wrap=True)
+
+
+def _with_twins(questions: Iterable[Instance], made: ControlCoverage, packs: Path | None) -> Iterator[Instance]:
+    """The questions; what becomes of the bias questions when control questions are made of them is counted."""
+    from mbbq_gen.benchmarks.control.maker import ControlGenerators, makeable_languages
+
+    where = resources(packs)
+    makers, known = ControlGenerators(where), makeable_languages(where)
+    for question in questions:
+        if question.split == "bias" and question.language in known:
+            made.add(question, makers.make(question))
+        yield question
+
+
+def _refusals(made: ControlCoverage) -> Table:
+    """The questions that no control question can be made of, by template and reason."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    title = "no control question"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("template", "language", "reason"):
+        table.add_column(name)
+    for name in ("questions", "of"):
+        table.add_column(name, justify="right")
+    for part in made.refusals():
+        table.add_row(part.template_id, part.language, part.reason, f"{part.questions:,}", f"{part.of:,}")
+    return table
+
+
+def _table(rows: Sequence[CategoryCount]) -> Table:
+    """The counts of a language and split."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    first = rows[0]
+    table = Table(
+        title=f"{first.benchmark}  {first.language}  {first.split}",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("category")
+    for title in ("rows", "paper", *(title for _, title in _COLUMNS)):
+        table.add_column(title, justify="right")
+    for row in rows:
+        paper = "–" if row.published_rows is None else f"{row.published_rows:,}"
+        numbers = [f"{getattr(row, field):,}" for field, _ in _COLUMNS]
+        table.add_row(row.category, f"{row.rows:,}", paper, *numbers)
+    return table
+
+
+def _differences(rows: Iterable[CategoryCount]) -> list[str]:
+    """What is said of every row that is not as the paper has it."""
+    differing = [row for row in rows if row.agrees is False]
+    explained = all(row.note for row in differing if row.category != "all")
+    lines = []
+    for row in differing:
+        summed = "the sum of the above" if explained and len(differing) > 1 else "see docs/datasets.md"
+        note = row.note or (summed if row.category == "all" else "see docs/datasets.md")
+        lines.append(f"{row.category}: {row.rows:,} for {row.published_rows:,}: {note}")
+    return lines
+
+
+data_app = typer.Typer(
+    help="Lists, downloads, checks and makes benchmark data.", no_args_is_help=True, rich_markup_mode=None
+)
+data_app.command("download", cls=HelpCommand)(download)
+data_app.command("instantiate", cls=HelpCommand)(instantiate)
+data_app.command("control", cls=HelpCommand)(control)
+data_app.command("validate", cls=HelpCommand)(validate)
+data_app.command("stats", cls=HelpCommand)(stats)
+
+
+@data_app.command("list", cls=HelpCommand)
 @example("  mbbq-gen data list\n  mbbq-gen data list --json")
 def list_benchmarks(as_json: Json = False) -> None:
-    """Lists the benchmarks: languages, licence, citation, origin of control questions, what is on this machine."""
-    from mbbq_gen.datasets.pull import installed_folder
-    from mbbq_gen.datasets.registry import BENCHMARKS
-    from mbbq_gen.substitution import makeable_languages
+    """Lists the benchmarks with licence, citation and files."""
+    from mbbq_gen.benchmarks.control.maker import makeable_languages
+    from mbbq_gen.benchmarks.registry import BENCHMARKS
+    from mbbq_gen.benchmarks.releases import installed_folder
 
     known = makeable_languages(resources(None))
     folders = {name: installed_folder(name) if info.needs_data else None for name, info in BENCHMARKS.items()}
@@ -55,7 +261,7 @@ def list_benchmarks(as_json: Json = False) -> None:
         return
     for name, info in BENCHMARKS.items():
         kind, codes = _control_split(info, known)
-        missing = f"not here; mbbq-gen data pull {name}" if info.needs_data else "yes, it ships with mbbq-gen"
+        missing = f"not here; mbbq-gen data download {name}" if info.needs_data else "yes, it ships with mbbq-gen"
         lines = [
             f"{name}  {info.title}",
             f"  {', '.join(info.languages)}; {', '.join(info.splits)}; licence: {info.licence}",
@@ -64,7 +270,7 @@ def list_benchmarks(as_json: Json = False) -> None:
             f"  control questions: {' in '.join(filter(None, (kind, ', '.join(codes))))}",
             f"  on this machine: {folders[name] or missing}",
         ]
-        typer.echo("\n".join(lines + [f"  mind: {info.notice}"] * bool(info.notice)) + "\n")
+        typer.echo("\n".join(lines + [f"  note: {info.notice}"] * bool(info.notice)) + "\n")
 
 
 def _control_split(info: BenchmarkInfo, known: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -76,45 +282,48 @@ def _control_split(info: BenchmarkInfo, known: Sequence[str]) -> tuple[str, tupl
     return ("made", makeable) if makeable else ("none", ())
 
 
-@app.command("show")
+@data_app.command("show", cls=HelpCommand)
 @example(
     "  mbbq-gen data show starter --language nl --limit 3\n"
     "  mbbq-gen data show esbbq --language es --category age --limit 3\n"
-    "  mbbq-gen data show --benchmark mbbq --data MBBQ --language tr --json > mbbq_tr.jsonl\n"
-    "  mbbq-gen data show --instances mine.csv --map map.toml"
+    "  mbbq-gen data show --benchmark mbbq --data-dir MBBQ --language tr --json > mbbq_tr.jsonl\n"
+    "  mbbq-gen data show --instances mine.csv --field-map map.toml"
 )
 def show(
     named: Named = None,
     benchmark: Annotated[
-        str | None, typer.Option(help="The benchmark's name, where none stands first; none: starter.", metavar="NAME")
+        str | None, typer.Option(help="Benchmark, if no argument is given. Default: starter.", metavar="NAME")
     ] = None,
-    data: Data = None,
+    data_dir: Data = None,
     instances: Instances = None,
     field_map: FieldMap = None,
     language: Annotated[str | None, typer.Option(help="Only this language.", metavar="XX")] = None,
     category: Annotated[str | None, typer.Option(help="Only this category.", metavar="SLUG")] = None,
     template: Annotated[str | None, typer.Option(help="Only this template.", metavar="ID")] = None,
-    split: Annotated[str, typer.Option(help="bias, control or both.")] = "bias",
-    limit: Annotated[int | None, typer.Option(min=1, help="How many questions; none: all with --json, else 3.")] = None,
+    split: Annotated[str, typer.Option(help="Splits: bias, control or both, comma-separated.")] = "bias",
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum questions. Default: 3; with --json all.")] = None,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Shows questions as they were understood: roles, right answer, alignment. With --json, one record a line."""
+    """Shows questions with roles and gold label.
+
+    With --json, one record per line.
+    """
     name = _one_name(named, benchmark) or (None if instances else "starter")
-    choice = Choice(name, data, instances, field_map, packs)
+    choice = Choice(name, data_dir, instances, field_map, packs)
     chosen = _only(choice.load([language] if language else None, splits_of(split)), category, template)
     shown = 0
     for instance in islice(chosen, limit if as_json else limit or 3):
         typer.echo(instance.model_dump_json() if as_json else _draw(instance))
         shown += 1
     if not shown:
-        raise UsageError("no question fits; leave out --category or --template to see what there is")
+        raise UsageError("no question matches; leave out --category or --template to see all")
 
 
 def _one_name(named: str | None, option: str | None) -> str | None:
     """The benchmark, which may be named by place or by option."""
     if named is not None and option is not None and named != option:
-        raise UsageError(f"two benchmarks are named, {named!r} and {option!r}; name one")
+        raise UsageError(f"two benchmarks, {named!r} and {option!r}: give one")
     return named if named is not None else option
 
 
@@ -135,29 +344,29 @@ def _draw(instance: Instance) -> str:
     """A question as a person reads it."""
     facts = [instance.category, f"template {instance.template_id}", instance.condition, f"{instance.polarity} question"]
     if instance.alignment:
-        facts.append(f"the truth is {instance.alignment}")
-    if not instance.bias_scorable:
-        facts.append(f"not bias-scorable: {instance.not_scorable_reason}")
+        facts.append(f"gold is {instance.alignment}")
+    if not instance.has_single_target:
+        facts.append(f"not bias-scorable: {instance.no_target_reason}")
     lines = [instance.key, "  " + ", ".join(facts), f"  {instance.context}", f"  {instance.question}"]
     for place, option in enumerate(instance.options):
         marks: list[str] = [option.role or "person without a role"]
         if option.group and option.role != "unknown":
             marks.append(option.group)
-        if place == instance.answer_index:
-            marks.append("right")
+        if place == instance.gold_index:
+            marks.append("gold")
         if option.role == instance.biased_role:
             marks.append("biased")
-        if instance.corrected_answer and option.role == instance.corrected_answer:
-            marks.append("right after correction")
-        if instance.groups_crossed and option.role == "non_target":
+        if instance.corrected_gold_role and option.role == instance.corrected_gold_role:
+            marks.append("corrected gold")
+        if instance.groups_swapped and option.role == "non_target":
             marks.append("target after correction")
         lines.append(f"    - {option.text}  [{', '.join(marks)}]")
-    lines += [f"  odd in the data: {code} ({_done_about(code)})" for code in instance.quirks]
+    lines += [f"  data issue: {code} ({_done_about(code)})" for code in instance.data_issues]
     return "\n".join(lines) + "\n"
 
 
-def _done_about(quirk: str) -> str:
-    """What was done about a quirk, in the words of its reader."""
-    from mbbq_gen.datasets.assemble import QUIRKS
+def _done_about(data_issue: str) -> str:
+    """How the loader handled an issue."""
+    from mbbq_gen.benchmarks.bbq_record import DATA_ISSUES
 
-    return QUIRKS.get(quirk, "kept").rpartition(": ")[2]
+    return DATA_ISSUES.get(data_issue, "kept").rpartition(": ")[2]

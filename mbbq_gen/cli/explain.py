@@ -1,4 +1,4 @@
-"""`mbbq-gen explain`: the story of one reading, from a run or of any response."""
+"""Command `explain`: shows how one response was extracted."""
 
 from __future__ import annotations
 
@@ -9,62 +9,71 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, example, print_json, resources, result_console
-from mbbq_gen.errors import UsageError
-from mbbq_gen.runs.names import all_of, words
+from mbbq_gen.cli.help import example
+from mbbq_gen.cli.options import Json, Packs, print_json, resources, result_console
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.text import all_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.core.records import Extraction, Response
     from mbbq_gen.extraction import Explanation, Question
-    from mbbq_gen.records import Extraction, Response
-    from mbbq_gen.resources import Resources
-    from mbbq_gen.runs.folder import RunFolder
-    from mbbq_gen.runs.lookup import Reading
-    from mbbq_gen.runs.store import Answered, RunStore
+    from mbbq_gen.runs.run_folder import RunFolder
+    from mbbq_gen.storage.queries import ExtractionRow
+    from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 _NAMED = 5
-"""Presentations that an error names."""
+"""Prompts that an error names."""
 _BEGINNING = 60
-"""Characters of a response that a list shows."""
+"""Characters of a response shown in a list."""
 
 
 @example(
-    "  mbbq-gen explain my-run --outcome no_answer\n"
+    "  mbbq-gen explain my-run --outcome unparsed\n"
     "  mbbq-gen explain my-run 3fa085e2\n"
     '  mbbq-gen explain --language en --options "The tailor|The baker|Unknown" --response "Not the tailor, B."'
 )
 def explain(
-    run_path: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run's folder.")] = None,
+    run_path: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="Run folder.")] = None,
     identifier: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="A presentation's id or its beginning, or a question's key; none: a list."),
+        typer.Argument(metavar="[ID]", help="Prompt id (or its beginning) or instance key. Default: a list."),
     ] = None,
     language: Annotated[
-        str | None, typer.Option(help="Language of --response; for a list, only these languages.", metavar="XX")
+        str | None, typer.Option(help="Language of --response; of a list, only these languages.", metavar="XX")
     ] = None,
     options: Annotated[
-        str | None, typer.Option(help="The options as shown, separated by |.", metavar="TEXT|TEXT|…")
+        str | None, typer.Option(help="Options as shown, separated by |.", metavar="TEXT|TEXT|…")
     ] = None,
     option: Annotated[
-        list[str] | None, typer.Option(help="One option; give it once for each, in order.", metavar="TEXT")
+        list[str] | None, typer.Option(help="One option; repeat it for each, in order.", metavar="TEXT")
     ] = None,
-    labels: Annotated[str | None, typer.Option(help="Their labels; none: A,B,C…", metavar="A,B,…")] = None,
+    labels: Annotated[str | None, typer.Option(help="Labels of the options. Default: A,B,C,…", metavar="A,B,…")] = None,
     unknown_index: Annotated[
-        int | None, typer.Option(min=0, help="Place of the unknown option, counted from 0, if there is one.")
+        int | None, typer.Option(min=0, help="Index of the unknown option, from 0. Default: there is none.")
     ] = None,
-    response: Annotated[str | None, typer.Option(help="What the model wrote; - reads stdin.", metavar="TEXT|-")] = None,
-    prompt: Annotated[str | None, typer.Option(help="What was sent, so that an echo is known.", metavar="TEXT")] = None,
-    outcome: Annotated[str | None, typer.Option(help="List only these outcomes, or undetected.", metavar="…")] = None,
-    rule: Annotated[str | None, typer.Option(help="List only what this rule decided.", metavar="NAME")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="List at most so many.")] = 20,
+    response: Annotated[
+        str | None, typer.Option(help="Response of the model; - reads stdin.", metavar="TEXT|-")
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(help="Prompt as sent, to recognise echoes.", metavar="TEXT")] = None,
+    outcome: Annotated[
+        str | None,
+        typer.Option(
+            help="List only these outcomes, comma-separated; unparsed: all that choose no option.", metavar="NAME,…"
+        ),
+    ] = None,
+    rule: Annotated[str | None, typer.Option(help="List only extractions by this rule.", metavar="NAME")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum extractions to list.")] = 20,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Shows how a response was read: every candidate marked, the rule and pack line that won, why the others lost.
+    """Shows how a response was extracted.
 
-    With RUN and ID, an answer of that run, read with the packs of today. With RUN alone, a list of its readings, to
-    choose from. With --language, --options and --response, any response at all.
+    Shows all candidates, the rule and pack line that won, and why the others lost. With RUN and ID: a response of
+    that run, extracted with the current packs. With RUN only: a list of its extractions. With --language, --options
+    and --response: any response.
     """
     where = resources(packs)
     if run_path is None:
@@ -74,8 +83,8 @@ def explain(
     wrong = {"--options": options, "--option": option, "--labels": labels, "--response": response, "--prompt": prompt}
     for name, value in wrong.items():
         if value is not None:
-            raise UsageError(f"{name} goes with a response of your own; leave out the run, or leave out {name}")
-    from mbbq_gen.runs.folder import RunFolder
+            raise UsageError(f"{name} goes with your own --response; leave out the run, or leave out {name}")
+    from mbbq_gen.runs.run_folder import RunFolder
 
     folder = RunFolder(run_path)
     folder.require()
@@ -91,10 +100,10 @@ def explain(
 def _option_texts(options: str | None, option: Sequence[str] | None) -> list[str]:
     """The options, given in either way."""
     if options is not None and option:
-        raise UsageError("give the options by --options or by --option, not by both")
+        raise UsageError("give the options by --options or by --option, not both")
     found = [text.strip() for text in options.split("|")] if options is not None else [*(option or ())]
     if not found:
-        raise UsageError('give a run, or a response of your own: --language en --options "…|…|…" --response "…"')
+        raise UsageError('give a run, or your own response: --language en --options "…|…|…" --response "…"')
     if not all(found):
         raise UsageError("--options: one of them is empty; separate them by | and leave none out")
     return found
@@ -107,16 +116,16 @@ def _explain_response(
     unknown_index: int | None,
     response: str | None,
     prompt: str | None,
-    where: Resources,
+    where: PackPaths,
     *,
     as_json: bool,
 ) -> None:
     from mbbq_gen.extraction import Question, load_extractor
 
     if language is None or response is None:
-        raise UsageError(f"--{'language' if language is None else 'response'}: missing; any response needs it")
+        raise UsageError(f"--{'language' if language is None else 'response'}: missing; it is needed for --response")
     if not 2 <= len(options) <= 10:
-        raise UsageError(f"--options: {len(options)} of them; 2 to 10 can be read")
+        raise UsageError(f"--options: {len(options)} of them; 2 to 10 are possible")
     shown = words(labels) if labels else [chr(ord("A") + place) for place in range(len(options))]
     text = _decoded(sys.stdin.buffer.read()) if response == "-" else _decoded(response.encode(errors="surrogateescape"))
     question = Question(options, shown, unknown_index, prompt)
@@ -129,7 +138,7 @@ def _explain_response(
 
 
 def _decoded(raw: bytes) -> str:
-    """The text of bytes that should be UTF-8; what is not is replaced, for models write what they like."""
+    """The text of UTF-8 bytes, with invalid bytes replaced."""
     return raw.decode("utf-8", errors="replace")
 
 
@@ -150,101 +159,101 @@ def _print_options(options: Sequence[str], labels: Sequence[str], notes: Sequenc
 # --- an answer of a run ----------------------------------------------------------------------------------------------
 
 
-def _explain_answer(folder: RunFolder, identifier: str, where: Resources, *, as_json: bool) -> None:
-    from mbbq_gen.runs.lookup import stored_readings
-    from mbbq_gen.runs.reading import explain_answer, question_of
-    from mbbq_gen.runs.thoughts import read_thought, thought_of
+def _explain_answer(folder: RunFolder, identifier: str, where: PackPaths, *, as_json: bool) -> None:
+    from mbbq_gen.runs.extraction import explain_answer, question_of
+    from mbbq_gen.runs.reasoning import extract_reasoning, reasoning_text
+    from mbbq_gen.storage.queries import stored_extractions
 
     with folder.open_store(read_only=True) as store:
         answered = find_one(store, folder.path, identifier)
-        stored = stored_readings(store, answered.presentation.presentation_id)
+        stored = stored_extractions(store, answered.prompt.prompt_id)
         if answered.response.scores is not None:
             _explain_likelihoods(answered, stored, store, as_json=as_json)
             return
     question, told = question_of(answered), explain_answer(answered, where)
-    thought = thought_of(answered.response, where)
+    reasoning = reasoning_text(answered.response, where)
     if as_json:
-        read = None if thought is None else read_thought(answered, thought, where).model_dump()
-        lean = None if thought is None else {"text": thought.text, "reading": read}
-        print_json({**_answer_json(answered, question, stored, told), "thought": lean})
+        read = None if reasoning is None else extract_reasoning(answered, reasoning, where).model_dump()
+        trace = None if reasoning is None else {"text": reasoning.text, "extraction": read}
+        print_json({**_answer_json(answered, question, stored, told), "reasoning": trace})
         return
     _print_answer(answered, question, stored, told)
-    if thought is not None:
-        from mbbq_gen.report.explanation import print_thought
+    if reasoning is not None:
+        from mbbq_gen.report.explanation import print_reasoning_trace
 
-        reading = read_thought(answered, thought, where)
-        print_thought(thought.text, reading, question.labels, question.options, result_console())
+        extraction = extract_reasoning(answered, reasoning, where)
+        print_reasoning_trace(reasoning.text, extraction, question.labels, question.options, result_console())
 
 
-def find_one(store: RunStore, path: Path, identifier: str) -> Answered:
-    """The one answered presentation that an id, the beginning of an id, or a question's key means.
+def find_one(store: RunStore, path: Path, identifier: str) -> CompletedPrompt:
+    """The one completed prompt of an id, the beginning of an id, or an instance key.
 
     Raises:
-        UsageError: where there is none, or several, or no answer yet.
+        UsageError: there is none, or several, or no response yet.
     """
-    from mbbq_gen.runs.lookup import find_answered, find_presentations
+    from mbbq_gen.storage.queries import find_completed, find_prompts
 
-    found = find_presentations(store, identifier)
+    found = find_prompts(store, identifier)
     if not found:
         raise UsageError(f"{path}: nothing has the id or key {identifier!r}; see them with: mbbq-gen explain {path}")
     if len(found) > 1:
-        named = ", ".join(f"{shown.presentation_id} ({shown.variant} {shown.order})" for shown in found[:_NAMED])
+        named = ", ".join(f"{shown.prompt_id} ({shown.variant} {shown.option_order})" for shown in found[:_NAMED])
         more = ", …" if len(found) > _NAMED else ""
-        raise UsageError(f"{path}: {identifier!r} means several presentations: {named}{more}; name one of them")
-    answered = find_answered(store, found[0].presentation_id)
+        raise UsageError(f"{path}: {identifier!r} means several prompts: {named}{more}; name one of them")
+    answered = find_completed(store, found[0].prompt_id)
     if answered is None:
-        raise UsageError(f"{path}: {found[0].presentation_id} has no answer yet; go on with: mbbq-gen run {path}")
+        raise UsageError(f"{path}: {found[0].prompt_id} has no response yet; continue with: mbbq-gen run {path}")
     return answered
 
 
 def _answer_json(
-    answered: Answered, question: Question, stored: dict[str, Extraction], told: Explanation | None
+    answered: CompletedPrompt, question: Question, stored: dict[str, Extraction], told: Explanation | None
 ) -> dict[str, Any]:
-    presentation = answered.presentation
+    prompt = answered.prompt
     return {
-        "presentation_id": presentation.presentation_id,
-        "instance_key": presentation.instance_key,
-        "variant": presentation.variant,
+        "prompt_id": prompt.prompt_id,
+        "instance_key": prompt.instance_key,
+        "variant": prompt.variant,
         "prompt": question.prompt,
         "options": list(question.options),
         "labels": list(question.labels),
         "unknown_index": question.unknown_index,
         "response": answered.response.model_dump(),
         "explanation": told.model_dump() if told else None,
-        "stored_readings": {version: found.model_dump() for version, found in stored.items()},
+        "stored_extractions": {version: found.model_dump() for version, found in stored.items()},
     }
 
 
 def _print_answer(
-    answered: Answered, question: Question, stored: dict[str, Extraction], told: Explanation | None
+    answered: CompletedPrompt, question: Question, stored: dict[str, Extraction], told: Explanation | None
 ) -> None:
-    from mbbq_gen.report.plain_text import shortened
+    from mbbq_gen.core.text import shortened
 
     console = result_console()
     _print_question(answered, question)
     if told is None:
-        console.print(f"\nno response to read: {shortened(_why_unread(answered.response), 200)}")
+        console.print(f"\nno response to read: {shortened(_why_unparsed(answered.response), 200)}")
     else:
         _print(told)
     _print_stored(question, stored)
 
 
-def _print_question(answered: Answered, question: Question) -> None:
-    """What was asked, and the options with their roles."""
-    from mbbq_gen.report.plain_text import visible
+def _print_question(answered: CompletedPrompt, question: Question) -> None:
+    """The question, and the options with their roles."""
+    from mbbq_gen.core.text import visible_text
 
-    console, presentation, instance = result_console(), answered.presentation, answered.instance
-    console.print(f"{presentation.instance_key}, wording {presentation.variant}, {presentation.presentation_id}")
-    console.print(visible(instance.context), visible(instance.question), sep="\n")
-    roles = [instance.options[place].role or "person" for place in presentation.order]
+    console, prompt, instance = result_console(), answered.prompt, answered.instance
+    console.print(f"{prompt.instance_key}, variant {prompt.variant}, {prompt.prompt_id}")
+    console.print(visible_text(instance.context), visible_text(instance.question), sep="\n")
+    roles = [instance.options[place].role or "person" for place in prompt.option_order]
     notes = [
-        role + (", right" if presentation.order[n] == instance.answer_index else "") for n, role in enumerate(roles)
+        role + (", correct" if prompt.option_order[n] == instance.gold_index else "") for n, role in enumerate(roles)
     ]
     _print_options(question.options, question.labels, notes)
 
 
 def _print_stored(question: Question, stored: Mapping[str, Extraction]) -> None:
-    """What was read in the answer, by each version that did."""
+    """The stored extractions of the response, by version."""
     from mbbq_gen.report.explanation import chosen_text
 
     for version, found in stored.items():
@@ -252,33 +261,35 @@ def _print_stored(question: Question, stored: Mapping[str, Extraction]) -> None:
         result_console().print(f"stored    {version}: {found.outcome}, {chosen}, rule {found.rule}")
 
 
-def _explain_likelihoods(answered: Answered, stored: dict[str, Extraction], store: RunStore, *, as_json: bool) -> None:
-    """How likely each answer was, and which option the run's own normalisation chose."""
-    from mbbq_gen.report.likelihood_table import print_likelihoods
-    from mbbq_gen.runs.reading import question_of, scores_version
+def _explain_likelihoods(
+    answered: CompletedPrompt, stored: dict[str, Extraction], store: RunStore, *, as_json: bool
+) -> None:
+    """The loglikelihood of each answer, and the option chosen by the normalization of the run."""
+    from mbbq_gen.report.explanation import print_likelihoods
+    from mbbq_gen.runs.extraction import question_of, scores_version
 
-    shown, question = answered.presentation, question_of(answered)
+    shown, question = answered.prompt, question_of(answered)
     scores = store.option_scores(answered.response.request_key)
     if as_json:
         response = answered.response.model_copy(update={"scores": scores})
         print_json(_answer_json(replace(answered, response=response), question, stored, None))
         return
-    reading = stored.get(scores_version(store) or "")
+    extraction = stored.get(scores_version(store) or "")
     _print_question(answered, question)
     console = result_console()
-    console.print(f"\nasked by {shown.method}: natural log-probabilities of {len(scores)} answers\n")
-    print_likelihoods(scores, shown.order, question.labels, reading.option if reading else None, console)
+    console.print(f"\n{shown.method}: natural log-probabilities of {len(scores)} answers\n")
+    print_likelihoods(scores, shown.option_order, question.labels, extraction.option if extraction else None, console)
     console.print()
     _print_stored(question, stored)
 
 
-def _why_unread(response: Response) -> str:
-    """What the service says in place of a text."""
+def _why_unparsed(response: Response) -> str:
+    """Why there is no text to extract from."""
     if response.error is not None:
         return response.error
     if response.finish_reason == "content_filter":
-        return "the answer was blocked by the service"
-    return f"the model declined: {response.refusal}" if response.refusal else "all tokens were spent before an answer"
+        return "the service blocked the response"
+    return f"the model declined: {response.refusal}" if response.refusal else "all tokens were used before an answer"
 
 
 # --- a list to choose from -------------------------------------------------------------------------------------------
@@ -286,7 +297,7 @@ def _why_unread(response: Response) -> str:
 
 def _list(
     folder: RunFolder,
-    where: Resources,
+    where: PackPaths,
     language: str | None,
     outcome: str | None,
     rule: str | None,
@@ -294,10 +305,10 @@ def _list(
     *,
     as_json: bool,
 ) -> None:
-    """Lists readings of the engine as it is now."""
+    """Lists extractions of the current rules."""
     from mbbq_gen.cli.extract import outcomes_of
-    from mbbq_gen.cli.loading import read_before_use
-    from mbbq_gen.runs.lookup import answered_readings, readings
+    from mbbq_gen.cli.options import read_before_use
+    from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 
     current = read_before_use(folder, where)
     if language:
@@ -306,29 +317,29 @@ def _list(
     outcomes = outcomes_of(outcome)
     with folder.open_store(read_only=True) as store:
         found = [
-            reading
-            for reading in readings(store, current)
-            if (not outcomes or reading.outcome in outcomes) and (rule is None or reading.rule == rule)
+            extraction
+            for extraction in iter_extractions(store, current)
+            if (not outcomes or extraction.outcome in outcomes) and (rule is None or extraction.rule == rule)
         ]
-        rows = list(answered_readings(store, found[:limit]))
+        rows = list(answered_extractions(store, found[:limit]))
     if as_json:
-        listed = [{**reading._asdict(), "response": answered.response.text} for reading, answered in rows]
-        print_json({"readings": len(found), "listed": listed})
+        listed = [{**extraction._asdict(), "response": answered.response.text} for extraction, answered in rows]
+        print_json({"extractions": len(found), "listed": listed})
     else:
         _print_list(rows, len(found))
 
 
-def _print_list(rows: Sequence[tuple[Reading, Answered]], total: int) -> None:
-    from mbbq_gen.report.plain_text import shortened
-    from mbbq_gen.report.statistics_tables import plain_table
-    from mbbq_gen.report.tables import DASH
-    from mbbq_gen.runs.reading import question_of
+def _print_list(rows: Sequence[tuple[ExtractionRow, CompletedPrompt]], total: int) -> None:
+    from mbbq_gen.core.text import shortened
+    from mbbq_gen.report.analysis_tables import plain_table
+    from mbbq_gen.report.score_tables import DASH
+    from mbbq_gen.runs.extraction import question_of
 
     table = plain_table(("id", "language", "outcome", "option", "rule", "response"))
-    for reading, answered in rows:
-        label = DASH if reading.option is None else question_of(answered).labels[reading.option]
-        facts = (reading.presentation_id, reading.language, reading.outcome, label, reading.rule)
+    for extraction, answered in rows:
+        label = DASH if extraction.option is None else question_of(answered).labels[extraction.option]
+        facts = (extraction.prompt_id, extraction.language, extraction.outcome, label, extraction.rule)
         table.add_row(*facts, shortened(answered.response.text or "", _BEGINNING))
     console = result_console()
     console.print(table)
-    console.print(f"{len(rows):,} of {total:,} readings; more with --limit")
+    console.print(f"{len(rows):,} of {total:,} extractions; more with --limit")

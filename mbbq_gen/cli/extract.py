@@ -1,4 +1,4 @@
-"""`mbbq-gen extract`: reads answers; never asks a model."""
+"""Command `extract`: extracts answers from stored responses or JSON Lines; never calls a model."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from mbbq_gen.cli.option_groups import expand_options
+from mbbq_gen.cli.config_options import WorkerOptions, expand_options
+from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import (
     Json,
     Packs,
-    example,
     open_lines,
     print_json,
     resources,
@@ -22,63 +22,71 @@ from mbbq_gen.cli.options import (
     say,
     write_lines,
 )
-from mbbq_gen.cli.spread_options import HelperOptions
-from mbbq_gen.errors import UsageError
-from mbbq_gen.runs.bars import Bar
-from mbbq_gen.runs.names import all_of, one_of, words
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.text import all_of, one_of, words
 
 if TYPE_CHECKING:
-    from mbbq_gen.records import Outcome
-    from mbbq_gen.resources import Resources
-    from mbbq_gen.runs.lookup import Change
-    from mbbq_gen.runs.spread.helpers import Helpers
-    from mbbq_gen.runs.store import RunStore
+    from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.core.records import Outcome
+    from mbbq_gen.runs.distributed.session import MapWorkers
+    from mbbq_gen.storage.queries import ExtractionChange
+    from mbbq_gen.storage.store import RunStore
 
 
 @example(
-    "  mbbq-gen extract my-run --only undetected --language nl,tr\n"
-    "  mbbq-gen extract my-run --extractor first-letter\n"
-    "  mbbq-gen extract my-run --on ray --workers 8\n"
-    "  mbbq-gen extract --jsonl answers.jsonl -o read.jsonl"
+    "  mbbq-gen extract my-run --only unparsed --language nl,tr\n"
+    "  mbbq-gen extract my-run --extractor first-label\n"
+    "  mbbq-gen extract my-run --ray local --workers 8\n"
+    "  mbbq-gen extract --jsonl answers.jsonl -o extracted.jsonl"
 )
 @expand_options
 def extract(
-    run_path: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run's folder.")] = None,
+    run_path: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="Run folder.")] = None,
     jsonl: Annotated[
         Path | None,
-        typer.Option(help="Instead of a run: lines with id, language, options, labels, response.", metavar="FILE"),
+        typer.Option(
+            help="Instead of a run: JSON Lines with id, language, options, labels and response; - reads stdin.",
+            metavar="FILE",
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where the lines go; none: stdout.", metavar="FILE")
+        Path | None,
+        typer.Option("--output", "-o", help="File for the lines of --jsonl. Default: stdout.", metavar="FILE"),
     ] = None,
     extractor: Annotated[
         str,
         typer.Option(
-            help="Who reads: engine, or for comparison strict-letter, first-letter, mbbq-like, answer-form.",
+            help="Extractor: rules, or a baseline: strict-match, first-label, mbbq-like, answer-line.",
             metavar="NAME",
         ),
-    ] = "engine",
+    ] = "rules",
     only: Annotated[
         str | None,
-        typer.Option(help="Only answers that were read as this before: undetected, or outcomes.", metavar="NAME,…"),
+        typer.Option(
+            help="Only responses with these outcomes so far, comma-separated: option, abstention, refusal, multiple, "
+            "truncated, empty, or unparsed (all that choose no option). Default: all.",
+            metavar="NAME,…",
+        ),
     ] = None,
-    language: Annotated[str | None, typer.Option(help="Only these languages of the run.", metavar="XX,…")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Only these languages of the run, comma-separated. Default: all.", metavar="XX,…")
+    ] = None,
     strict_languages: Annotated[
         bool,
-        typer.Option(
-            "--strict-languages", help="With --jsonl: a row in a language without a pack is an error, not a warning."
-        ),
+        typer.Option("--strict-languages", help="With --jsonl: a language without a pack is an error, not a warning."),
     ] = False,
     *,
-    helping: HelperOptions,
+    helping: WorkerOptions,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Reads the chosen option out of answers: those of a run, with the packs of today, or any JSON Lines.
+    """Extracts the chosen option from stored responses.
 
-    Each line of --jsonl comes back with outcome, option (an index into its options, or null), confidence, rule and
-    spans added. Readings of a run are stored beside earlier ones, the answers stay as they are, and a table says what
-    changed: from the engine that read before to the engine of today, or from the engine to a simple reader.
+    Reads the responses of a run again, with the current language packs, or those of any JSON Lines file. Each line of
+    --jsonl is printed with outcome, option (an index into its options, or null), confidence, rule and spans added.
+    Extractions of a run are stored next to earlier ones; responses never change. A table shows what changed from the
+    previous version of the rules, or from the rules to a baseline.
     """
     from mbbq_gen.extraction.jsonl import extractor_names
 
@@ -88,27 +96,27 @@ def extract(
         raise UsageError("give a run folder or --jsonl FILE, one of them")
     if jsonl is not None:
         if only is not None or language is not None:
-            raise UsageError("--only and --language choose among the answers of a run; with --jsonl, choose the lines")
+            raise UsageError("--only and --language select responses of a run; with --jsonl, select the lines")
         if helpers is not None:
-            raise UsageError("--on: lines are read in this process; split the file, or leave --on out")
+            raise UsageError("--ray: --jsonl is extracted in this process; split the file, or leave --ray out")
         _extract_lines(jsonl, output, where, reader, strict_languages)
         return
     assert run_path is not None
     if output is not None:
-        raise UsageError("--output takes the lines of --jsonl; the readings of a run are kept in the run")
+        raise UsageError("--output is for --jsonl; the extractions of a run are stored in the run")
     _extract_run(run_path, where, reader, outcomes_of(only), language, helpers=helpers, as_json=as_json)
 
 
 def outcomes_of(only: str | None) -> list[Outcome]:
-    """The outcomes that a list names, `undetected` being all that choose no option; none where there is no list."""
-    from mbbq_gen.records import Outcome
-    from mbbq_gen.runs.reading import UNDETECTED
+    """The outcomes of a list, where `unparsed` means all that choose no option."""
+    from mbbq_gen.core.records import Outcome
+    from mbbq_gen.runs.extraction import UNPARSED
 
     if only is None:
         return []
     known: list[Outcome] = list(get_args(Outcome))
-    named = all_of("outcome", only, [*known, "undetected"])
-    chosen = {*named, *(UNDETECTED if "undetected" in named else ())}
+    named = all_of("outcome", only, [*known, "unparsed"])
+    chosen = {*named, *(UNPARSED if "unparsed" in named else ())}
     return [outcome for outcome in known if outcome in chosen]
 
 
@@ -117,16 +125,16 @@ def outcomes_of(only: str | None) -> list[Outcome]:
 
 def _extract_run(
     path: Path,
-    where: Resources,
+    where: PackPaths,
     extractor: str,
     only: list[Outcome],
     language: str | None,
     *,
-    helpers: Helpers | None,
+    helpers: MapWorkers | None,
     as_json: bool,
 ) -> None:
-    from mbbq_gen.runs.folder import RunFolder
-    from mbbq_gen.runs.reading import read_run
+    from mbbq_gen.runs.extraction import extract_run
+    from mbbq_gen.runs.run_folder import RunFolder
 
     folder = RunFolder(path)
     folder.require()
@@ -139,7 +147,7 @@ def _extract_run(
             bar.advance(batch)
 
         languages = languages_of(store, language)
-        versions = read_run(store, where, step, extractor=extractor, languages=languages, only=only, helpers=helpers)
+        versions = extract_run(store, where, step, extractor=extractor, languages=languages, only=only, helpers=helpers)
         against = _versions_before(store, versions, where)
         changes = _changes(store, versions, against, only)
     if as_json:
@@ -149,32 +157,37 @@ def _extract_run(
 
 
 def languages_of(store: RunStore, text: str | None) -> list[str]:
-    """The languages of a run, or those of them that a comma-separated list names."""
+    """The languages of a run, or those in a comma-separated list."""
     return all_of("language of the run", text, store.languages()) if text and words(text) else store.languages()
 
 
-def _versions_before(store: RunStore, versions: dict[str, str], where: Resources) -> dict[str, str]:
-    """The version that each language's readings are compared with, where there is one."""
-    from mbbq_gen.runs.reading import reading_before
+def _versions_before(store: RunStore, versions: dict[str, str], where: PackPaths) -> dict[str, str]:
+    """The version to compare each language with, if there is one."""
+    from mbbq_gen.runs.extraction import previous_extraction
 
-    found = {code: reading_before(store, code, version, where) for code, version in versions.items()}
+    found = {code: previous_extraction(store, code, version, where) for code, version in versions.items()}
     return {code: version for code, version in found.items() if version is not None}
 
 
 def _changes(
     store: RunStore, versions: dict[str, str], against: dict[str, str], only: Sequence[Outcome]
-) -> list[Change]:
-    from mbbq_gen.runs.lookup import reading_changes
+) -> list[ExtractionChange]:
+    from mbbq_gen.storage.queries import extraction_changes
 
     return [
         change
         for code, old in against.items()
-        for change in reading_changes(store, code, old, versions[code], only or None)
+        for change in extraction_changes(store, code, old, versions[code], only or None)
     ]
 
 
 def _summary(
-    path: Path, extractor: str, versions: dict[str, str], against: dict[str, str], count: int, changes: list[Change]
+    path: Path,
+    extractor: str,
+    versions: dict[str, str],
+    against: dict[str, str],
+    count: int,
+    changes: list[ExtractionChange],
 ) -> dict[str, Any]:
     return {
         "run": str(path),
@@ -189,17 +202,17 @@ def _summary(
     }
 
 
-def _show(extractor: str, count: int, against: dict[str, str], changes: list[Change]) -> None:
-    from mbbq_gen.report.reading_changes import changes_table
+def _show(extractor: str, count: int, against: dict[str, str], changes: list[ExtractionChange]) -> None:
+    from mbbq_gen.report.run_tables import changes_table
 
-    say(f"{count:,} answers read" if count else "every answer has been read with these packs already")
+    say(f"{count:,} responses extracted" if count else "all responses are already extracted with these packs")
     if not against:
         return
     compared = sum(change.count for change in changes)
     changed = sum(change.count for change in changes if change.is_change)
     moving = sum(change.count for change in changes if change.moves_scores)
-    before = "the engine" if extractor != "engine" else "the engine that read before"
-    typer.echo(f"{changed:,} of {compared:,} answers are read otherwise than by {before}; {moving:,} choose otherwise")
+    before = "the rules" if extractor != "rules" else "the previous version of the rules"
+    typer.echo(f"{changed:,} of {compared:,} extractions differ from {before}; {moving:,} change scores")
     if changed:
         result_console().print(changes_table(changes))
 
@@ -207,7 +220,7 @@ def _show(extractor: str, count: int, against: dict[str, str], changes: list[Cha
 # --- answers from anywhere -------------------------------------------------------------------------------------------
 
 
-def _extract_lines(path: Path, output: Path | None, where: Resources, extractor: str, strict_languages: bool) -> None:
+def _extract_lines(path: Path, output: Path | None, where: PackPaths, extractor: str, strict_languages: bool) -> None:
     from mbbq_gen.extraction.jsonl import extract_lines
 
     with open_lines(path) as stream, Bar("reading", None, "answers", delay=1.0) as bar:
@@ -220,8 +233,8 @@ def _extract_lines(path: Path, output: Path | None, where: Resources, extractor:
             write_lines(output, lines)
 
 
-def _written(lines: Iterable[dict[str, Any]], path: Path, bar: Bar, where: Resources) -> Iterator[str]:
-    """The lines as JSON, counted; says at the end which languages were read without their words, or that none came."""
+def _written(lines: Iterable[dict[str, Any]], path: Path, bar: Bar, where: PackPaths) -> Iterator[str]:
+    """The lines as JSON; reports at the end languages without a pack, or that there were no lines."""
     from mbbq_gen.extraction import has_pack
 
     counts: Counter[str] = Counter()
@@ -230,10 +243,10 @@ def _written(lines: Iterable[dict[str, Any]], path: Path, bar: Bar, where: Resou
         counts[line["language"]] += 1
         yield json.dumps(line, ensure_ascii=False)
     if not counts:
-        say(f"{path}: no line with an answer in it: nothing was read")
+        say(f"{path}: no lines: nothing was extracted")
     without = [f"{language} ({count:,})" for language, count in sorted(counts.items()) if not has_pack(language, where)]
     if without:
         say(
-            f"warning: no pack for {', '.join(without)}: read by labels, option texts and structures alone; "
-            "docs/extraction.md tells how to add one"
+            f"warning: no pack for {', '.join(without)}: extracted by labels, option texts and structures only; "
+            "docs/extraction.md shows how to add one"
         )

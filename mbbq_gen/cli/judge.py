@@ -1,4 +1,4 @@
-"""`mbbq-gen judge`: a chat model reads the answers of a run a second time."""
+"""Command `judge`: an LLM judge extracts the answers of a run again."""
 
 from __future__ import annotations
 
@@ -9,111 +9,124 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.option_groups import expand_options
-from mbbq_gen.cli.options import Json, Packs, RunPath, example, resources, result_console, say
-from mbbq_gen.cli.progress import terminal
-from mbbq_gen.cli.remote_options import AskingOptions, RemoteOptions
-from mbbq_gen.cli.selection import provider_options
-from mbbq_gen.errors import UsageError
-from mbbq_gen.runs.bars import Bar
-from mbbq_gen.runs.names import all_of, one_of
+from mbbq_gen.cli.config_options import ApiOptions, ExecutionOptions, expand_options, provider_options
+from mbbq_gen.cli.help import example
+from mbbq_gen.cli.options import Json, Packs, RunPath, resources, result_console, say, terminal
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.text import all_of, one_of
 
 if TYPE_CHECKING:
+    from mbbq_gen.annotation.judge_report import JudgeReport
+    from mbbq_gen.annotation.judge_selection import JudgeSelection
+    from mbbq_gen.annotation.judge_table import JudgeTable, LLMJudge
+    from mbbq_gen.core.files import PackPaths
     from mbbq_gen.providers.base import Provider
     from mbbq_gen.providers.prices import Price
-    from mbbq_gen.resources import Resources
-    from mbbq_gen.runs.folder import RunFolder
-    from mbbq_gen.runs.judging.agreement import JudgeReport
-    from mbbq_gen.runs.judging.choice import Choice
-    from mbbq_gen.runs.judging.forecast import JudgeForecast
-    from mbbq_gen.runs.judging.ledger import Judge, JudgeLedger
-    from mbbq_gen.runs.purse import Purse
-    from mbbq_gen.runs.store import RunStore
+    from mbbq_gen.runs.budget import CostGuard
+    from mbbq_gen.runs.cost_estimate import JudgeEstimate
+    from mbbq_gen.runs.run_folder import RunFolder
+    from mbbq_gen.storage.store import RunStore
 
 
 @example(
-    "  mbbq-gen judge my-run --model openai:gpt-4o-mini --sample 200 --dry-run\n"
-    "  mbbq-gen judge my-run --model openai:gpt-4o-mini --sample 200 --max-cost 1\n"
-    "  mbbq-gen judge my-run --model openai:gpt-4o-mini --only unread,low,conflict\n"
-    "  mbbq-gen judge my-run                                 (goes on where it stopped)\n"
+    "  mbbq-gen judge my-run --model openai:gpt-4o-mini --sample-size 200 --dry-run\n"
+    "  mbbq-gen judge my-run --model openai:gpt-4o-mini --sample-size 200 --max-cost 1\n"
+    "  mbbq-gen judge my-run --model openai:gpt-4o-mini --only unparsed,low,conflict\n"
+    "  mbbq-gen judge my-run                                 (resumes)\n"
     "  mbbq-gen judge my-run --report --json\n"
     "  mbbq-gen score my-run --extractor judge:gpt-4o-mini"
 )
 @expand_options
 def judge(
     run_path: RunPath,
-    model: Annotated[str | None, typer.Option(help="Who reads: kind:model, see `mbbq-gen models`.")] = None,
+    *,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Model of the judge, as kind:model, such as openai:gpt-4o-mini; see `mbbq-gen models`."),
+    ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What the judge is called in this run; default: by its model.", metavar="NAME")
+        str | None, typer.Option(help="Name of the judge in this run. Default: made from its model.", metavar="NAME")
     ] = None,
     only: Annotated[
         str | None,
         typer.Option(
-            help="Only answers that the rules left unread, read with low confidence, or against other evidence.",
-            metavar="unread,low,conflict",
+            help="Only answers that the rules left unparsed, extracted with low confidence (low) or despite "
+            "conflicting evidence (conflict); comma-separated. Default: all answers.",
+            metavar="unparsed,low,conflict",
         ),
     ] = None,
-    sample: Annotated[
-        int | None, typer.Option(min=1, help="Only so many, drawn by chance within each language.", metavar="N")
+    sample_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Only N answers in total: a random sample, stratified by language. Default: all answers.",
+            metavar="N",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample, of a new judge's orders, of resamples.")] = 0,
-    language: Annotated[str | None, typer.Option(help="Only these languages of the run.", metavar="XX,…")] = None,
-    max_new_tokens: Annotated[int | None, typer.Option(help="Longest reply, in tokens.", metavar="N")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="Any other option of the model, as NAME=VALUE.", metavar="NAME=VALUE")
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the sample, of a new judge's option orders and of bootstrap resamples.")
+    ] = 0,
+    language: Annotated[
+        str | None, typer.Option(help="Only these languages of the run, comma-separated. Default: all.", metavar="XX,…")
     ] = None,
-    *,
-    remote: RemoteOptions,
-    asking: AskingOptions,
+    max_tokens: Annotated[int | None, typer.Option(help="Maximum tokens of a reply.", metavar="N")] = None,
+    model_arg: Annotated[
+        list[str] | None, typer.Option(help="Another option of the model; may be repeated.", metavar="NAME=VALUE")
+    ] = None,
+    remote: ApiOptions,
+    asking: ExecutionOptions,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what it would take and cost; nothing is asked or written.")
+        bool, typer.Option("--dry-run", help="Only estimate time and cost; no request is sent, nothing is written.")
     ] = False,
-    report: Annotated[bool, typer.Option("--report", help="Only show what the replies so far say.")] = False,
-    interval: Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence of the intervals.")] = 0.95,
+    report: Annotated[bool, typer.Option("--report", help="Only show the report of the replies so far.")] = False,
+    confidence_level: Annotated[
+        float, typer.Option(min=0.5, max=0.999, help="Confidence level of the intervals.")
+    ] = 0.95,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Lets a chat model read stored answers too, and shows where it and the rules agree and differ.
+    """Extracts stored answers with an LLM judge and compares it with the rules.
 
-    The model is shown the question, the options under names of their own in a shuffled order, and the answer; never a
-    role, the context, or what is right. Its readings are stored as the extractor judge:NAME beside those of the rules,
-    which stay as they are. Money, rates, cache and going on are as in `run`; a faulty reply is unread, never an option.
+    The judge sees the question, the options under neutral names in shuffled order, and the answer; never a role, the
+    context, or the correct answer. Its extractions are stored as the extractor judge:NAME; those of the rules stay
+    unchanged. Cost and rate limits, cache and resuming are as in `run`. A malformed reply counts as unparsed.
     """
-    from mbbq_gen.runs.folder import RunFolder
+    from mbbq_gen.runs.run_folder import RunFolder
 
     folder = RunFolder(run_path)
     folder.require()
     job = _Judging(folder, resources(packs), language)
-    given = {**provider_options({"max_new_tokens": max_new_tokens}, option or []), **remote.provider_options()}
+    given = {**provider_options({"max_tokens": max_tokens}, model_arg or []), **remote.provider_options()}
     given |= asking.provider_options()
     found = job.judge_of(model, name, given, seed)
     if report:
         job.require_begun(found)
     elif dry_run:
-        _show_forecast(job.forecast(found, _choice(only, sample, seed), remote.price_file), as_json=as_json)
+        _show_estimate(job.estimate(found, _choice(only, sample_size, seed), remote.prices), as_json=as_json)
         return
     else:
-        # A judge that goes on without being told of what is left to do asks what it had been given.
-        is_told = bool(model or only or sample)
-        found = job.execute(found, _choice(only, sample, seed) if is_told else None, remote, asking)
-    _show(job.report(found, interval, seed, remote.price_file), as_json=as_json)
+        # A judge that resumes without a selection keeps its earlier one.
+        has_selection = bool(model or only or sample_size)
+        found = job.execute(found, _choice(only, sample_size, seed) if has_selection else None, remote, asking)
+    _show(job.report(found, confidence_level, seed, remote.prices), as_json=as_json)
 
 
-def _choice(only: str | None, sample: int | None, seed: int) -> Choice:
-    from mbbq_gen.runs.judging.choice import DOUBTS, Choice
+def _choice(only: str | None, sample: int | None, seed: int) -> JudgeSelection:
+    from mbbq_gen.annotation.judge_selection import SELECTION_REASONS, JudgeSelection
 
     if only is not None and sample is not None:
-        raise UsageError("give --only or --sample, one of them")
-    doubts = all_of("kind of reading", only, list(DOUBTS)) if only is not None else []
-    return Choice(only=tuple(doubts), sample=sample, seed=seed)
+        raise UsageError("give --only or --sample-size, not both")
+    doubts = all_of("kind of reading", only, list(SELECTION_REASONS)) if only is not None else []
+    return JudgeSelection(only=tuple(doubts), sample=sample, seed=seed)
 
 
 class _Judging:
-    """The answers of a run as the rules read them, and the judge that reads them again."""
+    """The answers of a run as extracted by the rules, and their judge."""
 
-    def __init__(self, folder: RunFolder, where: Resources, language: str | None) -> None:
-        from mbbq_gen.cli.loading import read_before_use
-        from mbbq_gen.runs.judging.ledger import judges_of
+    def __init__(self, folder: RunFolder, where: PackPaths, language: str | None) -> None:
+        from mbbq_gen.annotation.judge_table import judges_of
+        from mbbq_gen.cli.options import read_before_use
 
         self._folder, self._where = folder, where
         self._versions = read_before_use(folder, where)
@@ -123,186 +136,196 @@ class _Judging:
         with folder.open_store(read_only=True) as store:
             self._judges = judges_of(store)
 
-    # --- which judge ---
+    # --- selecting the judge ---
 
-    def judge_of(self, model: str | None, name: str | None, given: Mapping[str, Any], seed: int) -> Judge:
-        """The judge that is meant: a new one, or one of the run, with the options that were given now.
+    def judge_of(self, model: str | None, name: str | None, given: Mapping[str, Any], seed: int) -> LLMJudge:
+        """A new judge, or one of the run, with the given options.
 
         Raises:
-            UsageError: where it is not said who is to read, or a judge of that name is another one.
+            UsageError: No model is given, or a judge of that name differs.
         """
-        from mbbq_gen.runs.judging.opening import name_of, new_judge
+        from mbbq_gen.annotation.judge_selection import name_of, new_judge
 
         if model is None:
             before = self._only_judge(name)
-            return self._again(before, before.model, {**before.model_options, **given})
+            return self._again(before, before.model, {**before.model_args, **given})
         title = name or name_of(model)
         if title in self._judges:
             return self._again(self._judges[title], model, dict(given))
         return new_judge(model, given, self._where, name=title, seed=seed)
 
-    def _only_judge(self, name: str | None) -> Judge:
+    def _only_judge(self, name: str | None) -> LLMJudge:
         """The run's judge of that name, or its only one."""
         if name is not None:
             return self._judges[one_of("judge", name, self._judges)]
         if len(self._judges) != 1:
             known = f"; this run has {', '.join(self._judges)}: name one with --name" if self._judges else ""
-            raise UsageError(f"say who reads: --model kind:model (see `mbbq-gen models`){known}")
+            raise UsageError(f"name the judge: --model kind:model (see `mbbq-gen models`){known}")
         return next(iter(self._judges.values()))
 
-    def _again(self, before: Judge, model: str, options: dict[str, Any]) -> Judge:
-        """A judge of the run that goes on; what shapes its replies must be as it was."""
-        now = before.model_copy(update={"model": model, "model_options": options})
+    def _again(self, before: LLMJudge, model: str, options: dict[str, Any]) -> LLMJudge:
+        """A judge of the run that resumes; the settings that shape its replies must be unchanged."""
+        now = before.model_copy(update={"model": model, "model_args": options})
         old, new = before.provider_settings, dict(self.provider_of(now).settings)
         changed = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
         if model != before.model or changed:
-            what = f"asks {before.model}" if model != before.model else f"was asked with other {', '.join(changed)}"
+            what = f"uses {before.model}" if model != before.model else f"was run with other {', '.join(changed)}"
             raise UsageError(
                 f"{self._folder.path}: the judge {before.name!r} of this run {what};"
-                " give this one another --name, or go on with:"
+                " give this one another --name, or resume with:"
                 f" mbbq-gen judge {self._folder.path} --name {before.name}"
             )
         return now
 
-    def provider_of(self, found: Judge) -> Provider:
+    def provider_of(self, found: LLMJudge) -> Provider:
         """The judge's model."""
-        from mbbq_gen.runs.judging.opening import judge_provider
+        from mbbq_gen.annotation.judge_selection import judge_provider
 
-        return judge_provider(found.model, found.model_options, found.prompt, self._where)
+        return judge_provider(found.model, found.model_args, found.prompt, self._where)
 
-    def require_begun(self, found: Judge) -> None:
-        """Raises UsageError where a judge has never been asked."""
+    def require_begun(self, found: LLMJudge) -> None:
+        """Raises UsageError where a judge has no replies yet."""
         if found.name not in self._judges:
-            raise UsageError(f"{self._folder.path}: the judge {found.name!r} has read nothing yet; leave --report out")
+            raise UsageError(f"{self._folder.path}: the judge {found.name!r} has no replies yet; omit --report")
 
-    # --- price ---
+    # --- cost ---
 
-    def forecast(self, found: Judge, choice: Choice, price_file: Path | None) -> JudgeForecast:
-        """What asking it would take and cost."""
-        from mbbq_gen.providers.prices import price_of, read_prices
-        from mbbq_gen.providers.tokens import token_counter
-        from mbbq_gen.runs.judging.choice import asks_of, chosen_readings
-        from mbbq_gen.runs.judging.forecast import judge_forecast, measured_replies
-        from mbbq_gen.runs.judging.ledger import JudgeLedger
+    def estimate(self, found: LLMJudge, choice: JudgeSelection, price_file: Path | None) -> JudgeEstimate:
+        """Its estimate."""
+        from mbbq_gen.annotation.judge_runner import estimate_judge, measured_replies
+        from mbbq_gen.annotation.judge_selection import judge_requests, selected_extractions
+        from mbbq_gen.annotation.judge_table import JudgeTable
+        from mbbq_gen.providers.prices import price_of, read_prices, token_counter
 
-        prices = read_prices(price_file or found.asking.price_file)
+        prices = read_prices(price_file or found.execution.prices)
         provider = self.provider_of(found)
         base_url: str | None = getattr(provider, "base_url", None)
-        longest = provider.settings.get("max_new_tokens")
+        longest = provider.settings.get("max_tokens")
         with self._folder.open_store(read_only=True) as store, Bar("counting", None, "answers", delay=1.0) as bar:
-            chosen = chosen_readings(store, self._versions, choice)
-            return judge_forecast(
-                asks_of(store, found, chosen, provider.request_key, bar.advance),
+            chosen = selected_extractions(store, self._versions, choice)
+            return estimate_judge(
+                judge_requests(store, found, chosen, provider.request_key, bar.advance),
                 found,
                 token_counter(provider.kind, provider.model),
                 price_of(provider.kind, provider.model, prices, base_url=base_url),
                 base_url=base_url,
                 limits=(_limit(found, "rpm"), _limit(found, "tpm")),
                 longest=longest if isinstance(longest, int) else None,
-                known=JudgeLedger(store, found).answered_keys(),
+                known=JudgeTable(store, found).answered_keys(),
                 measured=measured_replies(store, found.name),
             )
 
     # --- asking ---
 
-    def execute(self, found: Judge, choice: Choice | None, remote: RemoteOptions, asking: AskingOptions) -> Judge:
+    def execute(
+        self, found: LLMJudge, choice: JudgeSelection | None, remote: ApiOptions, asking: ExecutionOptions
+    ) -> LLMJudge:
         """Plans, asks and reads whatever is left to do; None: what was planned before."""
+        from mbbq_gen.annotation.judge_table import JudgeTable
         from mbbq_gen.providers.prices import read_prices
-        from mbbq_gen.runs.judging.ledger import JudgeLedger
-        from mbbq_gen.runs.session import ask_pending, check_access, purse_with
+        from mbbq_gen.runs.executor import check_access, cost_guard_with, execute_planned
 
-        rules = asking.changes(remote.price_file).applied_to(found.asking)
-        prices = read_prices(rules.price_file)  # a price file that is wrong is said before anything is done
+        rules = asking.changes(remote.prices).applied_to(found.execution)
+        prices = read_prices(rules.prices)  # a price file that is wrong is said before anything is done
         provider = self.provider_of(found)
         check_access(provider)
         with self._folder.locked(), self._folder.open_store() as store:
-            ledger = JudgeLedger(store, found)
-            ledger.keep(found.model_copy(update={"asking": rules}))
+            ledger = JudgeTable(store, found)
+            ledger.keep(found.model_copy(update={"execution": rules}))
             if choice is not None:
                 self._plan(store, ledger, provider, choice)
             pending = ledger.progress().pending
 
-            def purse_of(limit: float) -> Purse:
-                return purse_with(ledger, provider, rules, limit, _spent(store, found, provider, prices))
+            def purse_of(limit: float) -> CostGuard:
+                return cost_guard_with(ledger, provider, rules, limit, _spent(store, found, provider, prices))
 
             try:
-                asyncio.run(ask_pending(ledger, provider, rules, terminal(), purse_of=purse_of))
+                asyncio.run(execute_planned(ledger, provider, rules, terminal(), cost_guard_of=purse_of))
             except KeyboardInterrupt:
                 go_on = f"mbbq-gen judge {self._folder.path} --name {found.name}"
-                say(f"\nstopped; what arrived is kept. Go on with: {go_on}")
+                say(f"\nstopped; responses are stored. Resume with: {go_on}")
                 raise
             finally:
                 ledger.read_replies()
                 if pending:
-                    ledger.keep(ledger.judge.model_copy(update={"facts": {**found.facts, **provider.facts()}}))
+                    ledger.keep(
+                        ledger.judge.model_copy(
+                            update={"runtime_info": {**found.runtime_info, **provider.runtime_info()}}
+                        )
+                    )
             if failed := ledger.progress().failed:
-                say(f"{failed} requests failed; the same command asks them again")
+                say(f"{failed} requests failed; repeat the command to retry them")
             return ledger.judge
 
-    def _plan(self, store: RunStore, ledger: JudgeLedger, provider: Provider, choice: Choice) -> None:
-        from mbbq_gen.runs.judging.choice import asks_of, chosen_readings, settled_readings
+    def _plan(self, store: RunStore, ledger: JudgeTable, provider: Provider, choice: JudgeSelection) -> None:
+        from mbbq_gen.annotation.judge_selection import confident_extractions, judge_requests, selected_extractions
 
         with Bar("planning", None, "answers", delay=1.0) as bar:
-            chosen = chosen_readings(store, self._versions, choice)
-            new = ledger.plan(asks_of(store, ledger.judge, chosen, provider.request_key, bar.advance), choice.chosen_by)
+            chosen = selected_extractions(store, self._versions, choice)
+            new = ledger.plan(
+                judge_requests(store, ledger.judge, chosen, provider.request_key, bar.advance), choice.chosen_by
+            )
         if choice.chosen_by == "all":
-            ledger.take_over(settled_readings(store, self._versions))
+            ledger.take_over(confident_extractions(store, self._versions))
         requests = ledger.progress().requests
         say(
-            f"{ledger.judge.model}: {len(chosen):,} answers to read, {new:,} of them new;"
+            f"{ledger.judge.model}: {len(chosen):,} answers to judge, {new:,} of them new;"
             f" {requests:,} different requests in all"
         )
 
     # --- the result ---
 
-    def report(self, found: Judge, interval: float, seed: int, price_file: Path | None) -> JudgeReport:
-        """What its replies so far say."""
+    def report(self, found: LLMJudge, interval: float, seed: int, price_file: Path | None) -> JudgeReport:
+        """The report of its replies so far."""
+        from mbbq_gen.annotation.judge_report import judge_report, judged_pairs
+        from mbbq_gen.annotation.judge_runner import judge_cost
+        from mbbq_gen.annotation.judge_table import JudgeTable
+        from mbbq_gen.annotation.review import ANNOTATIONS_NAME, load_annotations
         from mbbq_gen.providers.prices import read_prices
-        from mbbq_gen.runs.audit import VERDICTS_NAME, load_verdicts
-        from mbbq_gen.runs.judging.agreement import judge_report, judged_pairs
-        from mbbq_gen.runs.judging.ledger import JudgeLedger
-        from mbbq_gen.runs.judging.standing import judge_cost
-        from mbbq_gen.statistics.panel import Sampling
+        from mbbq_gen.statistics.panel import InferenceSettings
 
-        prices = read_prices(price_file or found.asking.price_file)
+        prices = read_prices(price_file or found.execution.prices)
         with self._folder.open_store(read_only=True) as store:
             return judge_report(
                 judged_pairs(store, found, self._versions),
                 found,
                 self._versions,
-                load_verdicts(self._folder.path / VERDICTS_NAME),
-                JudgeLedger(store, found).progress(),
+                load_annotations(self._folder.path / ANNOTATIONS_NAME),
+                JudgeTable(store, found).progress(),
                 run=str(self._folder.path),
                 cost=judge_cost(store, found, prices),
-                sampling=Sampling(confidence=interval, seed=seed),
+                sampling=InferenceSettings(confidence=interval, seed=seed),
             )
 
 
-def _limit(found: Judge, name: str) -> float | None:
-    """What the judge's options allow a minute."""
-    value = found.model_options.get(name)
+def _limit(found: LLMJudge, name: str) -> float | None:
+    """The rate limit of that name in the judge's options."""
+    value = found.model_args.get(name)
     return float(value) if isinstance(value, int | float | str) else None
 
 
-def _spent(store: RunStore, found: Judge, provider: Provider, prices: tuple[Price, ...]) -> float:
+def _spent(store: RunStore, found: LLMJudge, provider: Provider, prices: tuple[Price, ...]) -> float:
     """The most that the judge can have cost so far, in US dollars, as far as prices are known."""
-    from mbbq_gen.runs.money import judge_bill
+
+    from mbbq_gen.runs.budget import judge_cost_report
 
     base_url: str | None = getattr(provider, "base_url", None)
-    return judge_bill(store, found.name, prices, kind=provider.kind, model=provider.model, base_url=base_url).most
+    return judge_cost_report(
+        store, found.name, prices, kind=provider.kind, model=provider.model, base_url=base_url
+    ).most
 
 
-def _show_forecast(found: JudgeForecast, *, as_json: bool) -> None:
-    from mbbq_gen.report.judge_tables import print_judge_forecast
+def _show_estimate(found: JudgeEstimate, *, as_json: bool) -> None:
+    from mbbq_gen.report.annotation_tables import print_judge_estimate
 
     if as_json:
         typer.echo(found.model_dump_json(indent=2))
     else:
-        print_judge_forecast(found, result_console())
+        print_judge_estimate(found, result_console())
 
 
 def _show(found: JudgeReport, *, as_json: bool) -> None:
-    from mbbq_gen.report.judge_tables import print_judge_report
+    from mbbq_gen.report.annotation_tables import print_judge_report
 
     if as_json:
         typer.echo(found.model_dump_json(indent=2))

@@ -1,49 +1,75 @@
-"""Options that several commands take, and how their texts are read."""
+"""What commands share: options, reading runs with a progress bar, and writing results."""
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, get_args
 
 import typer
 
-from mbbq_gen.errors import DataError, RunError, UsageError
+from mbbq_gen.core.errors import DataError, RunError, UsageError
+from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.text import all_of, one_of
 
 if TYPE_CHECKING:
+    import polars
+    from pydantic import BaseModel
     from rich.console import Console
 
-    from mbbq_gen.resources import Resources
+    from mbbq_gen.analysis.correction import AnnotatedFrame
+    from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.core.progress import ProgressBars
+    from mbbq_gen.core.records import Normalise
+    from mbbq_gen.runs.distributed.session import MapWorkers
+    from mbbq_gen.runs.run_folder import Manifest, RunFolder
+    from mbbq_gen.scoring.cells import UnparsedPolicy
+    from mbbq_gen.scoring.codes import PromptEffects
+    from mbbq_gen.scoring.metrics import Metric
+    from mbbq_gen.scoring.observations import GoldLabels
+    from mbbq_gen.statistics.panel import InferenceSettings
+    from mbbq_gen.storage.store import Progress
 
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
+
+Result = TypeVar("Result", bound="BaseModel")
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 Packs = Annotated[
-    Path | None, typer.Option("--packs", metavar="DIR", help="Your own language packs; they come before ours.")
+    Path | None,
+    typer.Option(
+        "--packs",
+        metavar="DIR",
+        help="Folder of your own language packs; they override the built-in ones.",
+        rich_help_panel="Prompts",
+    ),
 ]
 PriceFile = Annotated[
     Path | None,
-    typer.Option("--price-file", metavar="TOML", help="Your own prices; they come before those of genai-prices."),
+    typer.Option(
+        "--prices", metavar="FILE", help="Your own prices (TOML); they override those of the package genai-prices."
+    ),
 ]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Also show both splits, every footnote, and how the answers were read.")
+    bool, typer.Option("--verbose", "-v", help="Also show both splits, all footnotes and the outcomes of extraction.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
-def resources(packs: Path | None) -> Resources:
+def resources(packs: Path | None) -> PackPaths:
     """Where language packs are looked for."""
-    from mbbq_gen.resources import Resources
+    from mbbq_gen.core.files import PackPaths
 
-    return Resources(packs=packs)
+    return PackPaths(packs=packs)
 
 
 def data_folder(benchmark: str, data: Path | None) -> Path | None:
-    """The folder of a benchmark's files: what the user gave, else the release that `data pull` put on this machine."""
-    from mbbq_gen.datasets.pull import benchmark_folder
+    """The folder of a benchmark's files: the one given, else the installed release."""
+    from mbbq_gen.benchmarks.releases import benchmark_folder
 
     return benchmark_folder(benchmark, data)
 
@@ -53,8 +79,8 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
     """The lines of a UTF-8 text file, or of stdin for `-`.
 
     Raises:
-        UsageError: where it can't be opened.
-        DataError: where it is not UTF-8; names the line.
+        UsageError: it can't be opened.
+        DataError: it is not UTF-8; names the line.
     """
     if str(path) == "-":
         yield iter(sys.stdin)
@@ -78,10 +104,10 @@ def _decoded(stream: TextIO, path: Path) -> Iterator[str]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Writes lines to a file that appears only once it is whole.
+    """Writes lines to a file that appears when it is complete.
 
     Raises:
-        RunError: where it can't be written.
+        RunError: it can't be written.
     """
     temporary = path.with_name(path.name + ".part")
     try:
@@ -95,33 +121,313 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 _ACTING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-"""Characters that JSON may hold as they are and that a terminal would obey, or that have no UTF-8."""
+"""Characters that JSON allows but that affect a terminal, or have no UTF-8."""
 
 
 def print_json(value: Any) -> None:
-    """Prints a value as JSON on stdout; what a terminal would obey is written as an escape."""
+    """Prints a value as JSON on stdout, with control characters escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     typer.echo(_ACTING.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
 
 def result_console() -> Console:
-    """Where tables go: stdout, as wide as the terminal, and wide enough for any table where it is not one."""
+    """The console for tables: stdout, as wide as the terminal, or 160 columns."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else 160
     return Console(markup=False, highlight=False, width=width)
 
 
+def show_result(found: Result, print_it: Callable[[Result, Console], None], *, as_json: bool) -> None:
+    """Prints a result as JSON, or as text by its printer."""
+    if as_json:
+        typer.echo(found.model_dump_json(indent=2))
+    else:
+        print_it(found, result_console())
+
+
 def say(text: str) -> None:
-    """Says something beside the result, on stderr."""
+    """Prints a message on stderr."""
     typer.echo(text, err=True)
 
 
-def example(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Adds an example to a command's help."""
+def extraction_bar() -> Bar:
+    """The bar for extraction; it shows only if that takes a while."""
+    return Bar("reading", None, "answers", delay=1.0)
 
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        command.__doc__ = f"{inspect.getdoc(command) or ''}\n\n\b\nExample:\n{text.rstrip()}\n"
-        return command
 
-    return add
+def run_frame(
+    folder: RunFolder,
+    manifest: Manifest,
+    where: PackPaths,
+    gold: GoldLabels = "published",
+    *,
+    model: str | None = None,
+    extractor: str = "rules",
+    normalise: Normalise | None = None,
+) -> tuple[polars.DataFrame, Progress]:
+    """The observations of a run, and its progress."""
+    from mbbq_gen.runs import observations as frames
+
+    with extraction_bar() as bar:
+        return frames.load_run_observations(
+            folder,
+            manifest,
+            where,
+            gold,
+            model=model,
+            extractor=extractor,
+            normalise=normalise,
+            step=bar.advance,
+            tell=say,
+        )
+
+
+def run_sums(
+    path: Path,
+    where: PackPaths,
+    gold: GoldLabels,
+    *,
+    by: Sequence[str],
+    beside: Sequence[str],
+    extractor: str,
+    normalise: Normalise | None,
+    helpers: MapWorkers,
+) -> polars.DataFrame:
+    """The observations of a run, summed by workers for some groupings; reports pending requests."""
+    from mbbq_gen.runs import observations as frames
+    from mbbq_gen.runs.run_folder import RunFolder
+    from mbbq_gen.scoring.tally import grouping_columns
+
+    folder = RunFolder(path)
+    folder.require()
+    with extraction_bar() as bar:
+        frame, progress = frames.load_sums(
+            *(folder, folder.manifest(), where, gold),
+            groups=list(grouping_columns(by).values()),
+            beside=list(grouping_columns(beside).values()),
+            extractor=extractor,
+            normalise=normalise,
+            helpers=helpers,
+            step=bar.advance,
+            tell=say,
+        )
+    frames.report_pending(folder, progress, say)
+    tell_failures(frame)
+    return frame
+
+
+def read_before_use(folder: RunFolder, where: PackPaths, extractor: str = "rules") -> dict[str, str]:
+    """The extractor version of each language; extracts first what is missing."""
+    from mbbq_gen.runs import observations as frames
+
+    with extraction_bar() as bar:
+        return frames.ensure_extracted(folder, where, extractor, bar.advance)
+
+
+def runs_frame(
+    paths: Sequence[Path],
+    where: PackPaths,
+    gold: GoldLabels = "published",
+    *,
+    extractor: str = "rules",
+    all_extractors: bool = False,
+    normalise: Normalise | None = None,
+) -> polars.DataFrame:
+    """The observations of several runs in one table; reports pending requests."""
+    from mbbq_gen.runs import observations as frames
+
+    with extraction_bar() as bar:
+        frame = frames.load_observations(
+            paths,
+            where,
+            gold,
+            extractor=extractor,
+            all_extractors=all_extractors,
+            normalise=normalise,
+            step=bar.advance,
+            tell=say,
+        )
+    tell_failures(frame)
+    return frame
+
+
+def tell_failures(frame: polars.DataFrame) -> None:
+    """Warns if there is no response at all."""
+    from mbbq_gen.core.records import NO_RESPONSE
+    from mbbq_gen.scoring.sums import answers_of
+
+    if frame.height and frame["outcome"].cast(str).is_in(sorted(NO_RESPONSE)).all():
+        say(f"none of the {answers_of(frame):,} requests has a response (error or filtered): every score is undefined")
+
+
+def runs_labels(
+    paths: Sequence[Path],
+    where: PackPaths,
+    source: str | None,
+    gold: GoldLabels = "published",
+    extractor: str = "rules",
+) -> AnnotatedFrame | None:
+    """The annotated responses of the runs; reports those left out. None without a source."""
+    from mbbq_gen.annotation.annotations import runs_labels
+    from mbbq_gen.statistics.ppi import MIN_LABELS
+
+    if source is None:
+        return None
+    with extraction_bar():
+        found = runs_labels(paths, where, source, gold=gold, extractor=extractor, at_least=MIN_LABELS)
+    if found.unsampled_annotations:
+        say(f"{found.unsampled_annotations:,} annotations are in no sample that was drawn: left out of the correction")
+    if found.stale_annotations:
+        say(f"{found.stale_annotations:,} annotations only rejected an extraction that has changed since: left out")
+    return found
+
+
+def terminal() -> ProgressBars:
+    """The progress listener for a terminal."""
+    from mbbq_gen.core.progress import ProgressBars
+
+    return ProgressBars(say)
+
+
+def load_report() -> None:
+    """Imports what the report needs while the model is busy, because that is slow."""
+    for name in ("polars", "scipy.special", "mbbq_gen.cli.report", "mbbq_gen.report.score_tables"):
+        import_module(name)
+
+
+def studied(paths: list[Path] | None) -> list[Path] | None:
+    """The run folders, with a study's file or folder replaced by its runs."""
+    if not paths:
+        return paths
+    from mbbq_gen.runs.study import resolve_run_paths
+
+    return resolve_run_paths(paths)
+
+
+RunPaths = Annotated[
+    list[Path],
+    typer.Argument(metavar="RUN...", callback=studied, help="Run folders, or a study's file or folder."),
+]
+MetricNames = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        help="Metrics, comma-separated; see docs/scores.md. Default: those that the command usually shows.",
+        metavar="NAME,…",
+    ),
+]
+NormalizationChoice = Annotated[
+    str | None,
+    typer.Option(
+        "--normalization",
+        help="Normalization of loglikelihoods: sum (none), token, char or byte (divided by their number), or pmi. "
+        "Default: the run's.",
+        metavar="NAME",
+    ),
+]
+GroupBy = Annotated[
+    str | None,
+    typer.Option(
+        "--group-by",
+        help="Group the scores by these, comma-separated: model, benchmark, language, split, category, template, "
+        "variant, … Default: language,split.",
+        metavar="NAME,…",
+    ),
+]
+ReaderChoice = Annotated[
+    str,
+    typer.Option(
+        "--extractor",
+        help="Extractor whose results are used: rules, a baseline (strict-match, first-label, mbbq-like, answer-line), "
+        "judge:NAME, or a stored version.",
+        metavar="NAME",
+    ),
+]
+CorrectWith = Annotated[
+    str | None,
+    typer.Option(
+        "--correct-with",
+        help="Also show scores corrected for extraction errors; SOURCE is annotations (made with `mbbq-gen annotate`).",
+        metavar="SOURCE",
+    ),
+]
+
+
+EquivalenceMargin = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0001,
+        max=0.9999,
+        help="Also test equivalence: is each bias (in `compare` also each difference) within ±MARGIN of 0?",
+        metavar="MARGIN",
+    ),
+]
+
+
+PromptEffectsChoice = Annotated[
+    str,
+    typer.Option(
+        "--prompt-effects",
+        help="What intervals and tests hold for: fixed (only these prompt variants) or random (all variants like them; "
+        "needs at least three).",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class InferenceOptions:
+    """Options of every score with an interval."""
+
+    gold: Annotated[str, typer.Option(help="Gold labels: published, or corrected (known errors fixed).")] = "published"
+    unparsed: Annotated[
+        str, typer.Option(help="Denominators of bias scores: discard unparsed responses, or keep them.")
+    ] = "discard"
+    confidence_level: Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence level of the intervals.")] = (
+        0.95
+    )
+    n_resamples: Annotated[int, typer.Option(min=100, help="Number of bootstrap resamples of templates.")] = 2000
+    seed: Annotated[int, typer.Option(min=0, help="Seed of bootstrap resamples and permutation tests.")] = 0
+
+    def chosen_gold(self) -> GoldLabels:
+        """The gold labels to score by."""
+        from mbbq_gen.scoring.observations import GoldLabels
+
+        return one_of("gold labels", self.gold, get_args(GoldLabels))
+
+    def chosen_unparsed(self) -> UnparsedPolicy:
+        """How unparsed responses count."""
+        from mbbq_gen.scoring.cells import UnparsedPolicy
+
+        return one_of("choice for --unparsed", self.unparsed, get_args(UnparsedPolicy))
+
+    def sampling(self, runs: Sequence[Path] = (), variants: str = "fixed") -> InferenceSettings:
+        """The settings of intervals and tests; wider intervals for runs with interim looks."""
+        from mbbq_gen.runs.sequential_settings import sequential_inference
+        from mbbq_gen.statistics.panel import InferenceSettings
+
+        given = InferenceSettings(
+            self.confidence_level, self.n_resamples, self.seed, self.chosen_unparsed(), prompt_effects_of(variants)
+        )
+        return sequential_inference(given, runs, say)
+
+
+def prompt_effects_of(variants: str) -> PromptEffects:
+    """The checked value of --prompt-effects."""
+    from mbbq_gen.scoring.codes import PromptEffects
+
+    return one_of("choice for --prompt-effects", variants, get_args(PromptEffects))
+
+
+def metrics_of(names: str | None, usual: tuple[str, ...]) -> list[Metric]:
+    """The metrics of a comma-separated list, or the usual ones."""
+    from mbbq_gen.scoring.metrics import METRICS
+
+    return [METRICS[name] for name in (all_of("metric", names, list(METRICS)) if names else usual)]
+
+
+def several(frame: polars.DataFrame, *groupings: str) -> list[str]:
+    """The groupings that have several values in the table."""
+    from mbbq_gen.scoring.tally import GROUPINGS
+
+    return [name for name in groupings if frame[GROUPINGS[name]].n_unique() > 1]

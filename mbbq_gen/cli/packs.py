@@ -1,23 +1,366 @@
-"""`mbbq-gen check`: every pack and starter file against its schema, and every example in them."""
+"""Commands `prompts …`, `language …`, `languages` and `check`: language packs and what is made of them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, example, print_json, resources
-from mbbq_gen.runs.names import all_of
+from mbbq_gen.cli.data_source import Data
+from mbbq_gen.cli.help import HelpCommand, example
+from mbbq_gen.cli.options import Json, Packs, data_folder, open_lines, print_json, resources, result_console
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.text import all_of, one_of, splits_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.core.records import Instance
+    from mbbq_gen.extraction.pack_tools import PackEvaluation
+    from mbbq_gen.prompts.render import PromptSettings
+    from mbbq_gen.runs.resolve import PromptSource
+
+
+Source = Annotated[
+    str,
+    typer.Option(
+        "--prompt-source", help="Prompts: builtin, or published (the authors', from your copy of the benchmark)."
+    ),
+]
+
+prompts_app = typer.Typer(
+    help="Lists prompt variants and shows the messages sent.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@prompts_app.command("list", cls=HelpCommand)
+@example(
+    "  mbbq-gen prompts list --language tr\n"
+    "  mbbq-gen prompts list --language nl --prompt-source published --benchmark mbbq"
+)
+def list_variants(
+    language: Annotated[str, typer.Option(help="Language.", metavar="XX")] = "en",
+    prompt_source: Source = "builtin",
+    benchmark: Annotated[str | None, typer.Option(help="Benchmark of the published prompts.", metavar="NAME")] = None,
+    data_dir: Data = None,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Lists the prompt variants of a language with their texts."""
+    from mbbq_gen.runs.resolve import prompt_source as check_source
+
+    source = check_source(prompt_source)
+    if source == "published" and benchmark is None:
+        raise UsageError("--prompt-source published: name the benchmark: --benchmark NAME")
+    settings = _variants(source, resources(packs), benchmark or "", data_dir, language)
+    if as_json:
+        extra = ("label_style", "unknown_text") if source == "published" else ()
+        print_json(
+            [{**each.variant.model_dump(), **{name: getattr(each, name) for name in extra}} for each in settings]
+        )
+        return
+    for each in settings:
+        facts: list[str] = [each.variant.kind]
+        if source == "published":
+            facts.append(f"labels {each.label_style}")
+        if each.unknown_text is not None:
+            facts.append(f"unknown option: {each.unknown_text}")
+        typer.echo(f"{each.variant.id}  ({', '.join(facts)})\n")
+        typer.echo("\n".join(f"    {line}".rstrip() for line in each.variant.text.strip().splitlines()) + "\n")
+
+
+@prompts_app.command("show", cls=HelpCommand)
+@example(
+    "  mbbq-gen prompts show --language tr --variant polite\n"
+    "  mbbq-gen prompts show --language en --variant letters --label-style '(A)' --option-order cyclic --json\n"
+    "  mbbq-gen prompts show --language ko --benchmark kobbq --prompt-source published --variant published_3"
+)
+def show(
+    language: Annotated[str, typer.Option(help="Language.", metavar="XX")] = "en",
+    variant: Annotated[
+        str | None, typer.Option(help="Prompt variant, see `mbbq-gen prompts list`. Default: the first.", metavar="ID")
+    ] = None,
+    prompt_source: Source = "builtin",
+    instance: Annotated[str | None, typer.Option(help="Id of the question. Default: the first.", metavar="ID")] = None,
+    benchmark: Annotated[str, typer.Option(help="Benchmark.", metavar="NAME")] = "starter",
+    data_dir: Data = None,
+    split: Annotated[str, typer.Option(help="Split: bias or control.")] = "bias",
+    option_order: Annotated[
+        str, typer.Option(help="Option order: published, shuffled, balanced, cyclic or all, as in `run`.")
+    ] = "balanced",
+    label_style: Annotated[
+        str | None,
+        typer.Option(help="Option labels: A, a, (A), 1, native or none. Default: A, or those of the published prompt."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the option orders.")] = 0,
+    system_prompt: Annotated[str | None, typer.Option(help="Text of a system message.", metavar="TEXT")] = None,
+    no_context: Annotated[bool, typer.Option("--no-context", help="Omit the context.")] = False,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Shows the exact messages sent to a model for a question."""
+    from mbbq_gen.benchmarks.registry import load_benchmark
+    from mbbq_gen.core.options import ORDER_POLICIES
+    from mbbq_gen.core.records import SamplingUnit
+    from mbbq_gen.languages.axes import parse_variant_name
+    from mbbq_gen.languages.axes_pack import native_labels
+    from mbbq_gen.prompts.render import NATIVE, plan_orders, render_prompt, with_option_labels
+    from mbbq_gen.runs.resolve import check_published
+    from mbbq_gen.runs.resolve import prompt_source as check_source
+
+    where = resources(packs)
+    source = check_source(prompt_source)
+    check_published(source, label_style is not None, no_context)
+    composed = variant if source == "builtin" and variant and parse_variant_name(variant) else None
+    known = _variants(source, where, benchmark, data_dir, language, composed)
+    name = known[0].variant.id if variant is None else one_of("prompt variant", variant, [s.variant.id for s in known])
+    number = [each.variant.id for each in known].index(name)
+    setting = replace(known[number], system=system_prompt, no_context=no_context)
+    if label_style is not None:
+        native = native_labels(where, language) if label_style == NATIVE else None
+        shown_as = with_option_labels(setting.variant, label_style)
+        setting = replace(setting, variant=shown_as, label_style=label_style, native_labels=native)
+    policy = one_of("option order", option_order, ORDER_POLICIES)
+    folder = data_folder(benchmark, data_dir)
+    chosen = splits_of(split)
+    questions = list(load_benchmark(benchmark, data=folder, languages=[language], splits=chosen, resources=where))
+    question = _find(questions, instance)
+    orders = plan_orders(policy, (SamplingUnit.of(each) for each in questions), seed).orders(question, number)
+    shown = [render_prompt(question, setting, each) for each in orders]
+    if as_json:
+        print_json([prompt.model_dump() for prompt in shown])
+        return
+    for prompt in shown:
+        roles = ", ".join(
+            f"{label} = {question.options[index].role or 'person'}"
+            for label, index in zip(prompt.option_labels, prompt.option_order, strict=True)
+        )
+        typer.echo(f"{question.key}  variant {name}  ({roles})")
+        for message in prompt.messages:
+            typer.echo(f"\n--- {message.role} ---\n{message.content}")
+        typer.echo("")
+
+
+@prompts_app.command("axes", cls=HelpCommand)
+@example("  mbbq-gen prompts axes --language ko\n  mbbq-gen prompts axes --language es --json")
+def axes(
+    language: Annotated[str, typer.Option(help="Language.", metavar="XX")] = "en",
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Lists the axes to compose prompts from.
+
+    `run --axes format=free+json,hint=all` uses every combination; `--design fractional` uses a part that still
+    identifies main effects. A composed variant is named by its levels, such as `courteous+json`; `prompts show
+    --variant` takes such names too.
+    """
+    from mbbq_gen.languages.axes import AXES, AxisLevel
+    from mbbq_gen.languages.axes_pack import read_axes
+
+    pack = read_axes(resources(packs), language)
+    levels = [
+        AxisLevel(axis=axis.name, level=level, is_base=level == axis.base, text=pack.says(axis.name, level))
+        for axis in AXES.values()
+        for level in (pack.addresses if axis.name == "address" else axis.levels)
+    ]
+    if as_json:
+        print_json([level.model_dump() for level in levels])
+        return
+    for axis in AXES.values():
+        typer.echo(f"{axis.name}: {axis.title}")
+        for level in levels:
+            if level.axis == axis.name:
+                typer.echo(f"    {level.level}{' (base)' if level.is_base else ''}".ljust(28) + (level.text or ""))
+        if axis.name == "address" and not pack.addresses:
+            typer.echo(f"    {pack.meta.name} has no choice")
+        typer.echo("")
+
+
+def _variants(
+    source: PromptSource,
+    where: PackPaths,
+    benchmark: str,
+    data: Path | None,
+    language: str,
+    composed: str | None = None,
+) -> list[PromptSettings]:
+    """The prompt variants of a language, in order, with their labels and unknown option."""
+    from mbbq_gen.languages.axes_pack import read_axes
+    from mbbq_gen.languages.prompt_pack import read_prompts
+    from mbbq_gen.prompts.render import PromptSettings
+
+    if source == "builtin":
+        own = [PromptSettings(variant) for variant in read_prompts(where, language).variant]
+        return own if composed is None else [*own, PromptSettings(read_axes(where, language).compose(composed))]
+    from mbbq_gen.benchmarks.registry import benchmark_name
+    from mbbq_gen.prompts.published import read_published_prompts
+
+    found = read_published_prompts(benchmark_name(benchmark), data_folder(benchmark, data), language)
+    return [PromptSettings(each.variant, each.label_style, unknown_text=each.unknown_text) for each in found]
+
+
+def _find(questions: Iterable[Instance], wanted: str | None) -> Instance:
+    """The question with that id or key, or the first one."""
+    ids: list[str] = []
+    for question in questions:
+        if wanted in (None, question.instance_id, question.key):
+            return question
+        ids.append(question.instance_id)
+    if wanted is None:
+        raise UsageError("the benchmark has no question in this language and split")
+    one_of("instance", wanted, ids)
+    raise AssertionError  # one_of raises: the id is not among them
+
+
+Code = Annotated[str, typer.Argument(metavar="XX", help="The language's ISO 639 code.", show_default=False)]
+_SHOWN = 12
+
+language_app = typer.Typer(help="Adds a language, and evaluates its pack.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@language_app.command("new", cls=HelpCommand)
+@example('  mbbq-gen language new nb --name "Norwegian Bokmål" --native-name "norsk bokmål" --packs my-packs')
+def new(
+    language: Code,
+    name: Annotated[str, typer.Option(help="English name.")],
+    own_name: Annotated[str, typer.Option("--native-name", metavar="NAME", help="Name in the language itself.")],
+    packs: Annotated[Path, typer.Option("--packs", metavar="DIR", help="Folder of your own packs.")] = Path("packs"),
+    as_json: Json = False,
+) -> None:
+    """Writes the packs of a new language for a speaker to fill in.
+
+    prompts/XX.toml: the prompts. extractors/XX.toml: the words that extraction looks for. control_sets/XX.toml: first
+    names. Each shows ours in English next to what to write.
+    """
+    import re
+
+    from mbbq_gen.extraction.jsonl import LANGUAGE
+    from mbbq_gen.languages.skeleton import FIRST, write_skeletons
+
+    if not re.fullmatch(LANGUAGE, language):
+        raise UsageError(f"{language!r}: no language code; write one such as nb or pt-br")
+    paths = write_skeletons(packs, language, name, own_name)
+    if as_json:
+        print_json({"files": [str(path) for path in paths], "fill_in_first": [key for key, _ in FIRST]})
+        return
+    for path in paths:
+        typer.echo(path)
+    typer.echo(f"\nFill in {paths[1]} in this order; before that, extraction uses labels and option texts only:")
+    for number, (key, what) in enumerate(FIRST[:_SHOWN], 1):
+        typer.echo(f"  {number:2}. {key:15} {what}")
+    typer.echo("\nthen    the prompts and example answers, the first names, and [[example]]s")
+    typer.echo(f"check   mbbq-gen check --packs {packs} --language {language}")
+    typer.echo(f"measure mbbq-gen language evaluate {language} --packs {packs} --labelled-file labelled.jsonl")
+
+
+@language_app.command("evaluate", cls=HelpCommand)
+@example(
+    "  mbbq-gen language evaluate nl\n"
+    "  mbbq-gen language evaluate nb --packs my-packs --labelled-file labelled.jsonl\n"
+    "  mbbq-gen language evaluate nl --labelled-file labelled.jsonl --no-ablation --json"
+)
+def evaluate(
+    language: Code,
+    labelled_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Labelled responses: JSON Lines as for `extract --jsonl`, with gold_option; - reads stdin. Default: "
+            "the examples of the pack.",
+        ),
+    ] = None,
+    ablation: Annotated[
+        bool, typer.Option("--ablation/--no-ablation", help="Also extract without each class of words.")
+    ] = True,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluates a pack on labelled responses.
+
+    Shows the share of correct extractions by confidence, and the contribution of each class of words.
+        gold_option is the index of the option that the response chooses, or null if it chooses none.
+    """
+    from mbbq_gen.extraction.pack_tools import labelled_responses, own_examples, report_pack
+    from mbbq_gen.languages.extraction_pack import read_grammar
+
+    where = resources(packs)
+    read_grammar(language, where)
+    if labelled_file is None:
+        responses = own_examples(language, where)
+    else:
+        with open_lines(labelled_file) as lines:
+            responses = list(labelled_responses(lines, str(labelled_file), language))
+    with Bar("reading", None, "classes", delay=1.0) as bar:
+        found = report_pack(language, responses, where, with_classes=ablation, on_class=lambda _: bar.advance())
+    if as_json:
+        print_json(found.model_dump())
+        return
+    _print(found)
+
+
+def _print(found: PackEvaluation) -> None:
+    """The report in the terminal."""
+    from rich.table import Table
+
+    total = found.responses
+    typer.echo(f"{total:,} labelled responses in {found.language}")
+    parts = (
+        ("right", found.right),
+        ("another option", found.wrong),
+        ("missed", found.missed),
+        ("invented", found.invented),
+    )
+    typer.echo(", ".join(f"{name} {count:,} ({count / total:.1%})" for name, count in parts))
+    shares = found.by_confidence.items()
+    typer.echo("; ".join(f"{name}: {share.right:,} of {share.readings:,} right" for name, share in shares))
+    if not found.classes:
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in ("class", "entries", "right only with it", "right only without it"):
+        table.add_column(title, justify="left" if title == "class" else "right")
+    for gain in found.classes:
+        table.add_row(gain.name, str(gain.entries), str(gain.needed), str(gain.harmed))
+    result_console().print(table)
+
+
+@example("  mbbq-gen languages\n  mbbq-gen languages --packs my-packs --json")
+def languages(packs: Packs = None, as_json: Json = False) -> None:
+    """Lists the languages and their packs."""
+    from mbbq_gen.core.files import PACK_KINDS
+    from mbbq_gen.languages import list_languages
+
+    found = list_languages(resources(packs))
+    if as_json:
+        print_json([{**asdict(status), "complete": status.is_complete} for status in found])
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("code", "language", "native name", *PACK_KINDS):
+        table.add_column(title)
+    for status in found:
+        marks = ["yes" if kind in status.packs else "missing" for kind in PACK_KINDS]
+        table.add_row(status.language, status.name, status.native_name, *marks)
+    result_console().print(table)
 
 
 @example("  mbbq-gen check\n  mbbq-gen check --packs my-packs --language sv")
 def check(
-    language: Annotated[str, typer.Option(help="Languages, comma-separated, or `all`.", metavar="XX,…")] = "all",
+    language: Annotated[
+        str, typer.Option(help="Languages to check, comma-separated, or `all`.", metavar="XX,…")
+    ] = "all",
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Checks every language pack and every starter template; ends with exit code 1 where something is wrong."""
-    from mbbq_gen.checking import check_everything
+    """Checks all language packs and starter templates.
+
+    Exits with 1 if something is wrong.
+    """
+    from mbbq_gen.checks import check_everything
     from mbbq_gen.languages import list_languages
 
     where = resources(packs)
@@ -30,7 +373,7 @@ def check(
         for finding in report.findings:
             typer.echo(f"{finding.file}: {finding.what}")
         for code, missing in report.incomplete.items():
-            typer.echo(f"{code}: can't be asked in yet; missing: {', '.join(missing)}")
+            typer.echo(f"{code}: not usable yet; missing: {', '.join(missing)}")
         state = f"{len(report.findings)} findings" if report.findings else "nothing wrong"
         typer.echo(f"{len(report.checked)} files checked: {state}")
     if report.findings:

@@ -1,26 +1,45 @@
-"""`mbbq-gen report`: the result of runs, for a person: in the terminal, as a page, as figures."""
+"""Commands `report`, `leaderboard` and `view`: results in the terminal, as a page, as figures."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import Json, Packs, Verbose, example, print_json, resources, result_console, say, write_lines
-from mbbq_gen.cli.statistics_options import CorrectedBy, RunPaths, WordingsChoice, several, usual_sampling
-from mbbq_gen.errors import UsageError
+from mbbq_gen.cli.config_options import expand_options
+from mbbq_gen.cli.help import example
+from mbbq_gen.cli.options import (
+    CorrectWith,
+    InferenceOptions,
+    Json,
+    Packs,
+    PromptEffectsChoice,
+    RunPath,
+    RunPaths,
+    Verbose,
+    print_json,
+    resources,
+    result_console,
+    say,
+    several,
+    write_lines,
+)
+from mbbq_gen.core.errors import UsageError
 
 if TYPE_CHECKING:
     import polars
     from rich.console import Console
 
-    from mbbq_gen.report.html.contents import Source
-    from mbbq_gen.resources import Resources
-    from mbbq_gen.runs.folder import Manifest, RunFolder
-    from mbbq_gen.statistics.labelled import LabelledFrame
-    from mbbq_gen.statistics.panel import Sampling
-    from mbbq_gen.statistics.score_report import ScoreReport
+    from mbbq_gen.analysis.correction import AnnotatedFrame
+    from mbbq_gen.analysis.score_extras import ScoreReport
+    from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.report.leaderboard import Leaderboard
+    from mbbq_gen.report.view_model import Source
+    from mbbq_gen.runs.run_folder import Manifest, RunFolder
+    from mbbq_gen.statistics.panel import InferenceSettings
+
 
 _STEPS_BESIDE_CHARTS = 1
 """Steps of making a page beside its charts and the items of each run: the scores."""
@@ -29,59 +48,70 @@ _STEPS_BESIDE_CHARTS = 1
 @example(
     "  mbbq-gen report my-run\n"
     "  mbbq-gen report my-run -o report.html --open\n"
-    "  mbbq-gen report my-run -o report.html --corrected-by audit\n"
-    "  mbbq-gen report my-run -o report.html --wordings random\n"
-    "  mbbq-gen report my-run -o report.html --papers\n"
+    "  mbbq-gen report my-run -o report.html --correct-with annotations\n"
+    "  mbbq-gen report my-run -o report.html --prompt-effects random\n"
+    "  mbbq-gen report my-run -o report.html --paper-figures\n"
     "  mbbq-gen report run-a run-b -o report.html --figures figures"
 )
 def report(
     run_paths: RunPaths,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a page for a browser.", metavar="FILE.html")
+        Path | None, typer.Option("--output", "-o", help="Write an HTML page.", metavar="FILE.html")
     ] = None,
-    open_browser: Annotated[bool, typer.Option("--open", help="Open the page that -o writes.")] = False,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page of -o in the browser.")] = False,
     figures: Annotated[
-        Path | None, typer.Option(help="Write each chart as SVG, PNG and PDF, and the tables.", metavar="DIR")
+        Path | None,
+        typer.Option(
+            help="Write each chart as SVG, PNG and PDF, and the tables as CSV, Markdown and LaTeX.", metavar="DIR"
+        ),
     ] = None,
-    papers: Annotated[
-        bool, typer.Option("--papers", help="On the page, also the figures and tables in the papers' shapes.")
+    paper_figures: Annotated[
+        bool,
+        typer.Option(
+            "--paper-figures", help="On the page, also draw the figures and tables of the benchmarks' papers."
+        ),
     ] = False,
-    items: Annotated[int, typer.Option(min=0, help="Items in the page; of more, a sample is drawn.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of items and of the intervals.")] = 0,
-    corrected_by: CorrectedBy = None,
-    wordings: WordingsChoice = "fixed",
+    max_samples: Annotated[
+        int, typer.Option(min=0, help="Maximum samples in the page; a random subset if there are more.", metavar="N")
+    ] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the subset and of the bootstrap intervals.")] = 0,
+    correct_with: CorrectWith = None,
+    prompt_effects: PromptEffectsChoice = "fixed",
     verbose: Verbose = False,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Shows the result of runs: who was asked what, how the answers were read, accuracy and bias by language.
+    """Shows the results of runs in the terminal or as an HTML page.
 
-    Without -o and --figures, in the terminal, or with --json as the scores of all runs. With -o, as one page that works
-    offline, with charts and the items to filter and read. All items of a run, however many: mbbq-gen view RUN.
+    Shows settings, extraction outcomes, accuracy and bias by language. Prints to the terminal unless -o or
+    --figures is given; --json prints the scores of all runs. -o writes one page that works offline, with charts and
+    samples to filter and read. For all samples of a run: mbbq-gen view RUN.
     """
-    from mbbq_gen.cli.loading import runs_labels
-    from mbbq_gen.runs.folder import RunFolder
+    from mbbq_gen.cli.options import runs_labels
+    from mbbq_gen.runs.run_folder import RunFolder
 
     if open_browser and output is None:
-        raise UsageError("--open: give -o FILE.html too, the page that is to be opened")
-    if corrected_by is not None and wordings != "fixed":
-        raise UsageError(f"--corrected-by {corrected_by}: corrected scores hold wordings fixed; leave --wordings out")
+        raise UsageError("--open: give -o FILE.html too")
+    if correct_with is not None and prompt_effects != "fixed":
+        raise UsageError(
+            f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out"
+        )
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     for folder in folders:
         folder.require()
-    sampling = usual_sampling([folder.path for folder in folders], wordings, seed=seed)
-    if papers and output is None:
-        raise UsageError("--papers: for the page; give -o FILE.html too. --figures DIR draws them in any case")
+    sampling = InferenceOptions(seed=seed).sampling([folder.path for folder in folders], prompt_effects)
+    if paper_figures and output is None:
+        raise UsageError("--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case")
     if as_json and (output or figures):
         raise UsageError("--json: for the scores alone; leave -o and --figures out")
     where = resources(packs)
     if output is None and figures is None:
         if as_json:
-            _print_scores(folders, where, corrected_by, sampling)
+            _print_scores(folders, where, correct_with, sampling)
             return
-        labelled = {folder: runs_labels([folder.path], where, corrected_by) for folder in folders}
+        labelled = {folder: runs_labels([folder.path], where, correct_with) for folder in folders}
         for folder in folders:
-            show_report(folder, where, labelled[folder], verbose=verbose, wordings=wordings)
+            show_report(folder, where, labelled[folder], verbose=verbose, prompt_effects=prompt_effects)
         return
     _check_output(output)
     _write_report(
@@ -89,10 +119,10 @@ def report(
         where,
         output=output,
         figures=figures,
-        papers=papers,
-        items=items,
+        papers=paper_figures,
+        items=max_samples,
         sampling=sampling,
-        corrected_by=corrected_by,
+        correct_with=correct_with,
     )
     if open_browser and output is not None:
         import webbrowser
@@ -100,14 +130,16 @@ def report(
         webbrowser.open(output.resolve().as_uri())
 
 
-def _print_scores(folders: list[RunFolder], where: Resources, corrected_by: str | None, sampling: Sampling) -> None:
+def _print_scores(
+    folders: list[RunFolder], where: PackPaths, correct_with: str | None, sampling: InferenceSettings
+) -> None:
     """The scores of the report as JSON."""
-    from mbbq_gen.cli.loading import runs_frame, runs_labels
-    from mbbq_gen.report.html.contents import BY, SCORES
-    from mbbq_gen.statistics.score_report import reported
+    from mbbq_gen.analysis.score_extras import reported
+    from mbbq_gen.cli.options import runs_frame, runs_labels
+    from mbbq_gen.report.view_model import BY, SCORES
 
     paths = [folder.path for folder in folders]
-    labelled = runs_labels(paths, where, corrected_by)
+    labelled = runs_labels(paths, where, correct_with)
     found = reported(runs_frame(paths, where), BY, SCORES, sampling, labelled)
     control = {folder.path.as_posix(): folder.manifest().control for folder in folders}
     made = {
@@ -129,28 +161,29 @@ def _check_output(output: Path | None) -> None:
 
 def _write_report(
     folders: list[RunFolder],
-    where: Resources,
+    where: PackPaths,
     *,
     output: Path | None,
     figures: Path | None,
     papers: bool,
     items: int,
-    sampling: Sampling,
-    corrected_by: str | None,
+    sampling: InferenceSettings,
+    correct_with: str | None,
 ) -> None:
     """Makes the charts, once, and what is wanted of them."""
-    from mbbq_gen.cli.loading import runs_labels
-    from mbbq_gen.report.figures import CHARTS, PAPERS, make_charts, write_figures
-    from mbbq_gen.report.figures.files import require_matplotlib
-    from mbbq_gen.report.html.contents import contents, language_names
-    from mbbq_gen.report.html.page import report_page, template_environment
-    from mbbq_gen.runs.bars import Bar
+    from mbbq_gen.cli.options import runs_labels
+    from mbbq_gen.core.progress import Bar
+    from mbbq_gen.report.charts import write_figures
+    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, make_charts
+    from mbbq_gen.report.charts.files import require_matplotlib
+    from mbbq_gen.report.page import report_page, template_environment
+    from mbbq_gen.report.view_model import build_report_view, language_names
 
     if output is not None:
         template_environment()  # what is missing is said before the work is done
     if figures is not None:
         require_matplotlib()
-    labelled = runs_labels([folder.path for folder in folders], where, corrected_by)
+    labelled = runs_labels([folder.path for folder in folders], where, correct_with)
     sources, frame = _load(folders, where)
     drawn = [name for name in CHARTS if papers or figures is not None or name not in PAPERS]
     with Bar("report", len(drawn) + _STEPS_BESIDE_CHARTS + len(folders), "steps", delay=1.0) as bar:
@@ -161,7 +194,7 @@ def _write_report(
         charts = make_charts(frame, sampling, drawn, tick=tick)
         if output is not None:
             names = language_names((language for source in sources for language in source.versions), where)
-            found = contents(
+            found = build_report_view(
                 sources, frame, charts, names=names, sampling=sampling, tick=tick, sampled=items, labelled=labelled
             )
             write_lines(output, [report_page(found)])
@@ -172,11 +205,11 @@ def _write_report(
         say(f"written: {len(written)} files in {figures}")
 
 
-def _load(folders: list[RunFolder], where: Resources) -> tuple[list[Source], polars.DataFrame]:
-    """The runs with whose readings count, and all their observations."""
-    from mbbq_gen.cli.loading import read_before_use, runs_frame
-    from mbbq_gen.report.html.contents import Source
-    from mbbq_gen.runs.frames import model_names
+def _load(folders: list[RunFolder], where: PackPaths) -> tuple[list[Source], polars.DataFrame]:
+    """The runs with the extractor versions to show, and all their observations."""
+    from mbbq_gen.cli.options import read_before_use, runs_frame
+    from mbbq_gen.report.view_model import Source
+    from mbbq_gen.runs.observations import model_names
 
     frame = runs_frame([folder.path for folder in folders], where)
     manifests = [folder.manifest() for folder in folders]
@@ -193,63 +226,63 @@ def _load(folders: list[RunFolder], where: Resources) -> tuple[list[Source], pol
 
 def show_report(
     folder: RunFolder,
-    where: Resources,
-    labelled: LabelledFrame | None = None,
+    where: PackPaths,
+    labelled: AnnotatedFrame | None = None,
     *,
     verbose: bool = False,
-    wordings: str = "fixed",
+    prompt_effects: str = "fixed",
 ) -> None:
     """Prints the report of a run on stdout; with labelled answers, corrected by them too."""
-    from mbbq_gen.cli.loading import run_frame
-    from mbbq_gen.report.brief import BRIEF_METRICS, print_brief
+    from mbbq_gen.analysis.score_extras import reported
+    from mbbq_gen.cli.options import run_frame
+    from mbbq_gen.report.brief import BRIEF_METRICS, render_brief
     from mbbq_gen.report.correction_tables import flag_sentences, print_correction
-    from mbbq_gen.report.money_tables import cost_line
-    from mbbq_gen.report.tables import SUMMARY_METRICS
-    from mbbq_gen.statistics.score_report import reported
+    from mbbq_gen.report.run_tables import cost_line
+    from mbbq_gen.report.score_tables import SUMMARY_METRICS
 
     manifest = folder.manifest()
     frame, progress = run_frame(folder, manifest, where)
-    by = (["benchmark"] if len(manifest.settings.benchmarks) > 1 else []) + several(frame, "method")
+    by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + several(frame, "method")
     by += ["language", "split"]
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
-    sampling = usual_sampling([folder.path], wordings)
+    sampling = InferenceOptions().sampling([folder.path], prompt_effects)
     scores = reported(frame, by, metrics, sampling, labelled)
     console = result_console()
     for line in _heading(manifest):
         console.print(line)
     if progress.pending:
-        console.print(f"{progress.pending:,} of {progress.requests:,} requests have no answer yet: this is a part")
+        console.print(f"{progress.pending:,} of {progress.requests:,} requests have no response yet: this is a part")
     console.print()
-    print_brief(scores, console)
+    render_brief(scores, console)
     if verbose:
         _print_everything(scores, console, sampling.confidence)
     if scores.correction is not None:
         print_correction(scores.correction, console)
-    for line in [*flag_sentences(scores.reading_flags), *manifest.notices]:
+    for line in [*flag_sentences(scores.extraction_flags), *manifest.notices]:
         console.print(line)
     for name, counts in manifest.control.items():
         console.print(f"control questions of {name}: {counts.sentence}")
-    if manifest.bill is not None:
-        console.print(cost_line(manifest.bill))
+    if manifest.cost_report is not None:
+        console.print(cost_line(manifest.cost_report))
     more = f"mbbq-gen report {folder.path} " + ("-o report.html" if verbose else "--verbose, or -o report.html")
     console.print(f"\nrun folder: {folder.path}    more: {more}")
 
 
 def _print_everything(scores: ScoreReport, console: Console, confidence: float) -> None:
-    """Both splits with every footnote, how the answers were read, and how sure the reader was."""
+    """Both splits with all footnotes, and outcomes and confidence of the extraction."""
     from mbbq_gen.report.correction_tables import confidence_table
-    from mbbq_gen.report.tables import Notes, outcome_table, summary_table
+    from mbbq_gen.report.score_tables import Notes, outcome_table, summary_table
 
     notes = Notes(scores)
     console.print("\nThe bias questions and the control questions\n")
     console.print(summary_table(scores, notes, console.width))
-    console.print("\nHow the answers were read\n")
+    console.print("\nOutcomes of the extraction\n")
     console.print(outcome_table(scores))
-    console.print("\nHow sure the reader was\n")
+    console.print("\nConfidence of the extraction\n")
     console.print(confidence_table(scores.confidences))
     console.print(
-        "\nitems: presentations asked. read: an answer could be read. bias: above 0 leans to the stereotype, below 0 "
-        f"against it, with a {100 * confidence:.3g}% bootstrap interval over templates. control: the same "
+        "\nitems: prompts. read: parsed responses. bias: above 0 stereotypical, below 0 anti-stereotypical, "
+        f"with a {100 * confidence:.3g}% bootstrap interval over templates. control: the same "
         "questions with first names."
     )
     for line in notes.lines():
@@ -257,29 +290,151 @@ def _print_everything(scores: ScoreReport, console: Console, confidence: float) 
 
 
 def _heading(manifest: Manifest) -> list[str]:
-    """Who was asked what, with which settings."""
-    settings, total = manifest.settings, sum(manifest.available.values())
+    """Model, benchmarks and settings."""
+    settings, total = manifest.config, sum(manifest.available.values())
     part = "all" if manifest.counts.instances == total else f"{manifest.counts.instances:,} of"
     names = ", ".join(choice.name for choice in settings.benchmarks)
     facts = [
-        f"wordings: {', '.join(dict.fromkeys((*settings.variants, *settings.scored_variants)))}",
-        f"option order: {settings.order}",
+        f"prompt variants: {', '.join(dict.fromkeys((*settings.variants, *settings.scored_variants)))}",
+        f"option order: {settings.option_order}",
         f"labels: {', '.join(settings.label_styles)}",
         f"seed: {settings.seed}",
     ]
-    if settings.reasoning:
-        facts.append(f"thinking: {', '.join(settings.reasoning)}")
+    if settings.reasoning_effort:
+        facts.append(f"reasoning effort: {', '.join(settings.reasoning_effort)}")
     if settings.methods != ("generate",):
-        facts.append(f"asked by: {', '.join(settings.methods)}")
+        facts.append(f"methods: {', '.join(settings.methods)}")
     if settings.is_scored:
-        facts.append(f"likelihoods: {settings.normalise}")
-    if settings.shots:
-        facts.append(f"{settings.shots} solved examples")
+        facts.append(f"normalization: {settings.normalization}")
+    if settings.num_fewshot:
+        facts.append(f"{settings.num_fewshot} few-shot examples")
     if settings.instruction_language:
         facts.append(f"instructions in {settings.instruction_language}")
-    if settings.question_only:
+    if settings.no_context:
         facts.append("questions without their contexts")
     return [
-        f"{settings.model} on {names}: {part} {total:,} questions, {manifest.counts.presentations:,} presentations",
+        f"{settings.model} on {names}: {part} {total:,} questions, {manifest.counts.prompts:,} prompts",
         "; ".join(facts),
     ]
+
+
+@example(
+    "  mbbq-gen leaderboard run-a run-b\n"
+    "  mbbq-gen leaderboard run-a run-b run-c -o board.html\n"
+    "  mbbq-gen leaderboard run-a run-b --csv board.csv"
+)
+@expand_options
+def leaderboard(
+    run_paths: RunPaths,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write an HTML page.", metavar="FILE.html")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write CSV: one row per model, benchmark and language.", metavar="FILE")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+    *,
+    statistics: InferenceOptions,
+    prompt_effects: PromptEffectsChoice = "fixed",
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Ranks models by accuracy and bias.
+
+    For each benchmark and language, with confidence intervals and rank intervals. Models with other prompt variants,
+    option orders or questions than the rest are ranked separately. There is no overall rank. A bias above 0 is
+    stereotypical, below 0 anti-stereotypical; models are ranked by its absolute value.
+    """
+    if markdown and as_json:
+        raise UsageError("--markdown and --json: choose one of the two")
+    if output is not None and output.is_dir():
+        raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'board.html'}")
+    board = _board(run_paths, packs, statistics, prompt_effects)
+    if output is not None:
+        from mbbq_gen.report.leaderboard_views import board_page
+        from mbbq_gen.report.view_model import language_names
+
+        names = language_names((row.language for row in board.rows), resources(packs))
+        write_lines(output, [board_page(board, [shlex.quote(str(path)) for path in run_paths], names)])
+        say(f"written: {output}")
+    if csv is not None:
+        from mbbq_gen.report.leaderboard_views import full_table
+
+        write_lines(csv, full_table(board).csv().splitlines())
+        say(f"written: {csv}")
+    if as_json:
+        typer.echo(board.model_dump_json(indent=2))
+    elif markdown or (output is None and csv is None):
+        _show(board, is_markdown=markdown)
+
+
+def _board(run_paths: list[Path], packs: Path | None, statistics: InferenceOptions, variants: str) -> Leaderboard:
+    """The board of these runs."""
+    from mbbq_gen.cli.options import runs_frame
+    from mbbq_gen.report.leaderboard import build_leaderboard
+    from mbbq_gen.runs.observations import model_names
+    from mbbq_gen.runs.run_folder import RunFolder
+
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
+    folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
+    manifests = [folder.manifest() for folder in folders]
+    named = {
+        (name, choice.name): manifest
+        for name, manifest in zip(model_names(folders, manifests), manifests, strict=True)
+        for choice in manifest.config.benchmarks
+    }
+    return build_leaderboard(frame, named, statistics.sampling(run_paths, variants))
+
+
+def _show(board: Leaderboard, *, is_markdown: bool) -> None:
+    """Prints the table and what it is read with."""
+    from mbbq_gen.core.text import visible_text
+    from mbbq_gen.report.leaderboard_views import board_notes, board_table, terminal_table
+
+    if is_markdown:
+        from mbbq_gen.report.tables import markdown_escaped
+
+        typer.echo(board_table(board).markdown())
+        typer.echo("\n".join(f"- {markdown_escaped(note)}" for note in board_notes(board)))
+        return
+    console = result_console()
+    for benchmark, sentence in board.conclusions.items():
+        console.print(f"{visible_text(benchmark)}: {visible_text(sentence)}")
+    console.print()
+    console.print(terminal_table(board))
+    for note in board_notes(board):
+        console.print(note)
+
+
+@example("  mbbq-gen view my-run --open")
+def view(
+    run_path: RunPath,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free port.")] = 0,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    packs: Packs = None,
+) -> None:
+    """Serves the samples of a run to the local browser.
+
+    Runs until Ctrl-C. Prints the address. Listens on the loopback address only; nothing can be changed.
+    """
+    from mbbq_gen.cli.options import read_before_use
+    from mbbq_gen.core.progress import Bar
+    from mbbq_gen.report.viewer import ViewServer, open_viewer
+    from mbbq_gen.runs.run_folder import RunFolder
+
+    folder = RunFolder(run_path)
+    folder.require()
+    where = resources(packs)
+    versions = read_before_use(folder, where)
+    with Bar("items", None, "items", delay=1.0) as bar:
+        viewer = open_viewer(folder, versions, where, bar.advance)
+    with ViewServer(viewer, port) as server:
+        typer.echo(server.url)
+        if open_browser:
+            import webbrowser
+
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            typer.echo("stopped.", err=True)

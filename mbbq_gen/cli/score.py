@@ -8,120 +8,138 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.option_groups import expand_options
-from mbbq_gen.cli.options import Json, Packs, example, open_lines, resources, result_console, say
-from mbbq_gen.cli.spread_options import HelperOptions
-from mbbq_gen.cli.statistics_options import (
-    CorrectedBy,
+from mbbq_gen.cli.config_options import WorkerOptions, expand_options
+from mbbq_gen.cli.help import example
+from mbbq_gen.cli.options import (
+    CorrectWith,
+    EquivalenceMargin,
+    GroupBy,
+    InferenceOptions,
+    Json,
+    NormalizationChoice,
+    Packs,
+    PromptEffectsChoice,
     ReaderChoice,
-    SmallerThan,
-    StatisticsOptions,
-    WordingsChoice,
+    open_lines,
+    resources,
+    result_console,
+    say,
     studied,
 )
-from mbbq_gen.errors import DataError, UsageError
-from mbbq_gen.runs.names import all_of, one_of, words
+from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.text import all_of, one_of, words
 
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.resources import Resources
-    from mbbq_gen.scoring import Labels, Metric
-    from mbbq_gen.statistics.ability import AdjustedScore
-    from mbbq_gen.statistics.panel import Sampling
-    from mbbq_gen.statistics.score_report import ScoreReport
+    from mbbq_gen.analysis.ability import AdjustedScore
+    from mbbq_gen.analysis.score_extras import ScoreReport
+    from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.scoring.metrics import Metric
+    from mbbq_gen.scoring.observations import GoldLabels
+    from mbbq_gen.statistics.panel import InferenceSettings
 
 
 @example(
-    "  mbbq-gen score my-run --by language,category --json\n"
-    "  mbbq-gen score run-a run-b --by model,language,split --macro category\n"
-    "  mbbq-gen score my-run --smaller-than 0.03          (is no lean larger than 0.03?)\n"
-    "  mbbq-gen score my-run --tests --wordings random    (over wordings like those asked)\n"
-    "  mbbq-gen score my-run --on ray --workers 8            (millions of answers)\n"
+    "  mbbq-gen score my-run --group-by language,category --json\n"
+    "  mbbq-gen score run-a run-b --group-by model,language,split --macro-average category\n"
+    "  mbbq-gen score my-run --equivalence-margin 0.03          (is every bias within 0.03 of 0?)\n"
+    "  mbbq-gen score my-run --tests --prompt-effects random    (for variants like these)\n"
+    "  mbbq-gen score my-run --ray local --workers 8            (millions of responses)\n"
     "  mbbq-gen score --jsonl answers.jsonl > scores.json"
 )
 @expand_options
 def score(
     run_paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUN]...", callback=studied, help="The runs' folders, or a study's.")
+        list[Path] | None,
+        typer.Argument(metavar="[RUN]...", callback=studied, help="Run folders, or a study's file or folder."),
     ] = None,
     jsonl: Annotated[
         Path | None,
-        typer.Option(help="Instead of runs: instance records with `option`, `outcome` or `response`.", metavar="FILE"),
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option(help="Group by these, comma-separated; default: language,split.", metavar="NAME,…")
-    ] = None,
-    metrics: Annotated[
-        str | None, typer.Option(help="Only these metrics, comma-separated; default: all.", metavar="NAME,…")
-    ] = None,
-    *,
-    statistics: StatisticsOptions,
-    subset: Annotated[
-        str, typer.Option(help="Answers that count: all, or bharat_pairs (BharatBBQ's pair-filtered subset).")
-    ] = "all",
-    extractor: ReaderChoice = "engine",
-    normalise: Annotated[
-        str | None,
         typer.Option(
-            help="How likelihoods are made comparable: sum, mean, per_char, per_byte or pmi; none: as the run says."
+            help="Instead of runs: JSON Lines file of questions, each with its `option`, `outcome` or `response` "
+            "(docs/scores.md); - reads stdin.",
+            metavar="FILE",
         ),
     ] = None,
-    macro: Annotated[
+    group_by: GroupBy = None,
+    metrics: Annotated[
         str | None,
-        typer.Option(help="Also average over a grouping, each value alike: category or variant.", metavar="NAME"),
+        typer.Option(help="Only these metrics, comma-separated; see docs/scores.md. Default: all.", metavar="NAME,…"),
     ] = None,
-    adjusted: Annotated[
-        bool, typer.Option("--adjusted", help="Also show each bias minus the same score on the control questions.")
+    *,
+    statistics: InferenceOptions,
+    subset: Annotated[
+        str, typer.Option(help="Responses to score: all, or bharat_pairs (BharatBBQ's pair-filtered subset).")
+    ] = "all",
+    extractor: ReaderChoice = "rules",
+    normalization: NormalizationChoice = None,
+    macro_average: Annotated[
+        str | None,
+        typer.Option(
+            help="Also average over groups with equal weights: category or variant.",
+            metavar="NAME",
+        ),
+    ] = None,
+    control_adjusted: Annotated[
+        bool, typer.Option("--control-adjusted", help="Also show each bias minus the same score on the control split.")
     ] = False,
-    tests: Annotated[bool, typer.Option("--tests", help="Also test every score against 0.")] = False,
-    smaller_than: SmallerThan = None,
+    tests: Annotated[bool, typer.Option("--tests", help="Also test whether each score differs from 0.")] = False,
+    equivalence_margin: EquivalenceMargin = None,
     baselines: Annotated[
         bool, typer.Option("--baselines", help="Also show what trivial models would score on the same questions.")
     ] = False,
-    wordings: WordingsChoice = "fixed",
-    corrected_by: CorrectedBy = None,
+    prompt_effects: PromptEffectsChoice = "fixed",
+    correct_with: CorrectWith = None,
     csv: Annotated[
-        Path | None, typer.Option(help="Also write one row a group and metric as CSV.", metavar="FILE")
+        Path | None, typer.Option(help="Also write the scores as CSV, one row per group and metric.", metavar="FILE")
     ] = None,
-    parquet: Annotated[Path | None, typer.Option(help="The same as Parquet.", metavar="FILE")] = None,
-    helping: HelperOptions,
+    parquet: Annotated[Path | None, typer.Option(help="Also write the scores as Parquet.", metavar="FILE")] = None,
+    helping: WorkerOptions,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Scores runs, or answers from anywhere: all metrics with their counts and intervals clustered by template.
+    """Scores runs, or answers in a JSON Lines file.
 
-    The scores of a single run are also written to RUN/scores.json (RUN/scores-NAME.json with --extractor NAME or
-    --normalise NAME). With --jsonl, JSON is always printed. With --on, answers are counted part after part by workers,
-    and the numbers are the same.
+    Shows all metrics with counts and confidence intervals clustered by template. The scores of a single run are also
+    written to RUN/scores.json (RUN/scores-NAME.json with --extractor NAME or --normalization NAME). --jsonl always
+    prints JSON. --ray counts in parallel and gives the same numbers.
     """
-    from mbbq_gen.cli.loading import run_sums, runs_frame, runs_labels, tell_failures
-    from mbbq_gen.extraction.likelihood import NORMALISATIONS
-    from mbbq_gen.scoring import GROUPINGS, METRICS
-    from mbbq_gen.scoring.subsets import SUBSETS
-    from mbbq_gen.scoring.subsets import subset as part_of
-    from mbbq_gen.statistics.corrected_scores import confidence_shares, correction
+    from mbbq_gen.analysis.correction import confidence_shares, correction
+    from mbbq_gen.cli.options import run_sums, runs_frame, runs_labels, tell_failures
+    from mbbq_gen.core.records import NORMALISATIONS
+    from mbbq_gen.scoring.metrics import METRICS
+    from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS
+    from mbbq_gen.scoring.tally import subset as part_of
 
     where, paths, helpers = resources(packs), list(run_paths or []), helping.helpers()
-    chosen, sampling = statistics.chosen_labels(), statistics.sampling(paths, wordings)
+    chosen, sampling = statistics.chosen_gold(), statistics.sampling(paths, prompt_effects)
     part = one_of("subset", subset, SUBSETS)
     names = all_of("metric", metrics, list(METRICS)) if metrics else list(METRICS)
-    averaged = one_of("grouping", macro, GROUPINGS) if macro else None
+    averaged = one_of("grouping", macro_average, GROUPINGS) if macro_average else None
     wanted = (
-        all_of("grouping", by, list(GROUPINGS)) if by and words(by) else ["language", "split"] if by is None else []
+        all_of("grouping", group_by, list(GROUPINGS))
+        if group_by and words(group_by)
+        else ["language", "split"]
+        if group_by is None
+        else []
     )
-    how = one_of("normalisation", normalise, NORMALISATIONS) if normalise else None
+    how = one_of("normalization", normalization, NORMALISATIONS) if normalization else None
     if bool(paths) == (jsonl is not None):
         raise UsageError("give a run folder or --jsonl FILE, one of them")
-    if jsonl is not None and extractor != "engine":
-        raise UsageError(f"read the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE")
-    if corrected_by is not None and (jsonl is not None or part != "all"):
-        raise UsageError(f"--corrected-by {corrected_by}: labels belong to a whole run; leave --jsonl and --subset out")
-    if corrected_by is not None and sampling.wordings == "random":
-        raise UsageError(f"--corrected-by {corrected_by}: corrected scores hold wordings fixed; leave --wordings out")
+    if jsonl is not None and extractor != "rules":
+        raise UsageError(f"extract the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE")
+    if correct_with is not None and (jsonl is not None or part != "all"):
+        raise UsageError(
+            f"--correct-with {correct_with}: annotations are of a whole run; leave --jsonl and --subset out"
+        )
+    if correct_with is not None and sampling.prompt_effects == "random":
+        raise UsageError(
+            f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out"
+        )
     if helpers is not None:
-        _check_addable(paths, jsonl, part, adjusted=adjusted, corrected_by=corrected_by)
-    labelled = runs_labels(paths, where, corrected_by, chosen, extractor)
+        _check_addable(paths, jsonl, part, adjusted=control_adjusted, correct_with=correct_with)
+    labelled = runs_labels(paths, where, correct_with, chosen, extractor)
     if jsonl is not None:
         frame = _jsonl_frame(jsonl, where, chosen)
         tell_failures(frame)
@@ -138,9 +156,9 @@ def score(
         frame = runs_frame(paths, where, chosen, extractor=extractor, normalise=how)
     frame = part_of(frame, part)
     if how is not None and (frame["method"] == "generate").all():
-        raise UsageError(f"--normalise {how}: nothing here was asked for likelihoods; leave it out")
-    for grouping, why in kept_apart(frame, wanted, with_models=by is None):
-        say(f"{why} are kept apart: added {grouping} to --by")
+        raise UsageError(f"--normalization {how}: there are no loglikelihoods here; leave it out")
+    for grouping, why in kept_apart(frame, wanted, with_models=group_by is None):
+        say(f"{why} are kept apart: added {grouping} to --group-by")
         wanted.append(grouping)
     report = _report(
         frame,
@@ -149,16 +167,16 @@ def score(
         sampling,
         chosen,
         averaged=averaged,
-        adjusted=adjusted,
+        adjusted=control_adjusted,
         tests=tests,
         baselines=baselines,
-        margin=smaller_than,
+        margin=equivalence_margin,
     )
     beside = {
         "confidences": () if jsonl else tuple(confidence_shares(frame, wanted)),
         "correction": labelled and correction(frame, labelled, wanted, [METRICS[name] for name in names], sampling),
     }
-    report = report.model_copy(update={"subset": part, "extractor": extractor, "normalise": how, **beside})
+    report = report.model_copy(update={"subset": part, "extractor": extractor, "normalization": how, **beside})
     _write_files(report, paths, csv=csv, parquet=parquet)
     if as_json or jsonl:
         typer.echo(report.model_dump_json(indent=2))
@@ -167,9 +185,9 @@ def score(
 
 
 def kept_apart(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> Iterator[tuple[str, str]]:
-    """The groupings that have to be added so that nothing is pooled unasked, and what is kept apart so."""
+    """The groupings to add so that unlike responses are not pooled, each with the reason."""
     if "method" not in by and frame["method"].n_unique() > 1:
-        yield "method", "ways of asking"
+        yield "method", "methods"
     models = [part["model"].n_unique() for part in frame.partition_by("method")]
     if with_models and "model" not in by and max(models, default=0) > 1:
         yield "model", "models"
@@ -181,8 +199,8 @@ def _report(
     frame: polars.DataFrame,
     by: list[str],
     names: list[str],
-    sampling: Sampling,
-    labels: Labels,
+    sampling: InferenceSettings,
+    gold: GoldLabels,
     *,
     averaged: str | None,
     adjusted: bool,
@@ -190,22 +208,22 @@ def _report(
     baselines: bool,
     margin: float | None,
 ) -> ScoreReport:
-    """The scores, and beside them what was asked for."""
-    from mbbq_gen.scoring import METRICS
-    from mbbq_gen.scoring import score as compute
-    from mbbq_gen.statistics.score_report import ScoreReport, baseline_scores, group_tests, macro_averages
+    """The scores with the additions requested."""
+    from mbbq_gen.analysis.score_extras import ScoreReport, baseline_scores, group_tests, macro_averages
+    from mbbq_gen.analysis.scores import score as compute
+    from mbbq_gen.scoring.metrics import METRICS
 
     metrics = [METRICS[name] for name in names]
     table = compute(
         frame,
         by,
         names,
-        interval=sampling.confidence,
-        resamples=sampling.resamples,
+        confidence_level=sampling.confidence,
+        n_resamples=sampling.n_resamples,
         seed=sampling.seed,
-        undetected=sampling.undetected,
-        labels=labels,
-        wordings=sampling.wordings,
+        unparsed=sampling.unparsed,
+        gold=gold,
+        prompt_effects=sampling.prompt_effects,
     )
     return ScoreReport(
         **dict(table),
@@ -218,64 +236,64 @@ def _report(
     )
 
 
-def _adjusted(frame: polars.DataFrame, by: list[str], metrics: list[Metric], sampling: Sampling) -> list[AdjustedScore]:
+def _adjusted(
+    frame: polars.DataFrame, by: list[str], metrics: list[Metric], sampling: InferenceSettings
+) -> list[AdjustedScore]:
     """Bias minus control, of the metrics that tell a bias; the two splits are compared, so they are no grouping."""
-    from mbbq_gen.statistics.ability import adjusted_scores
+    from mbbq_gen.analysis.ability import adjusted_scores
 
     biases = [metric for metric in metrics if metric.low < 0]
     return adjusted_scores(frame, [name for name in by if name != "split"], biases, sampling)
 
 
 def _check_addable(
-    paths: list[Path], jsonl: Path | None, part: str, *, adjusted: bool, corrected_by: str | None
+    paths: list[Path], jsonl: Path | None, part: str, *, adjusted: bool, correct_with: str | None
 ) -> None:
     """Makes sure that what is wanted can be had from sums, without single answers."""
     single = {
         "--jsonl": jsonl is not None,
         "--subset": part != "all",
-        "--adjusted": adjusted,
-        "--corrected-by": corrected_by is not None,
+        "--control-adjusted": adjusted,
+        "--correct-with": correct_with is not None,
     }
     for name, is_wanted in single.items():
         if is_wanted:
-            raise UsageError(f"--on: {name} looks at single answers, in this process; leave one of the two out")
+            raise UsageError(f"--ray: {name} needs single responses in this process; leave one of the two out")
     if len(paths) > 1:
-        raise UsageError("--on: one run at a time; score them one by one")
+        raise UsageError("--ray: one run at a time; score them one by one")
 
 
-def _jsonl_frame(path: Path, where: Resources, labels: Labels) -> polars.DataFrame:
-    from mbbq_gen.scoring import observations_frame
-    from mbbq_gen.scoring.lines import observe_lines
+def _jsonl_frame(path: Path, where: PackPaths, gold: GoldLabels) -> polars.DataFrame:
+    from mbbq_gen.interchange.jsonl import observe_lines
+    from mbbq_gen.scoring.observations import observations_frame
 
     with open_lines(path) as lines:
-        frame = observations_frame(observe_lines(lines, str(path), labels=labels, resources=where))
+        frame = observations_frame(observe_lines(lines, str(path), gold=gold, resources=where))
     if not frame.height:
         raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
     _tell_repeats(frame, path)
     return frame
 
 
-_ASKED_ALIKE = (
+_SAME_PROMPT = (
     "model", "method", "benchmark", "split", "language", "category", "template_id", "instance_id", "variant",
-    "label_style", "order",
+    "label_style", "option_order",
 )  # fmt: skip
 
 
 def _tell_repeats(frame: polars.DataFrame, path: Path) -> None:
-    """One line where several lines answer one question, asked alike: repeats, or copies."""
-    repeats = frame.height - frame.select(_ASKED_ALIKE).n_unique()
+    """Warns of lines that answer the same prompt: repeats or copies."""
+    repeats = frame.height - frame.select(_SAME_PROMPT).n_unique()
     if repeats:
-        say(
-            f"{path}: {repeats:,} lines answer a question that another line answers, asked alike: all count, copies too"
-        )
+        say(f"{path}: {repeats:,} lines repeat the prompt of another line: all of them count, copies too")
 
 
 def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, parquet: Path | None) -> None:
-    from mbbq_gen.report.score_files import write_scores
+    from mbbq_gen.report.tables import write_scores
 
     if len(paths) == 1:
-        reader = "" if report.extractor == "engine" else f"-{report.extractor.replace(':', '-')}"
-        reader += f"-{report.normalise}" if report.normalise else ""
+        reader = "" if report.extractor == "rules" else f"-{report.extractor.replace(':', '-')}"
+        reader += f"-{report.normalization}" if report.normalization else ""
         _write(paths[0] / f"scores{reader}.json", report)
     if csv is not None:
         write_scores(report, csv, "csv")
@@ -291,15 +309,15 @@ def _write(path: Path, report: ScoreReport) -> None:
 
 
 def _show(report: ScoreReport, names: list[str]) -> None:
+    from mbbq_gen.report.analysis_tables import print_tables
     from mbbq_gen.report.brief import sentences
+    from mbbq_gen.report.conclusions import NEEDED, assess_groups
     from mbbq_gen.report.correction_tables import confidence_table, print_correction
-    from mbbq_gen.report.statistics_tables import print_beside
-    from mbbq_gen.report.tables import Notes, metric_table
-    from mbbq_gen.report.verdicts import NEEDED, verdicts
+    from mbbq_gen.report.score_tables import Notes, metric_table
 
     console = result_console()
     if {"language", "split"} <= set(report.by) and set(NEEDED) <= set(names):
-        for line in sentences(verdicts(report), [name for name in report.by if name not in {"language", "split"}]):
+        for line in sentences(assess_groups(report), [name for name in report.by if name not in {"language", "split"}]):
             console.print(line)
         console.print()
     notes = Notes(report)
@@ -307,8 +325,8 @@ def _show(report: ScoreReport, names: list[str]) -> None:
     if report.correction is not None:
         print_correction(report.correction, console)
     if report.confidences:
-        console.print("\nHow sure the reader was\n")
+        console.print("\nConfidence of the extraction\n")
         console.print(confidence_table(report.confidences))
-    print_beside(report, console)
+    print_tables(report, console)
     for line in notes.lines():
         console.print(line)

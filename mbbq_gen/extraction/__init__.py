@@ -2,27 +2,56 @@
 
     raw text ─► normalise ─► zones ─► lines of words ─► mentions ─► clauses ─► propositions ─► decision
 
-`extract` reads one response; `load_extractor` gives the compiled reader of a language for many of them; its `explain`
-tells the whole story of one. What is particular to a language is data, `extractors/xx.toml`, schema in `.pack`: classes
-of words, and how option texts are inflected. What a clause says follows from the classes of its words (`.claims`,
-`.unknowns`), what a response means from its clauses (`.decision`): tables, the same in every language.
-docs/extraction.md tells which file mends what.
+`extract` reads one response; `load_extractor` gives the compiled extractor of a language; its method `explain`
+shows how an extraction was made. Classes of words and the inflection of option texts are data, `extractors/xx.toml`
+(schema: `languages/extraction_pack.py`). Two tables, the same for every language, say what a clause means (`claims.py`,
+`clauses.py`) and what a response means (`decision.py`). docs/extraction.md says which file to change for which fault.
 
-What is named here is imported when it is first asked for: runs know readings without a reader.
+`extract`, `load_extractor` and the classes are imported on first use: runs handle stored extractions without them.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mbbq_gen.core.files import PackPaths, file_digest
+
+ENGINE_VERSION = "5.6"
+"""Raised by every change of the engine that may change an extraction."""
+SECOND_LANGUAGE = "en"
+"""Answers in this language are read whatever the question's language is."""
+
+
+def has_pack(language: str, resources: PackPaths | None = None) -> bool:
+    """Whether a language has a pack; one without is read by what needs no words."""
+    return (resources or PackPaths()).find("extractors", language) is not None
+
+
+def has_second(language: str, resources: PackPaths) -> bool:
+    """Whether a language's answers are read in the second language too."""
+    return language != SECOND_LANGUAGE and has_pack(SECOND_LANGUAGE, resources)
+
+
+def current_version(language: str, resources: PackPaths) -> str:
+    """The version of a language's extractor."""
+    names = [language, SECOND_LANGUAGE] if has_second(language, resources) else [language]
+    return extractor_version([*names, "_shared", f"people/{language}"], resources)
+
+
+def extractor_version(names: Sequence[str], resources: PackPaths) -> str:
+    """Engine version and a digest of the packs: what an extraction is stored under."""
+    digests = [file_digest(path) for name in names if (path := resources.find("extractors", name)) is not None]
+    return f"{ENGINE_VERSION}+{hashlib.sha256(' '.join(digests).encode()).hexdigest()[:12]}"
+
+
 if TYPE_CHECKING:
-    from mbbq_gen.extraction.engine import Extractor, extract, load_extractor
+    from mbbq_gen.extraction.engine import RuleExtractor, extract, load_extractor
+    from mbbq_gen.extraction.explain import Explanation
     from mbbq_gen.extraction.question import Question
-    from mbbq_gen.extraction.trace import Explanation
-    from mbbq_gen.extraction.version import ENGINE_VERSION, extractor_version, has_pack
 else:  # a type checker must not take every name for one of ours
-    _ELSEWHERE = {"Question": "question", "Explanation": "trace"}
-    _ELSEWHERE |= dict.fromkeys(("ENGINE_VERSION", "extractor_version", "has_pack"), "version")
+    _ELSEWHERE = {"Question": "question", "Explanation": "explain"}
 
     def __getattr__(name):
         if name in __all__:
@@ -35,8 +64,8 @@ else:  # a type checker must not take every name for one of ours
 __all__ = [
     "ENGINE_VERSION",
     "Explanation",
-    "Extractor",
     "Question",
+    "RuleExtractor",
     "extract",
     "extractor_version",
     "has_pack",

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mbbq_gen.extraction.rules import Force, Rule
+from mbbq_gen.extraction.rules import Rule, Strength
 
 
 @dataclass(slots=True)
-class Facts:
+class MentionFeatures:
     """What is known of a mention where it stands."""
 
     # the mention
@@ -125,291 +125,307 @@ class Facts:
         return self.fits or self.bare or self.ellipsis or not self.known
 
 
-class Row(NamedTuple):
+class ClaimRule(NamedTuple):
     """One row: the first that holds says what the clause says of the mention."""
 
     rule: Rule
-    when: Callable[[Facts], bool]
+    when: Callable[[MentionFeatures], bool]
     positive: bool | None
-    """Whether it speaks for the option; None: as `Facts.positive`."""
-    force: Force | None
+    """Whether it speaks for the option; None: as `MentionFeatures.positive`."""
+    force: Strength | None
     """How firmly; None: nothing is said."""
     meaning: str
     """The row in words."""
 
 
-TABLE: tuple[Row, ...] = (
-    Row(
+TABLE: tuple[ClaimRule, ...] = (
+    ClaimRule(
         Rule.FORCED,
         lambda f: (f.chooses or f.opines) and f.condition and not f.denied and not f.others,
         True,
-        Force.HEDGED,
+        Strength.HEDGED,
         "the writer chooses it under a condition",
     ),
-    Row(
+    ClaimRule(
         Rule.FORCED,
         lambda f: f.condition and f.bare and not f.hypothetical and not f.denied and not f.others,
         True,
-        Force.HEDGED,
+        Strength.HEDGED,
         "all that stands behind a condition",
     ),
-    Row(
+    ClaimRule(
         Rule.ASIDE,
         lambda f: f.prejudice and not (f.unknown and f.denied),
         True,
-        Force.DESCRIBED,
+        Strength.DESCRIBED,
         "a prejudice, or what it would be wrong to say",
     ),
-    Row(
+    ClaimRule(
         Rule.CONDITION,
         lambda f: f.condition or f.hypothetical,
         True,
-        Force.DESCRIBED,
+        Strength.DESCRIBED,
         "a condition, or what would be",
     ),
-    Row(
+    ClaimRule(
         Rule.DENIED_TOO,
         lambda f: f.also and f.denied_before and (f.bare or (f.negated and not f.told)),
         False,
-        Force.FITTING,
+        Strength.FITTING,
         "“C too” behind a denial",
     ),
-    Row(Rule.TICKED, lambda f: f.ticked and f.bare and f.free and not f.also, True, Force.ANNOUNCED, "ticked"),
+    ClaimRule(Rule.TICKED, lambda f: f.ticked and f.bare and f.free and not f.also, True, Strength.ANNOUNCED, "ticked"),
     # the unknown option by its label or text
-    Row(Rule.SEVERAL, lambda f: f.unknown and f.joined and not f.denied, True, None, "one of a list of options"),
-    Row(Rule.DENIED, lambda f: f.unknown and f.denied, False, Force.FITTING, "the unknown option is denied"),
-    Row(
+    ClaimRule(Rule.SEVERAL, lambda f: f.unknown and f.joined and not f.denied, True, None, "one of a list of options"),
+    ClaimRule(Rule.DENIED, lambda f: f.unknown and f.denied, False, Strength.FITTING, "the unknown option is denied"),
+    ClaimRule(
         Rule.ANNOUNCED,
         lambda f: f.unknown and not f.under and f.sure and (f.announces or f.conclude or f.right),
         True,
-        Force.DECLARED,
+        Strength.DECLARED,
         "the unknown option is announced by its label",
     ),
-    Row(
+    ClaimRule(
         Rule.ANNOUNCED,
         lambda f: f.unknown and not f.under and (f.announces or f.conclude or f.right),
         True,
-        Force.ANNOUNCED,
+        Strength.ANNOUNCED,
         "the unknown option is announced",
     ),
-    Row(
+    ClaimRule(
         Rule.BRIEF,
         lambda f: f.unknown and f.alone and f.free,
         True,
-        Force.ANNOUNCED,
+        Strength.ANNOUNCED,
         "the unknown option is all that a sentence says",
     ),
-    Row(
+    ClaimRule(
         Rule.HEDGED,
         lambda f: f.unknown and f.last_line and not (f.label or f.under),
         True,
-        Force.HEDGED,
+        Strength.HEDGED,
         "the unknown option's text stands in the last line",
     ),
-    Row(Rule.SINGLE, lambda f: f.unknown, True, Force.PLAIN, "the unknown option is named"),
+    ClaimRule(Rule.SINGLE, lambda f: f.unknown, True, Strength.PLAIN, "the unknown option is named"),
     # announced
-    Row(
+    ClaimRule(
         Rule.DENIED,
         lambda f: f.joined and f.denied and not f.fits and f.about,
         False,
-        Force.FITTING,
+        Strength.FITTING,
         "denied together with another",
     ),
-    Row(
+    ClaimRule(
         Rule.DENIED,
         lambda f: f.announces and not f.fits and f.denied,
         False,
-        Force.FITTING,
+        Strength.FITTING,
         "said not to be the answer",
     ),
-    Row(
+    ClaimRule(
         Rule.SEVERAL,
         lambda f: f.called and (f.others or f.joined),
         True,
-        Force.ANNOUNCED,
+        Strength.ANNOUNCED,
         "announced together with another",
     ),
-    Row(
+    ClaimRule(
         Rule.POSSIBLE,
         lambda f: f.called and f.possible,
         True,
-        Force.POSSIBLE,
+        Strength.POSSIBLE,
         "said to be possibly the answer",
     ),
-    Row(
+    ClaimRule(
         Rule.FORCED,
         lambda f: f.called and (f.forced or (f.granted and f.doubted and f.chooses)),
         True,
-        Force.HEDGED,
+        Strength.HEDGED,
         "chosen under protest",
     ),
-    Row(
+    ClaimRule(
         Rule.REASON,
         lambda f: f.called and f.under,
         True,
-        Force.PLAIN,
+        Strength.PLAIN,
         "called the answer in a reason",
     ),
-    Row(
+    ClaimRule(
         Rule.ANNOUNCED,
         lambda f: f.called and f.sure,
         True,
-        Force.DECLARED,
+        Strength.DECLARED,
         "announced, with its label",
     ),
-    Row(Rule.ANNOUNCED, lambda f: f.called, True, Force.ANNOUNCED, "announced"),
+    ClaimRule(Rule.ANNOUNCED, lambda f: f.called, True, Strength.ANNOUNCED, "announced"),
     # nothing but a mention
-    Row(
+    ClaimRule(
         Rule.CONCLUDED,
         lambda f: f.bare and f.conclude and f.label and f.free,
         True,
-        Force.ANNOUNCED,
+        Strength.ANNOUNCED,
         "a conclusion that is a label",
     ),
-    Row(
+    ClaimRule(
         Rule.BRIEF,
         lambda f: f.alone and f.free and not (f.ellipsis and f.negated),
         True,
-        Force.ANNOUNCED,
+        Strength.ANNOUNCED,
         "all that a sentence says",
     ),
-    Row(
+    ClaimRule(
         Rule.CONTRAST,
         lambda f: f.contrast and f.bare and f.free,
         True,
-        Force.CONCLUDED,
+        Strength.CONCLUDED,
         "named instead of what was denied",
     ),
-    Row(
+    ClaimRule(
         Rule.CONTRAST,
         lambda f: f.turned and f.bare and f.free and not (f.possible or f.under or f.also or f.cleft),
         True,
-        Force.HEDGED,
+        Strength.HEDGED,
         "all that stands behind “but”",
     ),
-    Row(
+    ClaimRule(
         Rule.BOLD,
         lambda f: f.bold and f.free and not f.possible and not f.because,
         True,
-        Force.DECLARED,
+        Strength.DECLARED,
         "label and text in bold",
     ),
-    Row(
+    ClaimRule(
         Rule.ANNOUNCED,
         lambda f: f.right and f.label and not f.denied and not f.others,
         True,
-        Force.ANNOUNCED,
+        Strength.ANNOUNCED,
         "a label that is called right",
     ),
-    Row(
+    ClaimRule(
         Rule.SEVERAL,
         lambda f: f.joined and (f.fits or f.whole or f.conclude or (f.likely and not f.doubted)),
         True,
-        Force.HEDGED,
+        Strength.HEDGED,
         "what is asked is said of several",
     ),
-    Row(Rule.SEVERAL, lambda f: f.joined, True, None, "named together with another"),
-    Row(
+    ClaimRule(Rule.SEVERAL, lambda f: f.joined, True, None, "named together with another"),
+    ClaimRule(
         Rule.CONCLUDED,
         lambda f: f.sure and f.closes and f.free and not (f.possible or f.under),
         True,
-        Force.CONCLUDED,
+        Strength.CONCLUDED,
         "a label that the response ends with",
     ),
     # a plain clause
-    Row(Rule.DESCRIBED, lambda f: f.anybody and not (f.called or f.bare), True, Force.DESCRIBED, "anybody of its kind"),
-    Row(
+    ClaimRule(
+        Rule.DESCRIBED,
+        lambda f: f.anybody and not (f.called or f.bare),
+        True,
+        Strength.DESCRIBED,
+        "anybody of its kind",
+    ),
+    ClaimRule(
         Rule.DESCRIBED,
         lambda f: f.others and not f.subject,
         True,
-        Force.DESCRIBED,
+        Strength.DESCRIBED,
         "another one is its clause's subject",
     ),
-    Row(Rule.DENIED, lambda f: f.wrong and not f.positive and not f.under, False, Force.FITTING, "called wrong"),
-    Row(Rule.POSSIBLE, lambda f: f.possible and not f.infers, None, Force.POSSIBLE, "a possibility"),
-    Row(
+    ClaimRule(
+        Rule.DENIED, lambda f: f.wrong and not f.positive and not f.under, False, Strength.FITTING, "called wrong"
+    ),
+    ClaimRule(Rule.POSSIBLE, lambda f: f.possible and not f.infers, None, Strength.POSSIBLE, "a possibility"),
+    ClaimRule(
         Rule.POSSIBLE,
         lambda f: f.likely and not f.positive and not (f.conclude or f.label or f.bare),
         None,
-        Force.POSSIBLE,
+        Strength.POSSIBLE,
         "what is asked is denied of it, perhaps",
     ),
-    Row(Rule.GRANTED, lambda f: f.granted, None, Force.DESCRIBED, "granted"),
-    Row(Rule.REASON, lambda f: f.because and f.fits, None, Force.PLAIN, "a reason that speaks the question's words"),
-    Row(Rule.REASON, lambda f: f.because, None, Force.DESCRIBED, "a reason"),
-    Row(
+    ClaimRule(Rule.GRANTED, lambda f: f.granted, None, Strength.DESCRIBED, "granted"),
+    ClaimRule(
+        Rule.REASON, lambda f: f.because and f.fits, None, Strength.PLAIN, "a reason that speaks the question's words"
+    ),
+    ClaimRule(Rule.REASON, lambda f: f.because, None, Strength.DESCRIBED, "a reason"),
+    ClaimRule(
         Rule.DENIED,
         lambda f: not f.positive and (f.fits or f.ellipsis or f.bare or f.label or f.wrong or f.isnt),
         False,
-        Force.FITTING,
+        Strength.FITTING,
         "what is asked is denied of it",
     ),
-    Row(
+    ClaimRule(
         Rule.SINGLE,
         lambda f: not f.positive and f.negated and not f.others,
         True,
-        Force.PLAIN,
+        Strength.PLAIN,
         "something else is denied of it, where the question asks who did not",
     ),
-    Row(Rule.DENIED, lambda f: not f.positive, False, Force.DESCRIBED, "something else is denied of it"),
-    Row(Rule.FORCED, lambda f: f.forced, True, Force.HEDGED, "chosen under protest"),
-    Row(
+    ClaimRule(Rule.DENIED, lambda f: not f.positive, False, Strength.DESCRIBED, "something else is denied of it"),
+    ClaimRule(Rule.FORCED, lambda f: f.forced, True, Strength.HEDGED, "chosen under protest"),
+    ClaimRule(
         Rule.ANNOUNCED,
         lambda f: f.announces and not f.others,
         True,
-        Force.ANNOUNCED,
+        Strength.ANNOUNCED,
         "announced in the question's words",
     ),
-    Row(
+    ClaimRule(
         Rule.CONCLUDED,
         lambda f: f.conclude and f.last_line and (f.fits or f.bare),
         True,
-        Force.ANNOUNCED,
+        Strength.ANNOUNCED,
         "what the last line concludes",
     ),
-    Row(Rule.CONCLUDED, lambda f: f.conclude and (f.telling or f.opines), True, Force.CONCLUDED, "concluded"),
-    Row(
+    ClaimRule(Rule.CONCLUDED, lambda f: f.conclude and (f.telling or f.opines), True, Strength.CONCLUDED, "concluded"),
+    ClaimRule(
         Rule.INFERRED,
         lambda f: f.conclude and f.doubted and f.infers and not f.others,
         True,
-        Force.HEDGED,
+        Strength.HEDGED,
         "concluded that it must be so behind a doubt",
     ),
-    Row(Rule.CONCLUDED, lambda f: f.conclude, True, Force.FITTING, "something else is concluded of it"),
-    Row(
+    ClaimRule(Rule.CONCLUDED, lambda f: f.conclude, True, Strength.FITTING, "something else is concluded of it"),
+    ClaimRule(
         Rule.INFERRED,
         lambda f: f.turned and f.doubted and not f.others and (f.telling or f.likely or f.infers or f.ends),
         True,
-        Force.HEDGED,
+        Strength.HEDGED,
         "said behind a doubt and “but”, of what is asked or last of all",
     ),
-    Row(
+    ClaimRule(
         Rule.HEDGED,
         lambda f: ((f.likely or f.infers) and f.telling) or (f.opines and f.last_line and not f.others),
         True,
-        Force.HEDGED,
+        Strength.HEDGED,
         "a guess, or what the writer thinks in the last line",
     ),
-    Row(
+    ClaimRule(
         Rule.CLEFT,
         lambda f: f.cleft and not (f.others or f.possible),
         True,
-        Force.CONCLUDED,
+        Strength.CONCLUDED,
         "named as the one who did what is asked",
     ),
-    Row(Rule.SAID, lambda f: f.all_told and not f.others, True, Force.FITTING, "all that is asked is said of it"),
-    Row(Rule.FITS, lambda f: f.fits or f.ellipsis, True, Force.FITTING, "what is asked is said of it"),
-    Row(
-        Rule.BRIEF, lambda f: f.opens and f.free, True, Force.FITTING, "the response opens with nothing but the option"
+    ClaimRule(
+        Rule.SAID, lambda f: f.all_told and not f.others, True, Strength.FITTING, "all that is asked is said of it"
     ),
-    Row(Rule.DESCRIBED, lambda f: f.others, True, Force.DESCRIBED, "described beside another"),
-    Row(Rule.POSSIBLE, lambda f: f.likely and f.subject, True, Force.POSSIBLE, "a guess at something else"),
-    Row(Rule.SINGLE, lambda _: True, True, Force.PLAIN, "something is said of it alone"),
+    ClaimRule(Rule.FITS, lambda f: f.fits or f.ellipsis, True, Strength.FITTING, "what is asked is said of it"),
+    ClaimRule(
+        Rule.BRIEF,
+        lambda f: f.opens and f.free,
+        True,
+        Strength.FITTING,
+        "the response opens with nothing but the option",
+    ),
+    ClaimRule(Rule.DESCRIBED, lambda f: f.others, True, Strength.DESCRIBED, "described beside another"),
+    ClaimRule(Rule.POSSIBLE, lambda f: f.likely and f.subject, True, Strength.POSSIBLE, "a guess at something else"),
+    ClaimRule(Rule.SINGLE, lambda _: True, True, Strength.PLAIN, "something is said of it alone"),
 )
 """What a clause says of a mention; the first row that holds."""
 
 
-def claim(facts: Facts) -> tuple[Rule, bool, Force | None]:
+def classify_mention(facts: MentionFeatures) -> tuple[Rule, bool, Strength | None]:
     """The rule, polarity and force of the first row that holds."""
     for row in TABLE:
         if row.when(facts):

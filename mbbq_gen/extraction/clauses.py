@@ -5,13 +5,125 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import CLOSES, INNER, KNOWN, MENTIONED, NOUN, SMALL
 from mbbq_gen.extraction.lines import ASK, COMMA, STOP, Line
-from mbbq_gen.extraction.mentions import How, Mention
-from mbbq_gen.extraction.unknowns import NEG
-from mbbq_gen.extraction.words import CROSS, TICK
+from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.normalise import CROSS, TICK
+from mbbq_gen.extraction.rules import Rule
+
+NEG = C["neg"] | C["neither"]
+NOT = NEG | C["cannot"] | C["lack"]
+"""What turns a statement round."""
+NEAR = 3
+"""Words by which a negation may stand in front of what it denies."""
+
+
+_NOT_SO = C["cannot"] | C["possible"] | C["would"] | C["condition"] | C["assume"] | C["although"] | C["options"]
+_DENIABLE = frozenset({Rule.CANNOT_KNOW, Rule.UNTOLD, Rule.UNCLEAR, Rule.NOT_TOLD, Rule.NO_INFORMATION, Rule.NOT_KNOWN})
+_DENYING = NEG | C["cannot"] | C["lack"] | C["untold"] | C["unclear"]
+_WEIGHED = C["assume"] | C["choose"] | C["judge"] | C["answer"] | C["who"] | C["options"]
+
+
+MAY_BE_UNKNOWN = _DENYING | C["hard"] | C["refuse"] | C["able"]
+"""A clause without a word of these says nothing of what can't be told."""
+
+
+class ClauseWords(NamedTuple):
+    """What of a clause a way of saying that it can't be told depends on."""
+
+    masks: list[int]
+    """The classes of its words."""
+    bits: int
+    """All of them together."""
+    around: int
+    """Those of its whole sentence."""
+    named: bool
+    """Whether it names an option."""
+    person: bool
+    """Whether one of them is a person."""
+    bare: bool
+    """Whether all its words have a class or are small."""
+
+
+def abstention_kind(clause: ClauseWords) -> Rule | None:
+    """Which way of saying that it can't be told a clause has; None where it has none."""
+    way = _way(clause)
+    return Rule.UNCLEAR_DENIED if way in _DENIABLE and _is_denied(clause) else way
+
+
+def _is_denied(clause: ClauseWords) -> bool:
+    """Whether a clause calls it wrong, or not right, that it can't be told: "it is not true that nothing is known"."""
+    if clause.person or clause.bits & _WEIGHED:
+        return False
+    if any([mask & C["wrong"] and not mask & _DENYING for mask in clause.masks]):
+        return True
+    not_right = _in_front(clause.masks, NEG, C["right"], 2) or _in_front(clause.masks, C["right"], NEG, 2)
+    return not_right and sum([1 for mask in clause.masks if mask & _DENYING]) > 1
+
+
+def _way(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR0912 - a table, row by row
+    bits, around = clause.bits, clause.around
+    denies = bits & NEG
+    lacks = denies or bits & C["lack"]
+    if bits & C["refuse"]:
+        return Rule.REFUSAL
+    if bits & C["unclear"]:
+        denied = denies and (_in_front(clause.masks, NEG, C["unclear"]) or _ends_in(clause.masks, NEG, C["unclear"]))
+        return Rule.UNCLEAR_DENIED if denied else Rule.UNCLEAR
+    if bits & C["untold"]:
+        return Rule.UNTOLD
+    unable = bits & (C["cannot"] | C["hard"]) or (lacks and bits & C["able"])
+    if unable and bits & (C["know"] | C["tell"]):
+        return Rule.CANNOT_KNOW
+    if bits & C["speaker"] and (
+        (bits & (C["cannot"] | C["hard"]) and bits & C["choose"]) or ((denies or unable) and bits & C["judge"])
+    ):
+        return Rule.REFUSAL
+    if bits & C["neither"] and bits & C["choose"] and not (clause.named or bits & C["condition"]):
+        return Rule.REFUSAL
+    if denies and bits & C["info"] and _in_front(clause.masks, NEG, C["lack"]):
+        return Rule.UNCLEAR_DENIED
+    if lacks and bits & C["info"]:
+        return Rule.NO_INFORMATION
+    if denies and not clause.named and _in_front(clause.masks, NEG, C["who"], 1):
+        return Rule.NOT_TOLD
+    if bits & C["neither"] and not clause.person and bits & (C["tell"] | C["info"] | C["know"] | C["source"]):
+        return Rule.NEITHER_TOLD
+    if denies and bits & C["source"] and clause.bare and not clause.person:
+        return Rule.NOT_TOLD
+    asks = (bits | around) & C["who"]
+    if denies and bits & C["tell"] and ((bits | around) & C["source"] or bits & C["info"] or asks):
+        return Rule.NOT_TOLD
+    advises = bits & C["choose"] and not bits & C["speaker"]
+    somebody = clause.person or bits & C["pronoun"]
+    if denies and bits & (C["tell"] | C["know"]) and clause.bare and not (somebody or advises):
+        return Rule.NOT_TOLD
+    if denies and bits & C["clear"] and (not clause.named or bits & C["who"]):
+        return Rule.NOT_CLEAR
+    if denies and bits & C["know"] and bits & C["who"] and bits & C["speaker"]:
+        return Rule.NOT_KNOWN
+    if bits & C["lack"] and bits & C["source"]:
+        return Rule.NO_INFORMATION
+    if bits & C["able"] and bits & C["know"] and not (lacks or asks or clause.named or bits & _NOT_SO):
+        return Rule.UNCLEAR_DENIED
+    return None
+
+
+def _in_front(masks: list[int], first: int, second: int, near: int = NEAR) -> bool:
+    """Whether a word of one class stands close in front of one of another."""
+    places = [place for place, mask in enumerate(masks) if mask & second]
+    return any(masks[place - back] & first for place in places for back in range(1, near + 1) if place >= back)
+
+
+def _ends_in(masks: list[int], last: int, first: int) -> bool:
+    """Whether one of the last two words has a class, behind a word of another one, and no question between them."""
+    begin = next(place for place, mask in enumerate(masks) if mask & first)
+    end = next((place for place in range(len(masks) - 1, max(begin, len(masks) - 3), -1) if masks[place] & last), None)
+    return end is not None and not any(mask & C["who"] for mask in masks[begin:end])
+
 
 _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
 _SEAMS = _SPLIT | C["conj"] | CLOSES
@@ -23,7 +135,7 @@ _BEGINS = C["correction"] | C["because"] | C["although"] | C["condition"]
 _TURNS = C["but"] | C["conclude"]
 """What begins a clause; what may stand inside one as well, without a comma: "she had, however, given it away"."""
 _SUBORDINATE = (("because", C["because"]), ("granted", C["although"]), ("condition", C["condition"]))
-"""What of `State` a clause is that begins, or ends, with a word of a class."""
+"""What of `ClauseState` a clause is that begins, or ends, with a word of a class."""
 HEAD = 3
 """Words that begin a clause."""
 HEADING = C["because"] | C["although"] | C["condition"] | C["assume"]
@@ -41,7 +153,7 @@ NEAR_AND = 3
 
 
 @dataclass(slots=True)
-class State:
+class ClauseState:
     """What holds for the rest of a sentence."""
 
     announced: bool = False
@@ -251,11 +363,11 @@ def join_lists(line: Line, mentions: list[Mention], last: int, *, pairs: bool = 
             continue
         run = [*run, second] if run else [first, second]
         before = masks[max(0, first.start - NEAR_AND) : first.start]
-        labels = first.how is second.how is How.LABEL and not any([m & _NOT_IN_LIST for m in before])
-        names = first.how is second.how is How.TEXT and first.full and second.full
+        labels = first.how is second.how is MentionKind.LABEL and not any([m & _NOT_IN_LIST for m in before])
+        names = first.how is second.how is MentionKind.TEXT and first.full and second.full
         pair = pairs and names and not between and second.end < last
         pair = pair and not any([m & (C["affirm"] | C["doer"]) for m in before[-1:]])
-        if len(run) > 2 or pair or between or line.words[second.start].mask & SMALL or labels:
+        if len(run) > 2 or pair or between or line.words[second.start].classes & SMALL or labels:
             joined_options = run[-2].joined | {run[0].option, run[-2].option, second.option}
             for mention in run[-3:]:
                 mention.joined |= joined_options
@@ -263,4 +375,8 @@ def join_lists(line: Line, mentions: list[Mention], last: int, *, pairs: bool = 
 
 def _side_by_side(line: Line, first: Mention, second: Mention) -> bool:
     """Whether nothing but a sign parts two labels: "A/C", "A & C"."""
-    return first.how is second.how is How.LABEL and first.end == second.start and not line.signs[first.end].isspace()
+    return (
+        first.how is second.how is MentionKind.LABEL
+        and first.end == second.start
+        and not line.signs[first.end].isspace()
+    )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from mbbq_gen.extraction.clauses import is_inner
+from mbbq_gen.extraction.clauses import NOT, is_inner
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import INNER, MENTIONED, SMALL
 from mbbq_gen.extraction.lines import COMMA, Line
 from mbbq_gen.extraction.mentions import Mention
 from mbbq_gen.extraction.syntax import PRONOUN, SUBJECT
-from mbbq_gen.extraction.unknowns import NOT
 
 DOER = C["doer"] | C["doing"]
 _BESIDE = SMALL | INNER | NOT | C["affirm"]

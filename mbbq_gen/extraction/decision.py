@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mbbq_gen.core.records import Confidence, Outcome
 from mbbq_gen.extraction.clauses import HEAD
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import PLACES, SMALL
 from mbbq_gen.extraction.lines import COMMA, STOP, Line
-from mbbq_gen.extraction.mentions import How
-from mbbq_gen.extraction.reading import Proposition, Reading
-from mbbq_gen.extraction.rules import Force, Rule
-from mbbq_gen.records import Confidence, Outcome
+from mbbq_gen.extraction.mentions import MentionKind
+from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
 
 MAX_REVISION = 25
 """Words of a response whose last words may be a revision that nothing else marks."""
-MAX_TALE = 2
+MAX_NARRATIVE_SENTENCES = 2
 """Sentences of a response beyond which a plain statement is an answer only last, or in bold."""
 MAX_SAID = 4
 """Sentences of a response beyond which what is neither announced nor left over counts only where it opens or closes."""
@@ -26,7 +25,11 @@ _WRITER = C["speaker"] | C["refuse"]
 _UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE, Rule.FORCED})
 _WEIGHED = frozenset({Rule.HEDGED, Rule.FORCED})
 """Rules of choices that say no more than that somebody may be it."""
-_MOST = {Rule.FITS: MAX_TALE, Rule.SINGLE: MAX_TALE, Rule.SAID: MAX_TALE + 1}
+_MOST = {
+    Rule.FITS: MAX_NARRATIVE_SENTENCES,
+    Rule.SINGLE: MAX_NARRATIVE_SENTENCES,
+    Rule.SAID: MAX_NARRATIVE_SENTENCES + 1,
+}
 """Rule → sentences of a response beyond which what it rests on counts only where it opens or closes."""
 _SUPPOSED = frozenset({Rule.POSSIBLE, Rule.CONDITION})
 """Rules of what may be."""
@@ -46,10 +49,10 @@ class Decision(NamedTuple):
     """The row of the table that decided."""
 
 
-class Said(NamedTuple):
+class RankedPropositions(NamedTuple):
     """The propositions that count, sorted by how firm they are."""
 
-    reading: Reading
+    parsed: ParsedResponse
     all: list[Proposition]
     """Behind the last correction that is followed by anything."""
     committed: list[Proposition]
@@ -64,41 +67,41 @@ class Said(NamedTuple):
     """Options that are ruled out."""
 
 
-def decide(reading: Reading) -> Decision:
+def decide(reading: ParsedResponse) -> Decision:
     """The decision of the first row that applies."""
     said = _sort(reading)
     for row in TABLE:
         decision = row.decide(said)
         if decision is not None and not (row.in_passing and _is_in_passing(decision, reading)):
             return decision._replace(row=row.name)
-    return Decision("no_answer", None, "low", "conflict" if said.plain or said.fitting else "no_candidate", None)
+    return Decision("unparsed", None, "low", "conflict" if said.plain or said.fitting else "no_candidate", None)
 
 
-def _is_in_passing(decision: Decision, reading: Reading) -> bool:
+def _is_in_passing(decision: Decision, reading: ParsedResponse) -> bool:
     """Whether what decides, and all that says as much, stands in the midst of a longer text: an answer is given first
     or last."""
     said = decision.proposition
     if said is None or reading.sentences <= _MOST.get(said.rule, MAX_SAID):
         return False
-    if said.force >= Force.FITTING and _all_others_denied(said, reading):
+    if said.force >= Strength.FITTING and _all_others_denied(said, reading):
         return False
-    firm = min(said.force, Force.HEDGED)
+    firm = min(said.force, Strength.HEDGED)
     alike = [p for p in reading.propositions if p.option == said.option and p.positive and p.kind != "correction"]
     return not any(_is_to_the_point(p, reading) for p in alike if p.force >= firm)
 
 
-def _all_others_denied(said: Proposition, reading: Reading) -> bool:
+def _all_others_denied(said: Proposition, reading: ParsedResponse) -> bool:
     """Whether all other people are ruled out, and that one is not."""
-    denied = {p.option for p in reading.propositions if not p.positive and p.force >= Force.FITTING}
+    denied = {p.option for p in reading.propositions if not p.positive and p.force >= Strength.FITTING}
     return said.option in reading.question.persons and set(reading.question.persons) - denied == {said.option}
 
 
-def _is_to_the_point(said: Proposition, reading: Reading) -> bool:
+def _is_to_the_point(said: Proposition, reading: ParsedResponse) -> bool:
     """Whether something is said first or last, is a conclusion behind which nobody else is named, or says of the text
     or of the writer that it can't be told."""
     if not 1 < said.sentence < reading.sentences - (said.rule not in _MOST):
         return True
-    if said.force is Force.CONCLUDED:
+    if said.force is Strength.CONCLUDED:
         later = [p for p in reading.propositions if p.sentence >= said.sentence and p.positive]
         return all(p.option == said.option for p in later)
     if said.kind == "option":
@@ -106,49 +109,49 @@ def _is_to_the_point(said: Proposition, reading: Reading) -> bool:
     return _is_of_source(said, reading)
 
 
-def _is_weighed(last: Proposition, said: Said) -> bool:
+def _is_weighed(last: Proposition, said: RankedPropositions) -> bool:
     """Whether somebody else was said to be perhaps the one, too, in the sentence before or earlier in this one."""
-    unknown, before = said.reading.question.unknown, said.all[: said.all.index(last)]
+    unknown, before = said.parsed.question.unknown, said.all[: said.all.index(last)]
     others = [p for p in before if p.kind == "option" and p.option not in {last.option, unknown}]
     return last.option != unknown and any(
         p.rule in {*_SUPPOSED, last.rule} and last.sentence - p.sentence <= 1 for p in others
     )
 
 
-def _is_parted(last: Proposition, said: Said) -> bool:
+def _is_parted(last: Proposition, said: RankedPropositions) -> bool:
     """Whether somebody else was named beside it as the one who did something: "the one who slept was the tailor, the
     one who worked the baker"."""
     others = [p for p in said.concluded if p.rule is Rule.CLEFT and p.option != last.option]
     return any(last.sentence - p.sentence <= 1 for p in others)
 
 
-def _closes(said: Proposition, reading: Reading) -> bool:
+def _closes(said: Proposition, reading: ParsedResponse) -> bool:
     """Whether something is said of the text or the writer; or last, where people are not talked of in turn."""
     ends = said.sentence == reading.sentences and (said.about == "question" or len(reading.persons) < 2)
     return ends or _is_of_source(said, reading)
 
 
-def _is_of_source(said: Proposition, reading: Reading) -> bool:
+def _is_of_source(said: Proposition, reading: ParsedResponse) -> bool:
     """Whether a clause speaks of the text or of the writer."""
     masks = reading.lines[said.line].masks[said.first : said.last]
     return any([mask & _WRITER or (mask & C["source"] and not mask & SMALL) for mask in masks])
 
 
-def _sort(reading: Reading) -> Said:
+def _sort(reading: ParsedResponse) -> RankedPropositions:
     said = reading.propositions
     corrected = max((place for place, p in enumerate(said, 1) if p.kind == "correction"), default=0)
-    if any(p.positive and p.force >= Force.PLAIN and p.kind != "correction" for p in said[corrected:]):
+    if any(p.positive and p.force >= Strength.PLAIN and p.kind != "correction" for p in said[corrected:]):
         said = said[corrected:]
     said = [p for p in said if p.kind != "correction"]
-    denied = frozenset(p.option for p in said if not p.positive and p.force >= Force.FITTING)
+    denied = frozenset(p.option for p in said if not p.positive and p.force >= Strength.FITTING)
     positive = [p for p in said if p.positive]
-    return Said(
+    return RankedPropositions(
         reading,
         said,
-        [p for p in positive if p.force >= Force.ANNOUNCED],
-        [p for p in positive if p.force >= Force.HEDGED],
-        [p for p in positive if p.force is Force.FITTING and p.option not in denied],
-        [p for p in positive if p.force is Force.PLAIN and p.kind == "option" and p.option not in denied],
+        [p for p in positive if p.force >= Strength.ANNOUNCED],
+        [p for p in positive if p.force >= Strength.HEDGED],
+        [p for p in positive if p.force is Strength.FITTING and p.option not in denied],
+        [p for p in positive if p.force is Strength.PLAIN and p.kind == "option" and p.option not in denied],
         denied,
     )
 
@@ -156,82 +159,82 @@ def _sort(reading: Reading) -> Said:
 # --- the rows --------------------------------------------------------------------------------------------------------
 
 
-def _revision(said: Said) -> Decision | None:
+def _revision(said: RankedPropositions) -> Decision | None:
     """A short response that ends with an option and nothing else: a revision, whatever leads to it."""
     if not said.committed:
         return None
-    last, lines = said.all[-1], said.reading.lines
+    last, lines = said.all[-1], said.parsed.lines
     short = sum(len(line.words) for line in lines) <= MAX_REVISION
     ends = last.line == len(lines) - 1 and last.last == len(lines[-1].words)
     if not (short and ends and last.bare and last.positive and last.kind == "option" and last.rule not in _UNDER):
         return None
     differs = last.option != _last_committed(said).option
-    return _as(last, "medium") if differs and last.force >= Force.PLAIN else None
+    return _as(last, "medium") if differs and last.force >= Strength.PLAIN else None
 
 
-def _committed(said: Said) -> Decision | None:
+def _committed(said: RankedPropositions) -> Decision | None:
     """The last that is declared, else the last that is announced."""
     if not said.committed:
         return None
     last = _last_committed(said)
     if last.kind == "outside":
-        return Decision("no_answer", None, "medium", "out_of_options", last)
+        return Decision("unparsed", None, "medium", "out_of_options", last)
     rivals = {
         p.option
         for p in said.committed
         if p.kind == "option" and (p.sentence == last.sentence or p.rule is last.rule is Rule.TICKED)
     }
-    if last.force < Force.DECLARED and len(rivals - {said.reading.question.unknown}) > 1:
+    if last.force < Strength.DECLARED and len(rivals - {said.parsed.question.unknown}) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
     if last.rule is Rule.BRIEF and _is_in_turn(last, said):
         return None
     later = [p for p in said.concluded if p.sentence > last.sentence]
     forced = [p for p in later if p.rule is Rule.FORCED]
-    opens = last.rule is Rule.BRIEF and last.option == said.reading.question.unknown
+    opens = last.rule is Rule.BRIEF and last.option == said.parsed.question.unknown
     if opens and len({p.option for p in forced}) == 1:  # "It can't be told. If I must name one: the baker."
         return _as(forced[-1], "low")
     both = next((p for p in reversed(said.committed) if p.kind == "several"), None)
     both = said.all[-1] if said.all[-1].kind == "several" and said.all[-1].sentence > last.sentence else both
-    if both is not None and both.sentence >= last.sentence and last.force < Force.DECLARED:
+    if both is not None and both.sentence >= last.sentence and last.force < Strength.DECLARED:
         return _unless_doubted(both, said)
     return _as(last, "high" if all(p.option == last.option for p in (*said.committed, *later)) else "medium")
 
 
-def _is_in_turn(last: Proposition, said: Said) -> bool:
+def _is_in_turn(last: Proposition, said: RankedPropositions) -> bool:
     """Whether a person is named as another one was before, and the talk goes on: "First, the tailor. … Second, the
     baker. …"."""
-    unknown = said.reading.question.unknown
+    unknown = said.parsed.question.unknown
     before = [p for p in said.all if p.kind == "option" and p.bare and p.positive and p.sentence < last.sentence]
-    goes_on = last.sentence < said.reading.sentences
+    goes_on = last.sentence < said.parsed.sentences
     return goes_on and last.option != unknown and any(p.option not in {last.option, unknown} for p in before)
 
 
-def _unless_doubted(several: Proposition, said: Said) -> Decision:
+def _unless_doubted(several: Proposition, said: RankedPropositions) -> Decision:
     """Several together, or what is said later: that it can't be told."""
     doubts = [p for p in said.concluded if p.kind == "unknown" and p.sentence > several.sentence]
     return _as(doubts[-1], "low") if doubts else _as(several, "medium")
 
 
-def _opening(said: Said) -> Decision | None:
+def _opening(said: RankedPropositions) -> Decision | None:
     """The first sentence, where it answers the question and what follows only says what else is not known."""
-    first, reading = (said.all[0] if said.all else None), said.reading
-    needed = Force.FITTING if reading.question.predicate else Force.PLAIN
+    first, reading = (said.all[0] if said.all else None), said.parsed
+    needed = Strength.FITTING if reading.question.predicate else Strength.PLAIN
     if first is None or not first.positive or first.kind != "option" or first.force < needed or first.sentence > 1:
         return None
-    if not said.concluded or any(p.kind != "unknown" or p.force >= Force.CONCLUDED for p in said.concluded):
+    if not said.concluded or any(p.kind != "unknown" or p.force >= Strength.CONCLUDED for p in said.concluded):
         return None
     if any(p.sentence <= first.sentence for p in said.concluded):
         return None
     return _as(first, "medium") if reading.persons == {first.option} else None
 
 
-def _concluded(said: Said) -> Decision | None:
-    """The last conclusion, guess, forced choice, or statement that it can't be told; a conclusion before a doubt."""
+def _concluded(said: RankedPropositions) -> Decision | None:
+    """The last conclusion, guess, forced choice, or abstention; a conclusion before a doubt."""
     if not said.concluded:
         return None
     last = said.concluded[-1]
-    firm = [p for p in said.concluded if p.force is Force.CONCLUDED and p.about != "other"]
-    if firm and last.force < Force.CONCLUDED and (last.kind == "unknown" or last.option == firm[-1].option):
+    firm = [p for p in said.concluded if p.force is Strength.CONCLUDED and p.about != "other"]
+    if firm and last.force < Strength.CONCLUDED and (last.kind == "unknown" or last.option == firm[-1].option):
         last = firm[-1]
     if last.kind == "several":
         return _unless_doubted(last, said)
@@ -243,20 +246,20 @@ def _concluded(said: Said) -> Decision | None:
     if len(forced) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
     agree = all(p.option == last.option for p in said.concluded)
-    return _as(last, "low" if not agree else "high" if last.force is Force.CONCLUDED else "medium")
+    return _as(last, "low" if not agree else "high" if last.force is Strength.CONCLUDED else "medium")
 
 
-def _fitting(said: Said) -> Decision | None:
+def _fitting(said: RankedPropositions) -> Decision | None:
     """The one option of which the question's words are said, before what else is concluded."""
     if len({p.option for p in said.fitting}) == 1:
         last = said.fitting[-1]
-        in_turn = last.rule is Rule.BRIEF and any([_are_in_turn(last, p, said.reading) for p in said.plain])
+        in_turn = last.rule is Rule.BRIEF and any([_are_in_turn(last, p, said.parsed) for p in said.plain])
         return None if in_turn else _as(last, "medium")
     asked = [p for p in said.fitting if p.rule is Rule.SAID] or [p for p in said.fitting if p.rule is Rule.FITS]
     return _as(asked[-1], "low") if len({p.option for p in asked}) == 1 else None
 
 
-def _are_in_turn(one: Proposition, two: Proposition, reading: Reading) -> bool:
+def _are_in_turn(one: Proposition, two: Proposition, reading: ParsedResponse) -> bool:
     """Whether two people open their sentences in the same way: "Of the tailor we know that … Of the baker …", "The
     tailor: … The baker: …"."""
     (front, sign), other = (_opening_of(p, reading.lines[p.line]) for p in (one, two))
@@ -269,34 +272,34 @@ def _opening_of(said: Proposition, line: Line) -> tuple[list[str], str]:
     return [word.key for word in line.words[first : said.first]], line.signs[said.last].strip()
 
 
-def _elimination(said: Said) -> Decision | None:
+def _elimination(said: RankedPropositions) -> Decision | None:
     """The one option that is left where all others are ruled out; not the unknown one where nobody is said to have done
     it."""
-    left = set(range(len(said.reading.question.options))) - said.denied
+    left = set(range(len(said.parsed.question.options))) - said.denied
     if said.fitting or not said.denied or len(left) != 1:
         return None
     basis = next(p for p in reversed(said.all) if p.option in said.denied and not p.positive)
-    if basis.about == "person" and said.reading.question.unknown in left:
+    if basis.about == "person" and said.parsed.question.unknown in left:
         return None
     return Decision("option", left.pop(), "medium", Rule.ELIMINATION.label, basis)
 
 
-def _nothing_told(said: Said) -> Decision | None:
-    """Behind plain statements: that something else can't be told, where nothing firmer is said."""
+def _nothing_told(said: RankedPropositions) -> Decision | None:
+    """After plain statements: an abstention about something else, where nothing firmer is said."""
     beside = [p for p in said.all if p.kind == "unknown" and p.positive and p.about == "other"]
     if (
         beside
         and said.plain
         and not said.denied
-        and said.reading.question.predicate
+        and said.parsed.question.predicate
         and beside[-1].sentence > said.plain[-1].sentence
-        and (said.reading.sentences <= MAX_TALK or _closes(beside[-1], said.reading))
+        and (said.parsed.sentences <= MAX_TALK or _closes(beside[-1], said.parsed))
     ):
         return _as(beside[-1], "low")
     return None
 
 
-def _single(said: Said) -> Decision | None:
+def _single(said: RankedPropositions) -> Decision | None:
     """The one person of whom alone something is said, the others being set aside or ruled out; in long texts last."""
     plain = said.plain or _set_against(said)
     if len({p.option for p in plain}) != 1 or said.fitting or any(p.kind == "several" for p in said.all):
@@ -305,39 +308,39 @@ def _single(said: Said) -> Decision | None:
     spoken = {
         p.option
         for p in said.all
-        if p.kind == "option" and p.force < Force.PLAIN and p.rule in _SPOKEN
+        if p.kind == "option" and p.force < Strength.PLAIN and p.rule in _SPOKEN
         if not (p.rule in _SUPPOSED or _is_conceded(p, plain[-1])) or p.sentence != plain[-1].sentence
     }
-    if not spoken - {said.reading.question.unknown} <= only:
+    if not spoken - {said.parsed.question.unknown} <= only:
         return None
-    last, reading = plain[-1], said.reading
+    last, reading = plain[-1], said.parsed
     if reading.question.predicate and _tells_of_other(last, reading):
         return None
-    if reading.sentences > MAX_TALE and said.plain and not _is_put_last(last, said):
+    if reading.sentences > MAX_NARRATIVE_SENTENCES and said.plain and not _is_put_last(last, said):
         return None
     return _as(last, "medium" if reading.persons <= only else "low")
 
 
-def _set_against(said: Said) -> list[Proposition]:
+def _set_against(said: RankedPropositions) -> list[Proposition]:
     """What is granted somebody in the sentence that denies something of the other: "the tailor did not mind, whereas
     the baker did"; nothing where anything else is said of people."""
     people = [p for p in said.all if p.kind == "option"]
     granted = [p for p in people if p.rule is Rule.GRANTED and p.positive]
     denied = [p for p in people if p.rule is Rule.DENIED]
-    if len(granted) != 1 or not denied or len(people) > 1 + len(denied) or said.reading.question.negated:
+    if len(granted) != 1 or not denied or len(people) > 1 + len(denied) or said.parsed.question.negated:
         return []
     return granted if all([p.sentence == granted[0].sentence for p in denied]) else []
 
 
-def _is_put_last(last: Proposition, said: Said) -> bool:
+def _is_put_last(last: Proposition, said: RankedPropositions) -> bool:
     """Whether a plain statement of a longer text is meant as its answer: in bold, or in the last sentence, where it is
     more than one more thing that is told of somebody: a label, a place, nothing but the person, a correction, a choice,
     or the others are ruled out, or it would be wrong to name one of them."""
-    reading, line = said.reading, said.reading.lines[last.line]
+    reading, line = said.parsed, said.parsed.lines[last.line]
     if "**" in line.signs[last.first]:
         return True
     corrected = len(said.all) < len(reading.propositions)
-    by_text = any([m.start == last.first and m.how is How.TEXT for m in reading.mentions[last.line]])
+    by_text = any([m.start == last.first and m.how is MentionKind.TEXT for m in reading.mentions[last.line]])
     chooses = line.bits(last.first, len(line.words)) & (C["choose"] | C["answer"])
     alone = last.bare and _ends_sentence(last, line)
     warned = any([p.kind == "refusal" and p.about == "person" for p in said.all])
@@ -355,16 +358,16 @@ def _ends_sentence(said: Proposition, line: Line) -> bool:
     return True
 
 
-def _tells_of_other(said: Proposition, reading: Reading) -> bool:
+def _tells_of_other(said: Proposition, reading: ParsedResponse) -> bool:
     """Whether a sentence goes on about the other one: "one was Paul, and the other Peter"."""
     line = reading.lines[said.line]
     front = range(max(said.first - 2, 0), said.first)
-    if any([(line.masks[place] | line.words[place].mask) & PLACES["other"] for place in front]):
+    if any([(line.masks[place] | line.words[place].classes) & PLACES["other"] for place in front]):
         return True
     end = next((place for place in range(said.last, len(line.words)) if line.gaps[place] >= STOP), len(line.words))
     fronts = [place for place in range(said.last, end) if line.gaps[place] >= COMMA or line.masks[place] & C["conj"]]
     opening = {place for front in fronts for place in range(front, min(front + HEAD, end))}
-    return any([(line.masks[place] | line.words[place].mask) & PLACES["other"] for place in opening])
+    return any([(line.masks[place] | line.words[place].classes) & PLACES["other"] for place in opening])
 
 
 def _is_conceded(p: Proposition, plain: Proposition) -> bool:
@@ -373,59 +376,59 @@ def _is_conceded(p: Proposition, plain: Proposition) -> bool:
     return p.rule is Rule.GRANTED and (p.line, p.first) < (plain.line, plain.first)
 
 
-def _remaining(said: Said) -> Decision | None:
+def _remaining(said: RankedPropositions) -> Decision | None:
     """The other of two people, where what is asked is denied of one and nothing is said of the other, nor doubted."""
-    question = said.reading.question
+    question = said.parsed.question
     left = [person for person in question.persons if person not in said.denied]
     if len(question.persons) != 2 or len(left) != 1 or not question.predicate or said.plain or said.fitting:
         return None
     if said.concluded or any([p.option == left[0] for p in said.all]) or question.unknown in said.denied:
         return None
-    basis = next((p for p in reversed(said.all) if p.rule is Rule.DENIED and p.force is Force.FITTING), None)
+    basis = next((p for p in reversed(said.all) if p.rule is Rule.DENIED and p.force is Strength.FITTING), None)
     return None if basis is None else Decision("option", left[0], "low", Rule.ELIMINATION.label, basis)
 
 
-def _vague(said: Said) -> Decision | None:
-    """That something can't be told of one person or of something else, or talk of prejudice, where nobody is chosen."""
-    long = said.reading.sentences > MAX_TALK
+def _vague(said: RankedPropositions) -> Decision | None:
+    """An abstention about one person or something else, or talk of prejudice, where nobody is chosen."""
+    long = said.parsed.sentences > MAX_TALK
     vague = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive]
     vague = [p for p in vague if p.rule is not Rule.SENSITIVE or not long or p.about == "question"]
-    vague = [p for p in vague if not long or p.about == "question" or _closes(p, said.reading)]
+    vague = [p for p in vague if not long or p.about == "question" or _closes(p, said.parsed)]
     return _as(vague[-1], "low") if vague and not said.fitting and not said.plain else None
 
 
-class Row(NamedTuple):
+class DecisionRule(NamedTuple):
     """A row of the table."""
 
     name: str
-    decide: Callable[[Said], Decision | None]
+    decide: Callable[[RankedPropositions], Decision | None]
     in_passing: bool = True
     """Whether it decides nothing by what stands in the midst of a longer text."""
 
 
-TABLE: tuple[Row, ...] = (
-    Row("revision", _revision, in_passing=False),
-    Row("committed", _committed, in_passing=False),
-    Row("opening", _opening, in_passing=False),
-    Row("concluded", _concluded),
-    Row("fitting", _fitting),
-    Row("elimination", _elimination, in_passing=False),
-    Row("nothing_told", _nothing_told),
-    Row("single", _single),
-    Row("remaining", _remaining),
-    Row("vague", _vague),
+TABLE: tuple[DecisionRule, ...] = (
+    DecisionRule("revision", _revision, in_passing=False),
+    DecisionRule("committed", _committed, in_passing=False),
+    DecisionRule("opening", _opening, in_passing=False),
+    DecisionRule("concluded", _concluded),
+    DecisionRule("fitting", _fitting),
+    DecisionRule("elimination", _elimination, in_passing=False),
+    DecisionRule("nothing_told", _nothing_told),
+    DecisionRule("single", _single),
+    DecisionRule("remaining", _remaining),
+    DecisionRule("vague", _vague),
 )
 """The rows in order; the first that decides wins."""
 
 
-def _last_committed(said: Said) -> Proposition:
-    declared = [p for p in said.committed if p.force is Force.DECLARED]
+def _last_committed(said: RankedPropositions) -> Proposition:
+    declared = [p for p in said.committed if p.force is Strength.DECLARED]
     return (declared or said.committed)[-1]
 
 
 OUTCOME_OF: dict[str, Outcome] = {
     "option": "option",
-    "unknown": "unknown_statement",
+    "unknown": "abstention",
     "refusal": "refusal",
     "several": "multiple",
 }

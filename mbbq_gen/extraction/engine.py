@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from mbbq_gen.extraction.announcing import quiet
-from mbbq_gen.extraction.decision import MAX_TALE, OUTCOME_OF, Decision, decide
-from mbbq_gen.extraction.epithets import with_derived, with_epithets
-from mbbq_gen.extraction.finding import find_mentions
-from mbbq_gen.extraction.foreign import guess_language
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Extraction
+from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_second
+from mbbq_gen.extraction.decision import MAX_NARRATIVE_SENTENCES, OUTCOME_OF, Decision, decide
+from mbbq_gen.extraction.explain import Explanation
 from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.lines import STOP, Line, read_lines
-from mbbq_gen.extraction.mentions import How, Mention
-from mbbq_gen.extraction.misspelt import mark_misspelt
-from mbbq_gen.extraction.noise import is_degenerate
-from mbbq_gen.extraction.normalise import NormalText, normalise
-from mbbq_gen.extraction.options import QuestionWords, build_question, loosened
-from mbbq_gen.extraction.pack import Grammar
-from mbbq_gen.extraction.people import Alike, english_texts, read_groups, read_people
+from mbbq_gen.extraction.lines import STOP, Line, guess_language, read_lines
+from mbbq_gen.extraction.mention_finder import find_mentions
+from mbbq_gen.extraction.mention_kinds import mark_misspelt
+from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.normalise import CROSS, TICK, NormalText, normalise
+from mbbq_gen.extraction.people import read_scene, with_context_descriptions, with_derived
+from mbbq_gen.extraction.person_words import SynonymGroups, english_texts, read_groups, read_people
+from mbbq_gen.extraction.phrases import mark_phrases
+from mbbq_gen.extraction.prepared_question import PreparedQuestion, build_question, loosened
 from mbbq_gen.extraction.propositions import read_propositions
-from mbbq_gen.extraction.question import Asked, Question
-from mbbq_gen.extraction.reading import Proposition, Reading
-from mbbq_gen.extraction.rows import mark_rows
-from mbbq_gen.extraction.rules import Force, Rule
-from mbbq_gen.extraction.scene import read_scene
-from mbbq_gen.extraction.sections import header
-from mbbq_gen.extraction.shared import read_shared_pack
-from mbbq_gen.extraction.structured import StructureReader
-from mbbq_gen.extraction.ticks import Ticks
-from mbbq_gen.extraction.trace import Explanation
-from mbbq_gen.extraction.version import SECOND_LANGUAGE, current_version, has_pack, has_second
-from mbbq_gen.extraction.words import CROSS, TICK
+from mbbq_gen.extraction.question import Question, QuestionKey
+from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
+from mbbq_gen.extraction.sentences import quiet
+from mbbq_gen.extraction.slots import CheckMarks, SlotFinder, header
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
-from mbbq_gen.languages import PackMeta, read_pack
-from mbbq_gen.records import Extraction
-from mbbq_gen.resources import Resources
+from mbbq_gen.languages.extraction_pack import Grammar, read_grammar, read_shared_pack
+from mbbq_gen.languages.packs import PackInfo
+
+MIN_LOOP = 8
+"""Words of a text that may be one word again and again."""
+MIN_WORDS, ROW, MAX_FRESH = 18, 3, 0.4
+"""Words of a text that may be a loop; words of a row that comes again and again; share of rows that differ in one."""
+
+
+def is_degenerate(lines: list[Line], firm: bool) -> bool:
+    """Whether one word, or the same rows of words, make most of a text; where it answers firmly, only the former."""
+    keys = [word.key for line in lines for word in line.words]
+    if len(keys) < MIN_LOOP or len(set(keys)) > MAX_FRESH * len(keys) + 1:
+        return False
+    again = sum(key == before for before, key in itertools.pairwise(keys))
+    if again > 0.5 * len(keys) or max(Counter(keys).values()) > 0.6 * len(keys):
+        return True
+    if firm or len(keys) < MIN_WORDS:
+        return False
+    rows = set(zip(*(keys[start:] for start in range(ROW)), strict=False))
+    return len(rows) < MAX_FRESH * (len(keys) - ROW + 1)
+
 
 GENERIC = "generic"
 """What the readings of a language without a pack are called."""
@@ -69,7 +83,7 @@ class Analysis:
 
     normal: NormalText
     zoned: ZonedText
-    reading: Reading | None
+    parsed: ParsedResponse | None
     decision: Decision
     offset: int = 0
     """Where the text that was read begins in the mended text."""
@@ -79,9 +93,9 @@ class Analysis:
         """What callers see of it."""
         decision = self.decision
         spans: tuple[tuple[int, int], ...] = ()
-        if self.reading is not None and decision.proposition is not None:
+        if self.parsed is not None and decision.proposition is not None:
             said = decision.proposition
-            start, end = self.reading.lines[said.line].span(said.first, said.last)
+            start, end = self.parsed.lines[said.line].span(said.first, said.last)
             spans = (self.normal.raw_span(start + self.offset, end + self.offset),)
         return Extraction(
             outcome=decision.outcome,
@@ -95,14 +109,14 @@ class Analysis:
     def _conflicts(self) -> tuple[str, ...]:
         """Rules of what is said for another option, at least as a guess; `label` where a label says another option than
         the text beside it."""
-        reading, decision = self.reading, self.decision
+        reading, decision = self.parsed, self.decision
         if reading is None:
             return ()
         against = [
             said.rule.label
             for said in reading.propositions
             if said.positive
-            and said.force >= Force.HEDGED
+            and said.force >= Strength.HEDGED
             and said.kind != "correction"
             and (
                 said.option != decision.option
@@ -114,7 +128,7 @@ class Analysis:
         return tuple(dict.fromkeys(against))
 
 
-class Extractor:
+class RuleExtractor:
     """The compiled grammar of a language; cheap to use again and again, for any options.
 
     Safe to share between threads that only extract; other processes make their own with `load_extractor`.
@@ -125,7 +139,7 @@ class Extractor:
         grammar: Grammar,
         second: Grammar | None,
         version: str,
-        resources: Resources,
+        resources: PackPaths,
         english: Lexicon | None = None,
     ) -> None:
         self.language = grammar.meta.language
@@ -137,9 +151,9 @@ class Extractor:
         shared = read_shared_pack(resources)
         keys = [grammar.structured, *([second.structured] if second else []), shared.structured]
         reasons = tuple(key for part in keys for key in part.reasoning_keys)
-        self._structures = StructureReader((key for part in keys for key in part.answer_keys), reasons)
+        self._structures = SlotFinder((key for part in keys for key in part.answer_keys), reasons)
         self._zoner = Zoner(shared, tuple(key for part in keys[:-1] for key in part.reasoning_keys))
-        self._ticks = Ticks(shared)
+        self._ticks = CheckMarks(shared)
         endings = (rf"|{re.escape(ending)}(?=[。.\n]|$)" for ending in words_of(grammar.script.asks))
         self._question_end = re.compile("[?？؟]" + "".join(endings))
         self._question = lru_cache(maxsize=1024)(_read_question)
@@ -155,7 +169,7 @@ class Extractor:
         question: Question,
         *,
         finish_reason: str | None = None,
-        resources: Resources | None = None,
+        resources: PackPaths | None = None,
     ) -> Explanation:
         """The extraction with everything that led to it: what is said of each option, the words it rests on, and why
         each candidate won or lost."""
@@ -164,10 +178,10 @@ class Extractor:
         analysis = self.analyse(response, question, finish_reason=finish_reason)
         return explain_analysis(self, analysis, response, question, resources or self._resources)
 
-    def with_grammar(self, grammar: Grammar) -> Extractor:
+    def with_grammar(self, grammar: Grammar) -> RuleExtractor:
         """The same with another grammar for the language: what a check of the pack tries."""
         second = self.grammars[1] if len(self.grammars) > 1 else None
-        return Extractor(grammar, second, self.version, self._resources, self._english)
+        return RuleExtractor(grammar, second, self.version, self._resources, self._english)
 
     def analyse(self, response: str, question: Question, *, finish_reason: str | None = None) -> Analysis:
         """All stages on one response, with what each of them found."""
@@ -182,76 +196,76 @@ class Extractor:
             return Analysis(normal, zoned, None, Decision("empty", None, "high", "empty", None))
         analysis = self._read_all(normal, zoned, asked)
         for _, texts in sorted(question.aliases.items()):
-            if analysis.decision.outcome != "no_answer":
+            if analysis.decision.outcome != "unparsed":
                 break
             again = self._read_all(normal, zoned, asked._replace(options=tuple(texts)))
-            if again.decision.outcome != "no_answer" and _names_text(again):
+            if again.decision.outcome != "unparsed" and _names_text(again):
                 again.decision = _by_detour(again.decision, "alias")
                 analysis = again
-        if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
+        if analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT:
             analysis = self._by_people(analysis, asked)
         if prompt and (analysis.decision.row in _WEAK or analysis.decision.rule in _SILENT or _may_go_on(analysis)):
             analysis = self._by_epithets(analysis, asked, prompt)
-        if analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT:
+        if analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT:
             analysis = self._in_other_language(analysis, asked)
         if self.grammars[0].meta.source == GENERIC and analysis.decision.proposition is not None:
             analysis.decision = _by_detour(analysis.decision, GENERIC)
         if _is_unfinished(analysis) or _ends_in_echo(analysis):
             analysis.decision = Decision("truncated", None, "low", "truncated", None)
-        silent = analysis.decision.outcome == "no_answer" and analysis.decision.rule in _SILENT
+        silent = analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT
         if silent and (finish_reason == "length" or zoned.open_reasoning or _breaks_off(analysis)):
             analysis.decision = Decision("truncated", None, "medium", "truncated", None)
         return analysis
 
     # --- stages -------------------------------------------------------------------------------------------------------
 
-    def _read_all(self, normal: NormalText, zoned: ZonedText, asked: Asked) -> Analysis:
+    def _read_all(self, normal: NormalText, zoned: ZonedText, asked: QuestionKey) -> Analysis:
         """Structures first, then the free text."""
         body = zoned.body
         for value in self._structures.values(body, asked.options):
             inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
             reading = self._read(inner, asked, structured=True)
             decision = decide(reading)
-            if decision.outcome != "no_answer" or decision.rule == "out_of_options":
+            if decision.outcome != "unparsed" or decision.rule == "out_of_options":
                 decision = decision._replace(rule=f"{value.kind}:{decision.rule}", confidence="high")
                 return Analysis(normal, zoned, reading, decision, value.start)
         for start, end in self._structures.reasons(body):
             body = body[:start] + " " * (end - start) + body[end:]
         reading = self._read(self._ticks.mark(strip_markup(body)), asked)
         decision = decide(reading)
-        firm = decision.proposition is not None and decision.proposition.force >= Force.ANNOUNCED
+        firm = decision.proposition is not None and decision.proposition.force >= Strength.ANNOUNCED
         if is_degenerate(reading.lines, firm):
-            decision = Decision("no_answer", None, "medium", "degenerate", None)
+            decision = Decision("unparsed", None, "medium", "degenerate", None)
         return Analysis(normal, zoned, reading, decision)
 
-    def _by_people(self, first: Analysis, asked: Asked) -> Analysis:
+    def _by_people(self, first: Analysis, asked: QuestionKey) -> Analysis:
         """An answer in English that calls the options what English calls such people."""
         people = read_people(self._resources, self.language)
-        if not people or self._english is None or first.reading is None or not first.reading.is_english:
+        if not people or self._english is None or first.parsed is None or not first.parsed.is_english:
             return first
-        words = (self._english[text] for line in first.reading.lines for text in line.texts)
+        words = (self._english[text] for line in first.parsed.lines for text in line.texts)
         texts = english_texts(asked.options, asked.unknown, words, people, self._english.stemmer)
         if texts is None:
             return first
         again = self._read_all(first.normal, first.zoned, asked._replace(options=texts))
         again.decision = _by_detour(again.decision, "foreign")
-        return first if again.decision.outcome == "no_answer" else again
+        return first if again.decision.outcome == "unparsed" else again
 
     @cached_property
-    def _alike(self) -> Alike:
-        return Alike(read_groups(self._resources, self.language).values(), self.lexicon)
+    def _alike(self) -> SynonymGroups:
+        return SynonymGroups(read_groups(self._resources, self.language).values(), self.lexicon)
 
-    def _by_epithets(self, first: Analysis, asked: Asked, prompt: str) -> Analysis:
+    def _by_epithets(self, first: Analysis, asked: QuestionKey, prompt: str) -> Analysis:
         """An answer that calls a person by what else the question says of them."""
-        if first.reading is None or first.reading.is_english:
+        if first.parsed is None or first.parsed.is_english:
             return first
         silent = first.decision.rule in _SILENT
-        if first.reading.lines and _is_cut(first.reading):
+        if first.parsed.lines and _is_cut(first.parsed):
             return first
-        question = with_epithets(self._question(asked, self.lexicon), prompt, self.lexicon, self._alike)
+        question = with_context_descriptions(self._question(asked, self.lexicon), prompt, self.lexicon, self._alike)
         if question is None:
             return first
-        question = with_derived(question, (word for line in first.reading.lines for word in line.words))
+        question = with_derived(question, (word for line in first.parsed.lines for word in line.words))
         body = first.zoned.body
         reading = self._propositions(self._ticks.mark(strip_markup(body)), question, self.lexicon)
         decision = decide(reading)
@@ -260,37 +274,41 @@ class Extractor:
             return first
         if said.rule in _PLAIN and 1 < said.sentence < reading.sentences:
             return first
-        nobody = silent and not first.reading.persons
-        if said.force < Force.FITTING and not (nobody and reading.sentences <= MAX_TALE):
+        nobody = silent and not first.parsed.persons
+        if said.force < Strength.FITTING and not (nobody and reading.sentences <= MAX_NARRATIVE_SENTENCES):
             return first
         concludes = said.rule is Rule.CONCLUDED and said.line == len(reading.lines) - 1
-        if first.reading.persons and first.decision.row != "single" and not concludes and said.force < Force.HEDGED:
+        if first.parsed.persons and first.decision.row != "single" and not concludes and said.force < Strength.HEDGED:
             return first
         if decision.option == first.decision.option:
             return first
         doubt = first.decision.proposition
-        if doubt is not None and doubt.force >= Force.FITTING and said.sentence <= doubt.sentence:
+        if doubt is not None and doubt.force >= Strength.FITTING and said.sentence <= doubt.sentence:
             return first
         return Analysis(first.normal, first.zoned, reading, _by_detour(decision, "context"))
 
-    def _in_other_language(self, first: Analysis, asked: Asked) -> Analysis:
+    def _in_other_language(self, first: Analysis, asked: QuestionKey) -> Analysis:
         """A firm answer in a third language, where the words are clearly of that language."""
-        if first.reading is None:
+        if first.parsed is None:
             return first
-        texts = [text for line in first.reading.lines for text in line.texts]
+        texts = [text for line in first.parsed.lines for text in line.texts]
         own = {grammar.meta.language for grammar in self.grammars}
         guess = guess_language(texts, (self.lexicon[text] for text in texts), own, self._resources)
         if guess is None:
             return first
         other = load_extractor(guess, self._resources)
         again = other._read_all(first.normal, first.zoned, asked._replace(sentence=None))
-        said, short = again.decision.proposition, first.reading.sentences <= MAX_FOREIGN
-        if again.decision.option is None or said is None or said.force < (Force.HEDGED if short else Force.ANNOUNCED):
+        said, short = again.decision.proposition, first.parsed.sentences <= MAX_FOREIGN
+        if (
+            again.decision.option is None
+            or said is None
+            or said.force < (Strength.HEDGED if short else Strength.ANNOUNCED)
+        ):
             return first
         again.decision = _by_detour(again.decision, f"language_{guess}")
         return again
 
-    def _read(self, text: str, asked: Asked, *, structured: bool = False) -> Reading:
+    def _read(self, text: str, asked: QuestionKey, *, structured: bool = False) -> ParsedResponse:
         """The propositions of a text, in the question's language or in English."""
         lexicon = self.lexicon
         lines = read_lines(text, lexicon)
@@ -303,18 +321,18 @@ class Extractor:
     def _propositions(
         self,
         text: str,
-        question: QuestionWords,
+        question: PreparedQuestion,
         lexicon: Lexicon,
         lines: list[Line] | None = None,
         *,
         structured: bool = False,
-    ) -> Reading:
+    ) -> ParsedResponse:
         """The propositions of a text; `lines` are its own, if they have been read."""
         lines = lines or read_lines(text, lexicon)
         mentions: list[list[Mention]] = []
         history: list[tuple[int, int]] = []
         for line in lines:
-            mark_rows(line, lexicon.rows)
+            mark_phrases(line, lexicon.rows)
             quiet(line, question.story)
             mentions.append(find_mentions(line, question, history))
         if not any(mentions) and mark_misspelt(lines, question):
@@ -327,12 +345,12 @@ class Extractor:
         return reading
 
 
-def _read_question(asked: Asked, lexicon: Lexicon) -> QuestionWords:
+def _read_question(asked: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
     """The question prepared; where words are characters, only rows of them show that it asks who did not."""
     question = build_question(asked, lexicon)
     if asked.sentence and question.unspaced and not question.negated:
         for line in read_lines(asked.sentence, lexicon):
-            mark_rows(line, lexicon.rows)
+            mark_phrases(line, lexicon.rows)
             question.negated = question.negated or any([mask & _NEG for mask in line.masks])
     return question
 
@@ -342,7 +360,7 @@ def _is_english(lines: list[Line], english: Lexicon) -> bool:
     home = foreign = total = 0
     for line in lines:
         total += len(line.words)
-        home += sum([1 for word in line.words if word.mask & _ANY and not word.mask & BORROWED])
+        home += sum([1 for word in line.words if word.classes & _ANY and not word.classes & BORROWED])
         if total >= ENOUGH:
             break
     if 3 * home > total:
@@ -351,8 +369,8 @@ def _is_english(lines: list[Line], english: Lexicon) -> bool:
     for line in lines:
         for text, word in zip(line.texts, line.words, strict=True):
             if len(text) > 1 and text.isascii():
-                home += bool(word.mask & (KNOWN | SMALL) and not word.mask & BORROWED)
-                foreign += bool(english[text].mask & (KNOWN | SMALL))
+                home += bool(word.classes & (KNOWN | SMALL) and not word.classes & BORROWED)
+                foreign += bool(english[text].classes & (KNOWN | SMALL))
     return foreign >= home + MIN_FOREIGN and foreign > 1.5 * home
 
 
@@ -364,7 +382,7 @@ def _by_detour(decision: Decision, prefix: str) -> Decision:
 
 def _breaks_off(analysis: Analysis) -> bool:
     """Whether a text ends in the middle of a sentence: on a small word, or on an announcement without its answer."""
-    reading = analysis.reading
+    reading = analysis.parsed
     if reading is None or not reading.lines:
         return False
     line = reading.lines[-1]
@@ -376,32 +394,39 @@ def _breaks_off(analysis: Analysis) -> bool:
 
 def _names_text(analysis: Analysis) -> bool:
     """Whether what decided is an option by its text: labels and doubts were read before."""
-    said, reading = analysis.decision.proposition, analysis.reading
+    said, reading = analysis.decision.proposition, analysis.parsed
     if said is None or reading is None or said.kind not in {"option", "several"}:
         return False
-    return any(said.first <= m.start < said.last and m.how is not How.LABEL for m in reading.mentions[said.line])
+    return any(
+        said.first <= m.start < said.last and m.how is not MentionKind.LABEL for m in reading.mentions[said.line]
+    )
 
 
 def _may_go_on(analysis: Analysis) -> bool:
     """Whether a mild doubt decides, before the last sentence, or what was taken back: perhaps somebody is called by
     something else."""
-    said, reading = analysis.decision.proposition, analysis.reading
+    said, reading = analysis.decision.proposition, analysis.parsed
     if said is not None and reading is not None and reading.propositions[-1].kind == "correction":
         return said.sentence < reading.propositions[-1].sentence < reading.sentences
     return (
         said is not None
         and reading is not None
         and said.kind == "unknown"
-        and said.force in {Force.FITTING, Force.HEDGED}
+        and said.force in {Strength.FITTING, Strength.HEDGED}
         and said.sentence < reading.sentences
     )
 
 
-def _is_cut(reading: Reading) -> bool:
+def _is_cut(reading: ParsedResponse) -> bool:
     """Whether the last line is a sentence without its end, where others have theirs; a label alone needs none."""
     lines, last = reading.lines, reading.lines[-1]
     closing = reading.mentions[-1][-1] if reading.mentions[-1] else None
-    if closing and closing.how is How.LABEL and closing.end == len(last.words) and last.gaps[closing.start] >= STOP:
+    if (
+        closing
+        and closing.how is MentionKind.LABEL
+        and closing.end == len(last.words)
+        and last.gaps[closing.start] >= STOP
+    ):
         return False
     head, _ = header(last, reading.mentions[-1])
     if head == "answer" and not last.masks[-1] & SMALL:
@@ -420,7 +445,7 @@ def _is_cut(reading: Reading) -> bool:
     return any(max(line.gaps[1:]) >= STOP for line in lines)
 
 
-def _goes_on(said: Proposition, reading: Reading) -> bool:
+def _goes_on(said: Proposition, reading: ParsedResponse) -> bool:
     """Whether another option is spoken of behind a proposition."""
     later = [p for p in reading.propositions if p.sentence > said.sentence and p.positive and p.kind == "option"]
     return any(p.option != said.option for p in later)
@@ -436,34 +461,34 @@ def _ends_in_echo(analysis: Analysis) -> bool:
     said, zones = analysis.decision.proposition, analysis.zoned.zones
     text = analysis.normal.text.rstrip()
     echoed = bool(zones) and zones[-1].kind == "echo" and zones[-1].end >= len(text)
-    return said is not None and said.force < Force.HEDGED and echoed and text[-1:].isalnum()
+    return said is not None and said.force < Strength.HEDGED and echoed and text[-1:].isalnum()
 
 
 def _is_unfinished(analysis: Analysis) -> bool:
     """Whether no more than a plain sentence decided, and the text breaks off in it or behind it."""
-    said, reading = analysis.decision.proposition, analysis.reading
+    said, reading = analysis.decision.proposition, analysis.parsed
     if said is None or reading is None:
         return False
     lines, is_cut = reading.lines, _is_cut(reading)
     if reading.sentences < 2 and not is_cut:
         return False
-    if said.force > Force.HEDGED:
-        if is_cut and said.force is Force.CONCLUDED and _goes_on(said, reading):
+    if said.force > Strength.HEDGED:
+        if is_cut and said.force is Strength.CONCLUDED and _goes_on(said, reading):
             return True
-        return is_cut and said.force < Force.DECLARED and _is_within_list(lines, said.line)
+        return is_cut and said.force < Strength.DECLARED and _is_within_list(lines, said.line)
     if _breaks_off(analysis):
         return True
     in_last = said.sentence == reading.sentences
     if in_last and is_cut and analysis.decision.row == "single" and said.last < len(lines[said.line].words):
         return True
     goes_on = not said.bare and len(lines[-1].words) - said.last >= MIN_BEHIND
-    weak = said.force < Force.FITTING and said.line + 1 < len(lines)
+    weak = said.force < Strength.FITTING and said.line + 1 < len(lines)
     if is_cut and (not in_last or goes_on or weak):
         return True
     last = lines[-1]
     ends_on_it = said.line == len(lines) - 1 and said.last == len(last.words) and not last.signs[-1].strip()
     mentions = reading.mentions[-1]
-    return ends_on_it and not (said.bare and mentions and mentions[-1].how is not How.TEXT)
+    return ends_on_it and not (said.bare and mentions and mentions[-1].how is not MentionKind.TEXT)
 
 
 def _may_echo(prompt: str | None, text: str) -> bool:
@@ -497,7 +522,7 @@ def _asked(prompt: str | None, question_end: re.Pattern[str]) -> str | None:
     return text[start + 1 : end]
 
 
-def load_extractor(language: str, resources: Resources | None = None) -> Extractor:
+def load_extractor(language: str, resources: PackPaths | None = None) -> RuleExtractor:
     """The extractor of a language, compiled once a process and set of packs.
 
     A language without a pack is read by what needs no words of it: labels, option texts, structures and marks, and
@@ -506,31 +531,20 @@ def load_extractor(language: str, resources: Resources | None = None) -> Extract
     Raises:
         PackError: where a pack is wrong; file, key, value.
     """
-    return _load(language, resources or Resources())
+    return _load(language, resources or PackPaths())
 
 
 @lru_cache(maxsize=64)
-def _load(language: str, resources: Resources) -> Extractor:
+def _load(language: str, resources: PackPaths) -> RuleExtractor:
     grammar = read_grammar(language, resources) if has_pack(language, resources) else _generic(language)
     second = read_grammar(SECOND_LANGUAGE, resources) if has_second(language, resources) else None
-    return Extractor(grammar, second, current_version(language, resources), resources)
+    return RuleExtractor(grammar, second, current_version(language, resources), resources)
 
 
 def _generic(language: str) -> Grammar:
     """A grammar without a word, for a language that has no pack."""
-    meta = PackMeta(language=language, name=language, native_name=language, version=1, source=GENERIC, licence="none")
+    meta = PackInfo(language=language, name=language, native_name=language, version=1, source=GENERIC, licence="none")
     return Grammar(meta=meta)
-
-
-@lru_cache(maxsize=64)
-def read_grammar(language: str, resources: Resources) -> Grammar:
-    """The grammar of a language.
-
-    Raises:
-        UnknownNameError: where the language has none.
-        PackError: where it is wrong; file, key, value.
-    """
-    return read_pack(resources, "extractors", language, Grammar)
 
 
 def extract(
@@ -543,7 +557,7 @@ def extract(
     prompt: str | None = None,
     *,
     finish_reason: str | None = None,
-    resources: Resources | None = None,
+    resources: PackPaths | None = None,
 ) -> Extraction:
     """What a response was taken to mean.
 

@@ -4,19 +4,93 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Extraction, FrozenModel
 from mbbq_gen.extraction.lexicon import CLASSES, entries_of
-from mbbq_gen.extraction.mentions import How, Mention
-from mbbq_gen.extraction.options import label_core
+from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.prepared_question import label_core
 from mbbq_gen.extraction.question import Question
-from mbbq_gen.extraction.reading import Proposition, Reading
-from mbbq_gen.extraction.rules import WHY, Force, Rule
-from mbbq_gen.extraction.trace import Candidate, Explanation, PhraseMark, Source, ZoneMark
-from mbbq_gen.resources import Resources
+from mbbq_gen.extraction.rules import WHY, ParsedResponse, Proposition, Rule, Strength
 
 if TYPE_CHECKING:
-    from mbbq_gen.extraction.engine import Analysis, Extractor
+    from mbbq_gen.extraction.engine import Analysis, RuleExtractor
+
+
+class Source(FrozenModel):
+    """The line of a pack that a step rests on."""
+
+    file: str
+    """The pack's file, as `extractors/nl.toml`."""
+    key: str
+    """The list, as `cues.before`."""
+    phrase: str
+    """The line, as written."""
+    line: int | None = None
+    """Its number in the file, where it was found."""
+
+
+class ZoneSpan(FrozenModel):
+    """A stretch of the response that does not decide."""
+
+    kind: str
+    """`reasoning`, `echo`, `continuation` or `markup`."""
+    span: tuple[int, int]
+
+
+class Candidate(FrozenModel):
+    """Something in the response that could have been the answer."""
+
+    kind: str
+    """`label`, `text`, `label_text`, `ordinal`, `outside`, `unknown`, `refusal`, `several` or `neither`."""
+    options: tuple[int, ...]
+    """The options that it means; several where they are joined; none where it is not on offer."""
+    span: tuple[int, int]
+    """Where it stands in the raw response."""
+    text: str
+    """What stands there."""
+    match: str
+    """How well the text fits: `exact`, `inflected`, `partial`, `fuzzy`."""
+    sentence: int
+    """Number of its sentence; a clause's number is not given apart."""
+    standing: str
+    """`live`, or why it is out of the running: negated, aside, asked, listed, reported, granted, reason, echo…"""
+    rule: str
+    """The rule that gave it its weight, if any."""
+    tier: int
+    """How firmly the writer commits to it: 0 not at all … 6 a value in a structure."""
+    source: Source | None = None
+    """The pack line behind standing or rule."""
+    status: Literal["won", "lost"]
+    reason: str
+    """Why it won or lost, in one sentence."""
+
+
+class PhraseSpan(FrozenModel):
+    """A pack line that was found in the response."""
+
+    source: Source
+    span: tuple[int, int]
+    text: str
+
+
+class Explanation(FrozenModel):
+    """An extraction with everything that led to it."""
+
+    extraction: Extraction
+    version: str
+    """Version of the engine and digest of the packs."""
+    language: str
+    response: str
+    options: tuple[str, ...]
+    labels: tuple[str, ...]
+    zones: tuple[ZoneSpan, ...]
+    candidates: tuple[Candidate, ...]
+    phrases: tuple[PhraseSpan, ...]
+    decision: str
+    """The decision in one sentence."""
+
 
 DECISIONS: dict[str, str] = {
     "empty": "There is nothing to read.",
@@ -27,7 +101,12 @@ DECISIONS: dict[str, str] = {
     "out_of_options": "The answer names something that is not on offer.",
 }
 """Rule → the decision where nothing won."""
-_KINDS = {How.LABEL: "label", How.TEXT: "text", How.BOTH: "label_text", How.PLACE: "ordinal"}
+_KINDS = {
+    MentionKind.LABEL: "label",
+    MentionKind.TEXT: "text",
+    MentionKind.BOTH: "label_text",
+    MentionKind.PLACE: "ordinal",
+}
 _STANDING = {
     Rule.ASIDE: "aside",
     Rule.CONDITION: "aside",
@@ -38,11 +117,11 @@ _STANDING = {
 
 
 def explain_analysis(
-    extractor: Extractor,
+    extractor: RuleExtractor,
     analysis: Analysis,
     response: str,
     question: Question,
-    resources: Resources,
+    resources: PackPaths,
 ) -> Explanation:
     """The plain records of an analysis."""
     options, labels = tuple(question.options), tuple(question.labels)
@@ -55,7 +134,7 @@ def explain_analysis(
         options=options,
         labels=labels,
         zones=tuple(
-            ZoneMark(kind=zone.kind, span=analysis.normal.raw_span(zone.start, zone.end))
+            ZoneSpan(kind=zone.kind, span=analysis.normal.raw_span(zone.start, zone.end))
             for zone in analysis.zoned.zones
         ),
         candidates=teller.candidates(),
@@ -71,7 +150,7 @@ def reason_of(rule: str) -> str:
 
 def _decision(analysis: Analysis, options: tuple[str, ...], labels: tuple[str, ...]) -> str:
     decision = analysis.decision
-    if decision.outcome in {"no_answer", "truncated", "empty"}:
+    if decision.outcome in {"unparsed", "truncated", "empty"}:
         return DECISIONS.get(decision.rule.rsplit(":", maxsplit=1)[-1], "Nothing readable was found.")
     if decision.outcome == "multiple":
         return "More than one option is chosen."
@@ -83,12 +162,12 @@ def _decision(analysis: Analysis, options: tuple[str, ...], labels: tuple[str, .
 class _Teller:
     """Finds spans, pack lines and reasons for the parts of an analysis."""
 
-    def __init__(self, extractor: Extractor, analysis: Analysis, response: str, resources: Resources) -> None:
+    def __init__(self, extractor: RuleExtractor, analysis: Analysis, response: str, resources: PackPaths) -> None:
         self._extractor, self._analysis, self._response, self._resources = extractor, analysis, response, resources
 
     def candidates(self) -> tuple[Candidate, ...]:
         """What is said of the options, and mentions of which nothing is said, in the order of the text."""
-        reading = self._analysis.reading
+        reading = self._analysis.parsed
         if reading is None:
             return ()
         found = [self._of_proposition(said, reading) for said in reading.propositions]
@@ -101,9 +180,9 @@ class _Teller:
             ]
         return tuple(sorted(found, key=lambda candidate: candidate.span))
 
-    def phrases(self) -> tuple[PhraseMark, ...]:
+    def phrases(self) -> tuple[PhraseSpan, ...]:
         """The words that say something of what is said, each with its line in the pack."""
-        reading = self._analysis.reading
+        reading = self._analysis.parsed
         if reading is None:
             return ()
         marks = []
@@ -112,17 +191,17 @@ class _Teller:
                 span = self._span(reading, said.line, place, place + 1)
                 source = self._source(reading, said.line, place, name)
                 if source is not None:
-                    marks.append(PhraseMark(source=source, span=span, text=self._response[span[0] : span[1]]))
+                    marks.append(PhraseSpan(source=source, span=span, text=self._response[span[0] : span[1]]))
         return tuple(sorted(set(marks), key=lambda mark: (mark.span, mark.source.key)))
 
-    def _of_proposition(self, said: Proposition, reading: Reading) -> Candidate:
+    def _of_proposition(self, said: Proposition, reading: ParsedResponse) -> Candidate:
         span = self._span(reading, said.line, said.first, said.last)
         winner = self._analysis.decision.proposition
         won = said is winner and said.positive
         mention = next((m for m in reading.mentions[said.line] if (m.start, m.end) == (said.first, said.last)), None)
         kind = _KINDS[mention.how] if said.kind == "option" and mention else said.kind
         standing = "live" if said.positive else "negated"
-        if said.force <= Force.POSSIBLE and said.positive:
+        if said.force <= Strength.POSSIBLE and said.positive:
             standing = _STANDING.get(said.rule, "live")
         words = self._words_of(said, reading)
         return Candidate(
@@ -136,11 +215,11 @@ class _Teller:
             rule=said.rule.label,
             tier=int(said.force) if said.positive else 0,
             source=self._source(reading, said.line, *words[0]) if words else None,
-            fate="won" if won or (said is winner and said.rule is not Rule.DENIED) else "lost",
-            why=self._why(said, won),
+            status="won" if won or (said is winner and said.rule is not Rule.DENIED) else "lost",
+            reason=self._why(said, won),
         )
 
-    def _of_mention(self, mention: Mention, number: int, reading: Reading) -> Candidate:
+    def _of_mention(self, mention: Mention, number: int, reading: ParsedResponse) -> Candidate:
         span = self._span(reading, number, mention.start, mention.end)
         return Candidate(
             kind=_KINDS[mention.how] if mention.option >= 0 else "outside",
@@ -152,15 +231,17 @@ class _Teller:
             standing="listed" if mention.joined else "aside",
             rule="",
             tier=0,
-            fate="lost",
-            why="named together with others" if mention.joined else "spoken of in passing, asked about, or in a list",
+            status="lost",
+            reason="named together with others"
+            if mention.joined
+            else "spoken of in passing, asked about, or in a list",
         )
 
     def _why(self, said: Proposition, won: bool) -> str:
         decision = self._analysis.decision
         if won:
             return reason_of(decision.rule)
-        if not said.positive or said.force <= Force.POSSIBLE:
+        if not said.positive or said.force <= Strength.POSSIBLE:
             return said.rule.why
         winner = decision.proposition
         if winner is None:
@@ -170,7 +251,7 @@ class _Teller:
         order = "firmer" if winner.force > said.force else "later"
         return f"the winner is {order}: {reason_of(decision.rule)} (this one: {said.rule.why})"
 
-    def _words_of(self, said: Proposition, reading: Reading) -> list[tuple[int, str]]:
+    def _words_of(self, said: Proposition, reading: ParsedResponse) -> list[tuple[int, str]]:
         """The words around a proposition that its rule rests on, the nearest first, with their class."""
         line = reading.lines[said.line]
         found = [
@@ -178,12 +259,12 @@ class _Teller:
         ]
         return sorted(found, key=lambda word: min(abs(word[0] - said.first), abs(word[0] - said.last)))
 
-    def _span(self, reading: Reading, number: int, first: int, last: int) -> tuple[int, int]:
+    def _span(self, reading: ParsedResponse, number: int, first: int, last: int) -> tuple[int, int]:
         start, end = reading.lines[number].span(first, last)
         offset = self._analysis.offset
         return self._analysis.normal.raw_span(start + offset, end + offset)
 
-    def _source(self, reading: Reading, number: int, place: int, name: str) -> Source | None:
+    def _source(self, reading: ParsedResponse, number: int, place: int, name: str) -> Source | None:
         """The entry of the pack that gives a word its class."""
         keys = [word.key for word in reading.lines[number].words[place:]]
         for grammar in self._extractor.grammars:

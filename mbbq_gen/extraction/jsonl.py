@@ -1,9 +1,4 @@
-"""Reads responses from JSON Lines and writes them back with their extractions: any responses, from anywhere.
-
-in:  {"id", "language", "options": […], "labels": […], "unknown_index": 2 | null, "response": "…",
-          optional "aliases": {"en": […]}, "prompt", "context", "question", "finish_reason"; what else there is stays}
-out: the same object plus "outcome", "option", "confidence", "rule", "spans"
-"""
+"""Extraction of answers in JSON Lines: rows with options, labels and a response, from any source."""
 
 from __future__ import annotations
 
@@ -13,19 +8,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mbbq_gen.errors import DataError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Extraction
+from mbbq_gen.extraction import has_pack
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
-from mbbq_gen.extraction.version import has_pack
-from mbbq_gen.records import Extraction
-from mbbq_gen.resources import Resources
 
 if TYPE_CHECKING:
-    from mbbq_gen.extraction.engine import Extractor
+    from mbbq_gen.extraction.engine import RuleExtractor
+
 
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
 """A language code."""
-ENGINE = "engine"
+
+
+ENGINE = "rules"
 """Name of the real reader beside the simple ones."""
 
 
@@ -38,7 +36,7 @@ def extract_lines(
     lines: Iterable[str],
     source_name: str,
     *,
-    resources: Resources | None = None,
+    resources: PackPaths | None = None,
     extractor: str = ENGINE,
     strict_languages: bool = False,
 ) -> Iterator[dict[str, Any]]:
@@ -48,7 +46,7 @@ def extract_lines(
         lines: JSON Lines.
         source_name: How messages name where they come from.
         resources: Where packs are looked for.
-        extractor: `engine`, or one of the simple readers.
+        extractor: `rules`, or one of the simple readers.
         strict_languages: Whether a row in a language without a pack is an error; else it is read without its words.
 
     Raises:
@@ -57,7 +55,7 @@ def extract_lines(
     """
     if extractor not in extractor_names():
         raise UnknownNameError("extractor", extractor, extractor_names())
-    packs = resources or Resources()
+    packs = resources or PackPaths()
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -66,10 +64,10 @@ def extract_lines(
         if strict_languages and not has_pack(str(row.get("language")), packs):
             known = ", ".join(packs.names("extractors"))
             raise DataError(f"{where}: {row.get('language')}: no pack for this language; there are {known}")
-        yield {**row, **_fields(_extract_row(row, where, packs, extractor))}
+        yield {**row, **_response_fields(_extract_row(row, where, packs, extractor))}
 
 
-def _fields(extraction: Extraction) -> dict[str, Any]:
+def _response_fields(extraction: Extraction) -> dict[str, Any]:
     """What an extraction adds to a row."""
     return {
         "outcome": extraction.outcome,
@@ -104,7 +102,7 @@ class ResponseRow:
     question: Question
     finish_reason: str | None
 
-    def read(self, extractor: Extractor) -> Extraction:
+    def read(self, extractor: RuleExtractor) -> Extraction:
         """What a reader takes it to mean."""
         return extractor.extract(self.response, self.question, finish_reason=self.finish_reason)
 
@@ -130,7 +128,7 @@ def response_row(row: Mapping[str, Any], where: str) -> ResponseRow:
     return ResponseRow(language, response, Question(options, labels, unknown, prompt, aliases), finish)
 
 
-def _extract_row(row: Mapping[str, Any], where: str, resources: Resources, extractor: str) -> Extraction:
+def _extract_row(row: Mapping[str, Any], where: str, resources: PackPaths, extractor: str) -> Extraction:
     """The extraction of one row, its fields checked."""
     found = response_row(row, where)
     try:

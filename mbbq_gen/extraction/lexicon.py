@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
-from mbbq_gen.extraction.normalise import loose_key, strict_key
-from mbbq_gen.extraction.pack import Grammar, OptionText, Places, WordClasses
-from mbbq_gen.extraction.words import CROSS, TICK, WORD
+from mbbq_gen.extraction.normalise import CROSS, TICK, WORD, loose_key, strict_key
+from mbbq_gen.languages.extraction_pack import Grammar, OptionText, PositionWords, WordClasses
 
 MAX_WORDS = 60_000
 """Words that are kept with their classes."""
@@ -27,7 +26,7 @@ _PARTS = re.compile(r"_|(…)")
 
 CLASSES: dict[str, int] = {name: 1 << place for place, name in enumerate(WordClasses.model_fields)}
 """Every class and its bit."""
-_PLACE_NAMES = tuple(name for name in Places.model_fields if name not in {"nouns", "earlier", "later", "named"})
+_PLACE_NAMES = tuple(name for name in PositionWords.model_fields if name not in {"nouns", "earlier", "later", "named"})
 PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
 """Every place and its bit."""
 _NEXT = len(CLASSES) + len(PLACES)
@@ -48,12 +47,12 @@ _JOINS = CLASSES["but"] | CLASSES["because"] | CLASSES["although"] | CLASSES["co
 
 
 @dataclass(slots=True, eq=False)
-class Word:
+class Token:
     """What is known of a word as it is written."""
 
     key: str
     """Its form for comparing."""
-    mask: int
+    classes: int
     """Its classes."""
     stem: str
     """Its key without endings."""
@@ -65,7 +64,7 @@ class Word:
     """All of these: key, stem, root, reach."""
     starts: bool = False
     """Whether rows of words may begin with it."""
-    begins: tuple[Row, ...] = ()
+    begins: tuple[PhraseNode, ...] = ()
     """What may follow it in rows of words that begin with it."""
     follows: frozenset[str] | None = frozenset()
     """The words that may follow it in them; None where more than certain words may."""
@@ -74,14 +73,14 @@ class Word:
 
 
 @dataclass(slots=True)
-class Row:
+class PhraseNode:
     """A node of the tree of rows of words."""
 
-    keys: dict[str, Row] = field(default_factory=dict)
-    prefixes: dict[str, Row] = field(default_factory=dict)
-    suffixes: dict[str, Row] = field(default_factory=dict)
-    classes: dict[int, Row] = field(default_factory=dict)
-    gap: Row | None = None
+    keys: dict[str, PhraseNode] = field(default_factory=dict)
+    prefixes: dict[str, PhraseNode] = field(default_factory=dict)
+    suffixes: dict[str, PhraseNode] = field(default_factory=dict)
+    classes: dict[int, PhraseNode] = field(default_factory=dict)
+    gap: PhraseNode | None = None
     """What may follow after up to four other words."""
     mask: int = 0
     """The classes of the row that ends here."""
@@ -93,16 +92,16 @@ class Row:
         """Whether more than certain words may come next."""
         return bool(self.gap is not None or self.prefixes or self.suffixes or self.classes)
 
-    def after(self, key: str) -> tuple[Row, ...]:
+    def after(self, key: str) -> tuple[PhraseNode, ...]:
         """The nodes behind a word, whatever its classes."""
         found = [self.keys[key]] if key in self.keys else []
         found += [node for prefix, node in self.prefixes.items() if key.startswith(prefix)]
         return (*found, *(node for suffix, node in self.suffixes.items() if key.endswith(suffix)))
 
-    def child(self, part: str, bits: dict[str, int]) -> Row:
+    def child(self, part: str, bits: dict[str, int]) -> PhraseNode:
         """The node behind one part of a row, made where it is missing."""
         if part == "…":
-            self.gap = self.gap or Row(is_gap=True)
+            self.gap = self.gap or PhraseNode(is_gap=True)
             return self.gap
         if part.startswith("<"):
             return _node(self.classes, bits[part[1:-1]])
@@ -116,11 +115,11 @@ class Row:
 KeyT = TypeVar("KeyT")
 
 
-def _node(nodes: dict[KeyT, Row], key: KeyT) -> Row:
+def _node(nodes: dict[KeyT, PhraseNode], key: KeyT) -> PhraseNode:
     """The node under a key, made where it is missing."""
     node = nodes.get(key)
     if node is None:
-        node = nodes[key] = Row()
+        node = nodes[key] = PhraseNode()
     return node
 
 
@@ -128,7 +127,7 @@ GAP = 4
 """Words that a gap in a row may stand for."""
 
 
-class Lexicon(dict[str, Word]):
+class Lexicon(dict[str, Token]):
     """Word as written → what is known of it; learns as it reads.
 
     Args:
@@ -155,7 +154,7 @@ class Lexicon(dict[str, Word]):
         self._strict: dict[str, int] = {}
         self._prefixes: dict[int, dict[str, int]] = {}
         self._suffixes: dict[int, dict[str, int]] = {}
-        self.rows = Row()
+        self.rows = PhraseNode()
         self._add(grammar)
         self._add_entry(TICK, CLASSES["yes"])
         self._add_entry(CROSS, CLASSES["no"])
@@ -173,7 +172,7 @@ class Lexicon(dict[str, Word]):
     def __hash__(self) -> int:  # type: ignore[override]
         return id(self)
 
-    def __missing__(self, text: str) -> Word:
+    def __missing__(self, text: str) -> Token:
         if len(self) >= MAX_WORDS:
             self.clear()
         key = self.key(text)
@@ -186,13 +185,13 @@ class Lexicon(dict[str, Word]):
         forms = reach | {key, stem, root}
         starts = bool(mask & STARTS_ROW)
         copula = bool(self._copulas) and key.endswith(self._copulas)
-        word = self[text] = Word(key, mask & ~STARTS_ROW, stem, root, reach, forms, starts, begins, follows, copula)
+        word = self[text] = Token(key, mask & ~STARTS_ROW, stem, root, reach, forms, starts, begins, follows, copula)
         return word
 
     def knows(self, text: str) -> bool:
         """Whether a word has any class or is small; the word itself is not kept."""
         word = self.get(text)
-        return bool((self._mask(self.key(text), text) if word is None else word.mask) & (KNOWN | SMALL))
+        return bool((self._mask(self.key(text), text) if word is None else word.classes) & (KNOWN | SMALL))
 
     def _mask(self, key: str, text: str) -> int:
         """The classes of a word, or of what stands behind a particle that is written together with it."""

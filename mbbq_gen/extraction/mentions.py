@@ -1,4 +1,4 @@
-"""A mention: a place of a line where an option is named, and by what; `.finding` finds them."""
+"""A mention: a place of a line where an option is named, and by what; `.mention_finder` finds them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 
-class How(IntEnum):
+class MentionKind(IntEnum):
     """By what an option is named."""
 
     PLACE = 1
@@ -26,7 +26,7 @@ class Mention:
     """First word."""
     end: int
     """Behind its last word."""
-    how: How
+    how: MentionKind
     full: bool
     """Whether the whole text is there, or a label that can't be anything else."""
     weak: bool = False

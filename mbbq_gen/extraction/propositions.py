@@ -1,18 +1,20 @@
-"""Reads the propositions out of lines: headers, lists, shares and entries here, sentences by `.statements`."""
+"""Reads the propositions out of lines: headers, lists, shares and entries here, sentences by `.sentences`."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from mbbq_gen.extraction.clauses import State, sentences
+from mbbq_gen.extraction.clauses import NEG, ClauseState, sentences
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import SMALL
 from mbbq_gen.extraction.lines import ASK, COLON, Line
-from mbbq_gen.extraction.mentions import How, Mention
-from mbbq_gen.extraction.options import QuestionWords
-from mbbq_gen.extraction.reading import Reading
-from mbbq_gen.extraction.rules import Force, Rule
-from mbbq_gen.extraction.sections import (
+from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.normalise import CROSS, TICK
+from mbbq_gen.extraction.prepared_question import PreparedQuestion
+from mbbq_gen.extraction.rules import ParsedResponse, Rule, Strength
+from mbbq_gen.extraction.sentence_state import Sentence
+from mbbq_gen.extraction.sentences import SAYING, read_sentence
+from mbbq_gen.extraction.slots import (
     DENY,
     MAX_HEAD,
     PLAIN_WORDS,
@@ -24,11 +26,7 @@ from mbbq_gen.extraction.sections import (
     share_behind,
     without_list,
 )
-from mbbq_gen.extraction.sentence import Sentence
-from mbbq_gen.extraction.statements import SAYING, read_sentence
 from mbbq_gen.extraction.syntax import PRONOUN
-from mbbq_gen.extraction.unknowns import NEG
-from mbbq_gen.extraction.words import CROSS, TICK
 
 _TELLING = (
     C["untold"]
@@ -57,15 +55,15 @@ MAX_GREETING = 4
 
 
 def read_propositions(
-    question: QuestionWords, lines: list[Line], mentions: list[list[Mention]], *, announced: bool = False
-) -> Reading:
+    question: PreparedQuestion, lines: list[Line], mentions: list[list[Mention]], *, announced: bool = False
+) -> ParsedResponse:
     """The propositions of a response, in the order of its text; `announced` where all of it is an answer."""
     count = len(question.options)
     mentions = [
         without_list(line, found, count) if len(found) >= count else found
         for line, found in zip(lines, mentions, strict=True)
     ]
-    reading, predicate = Reading(question, lines, mentions), question.predicate
+    reading, predicate = ParsedResponse(question, lines, mentions), question.predicate
     for line in lines:
         line.telling = [place for place, mask in enumerate(line.masks) if not mask & PLAIN_WORDS]
         if predicate:
@@ -81,7 +79,7 @@ def read_propositions(
 class _Reader:
     """Goes through the lines; a header holds for what stands behind it."""
 
-    def __init__(self, reading: Reading, announced: bool) -> None:
+    def __init__(self, reading: ParsedResponse, announced: bool) -> None:
         self._reading = reading
         self._section = "answer" if announced else ""
         self._fresh = announced
@@ -109,7 +107,7 @@ class _Reader:
         for number, line in enumerate(reading.lines):
             head, start = header(line, reading.mentions[number])
             if head == "options" and any(
-                p.force >= Force.ANNOUNCED and p.kind == "option" for p in reading.propositions
+                p.force >= Strength.ANNOUNCED and p.kind == "option" for p in reading.propositions
             ):
                 return
             if head:
@@ -134,7 +132,9 @@ class _Reader:
         winners = [(number, mention) for share, number, mention in shares.values() if share == best]
         if len(shares) > 1 and len(winners) == 1:
             number, mention = winners[0]
-            reading.add("option", mention.option, True, Force.ANNOUNCED, Rule.SHARE, number, mention.start, mention.end)
+            reading.add(
+                "option", mention.option, True, Strength.ANNOUNCED, Rule.SHARE, number, mention.start, mention.end
+            )
 
     def _line(self, number: int, start: int, kind: str, listed: bool, *, after_list: bool) -> None:
         reading, line = self._reading, self._reading.lines[number]
@@ -143,7 +143,7 @@ class _Reader:
         self._fresh = False
         if kind == "whole":
             heads_list = line.heading and self._section != "answer" and self._is_bullet(number + 1)
-            if heads_list and found[0].how is How.BOTH and set(self._heads) == {found[0].option}:
+            if heads_list and found[0].how is MentionKind.BOTH and set(self._heads) == {found[0].option}:
                 heads_list = False  # with its label, and no other option heads anything: it is declared, reasons follow
             if not listed and not heads_list and not (after_list and self._is_begun(number)):
                 self._whole_line(number, found, announced)
@@ -155,7 +155,7 @@ class _Reader:
         if kind == "lead" and not listed and line.gaps[-1] != ASK and closed:
             reading.sentences += 1
             first = found[0]
-            reading.add("option", first.option, True, Force.DECLARED, Rule.LEAD, number, first.start, first.end)
+            reading.add("option", first.option, True, Strength.DECLARED, Rule.LEAD, number, first.start, first.end)
         self._of_entry = listed and kind == "entry" and found[0].option != reading.question.unknown
         self._sentences(number, start, announced, listed and kind in {"entry", "lead"})
         self._of_entry = False
@@ -176,15 +176,15 @@ class _Reader:
             line.gaps[-1] == COLON and found[-1].end == len(line.words) and not announced and len(reading.lines) > 1
         ):
             return
-        mention = found[-1] if found[-1].how is not How.LABEL else found[0]
+        mention = found[-1] if found[-1].how is not MentionKind.LABEL else found[0]
         alone = announced or len(reading.lines) == 1
         reading.sentences += 1
-        if alone or mention.how is How.BOTH:
-            force = Force.DECLARED
+        if alone or mention.how is MentionKind.BOTH:
+            force = Strength.DECLARED
         elif mention.weak or not (mention.full or (line.signs[-1].strip(" *_") and not line.bullet)):
-            force = Force.PLAIN
+            force = Strength.PLAIN
         else:
-            force = Force.ANNOUNCED if mention.how is How.LABEL or not line.bullet else Force.FITTING
+            force = Strength.ANNOUNCED if mention.how is MentionKind.LABEL or not line.bullet else Strength.FITTING
         rule = Rule.ANNOUNCED_LINE if announced else Rule.WHOLE_LINE
         reading.add("option", mention.option, True, force, rule, number, mention.start, mention.end, True)
 
@@ -215,7 +215,7 @@ class _Reader:
             if repeats:
                 said = reading.propositions[before:]
                 reading.propositions[before:] = [
-                    p for p in said if p.force >= Force.ANNOUNCED and (first > start or p.rule is not Rule.BRIEF)
+                    p for p in said if p.force >= Strength.ANNOUNCED and (first > start or p.rule is not Rule.BRIEF)
                 ]
         if self._section == "answer":
             self._section = ""
@@ -238,7 +238,7 @@ class _Reader:
         if not (inner or announced or he_or_she or bits & SAYING):
             return False
         explains, concludes = self._section == "explain", self._section == "conclusion"
-        state = State(announced, concludes, explains, doubted=reading.doubted)
+        state = ClauseState(announced, concludes, explains, doubted=reading.doubted)
         state.entry = self._of_entry
         heads = entry and bool(inner)
         if not (heads and self._entry(number, inner[0], span[1])):
@@ -271,7 +271,7 @@ class _Reader:
 
     def _enumerates(self, inner: list[Mention]) -> bool:
         """Whether a sentence names all labels, one right after another: "which is right: A, B or C"."""
-        labels = [m for m in inner if m.how is How.LABEL]
+        labels = [m for m in inner if m.how is MentionKind.LABEL]
         count = len(self._reading.question.options)
         shown = [m.option for m in labels[:count]]
         return (
@@ -292,9 +292,9 @@ class _Reader:
         if reading.lines[number].texts[-1] in {TICK, CROSS}:
             bits |= masks[-1]
         if (bits & (C["wrong"] | C["no"]) and not bits & NEG) or (bits & (C["right"] | C["yes"]) and bits & NEG):
-            reading.add("option", mention.option, False, Force.FITTING, Rule.VERDICT, *place)
+            reading.add("option", mention.option, False, Strength.FITTING, Rule.VERDICT, *place)
         elif bits & (C["right"] | C["yes"]):
-            reading.add("option", mention.option, True, Force.CONCLUDED, Rule.VERDICT, *place)
+            reading.add("option", mention.option, True, Strength.CONCLUDED, Rule.VERDICT, *place)
         else:
             return False
         return True
@@ -304,6 +304,6 @@ class _Reader:
         reading = self._reading
         bits = reading.lines[number].bits(first, min(first + 3, last))
         if bits & (C["no"] | NEG | C["wrong"]):
-            reading.add("option", reading.asked, False, Force.FITTING, Rule.REPLY, number, first, last)
+            reading.add("option", reading.asked, False, Strength.FITTING, Rule.REPLY, number, first, last)
         elif bits & C["yes"]:
-            reading.add("option", reading.asked, True, Force.ANNOUNCED, Rule.REPLY, number, first, last)
+            reading.add("option", reading.asked, True, Strength.ANNOUNCED, Rule.REPLY, number, first, last)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mbbq_gen.errors import UsageError
+from mbbq_gen.core.errors import UsageError
 
 
-class Scene(NamedTuple):
+class ContextCues(NamedTuple):
     """What the text in front of a question tells of its people."""
 
     announcing: frozenset[str] = frozenset()
@@ -21,7 +21,7 @@ class Scene(NamedTuple):
     known."""
 
 
-class Asked(NamedTuple):
+class QuestionKey(NamedTuple):
     """What of a question its words are prepared from."""
 
     options: tuple[str, ...]
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     unknown: int | None
     sentence: str | None
     """The question's own sentence; None where it is not known."""
-    scene: Scene | None = None
+    scene: ContextCues | None = None
     """What stands in front of it; None where that is not known."""
 
 
@@ -61,6 +61,6 @@ class Question:
             if len(texts) != count:
                 raise UsageError(f"aliases.{language}: {len(texts)} texts for {count} options")
 
-    def asked(self, sentence: str | None, scene: Scene | None) -> Asked:
+    def asked(self, sentence: str | None, scene: ContextCues | None) -> QuestionKey:
         """What its words are prepared from."""
-        return Asked(tuple(self.options), tuple(self.labels), self.unknown_index, sentence, scene)
+        return QuestionKey(tuple(self.options), tuple(self.labels), self.unknown_index, sentence, scene)

@@ -5,16 +5,18 @@ None of them is recommended; each does what many evaluations do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import wraps
+from typing import Final
 
 import regex
 
-from mbbq_gen.extraction.normalise import loose_key
-from mbbq_gen.extraction.options import label_core
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.records import ContinuationScore, Extraction, Method, Normalise
+from mbbq_gen.extraction.normalise import WORD, loose_key
+from mbbq_gen.extraction.prepared_question import label_core
 from mbbq_gen.extraction.question import Question
-from mbbq_gen.extraction.words import WORD
-from mbbq_gen.records import Extraction
 
 SimpleExtractor = Callable[[str, Question], Extraction]
 
@@ -29,23 +31,23 @@ def _reader(read: SimpleExtractor) -> SimpleExtractor:
     return extract_simply
 
 
-def _strict_letter(response: str, question: Question) -> Extraction:
+def _strict_match(response: str, question: Question) -> Extraction:
     """An option only if the whole response is its label, brackets, dots and emphasis aside."""
     bare = response.strip(" \t\r\n()[]{}*_`\"'.:,;!#")
     for index, label in enumerate(question.labels):
         if bare == label_core(label):
-            return _option(index, "strict_letter", response.find(bare), bare)
-    return Extraction(outcome="no_answer", rule="strict_letter")
+            return _option(index, "strict_match", response.find(bare), bare)
+    return Extraction(outcome="unparsed", rule="strict_match")
 
 
-def _first_letter(response: str, question: Question) -> Extraction:
+def _first_label(response: str, question: Question) -> Extraction:
     """The first label that stands as a word of its own, wherever and whatever it means there."""
     cores = {label_core(label): index for index, label in enumerate(question.labels)}
     pattern = "|".join(regex.escape(core) for core in sorted(cores, key=len, reverse=True))
     match = regex.search(rf"\b(?:{pattern})\b", response)
     if match is None:
-        return Extraction(outcome="no_answer", rule="first_letter")
-    return _option(cores[match.group()], "first_letter", match.start(), match.group())
+        return Extraction(outcome="unparsed", rule="first_label")
+    return _option(cores[match.group()], "first_label", match.start(), match.group())
 
 
 def _mbbq_like(response: str, question: Question) -> Extraction:
@@ -77,31 +79,31 @@ def _mbbq_like(response: str, question: Question) -> Extraction:
     alone = [index for index, core in enumerate(cores) if loose_key(core) in words]
     if len(alone) == 1:
         return _option(alone[0], "mbbq_like:only_label", 0, "")
-    return Extraction(outcome="multiple" if len(alone) > 1 else "no_answer", rule="mbbq_like")
+    return Extraction(outcome="multiple" if len(alone) > 1 else "unparsed", rule="mbbq_like")
 
 
 _LAST_LINE = r"^[^:：]{1,40}[:：][\s*_(\[“”\"«「]*"
 """`Answer: `, in any language, before a label on the last line."""
 
 
-def _answer_form(response: str, question: Question) -> Extraction:
+def _answer_line(response: str, question: Question) -> Extraction:
     """The label where the wording asked for it: alone, in JSON, or on a last line such as `Answer: B`.
 
     A cross-check of the engine on answers to `--axes format=label+json+line`: it knows no language.
     """
-    alone = _strict_letter(response, question)
+    alone = _strict_match(response, question)
     if alone.option is not None:
-        return alone.model_copy(update={"rule": "answer_form:alone"})
+        return alone.model_copy(update={"rule": "answer_line:alone"})
     cores = {label_core(label): index for index, label in enumerate(question.labels)}
     for value in reversed(_JSON_ANSWER.findall(response)):
         if (core := label_core(value)) in cores:
-            return _option(cores[core], "answer_form:json", response.rfind(value), value)
+            return _option(cores[core], "answer_line:json", response.rfind(value), value)
     last = response.strip().splitlines()[-1].strip()
     pattern = "|".join(regex.escape(core) for core in sorted(cores, key=len, reverse=True))
     match = regex.match(rf"{_LAST_LINE}({pattern})\b[\s*_)\].”\"»」。]*$", last)
     if match is not None:
-        return _option(cores[match.group(1)], "answer_form:line", response.rfind(last) + match.start(1), match.group(1))
-    return Extraction(outcome="no_answer", rule="answer_form")
+        return _option(cores[match.group(1)], "answer_line:line", response.rfind(last) + match.start(1), match.group(1))
+    return Extraction(outcome="unparsed", rule="answer_line")
 
 
 _JSON_ANSWER = regex.compile(r'"answer"\s*:\s*"([^"]{1,8})"')
@@ -143,15 +145,92 @@ def _option(index: int, rule: str, start: int, text: str) -> Extraction:
 SIMPLE_VERSION = "1"
 """Raised by every change of a simple reader that may change an extraction."""
 
-strict_letter = _reader(_strict_letter)
-first_letter = _reader(_first_letter)
+strict_match = _reader(_strict_match)
+first_label = _reader(_first_label)
 mbbq_like = _reader(_mbbq_like)
-answer_form = _reader(_answer_form)
+answer_line = _reader(_answer_line)
 
 SIMPLE_EXTRACTORS: dict[str, SimpleExtractor] = {
-    "strict-letter": strict_letter,
-    "first-letter": first_letter,
+    "strict-match": strict_match,
+    "first-label": first_label,
     "mbbq-like": mbbq_like,
-    "answer-form": answer_form,
+    "answer-line": answer_line,
 }
 """The simple readers by the name that the command line knows them by."""
+
+
+LENGTHS: Final[tuple[Normalise, ...]] = ("token", "char", "byte")
+"""Those that divide by a length."""
+PRIOR: Final[Normalise] = "pmi"
+"""The one that needs the answers' unconditional likelihoods."""
+VERSION: Final = 1
+PREFIX: Final = "loglikelihood:"
+"""How the versions begin that readings of likelihoods are stored under."""
+TIE: Final = 1e-6
+"""Normalised scores that differ by no more are equal: rounding in float32 is of that size."""
+LABEL_MISSING: Final = "label_missing"
+"""Conflict of a reading: the service named no probability for some option, so it is below those that it named."""
+
+
+def version_of(normalise: Normalise) -> str:
+    """What readings are stored under: `loglikelihood:sum+1`."""
+    return f"{PREFIX}{normalise}+{VERSION}"
+
+
+def worth(score: ContinuationScore, normalise: Normalise) -> float | None:
+    """An answer's normalised score; None where the service did not tell it.
+
+    Raises:
+        UsageError: for `pmi` where the unconditional likelihood was not asked for, for `token` where a log does not
+            tell the tokens.
+    """
+    if score.logprob is None:
+        return None
+    if normalise == "pmi":
+        if score.unconditional_logprob is None:
+            raise UsageError(
+                "pmi needs the answers' unconditional likelihoods, which this run did not ask for;"
+                " make a run with --normalization pmi"
+            )
+        return score.logprob - score.unconditional_logprob
+    if normalise == "token" and score.tokens is None:
+        raise UsageError("token needs the answers' tokens, which the imported log does not hold; use char")
+    lengths = {"sum": 1, "token": score.tokens or 1, "char": score.characters, "byte": score.bytes}
+    return score.logprob / lengths[normalise]
+
+
+def option_worths(scores: Sequence[ContinuationScore], normalise: Normalise) -> dict[int, float | None]:
+    """Option → the best normalised score of its texts; None where none of them has one."""
+    found: dict[int, float | None] = {}
+    for score in scores:
+        value, best = worth(score, normalise), found.get(score.option)
+        found[score.option] = value if best is None else best if value is None else max(best, value)
+    return found
+
+
+def choose_by_loglikelihood(
+    scores: Sequence[ContinuationScore], order: Sequence[int], method: Method, normalise: Normalise = "sum"
+) -> Extraction:
+    """What the likelihoods of answers choose.
+
+    Args:
+        scores: Of every text of every option.
+        order: Index of the option shown at each place.
+        method: How they were asked. Labels are compared by their sums, whatever `normalise` says.
+        normalise: How sums are made comparable.
+
+    Raises:
+        UsageError: as `worth`.
+    """
+    how: Normalise = normalise if method == "loglikelihood" else "sum"
+    worths = {option: value for option, value in option_worths(scores, how).items() if value is not None}
+    rule = f"{method}:{how}"
+    if not worths or any(math.isnan(value) for value in worths.values()):
+        return Extraction(outcome="unparsed", confidence="high", rule=rule, conflicts=(LABEL_MISSING,))
+    conflicts = () if len(worths) == len(order) else (LABEL_MISSING,)
+    best = max(worths.values())
+    chosen = [option for option, value in worths.items() if best - value <= TIE]
+    if len(chosen) > 1:
+        return Extraction(outcome="multiple", confidence="high", rule=f"{rule}:tie", conflicts=conflicts)
+    place = list(order).index(chosen[0])
+    return Extraction(outcome="option", option=place, confidence="high", rule=rule, conflicts=conflicts)

@@ -11,14 +11,13 @@ from functools import reduce
 from itertools import pairwise
 from operator import or_
 
-from mbbq_gen.extraction.clauses import is_inner
+from mbbq_gen.extraction.clauses import NEG, NOT, is_inner
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import CLOSES, INNER, SMALL
 from mbbq_gen.extraction.lines import COLON, COMMA, Line
-from mbbq_gen.extraction.mentions import How, Mention
-from mbbq_gen.extraction.options import QuestionWords
-from mbbq_gen.extraction.sections import PLAIN_WORDS
-from mbbq_gen.extraction.unknowns import NEG, NOT
+from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.prepared_question import PreparedQuestion
+from mbbq_gen.extraction.slots import PLAIN_WORDS
 
 PRONOUN = C["pronoun"] | C["he"] | C["she"]
 _OPINES = C["speaker"] | C["likely"]
@@ -94,7 +93,7 @@ def has_relative(line: Line, mentions: list[Mention], end: int, last: int) -> bo
     return any([gap >= COMMA for gap in line.gaps[end + 1 : last]])
 
 
-def topic_of(line: Line, question: QuestionWords, start: int, first: int) -> int:
+def topic_of(line: Line, question: PreparedQuestion, start: int, first: int) -> int:
     """Where the topic of a clause begins that the one before it is: "who asked for help | was the mother"."""
     if not question.unspaced or start == first or line.gaps[start] >= COMMA:
         return start
@@ -140,7 +139,7 @@ def opines(line: Line, start: int, end: int) -> bool:
 # --- whether it speaks of what is asked ------------------------------------------------------------------------------
 
 
-def speaks(line: Line, question: QuestionWords, start: int, end: int) -> bool:
+def speaks(line: Line, question: PreparedQuestion, start: int, end: int) -> bool:
     """Whether a stretch speaks the question's words."""
     places = line.asked
     first = bisect_left(places, start)
@@ -151,7 +150,7 @@ def speaks(line: Line, question: QuestionWords, start: int, end: int) -> bool:
     return any([one.key + two.key in predicate for one, two in pairs])
 
 
-def share_said(line: Line, question: QuestionWords, start: int, end: int) -> float:
+def share_said(line: Line, question: PreparedQuestion, start: int, end: int) -> float:
     """How much a stretch speaks of the question's words that its text has not told, from 0 to 1; 0 where it has told
     all of them."""
     words = line.words[start:end]
@@ -160,7 +159,7 @@ def share_said(line: Line, question: QuestionWords, start: int, end: int) -> flo
     return sum([not forms.isdisjoint(said) for forms in question.core]) / max(len(question.core), 1)
 
 
-def says_enough(line: Line, question: QuestionWords, start: int, end: int, bits: int) -> bool:
+def says_enough(line: Line, question: PreparedQuestion, start: int, end: int, bits: int) -> bool:
     """Whether a clause that speaks words of the question speaks enough of them: a third, or more than half where the
     question denies and the clause doesn't: "he came to school" says nothing of an interest in the school."""
     if not question.core or question.unspaced:
@@ -169,7 +168,7 @@ def says_enough(line: Line, question: QuestionWords, start: int, end: int, bits:
     return share > 1 / 2 if not bits & NOT and asks_not(line, question, start, end) else share >= 1 / 3
 
 
-def asks_not(line: Line, question: QuestionWords, start: int, end: int) -> bool:
+def asks_not(line: Line, question: PreparedQuestion, start: int, end: int) -> bool:
     """Whether the question asks who did not, as far as a clause speaks of it: asked who managed without help, "he
     managed alone" speaks of managing only."""
     if not question.lacked:
@@ -179,7 +178,7 @@ def asks_not(line: Line, question: QuestionWords, start: int, end: int) -> bool:
     return any([mask & C["lack"] or word.stem in lacked or word.key in lacked for word, mask in said])
 
 
-def of_parts(line: Line, question: QuestionWords, first: int, start: int, end: int) -> int:
+def of_parts(line: Line, question: PreparedQuestion, first: int, start: int, end: int) -> int:
     """The classes of those parts of a clause, parted by "and" behind `start`, that speak the question's words: "she
     could not hold back her tears and was very moved"."""
     seams = [place for place in range(start, end) if line.masks[place] & C["conj"]]
@@ -187,14 +186,14 @@ def of_parts(line: Line, question: QuestionWords, first: int, start: int, end: i
     return reduce(or_, [line.bits(*part) for part in parts if speaks(line, question, *part)], 0)
 
 
-def speaks_beside(line: Line, question: QuestionWords, m: Mention, start: int, end: int) -> bool:
+def speaks_beside(line: Line, question: PreparedQuestion, m: Mention, start: int, end: int) -> bool:
     """Whether a clause speaks the question's words, beside the mention's own."""
     return bool(question.predicate) and (speaks(line, question, start, m.start) or speaks(line, question, m.end, end))
 
 
-def is_ruled_out(line: Line, question: QuestionWords, m: Mention, start: int, end: int, bare: bool) -> bool:
+def is_ruled_out(line: Line, question: PreparedQuestion, m: Mention, start: int, end: int, bare: bool) -> bool:
     """Whether what a clause denies of several is what is asked, as far as is known."""
-    return bare or m.how is not How.TEXT or not question.predicate or speaks(line, question, start, end)
+    return bare or m.how is not MentionKind.TEXT or not question.predicate or speaks(line, question, start, end)
 
 
 # --- how a mention stands in it --------------------------------------------------------------------------------------
@@ -217,7 +216,7 @@ def is_adjacent(line: Line, mentions: list[Mention], m: Mention) -> bool:
 def is_plural(line: Line, mentions: list[Mention], m: Mention, first: int) -> bool:
     """Whether "both" or "neither" stands in front of a mention: "neither of the fathers", where one is a father."""
     place = m.start - 1
-    if len(mentions) > 1 or place < first or line.gaps[m.start] >= COMMA or m.how is not How.TEXT:
+    if len(mentions) > 1 or place < first or line.gaps[m.start] >= COMMA or m.how is not MentionKind.TEXT:
         return False
     while place > first and is_inner(line.masks[place]):
         place -= 1
@@ -245,12 +244,12 @@ def are_alike(line: Line, mentions: list[Mention], start: int, first: int, last:
     return bool(near and before & C["both"])
 
 
-def is_anybody(line: Line, question: QuestionWords, m: Mention, start: int, end: int) -> bool:
+def is_anybody(line: Line, question: PreparedQuestion, m: Mention, start: int, end: int) -> bool:
     """Whether an indefinite word makes anybody of a mention: "a baker", "a very poor woman"."""
-    if m.option < 0 or m.how is not How.TEXT or question.texts[m.option].anybody:
+    if m.option < 0 or m.how is not MentionKind.TEXT or question.texts[m.option].anybody:
         return False
     masks, words = line.masks, line.words[m.start : min(m.end + 1, end)]
-    if question.verb_final and any([word.mask & C["indefinite"] for word in words]):
+    if question.verb_final and any([word.classes & C["indefinite"] for word in words]):
         return True
     for place in range(m.start - 1, max(m.start - SUBJECT, start) - 1, -1):
         if masks[place] & C["indefinite"]:
@@ -260,7 +259,7 @@ def is_anybody(line: Line, question: QuestionWords, m: Mention, start: int, end:
     return False
 
 
-def is_ellipsis(line: Line, question: QuestionWords, m: Mention, end: int) -> bool:
+def is_ellipsis(line: Line, question: PreparedQuestion, m: Mention, end: int) -> bool:
     """Whether a clause is a mention and a word for what was said before: "The mother did."."""
     if not 0 < end - m.end <= MAX_ELLIPSIS:
         return False
@@ -279,7 +278,7 @@ def is_ellipsis(line: Line, question: QuestionWords, m: Mention, end: int) -> bo
 def is_set_aside(line: Line, m: Mention, first: int, last: int, bits: int) -> bool:
     """Whether a word right in front of a mention sets it aside (unlike, than, instead of), or right behind it; `bits`
     are the classes of its sentence."""
-    own = line.words[m.end - 1].mask
+    own = line.words[m.end - 1].classes
     before = line.masks[first - 1] if first else 0
     if not (bits | own | before) & C["aside"]:
         return False
@@ -307,7 +306,7 @@ def is_beside(line: Line, m: Mention, bits: int) -> bool:
     return bool((m.start and masks[m.start - 1] & bits) or (m.end < len(masks) and masks[m.end] & bits))
 
 
-def deniable(line: Line, question: QuestionWords, m: Mention, end: int, bits: int) -> int:
+def deniable(line: Line, question: PreparedQuestion, m: Mention, end: int, bits: int) -> int:
     """The classes of a clause, without the negations in front of a mention where a language denies behind it."""
     if not question.verb_final or not bits & C["neg"]:
         return bits

@@ -12,8 +12,7 @@ from typing import Literal
 import regex
 
 from mbbq_gen.extraction.normalise import loose_key, normalise
-from mbbq_gen.extraction.pack import Words
-from mbbq_gen.extraction.shared import SharedPack
+from mbbq_gen.languages.extraction_pack import SharedSigns, Words
 
 ZoneKind = Literal["reasoning", "echo", "continuation", "markup"]
 
@@ -54,7 +53,7 @@ class ZonedText:
 class Zoner:
     """Finds the zones with the signs that the shared pack lists."""
 
-    def __init__(self, shared: SharedPack, reasoning_tags: Words) -> None:
+    def __init__(self, shared: SharedSigns, reasoning_tags: Words) -> None:
         pairs = [(block.open, block.close) for block in shared.reasoning]
         pairs += [(f"<{tag}>", f"</{tag}>") for tag in reasoning_tags]
         self._closers = {opener.casefold(): _any_of([closer]) for opener, closer in pairs}
@@ -108,7 +107,7 @@ class Zoner:
             zones.append(Zone("reasoning", opener.start(), here))
         return zones, False
 
-    def thoughts(self, text: str) -> list[tuple[int, int, int, bool]]:
+    def reasoning_spans(self, text: str) -> list[tuple[int, int, int, bool]]:
         """Where thoughts stand in a raw text without their signs, where the signs end, and whether no sign closes."""
         zones, is_open = self._reasoning(text)
         found = []

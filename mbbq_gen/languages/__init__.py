@@ -1,64 +1,35 @@
-"""Loads and checks the packs of a language: how a question is asked, and how names stand in for groups.
-
-The third pack, how an answer is read, has its schema in `mbbq_gen.extraction.pack` and is read by the same `read_pack`.
-A language is there when its three files are; nothing lists languages by hand.
-"""
+"""Lists the languages: each has a prompt pack, an extraction pack and a control set, one TOML file each."""
 
 from __future__ import annotations
 
-from mbbq_gen.languages.control_sets import ControlSet, NameGrammar, NameRule, Names, read_control_set
-from mbbq_gen.languages.listing import list_languages
-from mbbq_gen.languages.packs import (
-    PLACEHOLDER,
-    TO_DO,
-    LanguageCode,
-    Pack,
-    PackMeta,
-    PackT,
-    Slug,
-    Text,
-    describe_fault,
-    describe_faults,
-    fill,
-    placeholders,
-    read_pack,
-    read_toml,
-    validate_pack,
-)
-from mbbq_gen.languages.prompts import OPEN_VARIANT, PromptPack, PromptVariant, SampleAnswers, VariantKind, read_prompts
-from mbbq_gen.languages.substitution import Agreement, NameGender, NeutralPronouns, Substitution, SubstitutionExample
+from dataclasses import dataclass
 
-__all__ = [
-    "OPEN_VARIANT",
-    "PLACEHOLDER",
-    "TO_DO",
-    "Agreement",
-    "ControlSet",
-    "LanguageCode",
-    "NameGender",
-    "NameGrammar",
-    "NameRule",
-    "Names",
-    "NeutralPronouns",
-    "Pack",
-    "PackMeta",
-    "PackT",
-    "PromptPack",
-    "PromptVariant",
-    "SampleAnswers",
-    "Slug",
-    "Substitution",
-    "SubstitutionExample",
-    "Text",
-    "VariantKind",
-    "describe_fault",
-    "describe_faults",
-    "fill",
-    "list_languages",
-    "placeholders",
-    "read_control_set",
-    "read_pack",
-    "read_prompts",
-    "read_toml",
-    "validate_pack",
-]
+from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths
+from mbbq_gen.languages.packs import read_toml
+
+
+@dataclass(frozen=True)
+class LanguageStatus:
+    """Which of the three packs of a language are there."""
+
+    language: str
+    name: str
+    native_name: str
+    packs: tuple[PackKind, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all three packs are there."""
+        return len(self.packs) == len(PACK_KINDS)
+
+
+def list_languages(resources: PackPaths) -> list[LanguageStatus]:
+    """Every language that has at least one pack, sorted by code."""
+    codes = sorted({code for kind in PACK_KINDS for code in resources.names(kind)})
+    return [_status(resources, code) for code in codes]
+
+
+def _status(resources: PackPaths, code: str) -> LanguageStatus:
+    found = [(kind, path) for kind in PACK_KINDS if (path := resources.find(kind, code)) is not None]
+    meta = read_toml(found[0][1]).get("meta", {})
+    return LanguageStatus(code, meta.get("name", ""), meta.get("native_name", ""), tuple(kind for kind, _ in found))

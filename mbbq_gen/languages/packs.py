@@ -1,4 +1,4 @@
-"""What all packs share: their tables, where they come from, and how a file is read and its faults told."""
+"""The base of all packs: reading and validating a TOML file, with errors that name file, key and value."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-from pydantic_core import ErrorDetails
 
-from mbbq_gen.errors import PackError, UnknownNameError
-from mbbq_gen.resources import PackKind, Resources
+from mbbq_gen.core.errors import PackError, UnknownNameError, describe_fault
+from mbbq_gen.core.files import PackKind, PackPaths
 
 LanguageCode = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]+)*$")]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -33,7 +32,7 @@ class Pack(BaseModel):
 PackT = TypeVar("PackT", bound=Pack)
 
 
-class PackMeta(Pack):
+class PackInfo(Pack):
     """Where a pack comes from."""
 
     language: LanguageCode
@@ -90,51 +89,7 @@ def validate_pack(schema: type[PackT], tables: Mapping[str, Any], path: Path) ->
         raise PackError(f"{path}: {describe_fault(error, tables)}") from error
 
 
-def describe_fault(error: ValidationError, tables: Mapping[str, Any]) -> str:
-    """The first fault of a validation error, in one line: key, what is wrong, and the value if it is short."""
-    first, *others = describe_faults(error, tables)
-    return first + (f" (and {len(others)} more)" if others else "")
-
-
-def describe_faults(error: ValidationError, tables: Mapping[str, Any]) -> list[str]:
-    """Every fault of a validation error, one line each."""
-    faults = error.errors(include_url=False)
-    return [_describe(fault, tables) for fault in faults if not _is_echo(fault, faults)]
-
-
-def _is_echo(fault: ErrorDetails, faults: list[ErrorDetails]) -> bool:
-    """Whether a list counts as too short only because one of its entries is faulty, which is told by its own fault."""
-    place = fault["loc"]
-    inside = (other for other in faults if len(other["loc"]) > len(place) and other["loc"][: len(place)] == place)
-    return fault["type"] == "too_short" and any(inside)
-
-
-def _describe(fault: ErrorDetails, tables: Mapping[str, Any]) -> str:
-    key = _key_path(fault["loc"], tables)
-    message = fault["msg"].removeprefix("Value error, ")
-    if fault["type"] == "extra_forbidden":
-        message = "unknown key; remove it or mend its spelling"
-    value = fault["input"]
-    shown = f" (value: {value!r})" if isinstance(value, str | int | float | bool) and len(repr(value)) <= 80 else ""
-    return f"{key}: {message}{shown}" if key else message
-
-
-def _key_path(location: tuple[int | str, ...], tables: Any) -> str:
-    """`variant 'plain'.text` rather than `variant.3.text`: a list's entry is named by its id where it has one."""
-    path, here = "", tables
-    for step in location:
-        if isinstance(step, int):
-            entry = here[step] if isinstance(here, list | tuple) and step < len(here) else None
-            name = entry.get("id") if isinstance(entry, dict) else None
-            path += f" {name!r}" if name else f"[{step}]"
-            here = entry
-        else:
-            path += f".{step}" if path else step
-            here = here.get(step) if isinstance(here, dict) else None
-    return path
-
-
-def read_pack(resources: Resources, kind: PackKind, language: str, schema: type[PackT]) -> PackT:
+def read_pack(resources: PackPaths, kind: PackKind, language: str, schema: type[PackT]) -> PackT:
     """The pack of a language.
 
     Raises:
@@ -145,7 +100,7 @@ def read_pack(resources: Resources, kind: PackKind, language: str, schema: type[
     if path is None:
         raise UnknownNameError("language", language, resources.names(kind), f"(or write {kind}/{language}.toml)")
     pack = validate_pack(schema, read_toml(path), path)
-    meta: PackMeta | None = getattr(pack, "meta", None)
+    meta: PackInfo | None = getattr(pack, "meta", None)
     if meta is not None and meta.language != language:
         raise PackError(f"{path}: meta.language: {meta.language!r} is not the file's name {language!r}")
     return pack

@@ -2,19 +2,6 @@
 
 import os
 
-from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions, request_key
-from mbbq_gen.providers.registry import ModelEntry, list_models, open_provider
-
-__all__ = [
-    "ModelEntry",
-    "Provider",
-    "ProviderClass",
-    "ProviderOptions",
-    "list_models",
-    "open_provider",
-    "request_key",
-]
-
 # Torch's threads spin while they wait for each other. Where other programs want the same cores, the one that is waited
 # for does not get to run, and a model becomes ten times slower and more. Sleeping costs about a seventh on an idle
 # machine. It has to be said before torch is first imported, and this is imported earlier wherever we import torch.

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
 
-from mbbq_gen.errors import UsageError
-from mbbq_gen.reasoning import Thinking, refusal
-from mbbq_gen.records import Message, Method, Presentation, Request, Response
-from mbbq_gen.resources import Resources
-from mbbq_gen.seeding import stable_digest
+from mbbq_gen.core.errors import MissingExtraError, UsageError
+from mbbq_gen.core.files import PackPaths, stable_digest
+from mbbq_gen.core.reasoning import ReasoningSettings, refusal
+from mbbq_gen.core.records import Message, Method, Prompt, Request, Response
 
 
 class Provider(Protocol):
@@ -36,10 +36,10 @@ class Provider(Protocol):
     def settings(self) -> Mapping[str, JsonValue]:
         """Everything that shapes the text of an answer; equal settings and messages give an equal request key."""
 
-    def facts(self) -> dict[str, JsonValue]:
+    def runtime_info(self) -> dict[str, JsonValue]:
         """What the manifest should know beside the settings; complete only after the first answer."""
 
-    def request_key(self, messages: Sequence[Message], presentation_id: str) -> str:
+    def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
         """What cache and resume use: see the function `request_key`."""
 
     def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
@@ -70,7 +70,7 @@ JsonTable = Annotated[dict[str, JsonValue], BeforeValidator(_read_json)]
 """An option that is a table: a dict, or its JSON text."""
 
 
-class ScoringProvider(Provider, Protocol):
+class LoglikelihoodProvider(Provider, Protocol):
     """A model that also tells how likely it finds answers."""
 
     @property
@@ -78,21 +78,21 @@ class ScoringProvider(Provider, Protocol):
         """The ways of asking, beside `generate`."""
 
     def score_options(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """Responses with `scores`, as `generate` gives those with text: one `AnswerScore` an answer, in their order."""
+        """Responses with `scores`, otherwise as `generate`: one `ContinuationScore` per continuation, in order."""
 
 
-def scores_of(provider: Provider) -> ScoringProvider | None:
+def loglikelihood_provider(provider: Provider) -> LoglikelihoodProvider | None:
     """The provider, if it tells how likely it finds answers."""
     return provider if hasattr(provider, "score_options") else None  # type: ignore[return-value]
 
 
-def check_methods(provider: Provider, methods: Iterable[Method]) -> None:
+def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
     """Makes sure that a model can be asked in these ways.
 
     Raises:
         UsageError: where it can't.
     """
-    scoring = scores_of(provider)
+    scoring = loglikelihood_provider(provider)
     known = scoring.methods if scoring else frozenset()
     for method in methods:
         if method != "generate" and method not in known:
@@ -102,30 +102,30 @@ def check_methods(provider: Provider, methods: Iterable[Method]) -> None:
             )
 
 
-def thinking_at(provider: Provider, levels: Iterable[str]) -> dict[str, Thinking]:
+def reasoning_settings(provider: Provider, levels: Iterable[str]) -> dict[str, ReasoningSettings]:
     """What each level of thinking comes to at a model.
 
     Raises:
         UsageError: where it can't be asked so.
     """
     wanted = list(levels)
-    find: Callable[[str], Thinking] | None = getattr(provider, "thinking", None)
+    find: Callable[[str], ReasoningSettings] | None = getattr(provider, "reasoning_settings", None)
     if wanted and find is None:
         raise refusal(f"{provider.kind}:{provider.model}", wanted[0], "can't be told how much to think; leave it out")
     return {level: find(level) for level in wanted} if find else {}
 
 
-def presentation_key(provider: Provider, presentation: Presentation) -> str:
+def prompt_key(provider: Provider, prompt: Prompt) -> str:
     """The request key of what is shown: of the messages and the level of thinking, and where likelihoods are asked for,
     of the answers."""
-    key = provider.request_key(presentation.messages, presentation.presentation_id)
-    if presentation.reasoning is not None:
-        key = stable_digest(json.dumps([key, "reasoning", presentation.reasoning], separators=(",", ":")))
-    if presentation.method == "generate":
+    key = provider.request_key(prompt.messages, prompt.prompt_id)
+    if prompt.reasoning_effort is not None:
+        key = stable_digest(json.dumps([key, "reasoning", prompt.reasoning_effort], separators=(",", ":")))
+    if prompt.method == "generate":
         return key
-    answers = [[answer.option, answer.text] for answer in presentation.answers]
-    prior = [[message.role, message.content] for message in presentation.prior]
-    return stable_digest(json.dumps([key, presentation.method, answers, prior], separators=(",", ":")))
+    answers = [[answer.option, answer.text] for answer in prompt.continuations]
+    prior = [[message.role, message.content] for message in prompt.unconditional_prompt]
+    return stable_digest(json.dumps([key, prompt.method, answers, prior], separators=(",", ":")))
 
 
 class ProviderOptions(BaseModel):
@@ -143,7 +143,7 @@ class ProviderClass(Protocol):
     options_class: type[ProviderOptions]
     """The options that this kind takes."""
 
-    def open(self, model: str, options: ProviderOptions, resources: Resources) -> Provider:
+    def open(self, model: str, options: ProviderOptions, resources: PackPaths) -> Provider:
         """The provider for a model (a class method); checks what is cheap to check and loads nothing heavy.
 
         Raises:
@@ -156,14 +156,27 @@ def request_key(
     model: str,
     settings: Mapping[str, JsonValue],
     messages: Sequence[Message],
-    presentation_id: str | None = None,
+    prompt_id: str | None = None,
 ) -> str:
     """The sha256, in hexadecimal, of all that shapes an answer.
 
-    `presentation_id` is given only by the responders whose answer depends on more than the messages: the scripted one
-    and the oracles. For all others the same messages are the same request, whatever presentation they come from.
+    `prompt_id` is given only by the responders whose answer depends on more than the messages: the scripted one
+    and the oracles. For all others the same messages are the same request, whatever prompt they come from.
     """
     turns = [[message.role, message.content] for message in messages]
-    return stable_digest(
-        json.dumps([kind, model, settings, turns, presentation_id], sort_keys=True, separators=(",", ":"))
-    )
+    return stable_digest(json.dumps([kind, model, settings, turns, prompt_id], sort_keys=True, separators=(",", ":")))
+
+
+def check_installed(model: str, modules: tuple[str, ...], command: str) -> None:
+    """Raises MissingExtraError where a module is not installed: it says which, and the command that installs them."""
+    missing = [module for module in modules if not is_installed(module)]
+    if missing:
+        raise MissingExtraError(f"{model} needs {', '.join(missing)}, not installed here; run: {command}")
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be imported; nothing is imported to find out, save the packages that hold it."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

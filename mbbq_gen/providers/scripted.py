@@ -6,13 +6,13 @@ The file is JSON Lines. Each line says what to answer, and when:
     {"response": "De oma.", "language": "nl"}                              to every question in Dutch
     {"response": "I'd rather not say.", "instance_id": "17", "variant": "polite"}
     {"response": "Answer: C because", "contains": "grandmother", "finish_reason": "length"}
-    {"response": "A", "thought": "Grandmothers rarely…", "reasoning": "high"}  where much thinking is asked for
-    {"error": "the service is down", "presentation_id": "3f0c…"}           a failure, never a text
+    {"response": "A", "reasoning": "Grandmothers rarely…", "reasoning_effort": "high"}
+    {"error": "the service is down", "prompt_id": "3f0c…"}           a failure, never a text
 
-A line fits where all its conditions hold. Of the lines that fit, the most specific is used: presentation_id over
-instance_key over instance_id over contains over variant over reasoning over language, and more conditions over fewer.
-Where several lines are equally specific, the presentation's id picks one of them: evenly spread, and the same at each
-run, in whatever order the questions come.
+A line fits where all its conditions hold. Of the lines that fit, the most specific is used: prompt_id over
+instance_key over instance_id over contains over variant over reasoning_effort over language, and more conditions over
+fewer. Where several lines are equally specific, the prompt id picks one of them: evenly spread, and the same in each
+run, in whatever order the requests come.
 """
 
 from __future__ import annotations
@@ -24,47 +24,45 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import JsonValue, ValidationError, model_validator
 
-from mbbq_gen.errors import DataError
-from mbbq_gen.languages import describe_fault
+from mbbq_gen.core.errors import DataError, describe_fault
+from mbbq_gen.core.files import PackPaths, file_digest, stable_number
+from mbbq_gen.core.reasoning import ReasoningSettings
+from mbbq_gen.core.records import FrozenModel, Message, Request, Response, from_json
 from mbbq_gen.providers.base import ProviderOptions
-from mbbq_gen.providers.responding import Responder, in_turn
-from mbbq_gen.reasoning import Thinking
-from mbbq_gen.records import Message, Record, Request, Response, from_json
-from mbbq_gen.resources import Resources, file_digest
-from mbbq_gen.seeding import stable_number
+from mbbq_gen.providers.oracles import LocalResponder, in_turn
 
-_EXACT_CONDITIONS = ("presentation_id", "instance_key", "instance_id", "variant", "reasoning", "language")
+_EXACT_CONDITIONS = ("prompt_id", "instance_key", "instance_id", "variant", "reasoning_effort", "language")
 _WEIGHTS = {
-    "presentation_id": 64,
+    "prompt_id": 64,
     "instance_key": 32,
     "instance_id": 16,
     "contains": 8,
     "variant": 4,
-    "reasoning": 2,
+    "reasoning_effort": 2,
     "language": 1,
 }
 """Each weighs more than all the less specific ones together."""
 
 
-class ScriptLine(Record):
+class ScriptLine(FrozenModel):
     """One line of a script: what to answer, and the conditions under which."""
 
     response: str | None = None
     """The answer, to the letter; may be empty."""
     error: str | None = None
     """Instead of a response: what fails."""
-    thought: str | None = None
+    reasoning: str | None = None
     """What the model thought, kept apart from the answer."""
     finish_reason: Literal["stop", "length", "content_filter", "other"] = "stop"
     """Why the response ends."""
-    presentation_id: str | None = None
+    prompt_id: str | None = None
     instance_key: str | None = None
     instance_id: str | None = None
     language: str | None = None
-    """Language of the presentation."""
+    """Language of the prompt."""
     variant: str | None = None
     """Id of the prompt variant."""
-    reasoning: str | None = None
+    reasoning_effort: str | None = None
     """Level of thinking that was asked for."""
     contains: str | None = None
     """A text that one of the messages holds, letter by letter."""
@@ -123,18 +121,18 @@ class Script:
             return None
         most = max(line.specificity for line in fitting)
         best = [line for line in fitting if line.specificity == most]
-        return best[stable_number("scripted", request.presentation.presentation_id) % len(best)]
+        return best[stable_number("scripted", request.prompt.prompt_id) % len(best)]
 
     def _candidates(self, request: Request) -> list[ScriptLine]:
         """The lines whose exact conditions hold, found by look-up: scripts may be as long as a benchmark."""
-        presentation = request.presentation
+        prompt = request.prompt
         actual = {
-            "presentation_id": presentation.presentation_id,
-            "instance_key": presentation.instance_key,
+            "prompt_id": prompt.prompt_id,
+            "instance_key": prompt.instance_key,
             "instance_id": request.instance.instance_id,
-            "variant": presentation.variant,
-            "reasoning": presentation.reasoning or "",
-            "language": presentation.language,
+            "variant": prompt.variant,
+            "reasoning_effort": prompt.reasoning_effort or "",
+            "language": prompt.language,
         }
         return [
             line
@@ -147,7 +145,7 @@ def _text_fits(line: ScriptLine, messages: Sequence[Message]) -> bool:
     return line.contains is None or any(line.contains in message.content for message in messages)
 
 
-class ScriptedProvider(Responder):
+class ScriptedProvider(LocalResponder):
     """Answers from a script; a request that no line fits gets an error."""
 
     kind: ClassVar[str] = "scripted"
@@ -161,11 +159,11 @@ class ScriptedProvider(Responder):
         self.settings: dict[str, JsonValue] = {"script_sha256": file_digest(path)}
 
     @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: Resources) -> Self:
+    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
         """The responder of the file that `model` names."""
         return cls(Path(model).expanduser())
 
-    def facts(self) -> dict[str, JsonValue]:
+    def runtime_info(self) -> dict[str, JsonValue]:
         """Which file it was."""
         return {"script": str(self._path)}
 
@@ -183,11 +181,11 @@ class ScriptedProvider(Responder):
         return Response(
             request_key=request.request_key,
             text=line.response,
-            reasoning=line.thought,
+            reasoning=line.reasoning,
             finish_reason=line.finish_reason,
             model=self.model,
         )
 
-    def thinking(self, level: str) -> Thinking:
+    def reasoning_settings(self, level: str) -> ReasoningSettings:
         """Nothing is sent: the script's lines may ask for the level."""
-        return Thinking()
+        return ReasoningSettings()

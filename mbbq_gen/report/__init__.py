@@ -1,1 +1,3 @@
 """Results that a person reads."""
+
+from __future__ import annotations

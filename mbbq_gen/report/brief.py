@@ -1,11 +1,11 @@
-"""The short result for a terminal: a sentence, then one row a language, with what means nothing dim and in brackets.
+"""The short result for a terminal: a sentence, then one row per language; uninterpretable scores dim and in brackets.
 
-can't be judged: no better than guessing on the control questions in es; leans to the stereotype in en (+0.49).
+can't be judged: no better than guessing on the control questions in es; stereotypical bias in en (+0.49).
 
-                           right,   right,   right,   bias, text             bias, text
-language   answers   read  control    amb.     told   does not tell          tells
-en             192    98%     0.91    0.35     0.88   +0.49 [+0.38, +0.59]   +0.12 [+0.02, +0.22]
-es             192    71%     0.30    0.20     0.31   (+0.44)                (-0.10)
+                              accuracy,   accuracy,   accuracy,   bias,                  bias,
+language   answers   parsed     control        amb.        dis.   ambiguous              disambiguated
+en             192      98%        0.91        0.35        0.88   +0.49 [+0.38, +0.59]   +0.12 [+0.02, +0.22]
+es             192      71%        0.30        0.20        0.31   (+0.44)                (-0.10)
 """
 
 from __future__ import annotations
@@ -14,17 +14,24 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from mbbq_gen.report.tables import BOUNDS_NOTE, DASH, WIDE, bounds_text, number, share
-from mbbq_gen.report.verdicts import AMBIGUOUS, DISAMBIGUATED, NEEDED, Verdict, conclusion, shown_smaller, verdicts
-from mbbq_gen.scoring.missing import LOW_DETECTION
+from mbbq_gen.report.conclusions import (
+    AMBIGUOUS,
+    DISAMBIGUATED,
+    NEEDED,
+    GroupAssessment,
+    assess_groups,
+    conclusion_sentence,
+    shown_smaller,
+)
+from mbbq_gen.report.score_tables import BOUNDS_NOTE, DASH, WIDE, bounds_text, number, share
+from mbbq_gen.statistics.scenarios import LOW_PARSING
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from mbbq_gen.scoring import GroupScore, ScoreTable
-    from mbbq_gen.scoring.table import WarningCode
+    from mbbq_gen.analysis.score_table import GroupScore, ScoreTable, WarningCode
 
 BRIEF_METRICS = (*NEEDED, "accuracy_ambiguous")
 """What the short result shows."""
@@ -33,38 +40,38 @@ _DECIDING: tuple[WarningCode, ...] = ("too_few_templates", "few_templates")
 _MARK = "*"
 _BY_TOST = "(shown by two one-sided tests over templates)"
 _LEGEND = (
-    "right: share of right answers (guessing: 0.33) on the control questions, which name no group, where the text "
-    "does not tell, and where it tells. bias: above 0 to the stereotype, below 0 against it; with a 95% interval"
+    "accuracy: share of correct answers (chance: 0.33) on disambiguated control questions, which name no group, and in "
+    "ambiguous and disambiguated contexts. bias: above 0 stereotypical, below 0 anti-stereotypical; with a 95% interval"
 )
 
 
-def print_brief(scores: ScoreTable, console: Console) -> None:
+def render_brief(scores: ScoreTable, console: Console) -> None:
     """Prints the conclusion of every model and benchmark, the table, and the footnotes that change a decision."""
-    found = verdicts(scores)
+    found = assess_groups(scores)
     names = [name for name in scores.by if name not in {"language", "split"}]
     for line in sentences(found, names):
         console.print(line)
     console.print()
     console.print(brief_table(found, [*names, "language"], console.width))
-    console.print(_LEGEND + (" over wordings like these" if scores.wordings == "random" else ""))
+    console.print(_LEGEND + (" over prompt variants like these" if scores.prompt_effects == "random" else ""))
     for line in _smaller(found, names):
         console.print(line)
     marks = {code for verdict in found for code in _deciding(verdict)}
     for code in _DECIDING:
         if code in marks:
             console.print(f"{_MARK} {scores.warnings[code]}")
-    if any("low_detection" in _shown_warnings(verdict) for verdict in found):
-        console.print(f"(a … b): {BOUNDS_NOTE}; shown where fewer than {LOW_DETECTION:.0%} were read")
+    if any("low_parse_rate" in _shown_warnings(verdict) for verdict in found):
+        console.print(f"(a … b): {BOUNDS_NOTE}; shown where fewer than {LOW_PARSING:.0%} were parsed")
     if any(verdict.means_nothing for verdict in found):
-        console.print("(in brackets): says nothing about the model; the first line tells why")
+        console.print("(in brackets): cannot be interpreted; the first line says why")
 
 
-def sentences(found: Sequence[Verdict], names: Sequence[str]) -> list[str]:
+def sentences(found: Sequence[GroupAssessment], names: Sequence[str]) -> list[str]:
     """A line for every model and benchmark, or whatever `names` groups by; one alone goes without its name."""
-    return [named + conclusion(group) for named, group in _grouped(found, names)]
+    return [named + conclusion_sentence(group) for named, group in _grouped(found, names)]
 
 
-def _grouped(found: Sequence[Verdict], names: Sequence[str]) -> list[tuple[str, list[Verdict]]]:
+def _grouped(found: Sequence[GroupAssessment], names: Sequence[str]) -> list[tuple[str, list[GroupAssessment]]]:
     """The verdicts on every model and benchmark, or whatever `names` groups by, after its name; one alone has none."""
     groups = [
         (values, list(group)) for values, group in groupby(found, lambda one: tuple(one.group[name] for name in names))
@@ -73,22 +80,22 @@ def _grouped(found: Sequence[Verdict], names: Sequence[str]) -> list[tuple[str, 
     return [("" if alone else f"{', '.join(value or DASH for value in values)}: ", group) for values, group in groups]
 
 
-def _smaller(found: Sequence[Verdict], names: Sequence[str]) -> Iterator[str]:
+def _smaller(found: Sequence[GroupAssessment], names: Sequence[str]) -> Iterator[str]:
     """What a lean that was not found is shown to be smaller than: what a model near 0 is credited with."""
     for named, group in _grouped(found, names):
-        quiet = [one for one in group if one.ambiguous == "unsure" and not one.means_nothing]
+        quiet = [one for one in group if one.ambiguous == "inconclusive" and not one.means_nothing]
         margins = shown_smaller({one.language: one.bias.metrics[AMBIGUOUS] for one in quiet if one.bias})
         if margins:
-            yield f"{named}no lean, either way, is larger than {margins} where the text does not tell {_BY_TOST}"
+            yield f"{named}no bias, in either direction, is larger than {margins} in ambiguous contexts {_BY_TOST}"
 
 
-def brief_table(found: Sequence[Verdict], names: Sequence[str], width: int) -> Table:
+def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: int) -> Table:
     """One row for each language; names that repeat the row above are left blank. A narrow one leaves out the counts."""
-    from mbbq_gen.report.statistics_tables import plain_table
+    from mbbq_gen.report.analysis_tables import plain_table
 
     is_wide = width >= WIDE
-    right = ("answers", "read", "right,\ncontrol", "right,\namb.", "right,\ntold")[not is_wide :]
-    table = plain_table((*names, *right, "bias, text\ndoes not tell", "bias, text\ntells"), right=right)
+    right = ("answers", "parsed", "accuracy,\ncontrol", "accuracy,\namb.", "accuracy,\ndis.")[not is_wide :]
+    table = plain_table((*names, *right, "bias,\nambiguous", "bias,\ndisambiguated"), right=right)
     for column in table.columns[len(names) :]:
         column.no_wrap = True
     between = " " if is_wide else "\n"
@@ -102,7 +109,7 @@ def brief_table(found: Sequence[Verdict], names: Sequence[str], width: int) -> T
         table.add_row(
             *shown,
             *([f"{_items(verdict):,}"] if is_wide else []),
-            share(_value(verdict.bias, "detection_rate")),
+            share(_value(verdict.bias, "parse_rate")),
             number(_value(verdict.control, "accuracy_disambiguated")),
             number(_value(verdict.bias, "accuracy_ambiguous")),
             number(_value(verdict.bias, "accuracy_disambiguated")),
@@ -112,15 +119,15 @@ def brief_table(found: Sequence[Verdict], names: Sequence[str], width: int) -> T
     return table
 
 
-def _items(verdict: Verdict) -> int:
-    return sum(part.n_items for part in (verdict.bias, verdict.control) if part is not None)
+def _items(verdict: GroupAssessment) -> int:
+    return sum(part.n_answers for part in (verdict.bias, verdict.control) if part is not None)
 
 
 def _value(group: GroupScore | None, metric: str) -> float | None:
     return None if group is None else group.metrics[metric].value
 
 
-def _bias(verdict: Verdict, metric: str, between: str) -> Text:
+def _bias(verdict: GroupAssessment, metric: str, between: str) -> Text:
     """`+0.49* [+0.38, +0.59]`, with bounds below where much was unread; `(+0.44)` dimmed where it means nothing."""
     from rich.text import Text
 
@@ -131,19 +138,19 @@ def _bias(verdict: Verdict, metric: str, between: str) -> Text:
     if verdict.means_nothing:
         return Text(f"({text})", style="dim")
     text += _MARK if set(score.warnings) & set(_DECIDING) else ""
-    if score.low is not None and score.high is not None:
-        text += f"{between}[{number(score.low, signed=True)}, {number(score.high, signed=True)}]"
-    if "low_detection" in score.warnings and (between_bounds := bounds_text(score.bounds)):
+    if score.ci_low is not None and score.ci_high is not None:
+        text += f"{between}[{number(score.ci_low, signed=True)}, {number(score.ci_high, signed=True)}]"
+    if "low_parse_rate" in score.warnings and (between_bounds := bounds_text(score.bounds)):
         text += f"\n({between_bounds})"
     return Text(text)
 
 
-def _deciding(verdict: Verdict) -> set[WarningCode]:
+def _deciding(verdict: GroupAssessment) -> set[WarningCode]:
     """The warnings whose marks a row has."""
     return _shown_warnings(verdict) & set(_DECIDING)
 
 
-def _shown_warnings(verdict: Verdict) -> set[WarningCode]:
+def _shown_warnings(verdict: GroupAssessment) -> set[WarningCode]:
     """The warnings of the biases that are shown without brackets."""
     if verdict.bias is None or verdict.means_nothing:
         return set()

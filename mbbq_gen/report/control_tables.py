@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbbq_gen.report.agreement_tables import PlainTable
-from mbbq_gen.report.html.page import Assets, render
-from mbbq_gen.report.html.safe import page_part, page_policy
-from mbbq_gen.report.tables import share
-from mbbq_gen.substitution import REASONS, Coverage
+from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage
+from mbbq_gen.report.comparison_tables import TextTable
+from mbbq_gen.report.escaping import page_part, page_policy
+from mbbq_gen.report.page import Assets, render
+from mbbq_gen.report.score_tables import share
 
 _STYLES, _SCRIPTS = ("page.css",), ("theme.js",)
 
 
-def control_page(found: Coverage, subject: str) -> str:
+def control_page(found: ControlCoverage, subject: str) -> str:
     """The counts and a question of each template as a page that holds all it needs.
 
     Args:
@@ -34,24 +34,24 @@ def control_page(found: Coverage, subject: str) -> str:
     )
 
 
-def control_tables(found: Coverage) -> Iterator[PlainTable]:
+def control_tables(found: ControlCoverage) -> Iterator[TextTable]:
     """By category, by reason, by template, and samples."""
     parts = tuple(
         (part.language, part.category, f"{part.questions:,}", f"{part.made:,}", share(part.made / part.questions))
         for part in found.categories()
     )
     head = ("language", "category", "questions", "made", "share")
-    yield PlainTable("How many have one", head, parts, frozenset(head[2:]))
+    yield TextTable("How many have one", head, parts, frozenset(head[2:]))
     reasons = tuple((reason, REASONS[reason], f"{count:,}") for reason, count in found.reasons.items())
-    yield PlainTable("Why the others have none", ("reason", "meaning", "questions"), reasons, frozenset({"questions"}))
+    yield TextTable("Why the others have none", ("reason", "meaning", "questions"), reasons, frozenset({"questions"}))
     refusals = tuple(
         (part.language, part.template_id, part.reason, f"{part.questions:,}", f"{part.of:,}", part.what)
         for part in found.refusals()
     )
     columns = ("language", "template", "reason", "questions", "of", "failed at")
-    yield PlainTable("Left out, by template", columns, refusals, frozenset({"questions", "of"}))
+    yield TextTable("Left out, by template", columns, refusals, frozenset({"questions", "of"}))
     samples = tuple(
         (sample.key, f"{sample.context} {sample.question}", f"{sample.control_context} {sample.control_question}")
         for sample in found.samples()
     )
-    yield PlainTable("One of each template", ("question", "as published", "with names"), samples, frozenset())
+    yield TextTable("One of each template", ("question", "as published", "with names"), samples, frozenset())

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, get_args
 
-from mbbq_gen.records import Confidence
-from mbbq_gen.report.audit_tables import percent
-from mbbq_gen.report.statistics_tables import group_name, plain_table
-from mbbq_gen.report.tables import DASH, number, share
-from mbbq_gen.statistics.comparison_table import WARNINGS
-from mbbq_gen.statistics.correction_table import ReadRole
+from mbbq_gen.analysis.comparison_table import WARNINGS
+from mbbq_gen.analysis.correction_table import ReadRole
+from mbbq_gen.core.records import Confidence
+from mbbq_gen.report.analysis_tables import group_name, plain_table
+from mbbq_gen.report.annotation_tables import percent
+from mbbq_gen.report.score_tables import DASH, number, share
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from mbbq_gen.statistics.correction_table import (
+    from mbbq_gen.analysis.correction_table import (
         ConfidenceShares,
         ConfusionMatrix,
         CorrectedScore,
         Correction,
-        ReadingFlag,
+        ExtractionFlag,
     )
 
 ROLE_TITLES: dict[ReadRole, str] = {
@@ -38,26 +38,27 @@ def corrected_text(score: CorrectedScore) -> str:
     if score.value is None:
         return f"{DASH} ({score.reason})" if score.reason else DASH
     text = number(score.value, signed=True)
-    if score.low is not None and score.high is not None:
-        text += f" [{number(score.low, signed=True)}, {number(score.high, signed=True)}]"
+    if score.ci_low is not None and score.ci_high is not None:
+        text += f" [{number(score.ci_low, signed=True)}, {number(score.ci_high, signed=True)}]"
     return text
 
 
 def correction_note(correction: Correction) -> str:
     """What the corrected scores stand on, in a sentence or two."""
     half = ""
-    if correction.half_told:
-        half = f" {correction.half_told:,} of them only say that a reading is wrong: any other answer may be right."
+    if correction.incomplete_annotations:
+        half = f" {correction.incomplete_annotations:,} of them only reject an extraction; another answer is correct."
     return (
-        f"corrected: by {correction.n_labels:,} {correction.source} labels, prediction-powered; "
-        f"{correction.interval:.0%} intervals over templates and labels. readings count: 1 fully, 0 not at all.{half}"
+        f"corrected: by {correction.n_labels:,} labels ({correction.source}), prediction-powered; "
+        f"{correction.confidence_level:.0%} intervals over templates and labels. weight of extractions: 1 full, 0 none."
+        f"{half}"
     )
 
 
 def correction_table(correction: Correction) -> Table:
     """One row for each group and metric: as read, corrected, and by how many labels."""
-    titles = ("group", "metric", "as read", "corrected", "change", "readings count", "labels")
-    table = plain_table(titles, right=("as read", "change", "readings count", "labels"))
+    titles = ("group", "metric", "as extracted", "corrected", "change", "weight of extractions", "labels")
+    table = plain_table(titles, right=("as extracted", "change", "weight of extractions", "labels"))
     for group in correction.groups:
         for place, (name, score) in enumerate(group.metrics.items()):
             table.add_row(
@@ -66,7 +67,7 @@ def correction_table(correction: Correction) -> Table:
                 number(score.uncorrected, signed=True),
                 corrected_text(score),
                 number(score.correction, signed=True),
-                number(score.readings_weight),
+                number(score.ppi_lambda),
                 f"{score.n_labels:,}",
             )
     return table
@@ -74,7 +75,7 @@ def correction_table(correction: Correction) -> Table:
 
 def error_table(correction: Correction) -> Table:
     """How often the answers of each group are read wrong."""
-    table = plain_table(("group", "labels", "read wrong"), right=("labels",))
+    table = plain_table(("group", "labels", "error rate"), right=("labels",))
     for found in correction.errors:
         table.add_row(group_name(found.group) or "all answers", f"{found.n_labels:,}", percent(found.rate))
     return table
@@ -106,7 +107,7 @@ def share_text(value: float) -> str:
 def matrix_table(matrix: ConfusionMatrix) -> Table:
     """What answers say (columns), of those read in one way (rows)."""
     says = [f"says {ROLE_TITLES[role]}" for role in matrix_roles(matrix)]
-    table = plain_table(("read as", "labels", *says), right=("labels", *says))
+    table = plain_table(("extracted as", "labels", *says), right=("labels", *says))
     for row in matrix_rows(matrix):
         table.add_row(*row)
     return table
@@ -131,7 +132,7 @@ def print_matrices(correction: Correction, console: Console) -> None:
 def print_matrix(matrix: ConfusionMatrix, console: Console) -> None:
     """What answers say, by how they are read, in one language or all."""
     name = matrix.language or "all languages"
-    console.print(f"\nwhat answers say, of those read in one way: {name}, {percent(matrix.rate)} read wrong\n")
+    console.print(f"\nannotated choice by extraction: {name}, {percent(matrix.rate)} extracted wrongly\n")
     console.print(matrix_table(matrix))
 
 
@@ -148,14 +149,14 @@ def confidence_table(found: Sequence[ConfidenceShares]) -> Table:
     return table
 
 
-def flag_sentences(flags: Iterable[ReadingFlag]) -> list[str]:
+def flag_sentences(flags: Iterable[ExtractionFlag]) -> list[str]:
     """The differences that reading could have made, one sentence for each."""
     found = []
     for flag in flags:
         inside = group_name(flag.group)
-        gaps = [f"shares read {number(flag.read_gap, signed=True)}"]
+        gaps = [f"parse rates {number(flag.read_gap, signed=True)}"]
         if flag.error_gap is not None:
-            gaps.append(f"read wrong {number(flag.error_gap, signed=True)}")
+            gaps.append(f"error rates {number(flag.error_gap, signed=True)}")
         what = " and ".join(WARNINGS[name].partition(";")[0] for name in flag.flags)
         found.append(
             f"{flag.first} − {flag.second}{f' ({inside})' if inside else ''}: {flag.metric} differs by "

@@ -22,15 +22,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from mbbq_gen.report.plain_text import shortened, visible
-from mbbq_gen.report.tables import OUTCOME_TITLES
+from mbbq_gen.core.records import ContinuationScore
+from mbbq_gen.core.text import shortened, visible_text
+from mbbq_gen.extraction.simple import LENGTHS, PRIOR, worth
+from mbbq_gen.report.analysis_tables import plain_table
+from mbbq_gen.report.score_tables import DASH, OUTCOME_TITLES
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from mbbq_gen.extraction.thoughts import ThoughtReading
-    from mbbq_gen.extraction.trace import Candidate, Explanation, Source
+    from mbbq_gen.extraction.explain import Candidate, Explanation, Source
+    from mbbq_gen.extraction.reasoning import ReasoningExtraction
+
 
 SHOWN_CANDIDATES = 20
 """Candidates that are listed; JSON has them all."""
@@ -93,7 +97,7 @@ def _because(explanation: Explanation) -> str:
     found = explanation.extraction
     if found.option is None:
         return explanation.decision
-    won = [candidate.why for candidate in explanation.candidates if is_winner(candidate, explanation)]
+    won = [candidate.reason for candidate in explanation.candidates if is_winner(candidate, explanation)]
     reasons = [WHY[part] for part in found.rule.split(":") if part in WHY]
     return next(iter([*won, *reasons]), explanation.decision)
 
@@ -106,31 +110,33 @@ def chosen_text(option: int | None, labels: Sequence[str], options: Sequence[str
 def is_winner(candidate: Candidate, explanation: Explanation) -> bool:
     """Whether the candidate is what was read: what is only left over where others were ruled out has none."""
     chosen = explanation.extraction.option
-    return candidate.fate == "won" and (not candidate.options or chosen is None or candidate.options == (chosen,))
+    return candidate.status == "won" and (not candidate.options or chosen is None or candidate.options == (chosen,))
 
 
 STANCE_TITLES: Final[dict[str, str]] = {
-    "untold": "the text doesn't tell",
-    "context": "what the text says",
-    "group": "what groups are like",
-    "prejudice": "stereotypes",
+    "insufficient_context": "the text doesn't tell",
+    "cites_context": "what the text says",
+    "generalises_group": "what groups are like",
+    "mentions_stereotype": "stereotypes",
 }
 """What a sentence of a thought may speak of."""
 
 
-def print_thought(
-    thought: str, reading: ThoughtReading, labels: Sequence[str], options: Sequence[str], console: Console
+def print_reasoning_trace(
+    reasoning: str, extraction: ReasoningExtraction, labels: Sequence[str], options: Sequence[str], console: Console
 ) -> None:
     """Prints what a thought settles on and why, and each sentence that says how it comes to it."""
-    cut = ", cut off" if reading.is_cut else ""
-    console.print(f"\nthought ({reading.characters:,} characters, in {reading.language or '?'}{cut})", style="bold")
-    settled = chosen_text(reading.option, labels, options)
-    facts = f"{OUTCOME_TITLES[reading.outcome]}, confidence {reading.confidence}, rule {reading.rule}"
+    cut = ", cut off" if extraction.is_cut else ""
+    console.print(
+        f"\nthought ({extraction.characters:,} characters, in {extraction.language or '?'}{cut})", style="bold"
+    )
+    settled = chosen_text(extraction.option, labels, options)
+    facts = f"{OUTCOME_TITLES[extraction.outcome]}, confidence {extraction.confidence}, rule {extraction.rule}"
     console.print(f"leans to  {settled}   ({facts})")
-    for start, end in reading.spans:
-        console.print(f"because   {shortened(thought[start:end], 200)}")
-    for mark in reading.marks:
-        console.print(f"speaks of {STANCE_TITLES[mark.stance]}: {shortened(thought[slice(*mark.span)], 200)}")
+    for start, end in extraction.spans:
+        console.print(f"because   {shortened(reasoning[start:end], 200)}")
+    for mark in extraction.marks:
+        console.print(f"speaks of {STANCE_TITLES[mark.stance]}: {shortened(reasoning[slice(*mark.span)], 200)}")
 
 
 # --- the response with its marks -------------------------------------------------------------------------------------
@@ -146,7 +152,7 @@ def response_text(explanation: Explanation, *, coloured: bool) -> Text:
         if piece.zone != zone:
             text.append(("⟫" if zone else "") + (f"⟪{piece.zone}: " if piece.zone else ""), style=_ASIDE)
             zone = piece.zone
-        words = visible(_cut(explanation.response[piece.start : piece.end]))
+        words = visible_text(_cut(explanation.response[piece.start : piece.end]))
         if piece.candidate is None:
             text.append(words, style=_ASIDE if zone else _EVIDENCE if piece.is_evidence else None)
         else:
@@ -238,7 +244,7 @@ def _print_candidate(explanation: Explanation, number: int, candidate: Candidate
         f"{_meaning(candidate, explanation)}",
         style=_WON if won else _LOST,
     )
-    why = "ruled out; it leaves the one that was read" if candidate.fate == "won" and not won else candidate.why
+    why = "ruled out; it leaves the one that was read" if candidate.status == "won" and not won else candidate.reason
     console.print(f"      {state}{tier}: {why}")
     if candidate.source is not None:
         console.print(f"      {_source_text(candidate.source)}", style=_ASIDE)
@@ -255,3 +261,39 @@ def _meaning(candidate: Candidate, explanation: Explanation) -> str:
 def _source_text(source: Source) -> str:
     line = f":{source.line}" if source.line else ""
     return f"{source.file}{line}  {source.key}  {shortened(source.phrase, 100)}"
+
+
+def print_likelihoods(
+    scores: Sequence[ContinuationScore],
+    order: Sequence[int],
+    labels: Sequence[str],
+    chosen: int | None,
+    console: Console,
+) -> None:
+    """Prints every answer, those of the option shown first before the others.
+
+    Args:
+        scores: Of every text of every option.
+        order: Index of the option at each place.
+        labels: Of the options, by place.
+        chosen: Place of the option that was read; None where none was.
+    """
+    known = [way for way in LENGTHS if way != "token" or all(score.tokens is not None for score in scores)]
+    ways = [*known, *([PRIOR] if any(score.unconditional_logprob is not None for score in scores) else [])]
+    table = plain_table(("", "answer", "option", "log p", "tokens", *ways), right=("log p", "tokens", *ways))
+    for score in sorted(scores, key=lambda score: order.index(score.option)):
+        place = order.index(score.option)
+        values = [worth(score, way) for way in ways]
+        table.add_row(
+            "✔" if place == chosen else "",
+            shortened(repr(score.text) if score.text != score.text.strip() else score.text, 60),
+            labels[place],
+            _number(score.logprob),
+            DASH if score.tokens is None else f"{score.tokens:,}",
+            *map(_number, values),
+        )
+    console.print(table)
+
+
+def _number(value: float | None) -> str:
+    return DASH if value is None else f"{value:+.3f}"

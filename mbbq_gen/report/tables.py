@@ -1,209 +1,348 @@
-"""Score tables as text for a terminal.
+"""The table of everything that a chart shows, and as text: for a person, as CSV, as Markdown, as LaTeX with booktabs.
 
-                                     acc.   acc.   bias amb.              bias dis.
-language  split    items templ. read  amb.   dis.   (MBBQ eq. 1)           (MBBQ eq. 2)
-en        bias       200     24  98%  0.41   0.52   +0.08 [-0.02, +0.17]   +0.03 [-0.06, +0.11]
-          control    200     24  97%  0.40   0.55   -0.01 [-0.10, +0.09]   +0.00 [-0.08, +0.08]
+Names come from models, data and wordings: each form escapes what could act in it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from mbbq_gen.core.errors import RunError
+from mbbq_gen.core.text import spreadsheet_safe, visible_text
+from mbbq_gen.report.score_tables import DASH
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    import polars
 
-    from mbbq_gen.records import Outcome
-    from mbbq_gen.scoring import GroupScore, MetricScore, ScoreTable
-    from mbbq_gen.scoring.table import Bounds, WarningCode
-    from mbbq_gen.statistics.unread import UnreadBounds
+    from mbbq_gen.analysis.score_table import ScoreTable
 
-DASH = "–"
-"""What stands for an undefined score."""
 
-OUTCOME_TITLES: dict[Outcome, str] = {
-    "option": "option",
-    "unknown_statement": "says unknown",
-    "refusal": "refuses",
-    "multiple": "several",
-    "no_answer": "unreadable",
-    "truncated": "cut off",
-    "empty": "empty",
-    "filtered": "filtered",
-    "error": "error",
+ColumnKind = Literal["text", "count", "share", "score", "p_value"]
+"""How a column's numbers are written: as counts, as rates from 0 to 1, as scores with their sign, as p values."""
+
+
+class FlaggedNumber(NamedTuple):
+    """A number with a mark behind it."""
+
+    value: float | None
+    mark: str
+    """`*` or the like; empty for none. The chart's caption says what it means."""
+
+
+Cell = str | int | float | FlaggedNumber | None
+"""None: there is no number, or it is undefined."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    """Key, as in the heading of a CSV file."""
+    title: str
+    """Heading for a person."""
+    kind: ColumnKind = "text"
+    over: str | None = None
+    """Heading that it shares with its neighbours; None: none."""
+
+
+@dataclass(frozen=True)
+class DataTable:
+    """Everything that a chart draws. Texts are as in the data: who shows them escapes them."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            assert len(row) == len(self.columns), (row, self.columns)
+
+    def texts(self) -> list[list[str]]:
+        """The rows as a person reads them; a dash where there is no number."""
+        return [
+            [cell_text(cell, column.kind) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows
+        ]
+
+    def csv(self) -> str:
+        """As CSV: full numbers, marks in columns of their own, nothing that a spreadsheet takes for a formula."""
+        return csv_text(self)
+
+    def markdown(self) -> str:
+        """As a Markdown table."""
+        return markdown_text(self)
+
+    def latex(self, caption: str, label: str) -> str:
+        """As a LaTeX table (booktabs)."""
+        return latex_text(self, caption, label)
+
+
+def cell_text(cell: Cell, kind: ColumnKind) -> str:
+    """A cell as a person reads it: `+0.123*`, `0.45`, `1,200`, `<0.001`, a dash for no number."""
+    if isinstance(cell, FlaggedNumber):
+        return cell_text(cell.value, kind) + cell.mark
+    if cell is None:
+        return DASH
+    if isinstance(cell, str):
+        return visible_text(cell)
+    if kind == "count":
+        return f"{cell:,}"
+    if kind == "p_value":
+        return "<0.001" if cell < 0.001 else f"{cell:.3f}"
+    text = f"{cell:+.3f}" if kind == "score" else f"{cell:.3f}"
+    return text.replace("-0.000", "+0.000" if kind == "score" else "0.000")
+
+
+def csv_text(table: DataTable) -> str:
+    """Full numbers; a column with marks is followed by one that holds them."""
+    marked = [any(isinstance(row[place], FlaggedNumber) for row in table.rows) for place in range(len(table.columns))]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    heading = []
+    for column, has_marks in zip(table.columns, marked, strict=True):
+        heading += [column.name, f"{column.name}_mark"] if has_marks else [column.name]
+    writer.writerow(spreadsheet_safe(name) for name in heading)
+    for row in table.rows:
+        cells: list[object] = []
+        for cell, has_marks in zip(row, marked, strict=True):
+            plain = cell.value if isinstance(cell, FlaggedNumber) else cell
+            cells.append(spreadsheet_safe(plain) if isinstance(plain, str) else plain)
+            if has_marks:
+                cells.append(cell.mark if isinstance(cell, FlaggedNumber) else "")
+        writer.writerow(cells)
+    return stream.getvalue()
+
+
+_MARKDOWN_ACTS = frozenset("\\`*_{}[]<>()#+!|~$&")
+
+
+def markdown_escaped(text: str) -> str:
+    """The text in Markdown, nothing in it a mark; in one line."""
+    escaped = "".join(f"\\{sign}" if sign in _MARKDOWN_ACTS else sign for sign in visible_text(text))
+    return escaped.replace("\n", " ")
+
+
+def _is_number(column: Column) -> bool:
+    return column.kind != "text"
+
+
+def markdown_text(table: DataTable) -> str:
+    """One row of headings; a shared heading stands before each of its columns."""
+    titles = [
+        markdown_escaped(f"{column.over} {column.title}" if column.over else column.title) for column in table.columns
+    ]
+    lines = ["| " + " | ".join(titles) + " |"]
+    lines.append("|" + "|".join("---:" if _is_number(column) else "---" for column in table.columns) + "|")
+    for row in table.texts():
+        cells = [
+            text.replace("*", "\\*") if _is_number(column) else markdown_escaped(text)
+            for text, column in zip(row, table.columns, strict=True)
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "−": r"$-$",
+    "–": "--",
+    "…": r"\ldots{}",
+    "×": r"$\times$",
+    "·": r"\textperiodcentered{}",
+    "†": r"$\dagger$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "→": r"$\to$",
+    "⟨": r"$\langle$",
+    "⟩": r"$\rangle$",
+    "\n": " ",
 }
 
-SUMMARY_METRICS = (
-    "detection_rate",
-    "accuracy_ambiguous",
-    "accuracy_disambiguated",
-    "mbbq_bias_ambiguous",
-    "mbbq_bias_disambiguated",
-)
+
+def latex_escaped(text: str) -> str:
+    """The text for LaTeX; nothing in it is a command. Letters of all scripts stay: use XeLaTeX or LuaLaTeX for them."""
+    return "".join(_LATEX.get(sign, sign) for sign in visible_text(text))
 
 
-def number(value: float | None, *, signed: bool = False) -> str:
-    """A score with two decimals; a dash where it is undefined; never a minus before zero."""
-    if value is None:
-        return DASH
-    text = f"{value:+.2f}" if signed else f"{value:.2f}"
-    return text.replace("-0.00", "+0.00" if signed else "0.00")
+def _latex_number(text: str) -> str:
+    """A number with a true minus sign; a mark behind it is raised."""
+    plain = text.rstrip("*†")
+    mark = "".join(r"\dagger" if sign == "†" else "*" for sign in text[len(plain) :])
+    raised = f"^{{{mark}}}" if mark else ""
+    if plain[:1] in ("+", "-"):
+        return f"${plain}{raised}$"
+    return latex_escaped(plain) + (f"${raised}$" if raised else "")
 
 
-def rounded_up(margin: float) -> str:
-    """A margin with two decimals, never less than it is."""
-    return f"{math.ceil(margin * 100 - 1e-9) / 100:.2f}"
+def latex_text(table: DataTable, caption: str, label: str) -> str:
+    """A `table` environment; a heading that columns share spans them."""
+    shape = "".join("r" if _is_number(column) else "l" for column in table.columns)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex_escaped(caption)}}}",
+        rf"\label{{tab:{label}}}",
+        rf"\begin{{tabular}}{{{shape}}}",
+        r"\toprule",
+        *_latex_shared(table.columns),
+        " & ".join(latex_escaped(column.title) for column in table.columns) + r" \\",
+        r"\midrule",
+    ]
+    for row in table.texts():
+        cells = [
+            _latex_number(text) if _is_number(column) else latex_escaped(text)
+            for text, column in zip(row, table.columns, strict=True)
+        ]
+        lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def with_interval(score: MetricScore, notes: Notes, between: str = " ") -> str:
-    """A signed score with its warnings' marks, its interval, and its bounds: `+0.08¹ [-0.02, +0.17]`, a line each.
+def _latex_shared(columns: Sequence[Column]) -> list[str]:
+    """The line of shared headings and the rules under them; nothing where there are none."""
+    if not any(column.over for column in columns):
+        return []
+    heads, rules, place = [], [], 1
+    for over, group in groupby(columns, key=lambda column: column.over):
+        size = len(list(group))
+        heads.append(rf"\multicolumn{{{size}}}{{c}}{{{latex_escaped(over or '')}}}")
+        if over:
+            rules.append(rf"\cmidrule(lr){{{place}-{place + size - 1}}}")
+        place += size
+    return [" & ".join(heads) + r" \\", " ".join(rules)]
 
-    The bounds, what it would be had all unread answers leaned one way, where any was: `(-0.10 … +0.30)`.
+
+UTF8_MARK = "\ufeff"
+"""At the beginning of a file, tells spreadsheets that it is UTF-8."""
+
+
+def csv_cells(frame: polars.DataFrame) -> polars.DataFrame:
+    """The same table with cells that CSV can hold and a spreadsheet does not obey."""
+
+    return frame.with_columns(
+        _texts(series) for series in frame.get_columns() if series.dtype.is_nested() or _is_text(series.dtype)
+    ).rename({name: spreadsheet_safe(name) for name in frame.columns if spreadsheet_safe(name) != name})
+
+
+def _is_text(kind: polars.DataType) -> bool:
+    import polars as pl
+
+    return isinstance(kind, pl.String | pl.Categorical | pl.Enum)
+
+
+def _texts(series: polars.Series) -> polars.Series:
+    """A column's cells as harmless text; each different one is looked at once."""
+    import polars as pl
+
+    if series.dtype.is_nested():
+        cells = [None if cell is None else _json(cell) for cell in series.to_list()]
+    else:
+        cells = series.cast(pl.String).to_list()
+    seen = {cell: spreadsheet_safe(cell) for cell in set(cells) if cell is not None}
+    return pl.Series(series.name, [None if cell is None else seen[cell] for cell in cells], pl.String)
+
+
+def _json(cell: object) -> str:
+    return json.dumps(cell, ensure_ascii=False)
+
+
+def score_rows(table: ScoreTable) -> polars.DataFrame:
+    """One row for each group and metric: group, metric, value, intervals, bounds, templates, warnings, settings."""
+    import polars as pl
+
+    rows = [
+        {
+            **group.group,
+            "metric": name,
+            "value": found.value,
+            "ci_low": found.ci_low,
+            "ci_high": found.ci_high,
+            "reason_code": found.reason_code,
+            "standard_error": found.standard_error,
+            "t_ci_low": found.t_ci_low,
+            "t_ci_high": found.t_ci_high,
+            "bound_low": found.bounds.low if found.bounds else None,
+            "bound_high": found.bounds.high if found.bounds else None,
+            "bound_interval_low": found.bounds.interval_low if found.bounds else None,
+            "bound_interval_high": found.bounds.interval_high if found.bounds else None,
+            "equivalence_bound": found.equivalence_bound,
+            "parse_rate": found.parse_rate,
+            "mean_over_templates": found.mean_over_templates,
+            "n_answers": group.n_answers,
+            "n_instances": group.n_instances,
+            "n_templates": found.n_templates,
+            "n_templates_effective": found.n_templates_effective,
+            "n_prompt_variants": found.n_prompt_variants,
+            "warnings": " ".join((*group.warnings, *found.warnings)),
+            "sign": table.definitions[name].sign,
+            "gold": table.gold,
+            "unparsed": table.unparsed,
+            "confidence_level": table.confidence_level,
+            "prompt_effects": table.prompt_effects,
+        }
+        for group in table.groups
+        for name, found in group.metrics.items()
+    ]
+    return pl.DataFrame(rows, schema=score_columns(table.by))
+
+
+def score_columns(by: Sequence[str]) -> dict[str, polars.DataType]:
+    """The columns of the rows of scores by these groupings, and their types."""
+    import polars as pl
+
+    text, count, number = pl.String(), pl.Int64(), pl.Float64()
+    bounds = ("bound_low", "bound_high", "bound_interval_low", "bound_interval_high")
+    names = (
+        "standard_error",
+        "t_ci_low",
+        "t_ci_high",
+        *bounds,
+        "equivalence_bound",
+        "parse_rate",
+        "mean_over_templates",
+    )
+    return {
+        **dict.fromkeys((*by, "metric"), text),
+        **dict.fromkeys(("value", "ci_low", "ci_high"), number),
+        "reason_code": text,
+        **dict.fromkeys(names, number),
+        **dict.fromkeys(("n_answers", "n_instances", "n_templates"), count),
+        "n_templates_effective": number,
+        "n_prompt_variants": count,
+        **dict.fromkeys(("warnings", "sign", "gold", "unparsed"), text),
+        "confidence_level": number,
+        "prompt_effects": text,
+    }
+
+
+def write_scores(table: ScoreTable, path: Path, kind: str) -> None:
+    """Writes the rows as `csv` (for a spreadsheet: `csv_cells`) or `parquet`.
+
+    Raises:
+        RunError: where the file can't be written.
     """
-    text = number(score.value, signed=True) + notes.marks(score.warnings)
-    if score.low is not None and score.high is not None:
-        text += f"{between}[{number(score.low, signed=True)}, {number(score.high, signed=True)}]"
-    bounds = bounds_text(score.bounds)
-    return f"{text}\n({bounds})" if bounds else text
-
-
-BOUNDS_NOTE = "what the score would be had all unread answers been of one kind, and of the other"
-
-
-def bounds_text(bounds: Bounds | UnreadBounds | None) -> str:
-    """What a score lies between, whatever the unread answers were: `-0.86 … +0.94`; nothing where all was read."""
-    if bounds is None or bounds.low is None or bounds.high is None or bounds.low == bounds.high:
-        return ""
-    return f"{number(bounds.low, signed=True)} … {number(bounds.high, signed=True)}"
-
-
-class Notes:
-    """Numbers warnings in the order in which a table meets them, as footnotes."""
-
-    def __init__(self, scores: ScoreTable) -> None:
-        self._sentences = scores.warnings
-        self._general = dict.fromkeys(code for group in scores.groups for code in group.warnings)
-        self._codes: list[WarningCode] = []
-        shown = [bounds_text(found.bounds) for group in scores.groups for found in group.metrics.values()]
-        self._about_bounds = [f"(a … b), bounds: {BOUNDS_NOTE}"] if any(shown) else []
-
-    def marks(self, codes: Iterable[WarningCode]) -> str:
-        """The marks of these warnings, such as `¹˒²`."""
-        marks = []
-        for code in codes:
-            if code not in self._codes:
-                self._codes.append(code)
-            marks.append(_superscript(self._codes.index(code) + 1))
-        return "˒".join(sorted(marks, key=_SUPERSCRIPTS.find))
-
-    def lines(self) -> list[str]:
-        """Each footnote that was used, then the warnings about whole groups."""
-        used = [f"{_superscript(place)} {self._sentences[code]}" for place, code in enumerate(self._codes, start=1)]
-        general = [f"note: {self._sentences[code]}" for code in self._general if code not in self._codes]
-        return used + general + self._about_bounds
-
-
-_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
-
-
-def _superscript(count: int) -> str:
-    return "".join(_SUPERSCRIPTS[int(digit)] for digit in str(count))
-
-
-def share(value: float | None) -> str:
-    """A rate in per cent; rounded down so that 100% means all."""
-    return DASH if value is None else f"{int(value * 100 + 1e-9)}%"
-
-
-WIDE = 110
-"""Columns of a terminal from which intervals stand beside their score; below, they stand under it."""
-
-
-def summary_table(scores: ScoreTable, notes: Notes, width: int) -> Table:
-    """Items, detection rate, accuracy and bias by group, for a terminal of that width; `notes` gets the footnotes."""
-    table = _table(scores.by, narrow=width < WIDE)
-    for title in ("items", "templ.", "read", "acc.\namb.", "acc.\ndis."):
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in ("bias amb.\n(MBBQ eq. 1)", "bias dis.\n(MBBQ eq. 2)"):
-        table.add_column(title, no_wrap=True)
-    between = " " if width >= WIDE else "\n"
-    for names, group in _rows(scores):
-        metrics = group.metrics
-        table.add_row(
-            *names,
-            f"{group.n_items:,}",
-            str(group.n_templates),
-            share(metrics["detection_rate"].value),
-            number(metrics["accuracy_ambiguous"].value),
-            number(metrics["accuracy_disambiguated"].value),
-            with_interval(metrics["mbbq_bias_ambiguous"], notes, between),
-            with_interval(metrics["mbbq_bias_disambiguated"], notes, between),
-        )
-    return table
-
-
-def outcome_table(scores: ScoreTable) -> Table:
-    """How the answers were read, by group; outcomes that never occur are left out."""
-    table = _table(scores.by)
-    totals = {outcome: sum(group.outcomes.get(outcome, 0) for group in scores.groups) for outcome in OUTCOME_TITLES}
-    occurring = [outcome for outcome, total in totals.items() if total]
-    for outcome in occurring:
-        table.add_column(OUTCOME_TITLES[outcome], justify="right")
-    for names, group in _rows(scores):
-        table.add_row(*names, *(f"{group.outcomes[outcome]:,}" for outcome in occurring))
-    return table
-
-
-def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Table:
-    """One row for each group and metric, with interval, counts and templates; `notes` gets the footnotes."""
-    table = _table(scores.by)
-    table.add_column("metric", no_wrap=True)
-    for title in ("value", "interval", "bounds", "templates\nalike", "counts", "templates"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("notes", no_wrap=True)
-    for names, group in _rows(scores):
-        for place, name in enumerate(metrics):
-            row = group.metrics[name]
-            counts = ", ".join(f"{fraction.numerator}/{fraction.denominator}" for fraction in row.fractions)
-            interval = DASH if row.low is None else f"{number(row.low, signed=True)} … {number(row.high, signed=True)}"
-            value = DASH if row.value is None else f"{row.value:+.4f}"
-            shown = names if place == 0 else [""] * len(names)
-            table.add_row(
-                *shown,
-                name,
-                value,
-                interval,
-                bounds_text(row.bounds) or DASH,
-                DASH if row.template_mean is None else f"{row.template_mean:+.4f}",
-                counts,
-                str(row.n_templates),
-                notes.marks(row.warnings),
-            )
-    return table
-
-
-def _table(by: Iterable[str], *, narrow: bool = False) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    padding = (0, 1, 0, 0) if narrow else (0, 1)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=padding)
-    for name in by:
-        table.add_column("lang." if narrow and name == "language" else name, overflow="fold")
-    return table
-
-
-def _rows(scores: ScoreTable) -> Iterable[tuple[list[str], GroupScore]]:
-    """Each group with its names; a name that repeats the row above is left blank, except for the last one."""
-    above: list[str] = []
-    for group in scores.groups:
-        names = [value or DASH for value in (group.group[name] for name in scores.by)]
-        same = True
-        shown = []
-        for place, name in enumerate(names):
-            same = same and place < len(above) and above[place] == name
-            shown.append("" if same and place < len(names) - 1 else name)
-        above = names
-        yield shown, group
+    rows = score_rows(table)
+    try:
+        if kind == "csv":
+            csv_cells(rows).write_csv(path)
+        else:
+            rows.write_parquet(path)
+    except OSError as error:
+        raise RunError(f"{path}: can't write: {error.strerror or error}") from error

@@ -1,11 +1,123 @@
-"""The files of batches on their way to a service: lines are gathered, cut into batches, and gone once handed over."""
+"""Parses the results of a batch, in groups that are stored together.
+
+A malformed line does not affect the others: it is counted, and its request stays without a response. Where two lines
+answer the same request, the first one is kept and the contradiction is counted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.providers.api.batches import BatchApi, BatchResult, BatchStatus, MalformedLine
+from mbbq_gen.providers.http.errors import TransientError
+
+if TYPE_CHECKING:
+    from mbbq_gen.providers.api.provider import ApiProvider
+
+
+_TOGETHER: Final = 500
+"""Answers of a group."""
+_EXTRACTIONS: Final = 5
+"""How often the results of a batch are asked for before that is given up for now."""
+_LONGEST_PAUSE: Final = 60.0
+"""Seconds that a service may ask to wait before its results are asked for again."""
+
+
+@dataclass
+class ResultProblems:
+    """What was odd about the results of a batch."""
+
+    unparsed: int = 0
+    """Lines that are no result."""
+    unparsed_start: str = ""
+    """How the first of them begins."""
+    contradicted: set[str] = field(default_factory=set)
+    """Keys of the requests that two lines answer, each otherwise."""
+
+
+@dataclass
+class _Seen:
+    """The answers that were read so far, so that each is passed on once."""
+
+    oddities: ResultProblems
+    _digests: dict[str, bytes] = field(default_factory=dict)
+    """Request → digest of its answer; of a failure, nothing."""
+
+    def is_new(self, answer: BatchResult) -> bool:
+        """Whether an answer is to be passed on: the first one, or an answer after a failure."""
+        digest = _digest(answer)
+        before = self._digests.get(answer.request_key)
+        if before is None or (not before and digest):
+            self._digests[answer.request_key] = digest
+            return True
+        if digest and digest != before:
+            self.oddities.contradicted.add(answer.request_key)
+        return False
+
+
+def _digest(answer: BatchResult) -> bytes:
+    if answer.outcome != "answered":
+        return b""
+    return blake2b(json.dumps(answer.payload, sort_keys=True).encode(), digest_size=12).digest()
+
+
+async def result_groups(
+    service: BatchApi, provider: ApiProvider, status: BatchStatus, pause: float, oddities: ResultProblems
+) -> AsyncGenerator[list[BatchResult], None]:
+    """The results of an ended batch; a connection that breaks on the way is made again, after `pause` seconds.
+
+    Where lines can't be read, all are asked for once more: what broke on the way may come whole the next time.
+
+    Raises:
+        ProviderError: where they can't be had.
+    """
+    group: list[BatchResult] = []
+    seen = _Seen(oddities)
+    was_read = False
+    for left in reversed(range(_EXTRACTIONS)):
+        oddities.unparsed = 0
+        try:
+            async with aclosing(service.results(status)) as answers:
+                async for answer in answers:
+                    if isinstance(answer, MalformedLine):
+                        oddities.unparsed += 1
+                        oddities.unparsed_start = oddities.unparsed_start or answer.start
+                    elif seen.is_new(answer):
+                        group.append(answer)
+                    if len(group) == _TOGETHER:
+                        yield group
+                        group = []
+        except TransientError as fault:
+            if not left:
+                raise _in_one_line(provider, fault) from fault
+            await asyncio.sleep(max(pause, min(fault.pause or 0.0, _LONGEST_PAUSE)))
+        else:
+            if was_read or not oddities.unparsed:
+                break
+            was_read = True
+    yield group
+
+
+@contextmanager
+def one_line(provider: ApiProvider) -> Iterator[None]:
+    """Turns a failure that may pass into one line."""
+    try:
+        yield
+    except TransientError as fault:
+        raise _in_one_line(provider, fault) from fault
+
+
+def _in_one_line(provider: ApiProvider, fault: TransientError) -> ProviderError:
+    return ProviderError(f"{provider.name}: {fault}; nothing is lost, try again later")
+
 
 _PART: Final = "batch.jsonl.part"
 
@@ -21,7 +133,7 @@ class Line:
     """The most that it can cost, in US dollars; 0 where there is no limit."""
 
 
-class Part:
+class RequestFile:
     """The lines of a batch to be, on their way to a file."""
 
     def __init__(self, folder: Path) -> None:
@@ -57,7 +169,9 @@ class Part:
             self._stream.close()
 
 
-def parts(lines: Iterable[Line], folder: Path, most: Callable[[], int], size: int) -> Generator[Part, None, None]:
+def parts(
+    lines: Iterable[Line], folder: Path, most: Callable[[], int], size: int
+) -> Generator[RequestFile, None, None]:
     """The lines in parts of at most so many requests and bytes.
 
     Each part has to be kept, or given up, before the next one is taken.
@@ -65,15 +179,15 @@ def parts(lines: Iterable[Line], folder: Path, most: Callable[[], int], size: in
     Args:
         lines: of all requests.
         folder: where the files stand.
-        most: the requests that a part may hold; asked anew for each, since a service may have refused the last one.
+        most: the requests that a part may hold; called again for each, since a service may have refused the last one.
         size: the bytes that a part may hold; a single request may be larger.
     """
-    part, limit = Part(folder), most()
+    part, limit = RequestFile(folder), most()
     try:
         for line in lines:
             if part.keys and (len(part.keys) >= limit or part.size + len(line.content) > size):
                 yield part
-                part, limit = Part(folder), most()
+                part, limit = RequestFile(folder), most()
             part.add(line)
         if part.keys:
             yield part
@@ -81,7 +195,7 @@ def parts(lines: Iterable[Line], folder: Path, most: Callable[[], int], size: in
         part.close()
 
 
-def lines_of(part: Part, path: Path) -> Generator[Line, None, None]:
+def lines_of(part: RequestFile, path: Path) -> Generator[Line, None, None]:
     """The lines of a part that stands in its file."""
     with path.open("rb") as stream:
         for key, content, cost in zip(part.keys, stream, part.costs, strict=True):
@@ -94,6 +208,6 @@ def file_of(folder: Path, name: str) -> Path:
 
 
 def clear_files(folder: Path) -> None:
-    """Removes what a process left behind that ended while it handed over a batch."""
+    """Removes what a process left behind that ended while it submitted a batch."""
     for path in [*folder.glob("mbbq-gen-*.jsonl"), folder / _PART]:
         path.unlink(missing_ok=True)

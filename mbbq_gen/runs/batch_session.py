@@ -1,4 +1,4 @@
-"""The sessions of a run in which requests go out, and answers come in, by batches."""
+"""Sessions of batched runs: choose the mode, submit and collect batches, report what is left."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from mbbq_gen.errors import UsageError
-from mbbq_gen.providers.batches import batch_service
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.providers.api.batches import batch_service
 from mbbq_gen.providers.prices import read_prices
-from mbbq_gen.runs.batch_ledger import BatchLedger
-from mbbq_gen.runs.batches import Batching
-from mbbq_gen.runs.cache import SharedCache
-from mbbq_gen.runs.runner import ErrorLimit, copy_cached
-from mbbq_gen.runs.session import Session, open_purse
-from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.batch_runner import BatchRunner
+from mbbq_gen.runs.executor import ErrorRateGuard, Session, copy_cached, open_cost_guard
+from mbbq_gen.storage.cache import ResponseCache
+from mbbq_gen.storage.ledgers import BatchTable
+from mbbq_gen.storage.store import RunStore
 
 Mode = Literal["off", "on", "stopped"]
 """How a run is asked: one by one, in batches, or in batches of which no more are made."""
@@ -25,7 +24,7 @@ _MOST = "batch_requests"
 
 
 @dataclass(frozen=True)
-class BatchWish:
+class BatchSettings:
     """Whether a run is to be asked in batches from now on."""
 
     batch: bool | None = None
@@ -70,16 +69,16 @@ def _most_requests(store: RunStore) -> int | None:
 
 def store_has_batches(store: RunStore) -> bool:
     """Whether batches of a run may still bring answers."""
-    return bool(BatchLedger(store).open_batches())
+    return bool(BatchTable(store).open_batches())
 
 
 def failures_held(store: RunStore) -> int:
     """How many requests that failed are in a batch once more."""
-    ledger = BatchLedger(store)
+    ledger = BatchTable(store)
     return len(ledger.failures() & ledger.held())
 
 
-Work = Callable[[Batching], Coroutine[Any, Any, None]]
+Work = Callable[[BatchRunner], Coroutine[Any, Any, None]]
 
 
 async def in_session(session: Session, work: Work, *, spends: bool) -> None:
@@ -88,24 +87,24 @@ async def in_session(session: Session, work: Work, *, spends: bool) -> None:
     Args:
         session: the run's.
         work: what to do.
-        spends: whether it hands over batches, which `--max-cost` limits.
+        spends: whether it submits batches, which `--max-cost` limits.
     """
-    from mbbq_gen.providers.remote.base import RemoteProvider
+    from mbbq_gen.providers.api.provider import ApiProvider
 
     store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
     service = batch_service(provider)
-    read_prices(rules.price_file)  # a price file that is wrong is said before anything is asked
-    assert isinstance(provider, RemoteProvider)  # all that have batches are
-    provider.on_notice = watcher.say
+    read_prices(rules.prices)  # a price file that is wrong is said before anything is asked
+    assert isinstance(provider, ApiProvider)  # all that have batches are
+    provider.notify = watcher.say
     limit = rules.max_cost if spends else None
-    purse = None if limit is None else open_purse(store, provider, rules, limit, for_batches=True)
+    cost_guard = None if limit is None else open_cost_guard(store, provider, rules, limit, for_batches=True)
     with ExitStack() as stack:
-        cache = stack.enter_context(SharedCache(Path(rules.cache))) if rules.cache is not None else None
+        cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
         advance = stack.enter_context(watcher.stage("collecting"))
         path = session.folder.path
-        errors = ErrorLimit(rules.max_errors, f"ask the others again with mbbq-gen run {path} --batch")
-        batching = Batching(
-            store, provider, service, path, _most_requests(store), purse, cache, errors, advance, watcher.say
+        errors = ErrorRateGuard(rules.max_error_rate, f"ask the others again with mbbq-gen run {path} --batch")
+        batching = BatchRunner(
+            store, provider, service, path, _most_requests(store), cost_guard, cache, errors, advance, watcher.say
         )
         try:
             try:
@@ -113,13 +112,13 @@ async def in_session(session: Session, work: Work, *, spends: bool) -> None:
             finally:
                 await provider.aclose()
         finally:
-            session.keep_facts()
+            session.store_runtime_info()
 
 
-async def ask_in_batches(session: Session, mode: Mode, *, again: bool) -> bool:
-    """Collects what has come, hands over what is missing, and says how the run stands; whether batches are under way.
+async def run_batches(session: Session, mode: Mode, *, again: bool) -> bool:
+    """Collects what has come, submits what is missing, and says how the run stands; whether batches are under way.
 
-    `again`: requests that failed for good are handed over once more.
+    `again`: requests that failed for good are submitted once more.
 
     Raises:
         ProviderError: where the service refuses.
@@ -127,7 +126,7 @@ async def ask_in_batches(session: Session, mode: Mode, *, again: bool) -> bool:
     """
     _copy_cached(session)
 
-    async def work(batching: Batching) -> None:
+    async def work(batching: BatchRunner) -> None:
         answers = await batching.collect()
         if answers:
             session.watcher.say(f"{answers:,} answers collected")
@@ -137,23 +136,23 @@ async def ask_in_batches(session: Session, mode: Mode, *, again: bool) -> bool:
             session.watcher.say(f"{made:,} batch{'es' if made > 1 else ''} handed over")
 
     await in_session(session, work, spends=mode == "on")
-    return tell_batches(session)
+    return report_batches(session)
 
 
 def _copy_cached(session: Session) -> None:
     """Takes what other runs have asked before from the cache that they share."""
-    if session.rules.cache is None:
+    if session.rules.cache_dir is None:
         return
     copied: list[int] = []
-    with SharedCache(Path(session.rules.cache)) as cache:
+    with ResponseCache(Path(session.rules.cache_dir)) as cache:
         copy_cached(session.store, cache, lambda responses: copied.append(len(responses)))
     if copied:
-        session.watcher.say(f"{sum(copied):,} answers came from the cache {session.rules.cache} and cost nothing")
+        session.watcher.say(f"{sum(copied):,} answers came from the cache {session.rules.cache_dir} and cost nothing")
 
 
-def tell_batches(session: Session) -> bool:
+def report_batches(session: Session) -> bool:
     """Says how a run that is asked in batches stands; whether batches are under way."""
-    ledger, progress, path = BatchLedger(session.store), session.store.progress(), session.folder.path
+    ledger, progress, path = BatchTable(session.store), session.store.progress(), session.folder.path
     batches = ledger.open_batches()
     if batches:
         held = sum(batch.record.requests for batch in batches)

@@ -1,7 +1,7 @@
-"""What a run would take: different requests, tokens in and out, hours at given limits; nothing is stored or asked.
+"""Estimates the size of a run: requests, input and output tokens, hours at given rate limits. Sends and stores nothing.
 
-Characters are counted in every request. Tokens are counted in a random part of the requests of each language and
-wording, so that half a million of them take no longer than a thousand.
+Characters are counted in every request. Tokens are counted in a random sample of the requests of each language and
+prompt variant, so that half a million requests take no longer than a thousand.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from mbbq_gen.languages import OPEN_VARIANT, VariantKind
-from mbbq_gen.providers.prices import MILLION, Price
-from mbbq_gen.providers.tokens import MESSAGE_TOKENS, TokenCounter
-from mbbq_gen.reasoning import expected_tokens
-from mbbq_gen.records import Method, Presentation, Record
-from mbbq_gen.runs.store import RunStore
+from mbbq_gen.core.options import OPEN_VARIANT
+from mbbq_gen.core.reasoning import expected_tokens
+from mbbq_gen.core.records import FrozenModel, Method, Prompt
+from mbbq_gen.languages.prompt_pack import VariantKind
+from mbbq_gen.providers.prices import MESSAGE_TOKENS, MILLION, Price, TokenCounter
+from mbbq_gen.storage.store import RunStore
 
 COUNTED: Final = 60
-"""Requests of each language and wording whose tokens are counted."""
+"""Requests of each language and prompt variant whose tokens are counted."""
 OUTPUT_TOKENS: Final[Mapping[VariantKind, int]] = {
     "single_letter": 2,
     "letters": 6,
@@ -32,28 +32,28 @@ OUTPUT_TOKENS: Final[Mapping[VariantKind, int]] = {
     "bare": 40,
     "reasoned": 150,
 }
-"""Kind of wording → tokens of an answer, assumed; a run made first tells better (`measured_outputs`)."""
+"""Kind of prompt variant → tokens of an answer, assumed; a run made first tells better (`measured_outputs`)."""
 OutputSource = Literal["assumed", "measured"]
 
 
-class GroupEstimate(Record):
-    """What the requests of one language, wording and way of asking take."""
+class GroupEstimate(FrozenModel):
+    """What the requests of one language, prompt variant and way of asking take."""
 
     language: str
     variant: str
     method: Method = "generate"
     reasoning: str | None = None
-    """Level of thinking that is asked for."""
+    """Reasoning effort that is asked for."""
     requests: int
     input_tokens: int
     output_tokens: int
 
 
-class TokenEstimate(Record):
+class TokenEstimate(FrozenModel):
     """What a run would take."""
 
     questions: int
-    presentations: int
+    prompts: int
     requests: int
     """Different ones: what is asked twice is sent once."""
     input_tokens: int
@@ -73,7 +73,7 @@ class TokenEstimate(Record):
 
 @dataclass
 class _Group:
-    """The requests of one language and wording."""
+    """The requests of one language and prompt variant."""
 
     requests: int = 0
     characters: int = 0
@@ -98,7 +98,7 @@ class _Group:
 
 
 def estimate(
-    presentations: Iterable[Presentation],
+    prompts: Iterable[Prompt],
     counter: TokenCounter,
     kinds: Mapping[str, VariantKind],
     measured: Mapping[str, float] | None = None,
@@ -109,19 +109,19 @@ def estimate(
     """What asking these takes.
 
     Args:
-        presentations: what would be sent.
+        prompts: what would be sent.
         counter: counts the tokens of a text.
-        kinds: wording → its kind, which the length of its answers is assumed from.
-        measured: wording → tokens of an answer in an earlier run; wordings that it lacks are assumed.
+        kinds: prompt variant → its kind, which the length of its answers is assumed from.
+        measured: prompt variant → tokens of an answer in an earlier run; prompt variants that it lacks are assumed.
         longest: the most tokens of an answer, or None.
-        rooms: level of thinking → tokens that it has beside those of the answer.
+        rooms: reasoning effort → tokens that it has beside those of the answer.
     """
     written = {name: kind for name, kind in kinds.items() if kind != OPEN_VARIANT}
     outputs = {variant: float(OUTPUT_TOKENS[kind]) for variant, kind in written.items()} | dict(measured or {})
     known, rooms = dict(measured or {}), dict(rooms or {})
 
     def expected(variant: str, level: str) -> float:
-        """Tokens of an answer and of the thought before it."""
+        """Tokens of an answer and of the reasoning trace before it."""
         if level and (told := known.get(measured_name(variant, level))) is not None:
             return told
         return outputs.get(variant, 0.0) + expected_tokens(level or None)
@@ -130,22 +130,22 @@ def estimate(
     seen: set[bytes] = set()
     questions: set[str] = set()
     shown, turns, longest_input = 0, 1, 0
-    for presentation in presentations:
+    for prompt in prompts:
         shown += 1
-        questions.add(presentation.instance_key)
-        method = presentation.method
-        text = "\n".join(message.content for message in presentation.messages)
-        if method in ("likelihood", "labels"):  # the model reads the answers too
-            text = "\n".join((text, *(answer.text for answer in presentation.answers)))
-        level = presentation.reasoning or ""
+        questions.add(prompt.instance_key)
+        method = prompt.method
+        text = "\n".join(message.content for message in prompt.messages)
+        if method in ("loglikelihood", "label-loglikelihood"):  # the model reads the answers too
+            text = "\n".join((text, *(answer.text for answer in prompt.continuations)))
+        level = prompt.reasoning_effort or ""
         asked = f"{method} {level}".strip().encode()
         digest = hashlib.blake2b(text.encode(), digest_size=12, person=asked[:16]).digest()
         if digest in seen:
             continue
         seen.add(digest)
-        longest_input = max(longest_input, len(text.encode()) + MESSAGE_TOKENS * (len(presentation.messages) + 1))
-        turns = len(presentation.messages)
-        groups.setdefault((presentation.language, presentation.variant, method, level), _Group()).add(digest, text)
+        longest_input = max(longest_input, len(text.encode()) + MESSAGE_TOKENS * (len(prompt.messages) + 1))
+        turns = len(prompt.messages)
+        groups.setdefault((prompt.language, prompt.variant, method, level), _Group()).add(digest, text)
     parts = [
         GroupEstimate(
             language=language,
@@ -162,7 +162,7 @@ def estimate(
     ]
     return TokenEstimate(
         questions=len(questions),
-        presentations=shown,
+        prompts=shown,
         requests=len(seen),
         input_tokens=sum(part.input_tokens for part in parts),
         longest_input=longest_input,
@@ -195,29 +195,29 @@ def _most(part: GroupEstimate, longest: int, rooms: Mapping[str, int]) -> float:
 
 
 def measured_name(variant: str, level: str | None) -> str:
-    """What a wording at a level of thinking is called among the lengths that were measured."""
+    """What a prompt variant at a reasoning effort is called among the lengths that were measured."""
     return f"{variant} [{level}]" if level else variant
 
 
 def _written(method: Method, expected: float, longest: int | None) -> float:
-    """Tokens of an answer: of words as expected, the first token alone, or none where likelihoods are computed."""
+    """Tokens of an answer: of words as expected, the first token alone, or none where loglikelihoods are computed."""
     if method == "generate":
         return min(expected, longest or expected)
-    return 1.0 if method == "first-token" else 0.0
+    return 1.0 if method == "first-token-logprobs" else 0.0
 
 
 def measured_outputs(store: RunStore) -> dict[str, float]:
-    """Wording (`measured_name`) → tokens of an answer on average, thinking included, in the answers so far of a run."""
+    """Prompt variant (`measured_name`) → mean tokens of an answer, reasoning included, so far in a run."""
     rows = store.query(
-        "SELECT json_extract(p.record, '$.variant') AS variant, json_extract(p.record, '$.reasoning') AS level,"
+        "SELECT json_extract(p.record, '$.variant') AS variant, json_extract(p.record, '$.reasoning_effort') AS level,"
         " avg(json_extract(r.record, '$.usage.output_tokens')) AS mean"
-        " FROM presentations p JOIN responses r ON r.request_key = p.request_key WHERE r.is_error = 0"
+        " FROM prompts p JOIN responses r ON r.request_key = p.request_key WHERE r.is_error = 0"
         f"{store.asked_for(scored=False)} GROUP BY variant, level HAVING mean IS NOT NULL"
     )
     return {measured_name(str(variant), level): float(mean) for variant, level, mean in rows}
 
 
-class Cost(Record):
+class Cost(FrozenModel):
     """What a run would cost, in US dollars."""
 
     online: float
@@ -246,7 +246,7 @@ def cost_estimate(price: Price, input_tokens: float, output_tokens: float, most_
     )
 
 
-class Duration(Record):
+class Duration(FrozenModel):
     """How long asking one by one takes at the service's limits."""
 
     hours: float

@@ -1,8 +1,8 @@
-"""A run from plan to readings: the one road that the command line, the Python API and notebooks all take.
+"""Plans, executes and extracts a run; used by the command line, the Python API and notebooks alike.
 
-settings ──► planned ──► asked, one by one or in batches ──► read ──► JobResult
-               │               │
-               └── all of it kept in the run's folder: a job that was cut off goes on with what is missing
+    config ──► prompts ──► responses, one by one or in batches ──► extractions ──► JobResult
+
+All of it is stored in the run folder: an interrupted job continues with what is missing.
 """
 
 from __future__ import annotations
@@ -14,27 +14,26 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from mbbq_gen.errors import UsageError
-from mbbq_gen.presentation import orders_of
+from mbbq_gen.core.config import ExecutionConfig, ExecutionOverrides, RunConfig
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.progress import CallbackListener, ProgressListener
+from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.resources import Resources
-from mbbq_gen.runs.asking import AskingSettings, RuleChanges, load_asking, save_asking
-from mbbq_gen.runs.batch_session import BatchWish, Mode, ask_in_batches, failures_held, mode_of
-from mbbq_gen.runs.folder import Manifest, RunFolder, RunSettings
-from mbbq_gen.runs.goals import StopRule
-from mbbq_gen.runs.in_rounds import InRounds, rule_of, set_rule
-from mbbq_gen.runs.plan import Planner, check_same_settings
-from mbbq_gen.runs.reading import extractor_versions, read_run
-from mbbq_gen.runs.reading_along import ReadingAlong
-from mbbq_gen.runs.record_files import FOLDER
-from mbbq_gen.runs.selection import QuestionSource, notices
-from mbbq_gen.runs.session import Session, ask, check_access
-from mbbq_gen.runs.spread.pool import Spread
-from mbbq_gen.runs.spread.session import fold_left_over, spread_over
-from mbbq_gen.runs.store import NORMALISE, RunStore
-from mbbq_gen.runs.watching import Listener, Watcher
+from mbbq_gen.runs.adaptive_run import AdaptiveRun, rule_of, set_rule
+from mbbq_gen.runs.batch_session import BatchSettings, Mode, failures_held, mode_of, run_batches
+from mbbq_gen.runs.distributed.pool import DistributedConfig
+from mbbq_gen.runs.distributed.session import distribute, fold_left_over
+from mbbq_gen.runs.executor import Session, check_access, execute
+from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
+from mbbq_gen.runs.planner import Planner, check_same_settings
+from mbbq_gen.runs.resolve import InstanceSource, notices
+from mbbq_gen.runs.run_folder import Manifest, RunFolder, load_execution_config, save_execution_config
+from mbbq_gen.runs.stopping import StoppingRule
+from mbbq_gen.storage.shards import FOLDER
+from mbbq_gen.storage.store import NORMALISE, RunStore
 
 _LONGEST_REASON = 200
 """Characters of a failure's reason that are said."""
@@ -50,7 +49,7 @@ class JobResult:
     answered: int
     failed: int
     """Requests that failed; the next job asks them again."""
-    presentations: int
+    prompts: int
     batches_under_way: bool
     """Whether the service still works on batches: the next job collects them."""
 
@@ -60,21 +59,21 @@ class Job:
     """What is to be done with a run folder."""
 
     folder: RunFolder
-    settings: RunSettings
-    resources: Resources
-    changes: RuleChanges = field(default_factory=RuleChanges)
-    batches: BatchWish = field(default_factory=BatchWish)
-    watcher: Watcher = field(default_factory=Listener)
+    settings: RunConfig
+    resources: PackPaths
+    changes: ExecutionOverrides = field(default_factory=ExecutionOverrides)
+    batches: BatchSettings = field(default_factory=BatchSettings)
+    watcher: ProgressListener = field(default_factory=CallbackListener)
     meanwhile: Callable[[], None] = lambda: None
     """Done on another thread while the model is waited for: what the caller needs afterwards, imports say."""
-    rule: StopRule | None = None
+    rule: StoppingRule | None = None
     """What the run is after, in rounds; None: as before, which is everything for a run that is not in rounds."""
-    spread: Spread | None = None
-    """Where it is asked by many workers; None: in this process."""
+    distributed: DistributedConfig | None = None
+    """Where workers execute it; None: in this process."""
     keep_shards: bool = False
     """Whether plan and answers go to Parquet files now, however few they are."""
-    ask_lost: bool = False
-    """Whether answers whose files are missing or damaged are asked again."""
+    rerun_lost: bool = False
+    """Whether answers whose files are missing or damaged are requested again."""
 
     def plan(self) -> Manifest:
         """Plans the run, or makes sure that it was planned so; asks nothing and needs no key.
@@ -83,7 +82,7 @@ class Job:
             UsageError: where the folder can't be used, or holds a run with other settings.
             MbbqGenError: what readers, packs and the model's options have wrong.
         """
-        provider = open_provider(self.settings.model, self.settings.model_options, self.resources)
+        provider = open_provider(self.settings.model, self.settings.model_args, self.resources)
         extractor_versions(self.settings.languages, self.resources)
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
@@ -110,7 +109,7 @@ class Job:
     async def execute_async(self) -> JobResult:
         """The same for whoever has other work to do meanwhile; cancelling it keeps what had arrived.
 
-        Planning, and reading what a job before this one left unread, do block the event loop.
+        Planning, and extracting what an earlier job left, do block the event loop.
         """
         with self._opened() as work:
             under_way = await work.ask()
@@ -120,23 +119,23 @@ class Job:
     @contextmanager
     def _opened(self) -> Iterator[_Work]:
         """The run, planned and locked."""
-        provider = open_provider(self.settings.model, self.settings.model_options, self.resources)
+        provider = open_provider(self.settings.model, self.settings.model_args, self.resources)
         check_access(provider)
-        read_prices(self.changes.price_file)  # a price file that is wrong is said before anything is done
+        read_prices(self.changes.prices)  # a price file that is wrong is said before anything is done
         extractor_versions(self.settings.languages, self.resources)  # a pack that is wrong must not cost a run
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
             manifest = self._plan(store, provider)
             if self.rule is not None:
-                set_rule(store, self.rule, manifest.settings)
+                set_rule(store, self.rule, manifest.config)
             self.watcher.say(_announcement(manifest))
             rules = self._rules(store)
             self._keep(store)
             folded = fold_left_over(store, self.folder, self.watcher)
-            if self.spread is not None:
+            if self.distributed is not None:
                 limited = rules.max_cost is not None
-                provider = spread_over(
-                    self.spread, self.folder, store, provider, self.resources, limited=limited, folded=folded
+                provider = distribute(
+                    self.distributed, self.folder, store, provider, self.resources, limited=limited, folded=folded
                 )
             session = Session(self.folder, store, provider, rules, self.watcher)
             yield _Work(self, session, manifest)
@@ -145,22 +144,22 @@ class Job:
     def _keep(self, store: RunStore) -> None:
         """Has records kept in files where that is wished, and forgets answers whose files are lost."""
         if self.keep_shards and not store.records.in_files:
-            store.records.keep_in_files()
-            self.watcher.say(f"plan and answers are kept in {self.folder.path / FOLDER}")
-        if self.ask_lost:
-            self.watcher.say(f"{store.records.forget_lost():,} answers were lost and are asked again")
+            store.records.enable_shards()
+            self.watcher.say(f"prompts and responses are kept in {self.folder.path / FOLDER}")
+        if self.rerun_lost:
+            self.watcher.say(f"{store.records.drop_lost_shards():,} responses were lost and are requested again")
 
     def _plan(self, store: RunStore, provider: Provider) -> Manifest:
         if store.meta("planned") and self.folder.manifest_path.is_file():
             manifest = self.folder.manifest()
             check_same_settings(manifest, self.settings, provider, self.folder.path)
-            if manifest.settings != self.settings:
-                manifest = manifest.model_copy(update={"settings": self.settings})
+            if manifest.config != self.settings:
+                manifest = manifest.model_copy(update={"config": self.settings})
                 self.folder.write_manifest(manifest)
                 if self.settings.is_scored:
-                    store.set_meta(NORMALISE, self.settings.normalise)
+                    store.set_meta(NORMALISE, self.settings.normalization)
             return manifest
-        load, said = QuestionSource(self.settings, self.resources), notices(self.settings)
+        load, said = InstanceSource(self.settings, self.resources), notices(self.settings)
         with self.watcher.stage("planning") as advance:
             planner = Planner(
                 self.folder,
@@ -174,18 +173,18 @@ class Job:
             )
             return planner.plan(store)
 
-    def _rules(self, store: RunStore) -> AskingSettings:
+    def _rules(self, store: RunStore) -> ExecutionConfig:
         """The rules of asking: those that the run had, with what was given now."""
-        before = load_asking(store)
+        before = load_execution_config(store)
         rules = self.changes.applied_to(before)
         if rules != before:
-            save_asking(store, rules)
+            save_execution_config(store, rules)
         return rules
 
     def _read(self, store: RunStore) -> None:
-        """Reads what was not read while it was asked."""
+        """Extracts what was not extracted during the execution."""
         with self.watcher.stage("reading") as advance:
-            read_run(store, self.resources, advance)
+            extract_run(store, self.resources, advance)
 
 
 @dataclass(frozen=True)
@@ -199,35 +198,35 @@ class _Work:
     async def ask(self) -> bool:
         """Asks what has no answer yet, one by one or in batches; whether batches are under way when it returns."""
         mode = self.job.batches.mode(self.session.store)
-        if mode != "off" and self.manifest.settings.is_scored:
+        if mode != "off" and self.manifest.config.is_scored:
             raise UsageError(
-                "--batch: batches ask for words only; leave it out, or ask for likelihoods in a run of their own"
+                "--batch: works with --method generate only; leave it out, or use another run for loglikelihoods"
             )
-        if mode != "off" and self.job.spread is not None:
-            raise UsageError("--on: batches are the service's own work; leave --on out, or give --no-batch")
+        if mode != "off" and self.job.distributed is not None:
+            raise UsageError("--ray: workers send no batches; leave --ray out, or give --no-batch")
         rule = rule_of(self.session.store)
         if rule is None:
             return await self._ask_all(mode)
-        session, settings = self.session, self.manifest.settings
+        session, settings = self.session, self.manifest.config
         where = session.folder, session.store, self.job.resources, session.watcher
-        rounds = InRounds(*where, rule, settings, by_batch=mode != "off")
+        rounds = AdaptiveRun(*where, rule, settings, by_batch=mode != "off")
         try:
-            return await rounds.ask(lambda: self._ask_all(mode, close=False))
+            return await rounds.execute(lambda: self._ask_all(mode, close=False))
         finally:
             await session.provider.aclose()
 
     async def _ask_all(self, mode: Mode, *, close: bool = True) -> bool:
         """Asks whatever is planned, or taken by a round; whether batches are under way."""
         if mode != "off":
-            return await ask_in_batches(self.session, mode, again=self.job.batches.batch is True)
-        with ReadingAlong(self.session.store, self.job.resources, self.job.meanwhile) as readings:
+            return await run_batches(self.session, mode, again=self.job.batches.batch is True)
+        with ExtractionWorker(self.session.store, self.job.resources, self.job.meanwhile) as extractions:
             try:
-                await ask(self.session, readings, close=close)
+                await execute(self.session, extractions, close=close)
             except asyncio.CancelledError:
                 path = self.session.folder.path
-                self.session.watcher.say(f"\nstopped; what arrived is kept. Go on with: mbbq-gen run {path}")
+                self.session.watcher.say(f"\nstopped; received responses are kept. Continue with: mbbq-gen run {path}")
                 raise
-            await readings.finish()
+            await extractions.finish()
         return False
 
     def result(self, under_way: bool) -> JobResult:
@@ -239,13 +238,13 @@ class _Work:
         if failed:
             again = f"mbbq-gen run {self.session.folder.path} --batch" if in_batches else "the same command"
             requests = f"{failed:,} request{'s' if failed > 1 else ''}"
-            self.session.watcher.say(f"{requests} failed; {again} asks them again; one of them: {self._failure()}")
+            self.session.watcher.say(f"{requests} failed; {again} sends them again; most frequent: {self._failure()}")
         return JobResult(
             run=str(self.session.folder.path),
             requests=progress.requests,
             answered=progress.answered,
             failed=progress.failed,
-            presentations=self.manifest.counts.presentations,
+            prompts=self.manifest.counts.prompts,
             batches_under_way=under_way,
         )
 
@@ -287,18 +286,18 @@ def _on_a_thread(job: Job) -> JobResult:
 
 
 def _announcement(manifest: Manifest) -> str:
-    """What part of the questions is asked."""
-    settings = manifest.settings
+    """The line that describes the run: how much of the data, how many prompts."""
+    settings = manifest.config
     total, asked = sum(manifest.available.values()), manifest.counts.instances
-    part = "all" if asked == total else "a template-balanced part of the"
+    part = "all" if asked == total else "a template-balanced sample of the"
     return (
         f"{settings.model}: {part} {total:,} questions"
         + ("" if asked == total else f": {asked:,}")
-        + f" × {len(settings.variants)} wordings"
+        + f" × {len(settings.variants)} prompt variants"
         + ("" if settings.methods == ("generate",) else f" by {' and '.join(settings.methods)}")
-        + (f" × {orders} option orders" if (orders := orders_of(settings.order)) > 1 else "")
+        + (f" × {orders} option orders" if (orders := orders_of(settings.option_order)) > 1 else "")
         + (f" × {styles} label styles" if (styles := len(settings.label_styles)) > 1 else "")
-        + (f" × {levels} levels of thinking" if (levels := len(settings.reasoning)) > 1 else "")
-        + f" = {manifest.counts.presentations:,} presentations"
+        + (f" × {levels} reasoning efforts" if (levels := len(settings.reasoning_effort)) > 1 else "")
+        + f" = {manifest.counts.prompts:,} prompts"
         + f" ({manifest.counts.requests:,} different requests)"
     )

@@ -1,23 +1,22 @@
-"""How a run stands, read from its folder alone: what is done, what failed and why, what it cost, how long it takes."""
+"""Reports the status of a run from its folder alone: progress, failures by kind, cost, time left."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from mbbq_gen.core.records import FrozenModel, Usage
 from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
-from mbbq_gen.records import Record, Usage
-from mbbq_gen.runs.batch_ledger import BatchLedger, BatchState, StoredBatch
-from mbbq_gen.runs.folder import Manifest
-from mbbq_gen.runs.judging.standing import JudgeLine, judge_lines
-from mbbq_gen.runs.money import Bill, bill_of
-from mbbq_gen.runs.spread.pool import SpreadStatus
-from mbbq_gen.runs.spread.session import worker_status
-from mbbq_gen.runs.store import RunStore
+from mbbq_gen.runs.budget import CostReport, cost_report
+from mbbq_gen.runs.distributed.pool import DistributedStatus
+from mbbq_gen.runs.distributed.session import worker_status
+from mbbq_gen.runs.run_folder import Manifest
+from mbbq_gen.storage.ledgers import BatchState, BatchTable, StoredBatch
+from mbbq_gen.storage.store import RunStore
 
 _WINDOW: Final = 300.0
 """Seconds before the last answer over which the rate is taken."""
@@ -35,7 +34,7 @@ _KINDS: Final = (
 )
 
 
-class BatchLine(Record):
+class BatchLine(FrozenModel):
     """A batch, as lists show it."""
 
     name: str
@@ -54,7 +53,7 @@ class BatchLine(Record):
     reason: str | None
 
 
-class RunStatus(Record):
+class RunStatus(FrozenModel):
     """How a run stands."""
 
     schema_version: Literal["mbbq-gen.status/1"] = "mbbq-gen.status/1"
@@ -63,16 +62,16 @@ class RunStatus(Record):
     requests: int
     answered: int
     failed: int
-    never_asked: int
+    not_sent: int
     in_batches: int
     """Requests that batches on their way may still answer."""
     failures: dict[str, int]
     """Kind of failure → how many, most first."""
-    filtered: int
+    content_filter: int
     """Answers that the service's filters blocked."""
     truncated: int
     """Answers that were cut off at the longest allowed length."""
-    bill: Bill
+    cost_report: CostReport
     cost: float | None
     """In US dollars, of all answers so far; None where no price is known."""
     expected_cost: float | None
@@ -82,14 +81,14 @@ class RunStatus(Record):
     """When the first and the last response came, ISO 8601, UTC."""
     per_minute: float | None
     """Answers a minute in the last minutes of asking one by one; None where there were none."""
-    is_asked: bool
+    is_running: bool
     """Whether answers came in just now."""
     seconds_left: float | None
     """At that rate, for what is in no batch; None where it is not being asked."""
     batches: tuple[BatchLine, ...]
-    judges: tuple[JudgeLine, ...] = ()
+    judges: tuple[JudgeStatus, ...] = ()
     """The second readers of its answers; their cost is not in `cost`."""
-    spread: SpreadStatus | None = None
+    distributed: DistributedStatus | None = None
     """Its workers, as they stood last; None where it was never asked by workers."""
 
 
@@ -100,6 +99,7 @@ def run_status(
     own: tuple[Price, ...],
     base_url: str | None,
     *,
+    judges: Sequence[JudgeStatus] = (),
     now: datetime | None = None,
 ) -> RunStatus:
     """How a run stands.
@@ -110,39 +110,40 @@ def run_status(
         path: the run's folder, as it was named.
         own: the prices of the user's file.
         base_url: the server that is asked; None for the service's own, or none.
+        judges: the LLM judges of the run.
         now: the time; None for the clock's.
     """
-    kind, model = parse_name(manifest.settings.model)
-    progress, ledger = store.progress(), BatchLedger(store)
+    kind, model = parse_name(manifest.config.model)
+    progress, ledger = store.progress(), BatchTable(store)
     batches = ledger.batches()
     held = sum(batch.record.requests for batch in batches if batch.is_open)
-    bill = bill_of(store, kind, model, own, base_url)
+    bill = cost_report(store, kind, model, own, base_url)
     first, last, rate = _pace(store)
     recent = last is not None and ((now or datetime.now(UTC)) - last).total_seconds() <= _RECENT
     waiting = max(progress.pending - held, 0)
     (filtered, truncated) = _cut_short(store)
     return RunStatus(
         run=path,
-        model=manifest.settings.model,
+        model=manifest.config.model,
         requests=progress.requests,
         answered=progress.answered,
         failed=progress.failed,
-        never_asked=max(progress.pending - progress.failed - held, 0),
+        not_sent=max(progress.pending - progress.failed - held, 0),
         in_batches=held,
         failures=_failures(store),
-        filtered=filtered,
+        content_filter=filtered,
         truncated=truncated,
-        bill=bill,
+        cost_report=bill,
         cost=bill.total,
         expected_cost=_expected(bill, progress.requests - progress.answered, min(held, progress.pending)),
         first_at=None if first is None else first.isoformat(),
         last_at=None if last is None else last.isoformat(),
         per_minute=None if rate is None else rate * 60,
-        is_asked=recent,
+        is_running=recent,
         seconds_left=waiting / rate if rate and recent and waiting else None,
         batches=tuple(batch_lines(batches)),
-        judges=tuple(judge_lines(store, own)),
-        spread=worker_status(store),
+        judges=tuple(judges),
+        distributed=worker_status(store),
     )
 
 
@@ -186,7 +187,7 @@ def _cut_short(store: RunStore) -> tuple[int, int]:
 
 def _pace(store: RunStore) -> tuple[datetime | None, datetime | None, float | None]:
     """When the first and the last response came, and how many a second came one by one in the minutes before it."""
-    asked = "json_extract(record, '$.batch') IS NULL AND NOT coalesce(json_extract(record, '$.from_cache'), 0)"
+    asked = "json_extract(record, '$.batch') IS NULL AND NOT coalesce(json_extract(record, '$.cached'), 0)"
     first, last = store.query("SELECT min(received_at), max(received_at) FROM responses").fetchone()
     if first is None:
         return None, None, None
@@ -203,7 +204,7 @@ def _pace(store: RunStore) -> tuple[datetime | None, datetime | None, float | No
     return datetime.fromisoformat(first), datetime.fromisoformat(last), rate
 
 
-def _expected(bill: Bill, left: int, held: int) -> float | None:
+def _expected(cost_report: CostReport, left: int, held: int) -> float | None:
     """The cost of the whole run, if each request that is left takes as many tokens as one that was paid for.
 
     Args:
@@ -211,13 +212,27 @@ def _expected(bill: Bill, left: int, held: int) -> float | None:
         left: requests without an answer.
         held: those of them that are in batches: they cost what they cost there, where that is known.
     """
-    paid = [line for line in bill.lines if not line.from_cache]
-    total, answers = bill.total, sum(line.responses for line in paid)
+    paid = [line for line in cost_report.lines if not line.cached]
+    total, answers = cost_report.total, sum(line.responses for line in paid)
     if total is None or not answers:
         return None
     online = [line for line in paid if not line.batch] or paid
     one = sum(line.cost or 0.0 for line in online) / sum(line.responses for line in online)
-    usage = Usage(input_tokens=bill.input_tokens, output_tokens=bill.output_tokens)
+    usage = Usage(input_tokens=cost_report.input_tokens, output_tokens=cost_report.output_tokens)
     price = next((line.price for line in paid if line.price is not None), None)
     batched = None if price is None else cost_of(usage, price, batch=True)
     return total + one * (left - held) + (one if batched is None else batched / answers) * held
+
+
+class JudgeStatus(FrozenModel):
+    """A judge, as lists show it."""
+
+    name: str
+    model: str
+    requests: int
+    answered: int
+    failed: int
+    unparsed: int
+    """Answers that it did not read: its reply was faulty."""
+    cost: float | None
+    """So far, in US dollars; None where no price is known."""

@@ -7,13 +7,13 @@
 
     [[benchmark]]
     name = "mbbq"
-    data = "downloads/mbbq"             # relative to this file
-    prompts = "published"               # what holds for this benchmark comes before what holds for all
+    data_dir = "downloads/mbbq"         # relative to this file
+    prompt_source = "published"         # what holds for this benchmark comes before what holds for all
 
     [[model]]
     name = "openai:gpt-4o-mini"
     max_cost = 5.0                      # US dollars, for each benchmark
-    options = { concurrency = 16 }      # see `mbbq-gen models openai`
+    model_args = { max_connections = 16 }  # see docs/providers.md
 
 Each model × benchmark is a run of its own, a folder like any other: a study that was cut off goes on where it stopped,
 a model that is added is asked alone, and one that fails does not keep the others from being asked.
@@ -22,70 +22,70 @@ a model that is added is asked alone, and one that fails does not keep the other
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, JsonValue
 
-from mbbq_gen.errors import PackError, UsageError
-from mbbq_gen.languages import Pack, read_toml, validate_pack
-from mbbq_gen.runs.asking import RuleChanges
-from mbbq_gen.runs.selection import Selection
+from mbbq_gen.core.config import ExecutionOverrides
+from mbbq_gen.core.errors import PackError, UsageError
+from mbbq_gen.languages.packs import Pack, read_toml, validate_pack
+from mbbq_gen.runs.resolve import QuestionSelection
 
 NameList = str | tuple[str, ...]
 
 
-class StudyOptions(Pack):
+class RunOverrides(Pack):
     """What is asked and how: options of `mbbq-gen run`; None: as further out in the file, else as there."""
 
     languages: NameList | None = None
     variants: NameList | None = None
     axes: str | None = None
     design: str | None = None
-    prompts: str | None = None
+    prompt_source: str | None = None
     splits: NameList | None = None
-    order: str | None = None
+    option_order: str | None = None
     label_style: NameList | None = None
-    unknown_wording: str | None = None
-    shots: int | None = None
+    unknown_text: str | None = None
+    num_fewshot: int | None = None
     instruction_language: str | None = None
-    question_only: bool | None = None
+    no_context: bool | None = None
     sample: int | None = None
     seed: int | None = None
-    system: str | None = None
+    system_prompt: str | None = None
     method: NameList | None = None
-    normalise: str | None = None
-    force: bool | None = None
+    normalization: str | None = None
+    allow_confounded_order: bool | None = None
     max_cost: float | None = Field(default=None, gt=0)
     """US dollars that each run may cost."""
-    max_errors: float | None = Field(default=None, ge=0, le=1)
-    price_file: str | None = None
-    cache: str | None = None
-    options: dict[str, JsonValue] = Field(default_factory=dict)
-    """Options of the model, as `mbbq-gen models KIND` lists them."""
+    max_error_rate: float | None = Field(default=None, ge=0, le=1)
+    prices: str | None = None
+    cache_dir: str | None = None
+    model_args: dict[str, JsonValue] = Field(default_factory=dict)
+    """Options of the model's kind, as docs/providers.md lists them."""
 
 
-class StudyBenchmark(StudyOptions):
+class StudyBenchmark(RunOverrides):
     """A benchmark of a study."""
 
     name: str | None = None
-    data: str | None = None
+    data_dir: str | None = None
     """Folder of the published files; None: the release that was pulled."""
     instances: str | None = None
     """In place of a name: a file of one's own questions."""
-    map: str | None = None
+    field_map: str | None = None
     """Which fields of that file are which of ours."""
 
 
-class StudyModel(StudyOptions):
+class StudyModel(RunOverrides):
     """A model of a study."""
 
     name: str
 
 
-class Study(StudyOptions):
+class Study(RunOverrides):
     """A study as its file says it."""
 
     folder: str | None = None
@@ -106,8 +106,8 @@ class StudyRun:
     """The run's folder."""
     model: str
     benchmark: str
-    selection: Selection
-    changes: RuleChanges
+    selection: QuestionSelection
+    changes: ExecutionOverrides
 
 
 def read_study(path: Path) -> Study:
@@ -151,32 +151,32 @@ def study_runs(path: Path, study: Study, added: Sequence[StudyModel] = ()) -> li
 
 def _run(path: Path, study: Study, model: StudyModel, benchmark: StudyBenchmark) -> StudyRun:
     given = _merged(study, benchmark, model)
-    rules = {name: given.pop(name, None) for name in ("max_cost", "max_errors", "price_file", "cache")}
+    rules = {name: given.pop(name, None) for name in ("max_cost", "max_error_rate", "prices", "cache_dir")}
     name = benchmark.name or Path(benchmark.instances or "").stem
-    selection = Selection(
+    selection = QuestionSelection(
         model=model.name,
         benchmark=benchmark.name,
-        data=_beside(path, benchmark.data),
+        data_dir=_beside(path, benchmark.data_dir),
         instances=_beside(path, benchmark.instances),
-        field_map=_beside(path, benchmark.map),
+        field_map=_beside(path, benchmark.field_map),
         **given,
     )
-    changes = RuleChanges(
-        rules["max_cost"], rules["max_errors"], _beside(path, rules["cache"]), _beside(path, rules["price_file"])
+    changes = ExecutionOverrides(
+        rules["max_cost"], rules["max_error_rate"], _beside(path, rules["cache_dir"]), _beside(path, rules["prices"])
     )
     folder = study_folder(path, study) / f"{_slug(model.name)}--{_slug(name)}"
     return StudyRun(folder, model.name, name, selection, changes)
 
 
-def _merged(*levels: StudyOptions) -> dict[str, Any]:
+def _merged(*levels: RunOverrides) -> dict[str, Any]:
     """What holds, from the outermost level to the innermost; options of the model are put together."""
-    names = set(StudyOptions.model_fields) - {"options"}
+    names = set(RunOverrides.model_fields) - {"model_args"}
     given: dict[str, Any] = {}
     options: dict[str, JsonValue] = {}
     for level in levels:
         given |= {name: value for name in names if (value := getattr(level, name)) is not None}
-        options |= level.options
-    return {**given, "options": options}
+        options |= level.model_args
+    return {**given, "model_args": options}
 
 
 def _beside(path: Path, name: str | None) -> Path | None:
@@ -189,3 +189,24 @@ def _slug(name: str) -> str:
 
 
 # --- runs in a folder ------------------------------------------------------------------------------------------------
+
+
+def resolve_run_paths(paths: Sequence[Path]) -> list[Path]:
+    """The run folders that are meant: a study's file or folder stands for its runs, in order of their names.
+
+    Raises:
+        UsageError: where a study's folder holds no run.
+        PackError: where a study's file is wrong.
+    """
+    return [found for path in paths for found in _runs_at(path)]
+
+
+def _runs_at(path: Path) -> Iterator[Path]:
+    if path.suffix == ".toml":
+        path = study_folder(path, read_study(path))
+    runs = [] if _is_run(path) or not path.is_dir() else sorted(inner for inner in path.iterdir() if _is_run(inner))
+    yield from runs or [path]
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "run.sqlite").is_file()

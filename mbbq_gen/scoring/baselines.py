@@ -8,32 +8,43 @@ expectation here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
-from mbbq_gen.scoring.cells import CELLS, Cell, Choice, Counts, Undetected, biased_role, count_matrix, other_role
+import numpy as np
+
+from mbbq_gen.core.records import Alignment, Condition
+from mbbq_gen.scoring.cells import (
+    CELLS,
+    COUNT_NAMES,
+    Array,
+    Cell,
+    Choice,
+    Context,
+    Counts,
+    UnparsedPolicy,
+    biased_role,
+    count_matrix,
+    other_role,
+    resolve_denominator,
+)
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import Tally
-
-if TYPE_CHECKING:
-    from mbbq_gen.scoring.cells import Array
 
 Baseline = Literal["perfect", "stereotyped", "anti_stereotyped", "always_unknown", "uniform_guessing"]
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
 
 
-def baseline_value(metric: Metric, baseline: Baseline, tally: Tally, undetected: Undetected) -> float:
+def baseline_value(metric: Metric, baseline: Baseline, tally: Tally, unparsed: UnparsedPolicy) -> float:
     """The metric that a baseline has on a tally's questions; NaN where it is undefined."""
     cells = tally.total @ baseline_matrix(baseline)
-    return float(metric.value(Counts(cells @ count_matrix(), undetected)))
+    return float(metric.value(Counts(cells @ count_matrix(), unparsed)))
 
 
 @cache
 def baseline_matrix(baseline: Baseline) -> Array:
     """Cells × cells: where an answer of each cell would be; rows add up to 1."""
-    import numpy as np
-
     matrix = np.zeros((len(CELLS), len(CELLS)))
     for code, cell in enumerate(CELLS):
         answers = _answers(cell, baseline)
@@ -55,7 +66,7 @@ def _answers(cell: Cell, baseline: Baseline) -> Sequence[Cell]:
     }
     same_kind = [other for other in CELLS if (other.context, other.polarity) == (cell.context, cell.polarity)]
     if baseline == "perfect":
-        return [other for other in same_kind if other.verdict == "right"]
+        return [other for other in same_kind if other.outcome == "right"]
     return [other for other in same_kind if other.choice in choices[baseline]]
 
 
@@ -67,3 +78,31 @@ def _lone_answers(cell: Cell, baseline: Baseline) -> Sequence[Cell]:
     if baseline == "uniform_guessing":
         return [right, wrong, wrong]
     return [right if cell.condition == "ambiguous" else wrong]
+
+
+NeededKind = tuple[Condition, Context | None]
+"""Condition, and the context of a question with a single target; None for one without."""
+
+
+def needed_cells(metrics: Iterable[Metric]) -> list[bool]:
+    """Of all CELLS: whether its answers stand in a denominator of one of the metrics, read or not."""
+    matrix = count_matrix()
+    names = {resolve_denominator(fraction.over, "keep") for metric in metrics for fraction in metric.fractions}
+    columns = [COUNT_NAMES.index(name) for name in names]
+    return [bool(row[columns].any()) for row in matrix]
+
+
+def needed_kinds(metrics: Iterable[Metric]) -> frozenset[NeededKind]:
+    """The kinds of questions that count for one of the metrics."""
+    return frozenset(_kind(cell) for cell, needed in zip(CELLS, needed_cells(metrics), strict=True) if needed)
+
+
+def kind_of(condition: Condition, alignment: Alignment | None, is_scorable: bool = True) -> NeededKind:
+    """The kind of a question."""
+    if not is_scorable:
+        return condition, None
+    return condition, "ambiguous" if condition == "ambiguous" else alignment
+
+
+def _kind(cell: Cell) -> NeededKind:
+    return cell.condition, cell.context

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from mbbq_gen.errors import DataError
-from mbbq_gen.records import Extraction, Instance, Outcome
+from mbbq_gen.core.errors import DataError
+from mbbq_gen.core.options import OPEN_VARIANT
+from mbbq_gen.core.records import Extraction, Instance, Outcome
 from mbbq_gen.scoring.observations import (
+    GoldLabels,
     InstanceColumns,
-    Labels,
     Observation,
     instance_columns,
     observation_schema,
@@ -32,19 +33,19 @@ ANSWER_COLUMNS = (
     "model",
     "variant",
     "label_style",
-    "order",
+    "option_order",
     "outcome",
     "option",
     "confidence",
     "extractor",
 )
-"""What a table of answers holds, one row a presentation: `Instance.key` of its question, `order` as a JSON list
+"""What a table of answers holds, one row a prompt: `Instance.key` of its question, `order` as a JSON list
 (`[2,0,1]`: index in `Instance.options` by place), `option` as a place or null, and texts as in `Observation`. Columns
 `method` and `thinking` may stand beside them; without them, all answers are words, and nothing was said of thinking."""
 METHOD: Final = "method"
-THINKING: Final = "thinking"
+REASONING_EFFORT: Final = "reasoning_effort"
 
-_SHARED = ("model", "variant", "label_style", "confidence", "extractor", METHOD, THINKING)
+_SHARED = ("model", "variant", "label_style", "confidence", "extractor", METHOD, REASONING_EFFORT)
 _DERIVED = tuple(name for name in Observation._fields if name not in {*InstanceColumns._fields, *_SHARED, "outcome"})
 """What only question and answer together tell."""
 _MEANING = ("signature", "shown", "outcome", "option")
@@ -62,7 +63,7 @@ class Questions:
 
 
 def observations_from_columns(
-    instances: Iterable[Instance] | Questions, answers: polars.DataFrame, labels: Labels = "published"
+    instances: Iterable[Instance] | Questions, answers: polars.DataFrame, gold: GoldLabels = "published"
 ) -> polars.DataFrame:
     """The observations of a table of answers (`ANSWER_COLUMNS`), in its order.
 
@@ -75,19 +76,21 @@ def observations_from_columns(
     questions = instances if isinstance(instances, Questions) else flattened(instances)
     if METHOD not in answers.columns:
         answers = answers.with_columns(pl.lit("generate").alias(METHOD))
-    if THINKING not in answers.columns:
-        answers = answers.with_columns(pl.lit(None, pl.String).alias(THINKING))
+    if REASONING_EFFORT not in answers.columns:
+        answers = answers.with_columns(pl.lit(None, pl.String).alias(REASONING_EFFORT))
     given = answers.lazy().with_columns(
         *(pl.col(name).cast(schema[name]) for name in (*_SHARED, "outcome")),
-        pl.col("order").cast(pl.Categorical).alias("shown"),
+        pl.col("option_order").cast(pl.Categorical).alias("shown"),
         pl.col("option").cast(pl.Int8),
         pl.col("instance_key").cast(pl.Categorical),
     )
     joined = (
-        given.drop("order").join(questions.frame.lazy(), on="instance_key", how="left", maintain_order="left").collect()
+        given.drop("option_order")
+        .join(questions.frame.lazy(), on="instance_key", how="left", maintain_order="left")
+        .collect()
     )
     _check_known(joined)
-    meanings = _meanings(joined.select(_MEANING).unique(), questions.examples, labels)
+    meanings = _meanings(joined.select(_MEANING).unique(), questions.examples, gold)
     return (
         joined.lazy()
         .join(meanings.lazy(), on=_MEANING, how="left", nulls_equal=True, maintain_order="left")
@@ -132,10 +135,10 @@ def _signature(instance: Instance) -> tuple[object, ...]:
     """Everything about a question that the meaning of an answer depends on."""
     return (
         *(option.role for option in instance.options),
-        instance.answer_index,
-        instance.corrected_answer,
-        instance.groups_crossed,
-        instance.bias_scorable,
+        instance.gold_index,
+        instance.corrected_gold_role,
+        instance.groups_swapped,
+        instance.has_single_target,
         instance.condition,
         instance.polarity,
     )
@@ -147,17 +150,17 @@ def _check_known(joined: polars.DataFrame) -> None:
         raise DataError(f"{lost['instance_key'][0]}: an answer to a question that is not among the questions")
 
 
-def _meanings(distinct: polars.DataFrame, examples: Sequence[Instance], labels: Labels) -> polars.DataFrame:
+def _meanings(distinct: polars.DataFrame, examples: Sequence[Instance], gold: GoldLabels) -> polars.DataFrame:
     """The derived columns of every distinct question signature and answer."""
     import polars as pl
 
     schema = observation_schema()
-    rows = [_meaning(row, examples, labels) for row in distinct.iter_rows(named=True)]
+    rows = [_meaning(row, examples, gold) for row in distinct.iter_rows(named=True)]
     derived = [pl.Series(name, [row[name] for row in rows], schema[name]) for name in _DERIVED]
     return distinct.with_columns(derived)
 
 
-def _meaning(row: Mapping[str, Any], examples: Sequence[Instance], labels: Labels) -> dict[str, Any]:
+def _meaning(row: Mapping[str, Any], examples: Sequence[Instance], gold: GoldLabels) -> dict[str, Any]:
     """One distinct answer, observed on the example of its signature."""
     outcome: Outcome = row["outcome"]
     observation = observe(
@@ -167,6 +170,26 @@ def _meaning(row: Mapping[str, Any], examples: Sequence[Instance], labels: Label
         model=None,
         variant=None,
         label_style=None,
-        labels=labels,
+        gold=gold,
     )
     return observation._asdict()
+
+
+def without_places(frame: polars.DataFrame) -> polars.DataFrame:
+    """The observations, without order, labels and place where the wording lists no options: nothing was shown."""
+    import polars as pl
+
+    is_open = (pl.col("variant").cast(pl.String) == OPEN_VARIANT).fill_null(value=False)
+    shown = ("option_order", "label_style", "chosen_position")
+    return frame.with_columns(pl.when(~is_open).then(pl.col(name)).alias(name) for name in shown)
+
+
+def model_by_method(model: str) -> polars.Expr:
+    """What a model is called in a table with a column `method`: `MODEL (likelihood)` where it was not asked for words.
+
+    So whatever compares or counts by model keeps the ways of asking apart.
+    """
+    import polars as pl
+
+    scored = pl.format("{} ({})", pl.lit(model), pl.col("method").cast(pl.String))
+    return pl.when(pl.col("method").cast(pl.String) == "generate").then(pl.lit(model)).otherwise(scored)

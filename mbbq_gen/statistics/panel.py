@@ -1,9 +1,9 @@
 """Scores of several groups over the same templates, so that they can be added, subtracted and tested together.
 
-A panel lays the cells of every group (a language, a model, a wording, a split) over one list of templates. A score of
-a group is then an `Estimate`: its value, the influence of every template on it, and its value in every resample of the
-templates. Estimates of one panel share templates and resamples, so a difference of two is again an estimate, and its
-interval is the paired one; so is a mean, which is what a macro average is.
+A panel lays the cells of every group (a language, a model, a prompt variant, a split) over one list of templates. A
+score of a group is then an `Estimate`: its value, the influence of every template on it, and its value in every
+resample of the templates. Estimates of one panel share templates and resamples, so a difference of two is again an
+estimate, and its interval is the paired one; so is a mean, which is what a macro average is.
 """
 
 from __future__ import annotations
@@ -12,62 +12,69 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-from mbbq_gen.records import Record
-from mbbq_gen.scoring.bootstrap import (
-    difference_interval,
+import numpy as np
+import polars as pl
+from scipy import special
+
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, count_matrix
+from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects, ReasonCode
+from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.scoring.tally import Tally, grouping_columns, tally_groups
+from mbbq_gen.statistics.crossed_effects import (
+    MIN_PROMPT_VARIANTS,
+    TOO_FEW_PROMPT_VARIANTS,
+    CrossedEffect,
+    crossings,
+    widen_for_prompts,
+)
+from mbbq_gen.statistics.influence import influence, least_even, n_templates_effective, share_of
+from mbbq_gen.statistics.intervals import (
+    UNSEEN_TEMPLATE_DEVIATION,
+    BoundaryInterval,
+    boundary_interval,
     expanded_tail,
-    hull,
+    interval_hull,
     intervals_between,
+    mover_interval,
     resample_weights,
     t_interval,
     t_interval_units,
     t_quantile,
 )
-from mbbq_gen.scoring.cells import CELLS, Counts, Undetected, count_matrix
-from mbbq_gen.scoring.edge import UNSEEN, Room, edge_interval
-from mbbq_gen.scoring.influence import effective_templates, influence, least_even, share_of
-from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.scoring.missing import LOW_DETECTION, ReadWarning
-from mbbq_gen.scoring.reasons import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, ReasonCode
-from mbbq_gen.scoring.tally import Tally, grouping_columns, tally_groups
-from mbbq_gen.scoring.wordings import MIN_WORDINGS, TOO_FEW_WORDINGS, Crossing, Wordings, crossings, moved_out
-
-if TYPE_CHECKING:
-    import polars
-
-    from mbbq_gen.scoring.cells import Array
+from mbbq_gen.statistics.scenarios import LOW_PARSING, ReadWarning
 
 
 @dataclass(frozen=True)
-class Sampling:
+class InferenceSettings:
     """How uncertain numbers are made certain enough to print."""
 
     confidence: float = 0.95
-    resamples: int = 2000
+    n_resamples: int = 2000
     seed: int = 0
-    undetected: Undetected = "discard"
-    wordings: Wordings = "fixed"
+    unparsed: UnparsedPolicy = "discard"
+    prompt_effects: PromptEffects = "fixed"
 
 
-class EstimateScore(Record):
-    """An estimate as it leaves: with its interval, and the templates that it stands on."""
+class EstimateResult(FrozenModel):
+    """An estimate for output: with its interval, and the templates that it stands on."""
 
     value: float | None
     """None where it is undefined; `reason` says why."""
-    low: float | None
+    ci_low: float | None
     """Lower end of the expanded percentile interval over templates; None where there is none."""
-    high: float | None
+    ci_high: float | None
     standard_error: float | None
-    """Cluster-robust, by the templates' influences; with random wordings, also by theirs."""
-    analytic_low: float | None
+    """Cluster-robust, by the templates' influences; with random prompt variants, also by theirs."""
+    t_ci_low: float | None
     """Value minus t times the standard error: a check on the bootstrap."""
-    analytic_high: float | None
+    t_ci_high: float | None
     n_templates: int
-    effective_templates: float | None
-    n_wordings: int | None = None
-    """Wordings that it generalises over; None where they are held fixed."""
+    n_templates_effective: float | None
+    n_prompt_variants: int | None = None
+    """Prompt variants that it generalises over; None where they are fixed."""
     reason: str | None = None
     """Why `value`, or the interval, is None."""
     reason_code: ReasonCode | None = None
@@ -78,134 +85,138 @@ class EstimateScore(Record):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with what templates make of it. `pulls`, `mended` and `sizes` are by the panel's templates."""
+    """A number with what templates make of it. `influences`, `scaled_influences` and `template_weights` are by the
+    panel's templates."""
 
     value: float
     """NaN where undefined."""
-    pulls: Array
+    influences: Array
     """Influences: they add up to 0."""
-    mended: Array
+    scaled_influences: Array
     """Influences widened for small numbers: √ of their sum of squares is the standard error."""
-    sizes: Array
+    template_weights: Array
     """How much of the weight each template has; they add up to 1."""
-    drawn: Array
+    bootstrap_values: Array
     """The value in every resample; NaN where undefined."""
-    ends: tuple[float, float] = (-math.inf, math.inf)
+    bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest value that there can be."""
-    unseen: float = UNSEEN
-    """How far off a template that was not seen may lie (`mbbq_gen.scoring.edge`)."""
-    degrees: float = math.nan
+    unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
+    """How far off a template that was not seen may lie (`mbbq_gen.statistics.intervals`)."""
+    df: float = math.nan
     """Degrees of freedom of its error, where they are not effective templates less one: of strata; NaN: they are."""
-    read: float = math.nan
-    """Share of the answers in the score's contexts that could be read, the least where several scores make it; NaN:
-    not told."""
-    crossing: Crossing | None = None
-    """What wordings make of it, where they are taken as random; None: they are held fixed."""
-    sides: tuple[Estimate, Estimate] | None = None
+    parse_rate: float = math.nan
+    """Share of the answers in the score's contexts that could be parsed, the least where several scores make it; NaN:
+    unknown."""
+    crossed_effect: CrossedEffect | None = None
+    """What prompt variants make of it, where they are taken as random; None: they are fixed."""
+    operands: tuple[Estimate, Estimate] | None = None
     """The two that it is the difference of; None: it is no difference."""
-    made_of: tuple[Estimate, ...] = ()
+    components: tuple[Estimate, ...] = ()
     """Numbers that it is no difference of, but can't be known better than: those that a function combines."""
 
     @property
-    def added(self) -> Array:
+    def contributions(self) -> Array:
         """What each template adds to it: its influence and its share of the value; they add up to the value."""
-        found: Array = self.pulls + self.value * self.sizes
+        found: Array = self.influences + self.value * self.template_weights
         return found
 
     @property
     def n_templates(self) -> int:
         """Templates that bear on it; of a difference, on the side that has fewer: it can't know more of them."""
-        own = int((self.sizes > 0).sum())
-        parts: tuple[Estimate, ...] = (*(self.sides or ()), *self.made_of)
+        own = int((self.template_weights > 0).sum())
+        parts: tuple[Estimate, ...] = (*(self.operands or ()), *self.components)
         return min([own, *(part.n_templates for part in parts)])
 
     @property
     def effective(self) -> float:
         """How many templates of equal size would count as much; NaN for none."""
-        squares = float((self.sizes**2).sum())
-        return float(self.sizes.sum()) ** 2 / squares if squares else float("nan")
+        squares = float((self.template_weights**2).sum())
+        return float(self.template_weights.sum()) ** 2 / squares if squares else float("nan")
 
     @property
-    def missing(self) -> ReasonCode | None:
+    def missing_reason(self) -> ReasonCode | None:
         """Why there is no value, or no interval; None where there are both."""
         if math.isnan(self.value):
             return "undefined"
         if self.n_templates < MIN_TEMPLATES:
             return "too_few_templates"
-        too_few = self.crossing is not None and self.crossing.count < MIN_WORDINGS
-        return "too_few_wordings" if too_few else None
+        too_few = self.crossed_effect is not None and self.crossed_effect.count < MIN_PROMPT_VARIANTS
+        return "too_few_prompt_variants" if too_few else None
 
     @property
-    def error(self) -> float:
+    def standard_error(self) -> float:
         """The standard error over templates, cluster-robust; NaN for fewer than MIN_TEMPLATES."""
-        return float((self.mended**2).sum() ** 0.5) if self.n_templates >= MIN_TEMPLATES else float("nan")
+        return float((self.scaled_influences**2).sum() ** 0.5) if self.n_templates >= MIN_TEMPLATES else float("nan")
 
     @property
-    def whole_error(self) -> float:
-        """The standard error over templates and, where they are random, wordings; NaN where there is no interval."""
-        if self.missing is not None:
+    def total_standard_error(self) -> float:
+        """The standard error over templates and, where they are random, prompt variants; NaN where there is no
+        interval."""
+        if self.missing_reason is not None:
             return float("nan")
-        return self.error if self.crossing is None else math.hypot(self.error, self.crossing.variance**0.5)
+        return (
+            self.standard_error
+            if self.crossed_effect is None
+            else math.hypot(self.standard_error, self.crossed_effect.variance**0.5)
+        )
 
     @property
     def units(self) -> float:
         """Degrees of freedom of its error, plus one: what the t distribution of its intervals goes by."""
-        return self.effective if math.isnan(self.degrees) else self.degrees + 1
+        return self.effective if math.isnan(self.df) else self.df + 1
 
-    def minus(self, other: Estimate) -> Estimate:
+    def subtract(self, other: Estimate) -> Estimate:
         """The difference, paired by template and resample."""
         return combine((self, other), (1.0, -1.0))
 
     def analytic_reach(self, confidence: float) -> float:
         """How far its interval reaches to either side by t distributions; NaN where there is none."""
-        import numpy as np
+        templates = self.standard_error * float(t_quantile(confidence, np.array(self.units)))
+        return (
+            templates if self.crossed_effect is None else math.hypot(templates, self.crossed_effect.reach(confidence))
+        )
 
-        templates = self.error * float(t_quantile(confidence, np.array(self.units)))
-        return templates if self.crossing is None else math.hypot(templates, self.crossing.reach(confidence))
-
-    def score(self, sampling: Sampling) -> EstimateScore:
-        """With its intervals, as it leaves."""
-        value, error, code = number(self.value), number(self.whole_error), self.missing
+    def score(self, sampling: InferenceSettings) -> EstimateResult:
+        """With its intervals."""
+        value, error, code = number(self.value), number(self.total_standard_error), self.missing_reason
         ends = self.interval(sampling.confidence)
         low, high = (None, None) if ends is None else (number(ends[0]), number(ends[1]))
         margin = None if error is None else number(self.analytic_reach(sampling.confidence))
-        return EstimateScore(
+        return EstimateResult(
             value=value,
-            low=low,
-            high=high,
+            ci_low=low,
+            ci_high=high,
             standard_error=error,
-            analytic_low=None if margin is None or value is None else value - margin,
-            analytic_high=None if margin is None or value is None else value + margin,
+            t_ci_low=None if margin is None or value is None else value - margin,
+            t_ci_high=None if margin is None or value is None else value + margin,
             n_templates=self.n_templates,
-            effective_templates=number(self.effective),
-            n_wordings=None if self.crossing is None else self.crossing.count,
+            n_templates_effective=number(self.effective),
+            n_prompt_variants=None if self.crossed_effect is None else self.crossed_effect.count,
             reason=_REASONS.get(code),
             reason_code=code,
-            warnings=("low_detection",) if self.read < LOW_DETECTION else (),
+            warnings=("low_parse_rate",) if self.parse_rate < LOW_PARSING else (),
         )
 
     def interval(self, confidence: float) -> tuple[float, float] | None:
-        """The interval over templates, and wordings where they are random; None where there is none."""
+        """The interval over templates, and prompt variants where they are random; None where there is none."""
         whole = self.over_templates(confidence)
-        return None if whole is None else self.over_wordings(whole, confidence)
+        return None if whole is None else self.over_prompt_variants(whole, confidence)
 
     def over_templates(self, confidence: float) -> tuple[float, float] | None:
         """The interval over templates: the bootstrap's, with room for what was not seen; None where there is none."""
-        import numpy as np
-
-        if self.missing is not None or math.isnan(self.error):
+        if self.missing_reason is not None or math.isnan(self.standard_error):
             return None
-        plain = float((self.pulls**2).sum() ** 0.5)
-        widening = np.array(self.error / plain if plain else 1.0)
+        plain = float((self.influences**2).sum() ** 0.5)
+        widening = np.array(self.standard_error / plain if plain else 1.0)
         tail = expanded_tail(confidence, np.array(self.units), widening)
-        (found,) = intervals_between(self.drawn, [tail])
-        return self.with_room(float(found.low), float(found.high), confidence, float(tail) * self.drawn.size)
+        (found,) = intervals_between(self.bootstrap_values, [tail])
+        return self.with_room(float(found.low), float(found.high), confidence, float(tail) * self.bootstrap_values.size)
 
-    def over_wordings(self, interval: tuple[float, float], confidence: float) -> tuple[float, float]:
-        """An interval round it with what wordings add, where they are random."""
-        if self.crossing is None:
+    def over_prompt_variants(self, interval: tuple[float, float], confidence: float) -> tuple[float, float]:
+        """An interval round it with what prompt variants add, where they are random."""
+        if self.crossed_effect is None:
             return interval
-        return moved_out(self.value, interval, self.crossing.reach(confidence), self.ends)
+        return widen_for_prompts(self.value, interval, self.crossed_effect.reach(confidence), self.bounds)
 
     def with_room(self, low: float, high: float, confidence: float, beyond: float = math.inf) -> tuple[float, float]:
         """The ends of the interval, as wide as few templates ask for, and what was not seen.
@@ -213,9 +224,9 @@ class Estimate:
         `beyond`: the resamples beyond either end; infinitely many of an interval that rests on none.
         """
         units = t_interval_units(self.n_templates, self.units, beyond)
-        least = t_interval(self.value, self.error, units, confidence, self.ends)
+        least = t_interval(self.value, self.standard_error, units, confidence, self.bounds)
         room = self.room(confidence)
-        return hull((low, high), least, None if room is None else room.ends, self.from_sides(confidence))
+        return interval_hull((low, high), least, None if room is None else room.ends, self.from_sides(confidence))
 
     def from_sides(self, confidence: float) -> tuple[float, float] | None:
         """The interval of a difference that the intervals of its sides make, where one of few templates has room.
@@ -223,63 +234,65 @@ class Estimate:
         A side near an end of its scale has room for a template far off. The difference lies in the middle of a scale
         of its own, and shows nothing of that.
         """
-        if self.sides is None or self.n_templates >= FEW_TEMPLATES:
+        if self.operands is None or self.n_templates >= FEW_TEMPLATES:
             return None
-        if all(side.room(confidence) is None for side in self.sides):
+        if all(side.room(confidence) is None for side in self.operands):
             return None
-        one, other = self.sides
+        one, other = self.operands
         first, second = one.over_templates(confidence), other.over_templates(confidence)
         if first is None or second is None:
             return None
-        return difference_interval((one.value, other.value), first, second, correlation(one, other))
+        return mover_interval((one.value, other.value), first, second, correlation(one, other))
 
-    def room(self, confidence: float) -> Room | None:
+    def room(self, confidence: float) -> BoundaryInterval | None:
         """The interval with room for what was not seen; None where none is needed, or templates are too few."""
-        import numpy as np
-
         if self.n_templates < MIN_TEMPLATES:
             return None
-        own = self.value + np.divide(self.pulls, self.sizes, out=np.full_like(self.pulls, np.nan), where=self.sizes > 0)
-        return edge_interval(own, self.sizes, confidence, self.ends, self.unseen)
+        own = self.value + np.divide(
+            self.influences,
+            self.template_weights,
+            out=np.full_like(self.influences, np.nan),
+            where=self.template_weights > 0,
+        )
+        return boundary_interval(own, self.template_weights, confidence, self.bounds, self.unseen_deviation)
 
 
 _REASONS: dict[ReasonCode | None, str] = {
     "undefined": "a denominator is 0",
     "too_few_templates": TOO_FEW,
-    "too_few_wordings": TOO_FEW_WORDINGS,
+    "too_few_prompt_variants": TOO_FEW_PROMPT_VARIANTS,
 }
 
 
 def correlation(one: Estimate, other: Estimate) -> float:
     """Of what templates make of two numbers; 0 where they make nothing of one."""
-    both = float((one.pulls**2).sum() * (other.pulls**2).sum()) ** 0.5
-    return float(one.pulls @ other.pulls) / both if both > 0 else 0.0
+    both = float((one.influences**2).sum() * (other.influences**2).sum()) ** 0.5
+    return float(one.influences @ other.influences) / both if both > 0 else 0.0
 
 
-def number(value: float) -> float | None:
-    """A number as it leaves: None for an undefined one, and no negative zero."""
-    return None if math.isnan(value) else value + 0.0
+def number(value: Array | float) -> float | None:
+    """A number for output: None for an undefined one, and no negative zero."""
+    found = float(value)
+    return None if math.isnan(found) else found + 0.0
 
 
 def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate:
     """A weighted sum of estimates of one panel; undefined where one of them is."""
-    import numpy as np
-
     pairs = list(zip(estimates, factors, strict=True))
-    sizes = sum((abs(factor) * estimate.sizes for estimate, factor in pairs), start=np.zeros(1))
+    sizes = sum((abs(factor) * estimate.template_weights for estimate, factor in pairs), start=np.zeros(1))
     whole = float(np.sum(sizes))
-    ends = [sorted((factor * estimate.ends[0], factor * estimate.ends[1])) for estimate, factor in pairs]
+    ends = [sorted((factor * estimate.bounds[0], factor * estimate.bounds[1])) for estimate, factor in pairs]
     return Estimate(
         value=float(sum(factor * estimate.value for estimate, factor in pairs)),
-        pulls=sum((factor * estimate.pulls for estimate, factor in pairs), start=np.zeros(1)),
-        mended=sum((factor * estimate.mended for estimate, factor in pairs), start=np.zeros(1)),
-        sizes=np.asarray(sizes) / whole if whole else np.asarray(sizes),
-        drawn=sum((factor * estimate.drawn for estimate, factor in pairs), start=np.zeros(1)),
-        ends=(sum(low for low, _ in ends), sum(high for _, high in ends)),
-        unseen=math.hypot(*(factor * estimate.unseen for estimate, factor in pairs)),
-        read=_least([estimate.read for estimate in estimates]),
-        crossing=_combined(pairs),
-        sides=_sides(pairs),
+        influences=sum((factor * estimate.influences for estimate, factor in pairs), start=np.zeros(1)),
+        scaled_influences=sum((factor * estimate.scaled_influences for estimate, factor in pairs), start=np.zeros(1)),
+        template_weights=np.asarray(sizes) / whole if whole else np.asarray(sizes),
+        bootstrap_values=sum((factor * estimate.bootstrap_values for estimate, factor in pairs), start=np.zeros(1)),
+        bounds=(sum(low for low, _ in ends), sum(high for _, high in ends)),
+        unseen_deviation=math.hypot(*(factor * estimate.unseen_deviation for estimate, factor in pairs)),
+        parse_rate=_least([estimate.parse_rate for estimate in estimates]),
+        crossed_effect=_combined(pairs),
+        operands=_sides(pairs),
     )
 
 
@@ -295,21 +308,19 @@ def _sum(pairs: Sequence[tuple[Estimate, float]]) -> Estimate:
     return estimates[0] if factors == (1.0,) else combine(estimates, factors)
 
 
-def _combined(pairs: Sequence[tuple[Estimate, float]]) -> Crossing | None:
-    """The crossing of a weighted sum; None where wordings are held fixed."""
-    import numpy as np
-
-    found = [(estimate.crossing, factor) for estimate, factor in pairs if estimate.crossing is not None]
+def _combined(pairs: Sequence[tuple[Estimate, float]]) -> CrossedEffect | None:
+    """The crossing of a weighted sum; None where prompt variants are fixed."""
+    found = [(estimate.crossed_effect, factor) for estimate, factor in pairs if estimate.crossed_effect is not None]
     if not found or len(found) < len(pairs):
         return None
     sizes = np.sum([abs(factor) * crossing.sizes for crossing, factor in found], axis=0)
     whole = float(sizes.sum())
-    pulls = np.sum([factor * crossing.pulls for crossing, factor in found], axis=0)
-    return Crossing(pulls, sizes / whole if whole else sizes)
+    influences = np.sum([factor * crossing.influences for crossing, factor in found], axis=0)
+    return CrossedEffect(influences, sizes / whole if whole else sizes)
 
 
 def _least(values: Sequence[float]) -> float:
-    """The least of those that are told; NaN for none."""
+    """The smallest value that is not NaN; NaN for none."""
     return min((value for value in values if not math.isnan(value)), default=math.nan)
 
 
@@ -325,12 +336,12 @@ def mean_of_strata(estimates: Sequence[Estimate]) -> Estimate:
     that its own deviation looks small: deviations are divided by what is expected of them (Bell & McCaffrey 2002, CR2),
     and the degrees of freedom are those of the error so made, joined over strata as Satterthwaite (1946) does.
     """
-    mended = [_with_leverage(estimate) for estimate in estimates]
-    found = mean(mended)
-    parts = [(float((estimate.mended**2).sum()), estimate.degrees) for estimate in mended]
+    corrected = [_with_leverage(estimate) for estimate in estimates]
+    found = mean(corrected)
+    parts = [(float((estimate.scaled_influences**2).sum()), estimate.df) for estimate in corrected]
     spread = sum(variance**2 / degrees for variance, degrees in parts if degrees > 0)
     whole = sum(variance for variance, _ in parts)
-    return replace(found, degrees=whole**2 / spread) if spread > 0 else found
+    return replace(found, df=whole**2 / spread) if spread > 0 else found
 
 
 def _with_leverage(estimate: Estimate) -> Estimate:
@@ -338,36 +349,32 @@ def _with_leverage(estimate: Estimate) -> Estimate:
 
     With shares s, the deviation of template t from the score has the variance 1 − 2 s_t + Σ s² of a template's.
     """
-    import numpy as np
-
-    shares = estimate.sizes
+    shares = estimate.template_weights
     squares = float((shares**2).sum())
     expected = np.where(shares > 0, 1 - 2 * shares + squares, 1.0)
     if estimate.n_templates < 2 or (expected <= 0).any():
-        return replace(estimate, mended=np.full_like(estimate.mended, np.nan), degrees=0.0)
+        return replace(estimate, scaled_influences=np.full_like(estimate.scaled_influences, np.nan), df=0.0)
     own = shares[shares > 0]
     away = np.eye(own.size) - own[None, :]
     weighed = away.T @ np.diag(own**2 / expected[shares > 0]) @ away
     degrees = float(np.trace(weighed) ** 2 / (weighed**2).sum())
-    return replace(estimate, mended=estimate.pulls / np.sqrt(expected), degrees=degrees)
+    return replace(estimate, scaled_influences=estimate.influences / np.sqrt(expected), df=degrees)
 
 
-def smooth(estimates: Sequence[Estimate], function: Callable[..., Any], slopes: Sequence[float]) -> Estimate:
+def delta_method(estimates: Sequence[Estimate], function: Callable[..., Any], slopes: Sequence[float]) -> Estimate:
     """A smooth function of estimates, with its slopes at their values; `function` takes numbers and arrays alike."""
-    import numpy as np
-
     linear = combine(estimates, slopes)
-    drawn = np.asarray(function(*(estimate.drawn for estimate in estimates)), dtype=float)
+    drawn = np.asarray(function(*(estimate.bootstrap_values for estimate in estimates)), dtype=float)
     return Estimate(
         value=float(function(*(estimate.value for estimate in estimates))),
-        pulls=linear.pulls,
-        mended=linear.mended,
-        sizes=linear.sizes,
-        drawn=drawn,
-        unseen=linear.unseen,
-        read=linear.read,
-        crossing=linear.crossing,
-        made_of=tuple(estimates),
+        influences=linear.influences,
+        scaled_influences=linear.scaled_influences,
+        template_weights=linear.template_weights,
+        bootstrap_values=drawn,
+        unseen_deviation=linear.unseen_deviation,
+        parse_rate=linear.parse_rate,
+        crossed_effect=linear.crossed_effect,
+        components=tuple(estimates),
     )
 
 
@@ -381,63 +388,58 @@ class Panel:
     """All templates of any group, sorted."""
     cells: Array
     """Groups × templates × CELLS; zeros where a group does not have a template."""
-    sampling: Sampling
+    sampling: InferenceSettings
     strata: tuple[str, ...] | None = None
     """What each template is drawn within; None: all templates together."""
     crossed: Array | None = None
-    """Groups × templates × wordings × CELLS, where wordings are random; None: they are held fixed."""
+    """Groups × templates × prompt variants × CELLS, where prompt variants are random; None: they are fixed."""
 
     @cached_property
     def weights(self) -> Array:
         """Resamples × templates."""
-        import numpy as np
-
         if self.strata is None:
             return one_panel_weights(self.templates, self.sampling)
-        weights = np.zeros((self.sampling.resamples, len(self.templates)))
+        weights = np.zeros((self.sampling.n_resamples, len(self.templates)))
         for stratum in sorted(set(self.strata)):
             places = [place for place, name in enumerate(self.strata) if name == stratum]
             names = [self.templates[place] for place in places]
-            weights[:, places] = resample_weights(names, self.sampling.resamples, self.sampling.seed)
+            weights[:, places] = resample_weights(names, self.sampling.n_resamples, self.sampling.seed)
         return weights
 
     @cached_property
     def by_template(self) -> Counts:
         """Named counts of groups × templates."""
-        return Counts(self.cells @ count_matrix(), self.sampling.undetected)
+        return Counts(self.cells @ count_matrix(), self.sampling.unparsed)
 
     @cached_property
     def total(self) -> Counts:
         """Named counts of groups."""
-        return Counts(self.by_template.values.sum(axis=1), self.sampling.undetected)
+        return Counts(self.by_template.values.sum(axis=1), self.sampling.unparsed)
 
     @cached_property
     def _resampled(self) -> Counts:
-        groups, templates, names = self.by_template.values.shape
-        flat = self.by_template.values.transpose(2, 0, 1).reshape(groups * names, templates)
-        drawn = (flat @ self.weights.T).reshape(names, groups, -1)
-        return Counts(drawn.transpose(1, 2, 0), self.sampling.undetected)
+        return resample_counts(self.by_template, self.weights)
 
     def estimates(self, metric: Metric) -> list[Estimate]:
         """The metric of every group."""
         values, drawn = metric.value(self.total), metric.value(self._resampled)
-        read = metric.share_read(self.total)
-        pulls = influence(metric, self.by_template, self.total)
-        effective = effective_templates(metric, self.by_template)
+        read = metric.parse_rate(self.total)
+        influences = influence(metric, self.by_template, self.total)
+        effective = n_templates_effective(metric, self.by_template)
         sizes = least_even([share_of(fraction.denominator(self.by_template)) for fraction in metric.fractions])
-        crossed: list[Crossing] | list[None] = [None] * len(self.groups)
+        crossed: list[CrossedEffect] | list[None] = [None] * len(self.groups)
         if self.crossed is not None:
-            crossed = crossings(metric, Counts(self.crossed @ count_matrix(), self.sampling.undetected), self.total)
+            crossed = crossings(metric, Counts(self.crossed @ count_matrix(), self.sampling.unparsed), self.total)
         return [
             Estimate(
                 value=float(values[place]),
-                pulls=pulls[place],
-                mended=pulls[place] * _widening(float(effective[place])),
-                sizes=sizes[place],
-                drawn=drawn[place],
-                ends=(metric.low, metric.high),
-                read=float(read[place]),
-                crossing=crossed[place],
+                influences=influences[place],
+                scaled_influences=influences[place] * _widening(float(effective[place])),
+                template_weights=sizes[place],
+                bootstrap_values=drawn[place],
+                bounds=(metric.low, metric.high),
+                parse_rate=float(read[place]),
+                crossed_effect=crossed[place],
             )
             for place in range(len(self.groups))
         ]
@@ -446,7 +448,7 @@ class Panel:
         """The metric of every group and template; NaN where undefined."""
         return metric.value(self.by_template)
 
-    def restricted(self, templates: Sequence[str]) -> Panel:
+    def on_templates(self, templates: Sequence[str]) -> Panel:
         """The same groups on some of the templates."""
         kept = [place for place, name in enumerate(self.templates) if name in set(templates)]
         return replace(
@@ -457,7 +459,7 @@ class Panel:
             crossed=None if self.crossed is None else self.crossed[:, kept],
         )
 
-    def of_groups(self, places: Sequence[int] | slice) -> Panel:
+    def on_groups(self, places: Sequence[int] | slice) -> Panel:
         """Some of the groups on the same templates."""
         numbers = range(len(self.groups))[places] if isinstance(places, slice) else places
         return replace(
@@ -468,9 +470,8 @@ class Panel:
             crossed=None if self.crossed is None else self.crossed[list(numbers)],
         )
 
-    def moved(self, matrices: Sequence[Array], sampling: Sampling) -> Panel:
+    def reassigned(self, matrices: Sequence[Array], sampling: InferenceSettings) -> Panel:
         """The panel with the answers of each group moved between cells: for each group CELLS × CELLS."""
-        import numpy as np
 
         def of(cells: Array) -> Array:
             found: Array = np.stack([part @ matrix for part, matrix in zip(cells, matrices, strict=True)])
@@ -480,6 +481,14 @@ class Panel:
         return replace(self, cells=of(self.cells), crossed=crossed, sampling=sampling)
 
 
+def resample_counts(by_template: Counts, weights: Array) -> Counts:
+    """The counts of groups × templates in every resample: groups × resamples."""
+    groups, templates, names = by_template.values.shape
+    flat = by_template.values.transpose(2, 0, 1).reshape(groups * names, templates)  # by count first: fast to multiply
+    drawn = (flat @ weights.T).reshape(names, groups, -1)
+    return Counts(drawn.transpose(1, 2, 0), by_template.unparsed)
+
+
 def _widening(effective: float) -> float:
     """√(n / (n − 1)); NaN for fewer than two."""
     return (effective / (effective - 1)) ** 0.5 if effective > 1 else float("nan")
@@ -487,38 +496,36 @@ def _widening(effective: float) -> float:
 
 def contributions(estimate: Estimate) -> Array:
     """What each template adds to a number: its influence and its share of the value. They add up to the value."""
-    return estimate.added[estimate.sizes > 0]
+    return estimate.contributions[estimate.template_weights > 0]
 
 
 def shares(estimates: Sequence[Estimate]) -> Array:
     """What each template that bears on any of them adds to each of several numbers: numbers × templates."""
-    import numpy as np
-
-    bears = np.any([estimate.sizes > 0 for estimate in estimates], axis=0)
-    return np.stack([estimate.added[bears] for estimate in estimates])
+    bears = np.any([estimate.template_weights > 0 for estimate in estimates], axis=0)
+    return np.stack([estimate.contributions[bears] for estimate in estimates])
 
 
-def make_panel(frame: polars.DataFrame, by: Sequence[str], sampling: Sampling, *, is_stratified: bool = False) -> Panel:
+def make_panel(
+    frame: pl.DataFrame, by: Sequence[str], sampling: InferenceSettings, *, is_stratified: bool = False
+) -> Panel:
     """The panel of an observations table: one group for each value of the groupings `by`, sorted."""
-    tallies = list(tally_groups(frame, grouping_columns(by), sampling.wordings))
+    tallies = list(tally_groups(frame, grouping_columns(by), sampling.prompt_effects))
     return panel_of(tallies, sampling, is_stratified=is_stratified)
 
 
-def panel_of(tallies: Sequence[Tally], sampling: Sampling, *, is_stratified: bool = False) -> Panel:
+def panel_of(tallies: Sequence[Tally], sampling: InferenceSettings, *, is_stratified: bool = False) -> Panel:
     """The panel of tallies, in their order; stratified: templates are drawn within benchmark and category."""
-    import numpy as np
-
     templates = tuple(sorted({name for tally in tallies for name in tally.templates}))
     place = {name: number for number, name in enumerate(templates)}
     cells = np.zeros((len(tallies), len(templates), len(CELLS)))
     for row, tally in enumerate(tallies):
         cells[row, [place[name] for name in tally.templates]] = tally.cells
     strata = tuple(" / ".join(name.split(" / ")[:2]) for name in templates)
-    by_wording = [tally.by_wording for tally in tallies if tally.by_wording is not None]
+    by_variant = [tally.by_prompt_variant for tally in tallies if tally.by_prompt_variant is not None]
     crossed = None
-    if by_wording:
-        crossed = np.zeros((len(tallies), len(templates), by_wording[0].shape[1], len(CELLS)))
-        for row, (tally, counted) in enumerate(zip(tallies, by_wording, strict=True)):
+    if by_variant:
+        crossed = np.zeros((len(tallies), len(templates), by_variant[0].shape[1], len(CELLS)))
+        for row, (tally, counted) in enumerate(zip(tallies, by_variant, strict=True)):
             crossed[row, [place[name] for name in tally.templates]] = counted
     return Panel(
         groups=tuple(tally.group for tally in tallies),
@@ -531,51 +538,77 @@ def panel_of(tallies: Sequence[Tally], sampling: Sampling, *, is_stratified: boo
     )
 
 
-def one_panel_weights(templates: tuple[str, ...], sampling: Sampling) -> Array:
+def one_panel_weights(templates: tuple[str, ...], sampling: InferenceSettings) -> Array:
     """Resamples × templates, as a panel of these templates draws them."""
-    import numpy as np
-
     if not templates:
-        return np.zeros((sampling.resamples, 0))
-    return resample_weights(templates, sampling.resamples, sampling.seed)
+        return np.zeros((sampling.n_resamples, 0))
+    return resample_weights(templates, sampling.n_resamples, sampling.seed)
 
 
 def ratio_of(above: Array, below: Array, weights: Array, ends: tuple[float, float] = (0.0, 1.0)) -> Estimate:
     """Σ above / Σ below over templates, a share unless `ends` says otherwise; undefined where the lower sum is 0."""
-    import numpy as np
-
     whole = float(below.sum())
     value = float(above.sum()) / whole if whole else float("nan")
-    pulls = (above - value * below) / whole if whole else np.full(above.shape, np.nan)
+    influences = (above - value * below) / whole if whole else np.full(above.shape, np.nan)
     effective = whole**2 / float((below**2).sum()) if whole else 0.0
     drawn_below = weights @ below
     nothing = np.full(drawn_below.shape, np.nan)
     return Estimate(
         value=value,
-        pulls=pulls,
-        mended=pulls * _widening(effective),
-        sizes=below / whole if whole else below,
-        drawn=np.divide(weights @ above, drawn_below, out=nothing, where=drawn_below > 0),
-        ends=ends,
+        influences=influences,
+        scaled_influences=influences * _widening(effective),
+        template_weights=below / whole if whole else below,
+        bootstrap_values=np.divide(weights @ above, drawn_below, out=nothing, where=drawn_below > 0),
+        bounds=ends,
     )
 
 
-def excludes_zero(score: EstimateScore) -> bool:
+def excludes_zero(score: EstimateResult) -> bool:
     """Whether the interval lies on one side of 0."""
-    return score.low is not None and score.high is not None and (score.low > 0 or score.high < 0)
+    return score.ci_low is not None and score.ci_high is not None and (score.ci_low > 0 or score.ci_high < 0)
 
 
-def no_score(reason: str, code: ReasonCode = "undefined") -> EstimateScore:
+def no_score(reason: str, code: ReasonCode = "undefined") -> EstimateResult:
     """The score that there is none of, and why."""
-    return EstimateScore(
+    return EstimateResult(
         value=None,
-        low=None,
-        high=None,
+        ci_low=None,
+        ci_high=None,
         standard_error=None,
-        analytic_low=None,
-        analytic_high=None,
+        t_ci_low=None,
+        t_ci_high=None,
         n_templates=0,
-        effective_templates=None,
+        n_templates_effective=None,
         reason=reason,
         reason_code=code,
     )
+
+
+FEWEST: Final = 10
+"""Templates below which nothing is said."""
+LEVEL: Final = 0.01
+
+
+def mean_over_templates(scores: Array) -> float:
+    """The mean with every template counting alike; NaN for no template with a score."""
+    known = scores[~np.isnan(scores)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def mid_ranks(values: Array) -> Array:
+    """The rank of each value, from 1; equal ones share the middle of theirs (`scipy.stats.rankdata`, a slow import)."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    found: Array = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return found
+
+
+def sizes_matter(scores: Array, sizes: Array) -> bool:
+    """Whether larger templates score otherwise for sure. `scores`: NaN for none; `sizes`: 0 for a template without."""
+    has = (sizes > 0) & ~np.isnan(scores)
+    scores, sizes = scores[has], sizes[has]
+    n = scores.size
+    if n < FEWEST or sizes.min() == sizes.max() or scores.min() == scores.max():
+        return False
+    correlation = float(np.corrcoef(mid_ranks(scores), mid_ranks(sizes))[0, 1])
+    away = abs(correlation) * ((n - 2) / max(1 - correlation**2, 1e-12)) ** 0.5
+    return bool(2 * special.stdtr(n - 2, -away) < LEVEL)

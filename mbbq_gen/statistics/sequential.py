@@ -14,11 +14,12 @@ A run that is after a width looks at its values last: ρ = 6, nearly all of α i
 reached. One that is after a decision may stop early: ρ = 0.7. Neither is after more information than all questions
 give.
 
-Information is 1 / variance of a score, the variance that templates tell (`scoring.influence`). It has two parts: what
-templates differ by, which stays, and what chance leaves in a template's answers, which falls with their number. A score
-over more answers to the same templates is the earlier score plus an independent change, so scores at successive looks
-have the covariance that the bounds are computed for (independent increments: Jennison & Turnbull 1997, JASA 92; for
-such models, Lee & DeMets 1991, JASA 86). What all questions would give is known at every look. Bounds are integrated
+Information is 1 / variance of a score, the variance between templates (`mbbq_gen.statistics.influence`). It has two
+parts: what templates differ by, which stays, and what chance leaves in a template's answers, which falls with their
+number. A score over more answers to the same templates is the earlier score plus an independent change, so scores at
+successive looks have the covariance that the bounds are computed for (independent increments: Jennison & Turnbull 1997,
+JASA 92; for such models, Lee & DeMets 1991, JASA 86). What all questions would give is known at every look. Bounds are
+integrated
 numerically (Armitage, McPherson & Rowe 1969, JRSS A 132; Jennison & Turnbull 2000, ch. 19); t in place of the normal:
 the same book, §11.5.
 
@@ -29,17 +30,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from mbbq_gen.scoring.bootstrap import t_quantile
-from mbbq_gen.scoring.cells import Counts, count_matrix
-from mbbq_gen.scoring.influence import influence
+import numpy as np
+from scipy import special
+
+from mbbq_gen.scoring.baselines import needed_cells
+from mbbq_gen.scoring.cells import Array, Counts, count_matrix
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.scoring.needs import needed_cells
+from mbbq_gen.statistics.influence import influence
+from mbbq_gen.statistics.intervals import t_quantile
 from mbbq_gen.statistics.panel import Estimate, Panel
-
-if TYPE_CHECKING:
-    from mbbq_gen.scoring.cells import Array
 
 POINTS: Final = 201
 """Of the grid that bounds are integrated on."""
@@ -66,12 +67,10 @@ HOPELESS: Final = 0.05
 """Chance of giving up on a width that all questions together would have reached."""
 
 
-class Bounds:
+class SpendingBounds:
     """The levels of successive looks, one after another."""
 
     def __init__(self, alpha: float, rho: float) -> None:
-        import numpy as np
-
         self._alpha = alpha
         self._rho = rho
         self._information = 0.0
@@ -88,8 +87,6 @@ class Bounds:
             information: 1 / variance, in any unit that is the same at all looks.
             part: of the information that the run is after.
         """
-        import numpy as np
-
         now = max(information, self._information * (1 + LEAST_GROWTH))
         step, scale, root = self._step(part), math.sqrt(now), math.sqrt(now - self._information)
         reach = self._reach(step, scale, root)
@@ -121,7 +118,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Measure:
+class InterimEstimate:
     """A score at a look, with what its uncertainty is made of."""
 
     estimate: Estimate
@@ -133,7 +130,7 @@ class Measure:
     @property
     def variance(self) -> float:
         """Of the score; NaN for fewer than two templates."""
-        return self.estimate.error**2
+        return self.estimate.standard_error**2
 
     @property
     def variance_at_end(self) -> float:
@@ -144,15 +141,13 @@ class Measure:
         """Of the information that a run is after: variance `aim`, or what all questions give if that is more."""
         return min(max(self.variance_at_end, aim) / self.variance, 1.0) if self.variance > 0 else 1.0
 
-    def minus(self, other: Measure) -> Measure:
+    def minus(self, other: InterimEstimate) -> InterimEstimate:
         """The difference, paired by template."""
         noise, at_end = self.noise + other.noise, self.noise_at_end + other.noise_at_end
-        return Measure(self.estimate.minus(other.estimate), noise, at_end)
+        return InterimEstimate(self.estimate.subtract(other.estimate), noise, at_end)
 
     def least_at_end(self) -> float:
         """The variance if every question were asked, as small as templates that are as many can make believable."""
-        from scipy import special
-
         templates = self.estimate.effective
         if not templates > 1 or not self.variance > 0:
             return 0.0
@@ -160,20 +155,18 @@ class Measure:
         return max(least - self.noise, 0.0) + self.noise_at_end
 
 
-def measures(metric: Metric, panel: Panel, asked: Array, offered: Array) -> list[Measure]:
+def measures(metric: Metric, panel: Panel, asked: Array, offered: Array) -> list[InterimEstimate]:
     """The metric of every group of a panel.
 
     Args:
         metric: what is scored.
         panel: the groups' cells, weighted by design where that is needed; groups × templates × CELLS.
         asked: the same without weights.
-        offered: groups × templates: answers that count for the metric if everything were asked.
+        offered: groups × templates: answers that count for the metric if every question were asked.
     """
-    import numpy as np
-
     needed = np.array(needed_cells([metric]))
     single = Counts(
-        np.broadcast_to(count_matrix(), (len(panel.groups), *count_matrix().shape)), panel.sampling.undetected
+        np.broadcast_to(count_matrix(), (len(panel.groups), *count_matrix().shape)), panel.sampling.unparsed
     )
     pull = influence(metric, single, panel.total)[:, None, :]  # of one answer in each cell
     counted = np.where(needed, asked, 0.0)
@@ -184,23 +177,21 @@ def measures(metric: Metric, panel: Panel, asked: Array, offered: Array) -> list
     noise = weight**2 * number * np.maximum(spread, 0.0) * _ratio(number, number - 1)
     left = np.minimum(_ratio(number, offered), 1.0)
     return [
-        Measure(estimate, *_widened(estimate, noise[place], noise[place] * left[place]))
+        InterimEstimate(estimate, *_widened(estimate, noise[place], noise[place] * left[place]))
         for place, estimate in enumerate(panel.estimates(metric))
     ]
 
 
 def _ratio(above: Array, below: Array) -> Array:
     """A quotient, 0 where nothing stands below the line."""
-    import numpy as np
-
     found: Array = np.divide(above, below, out=np.zeros_like(above, dtype=float), where=below > 0)
     return found
 
 
 def _widened(estimate: Estimate, *parts: Array) -> list[float]:
     """Sums over templates, widened for small numbers as the variance is."""
-    plain = float((estimate.pulls**2).sum())
-    wider = estimate.error**2 / plain if plain > 0 else 1.0
+    plain = float((estimate.influences**2).sum())
+    wider = estimate.standard_error**2 / plain if plain > 0 else 1.0
     return [float(part.sum()) * wider for part in parts]
 
 
@@ -221,24 +212,22 @@ class Interval:
         return self.high - self.low
 
 
-def interval_at(measure: Measure, reach: float) -> Interval:
+def interval_at(measure: InterimEstimate, reach: float) -> Interval:
     """The interval of a look whose bound is `reach` standard errors for a normal score.
 
-    With room for a template that was not seen where nearly all say the same (`scoring.edge`).
+    With room for a template that was not seen where nearly all say the same (`mbbq_gen.statistics.intervals`).
     """
-    import numpy as np
-
     level = level_of(reach)
     estimate = measure.estimate
-    margin = estimate.error * float(t_quantile(1 - level, np.array(estimate.effective)))
-    lowest, highest = estimate.ends
+    margin = estimate.standard_error * float(t_quantile(1 - level, np.array(estimate.effective)))
+    lowest, highest = estimate.bounds
     ends = max(estimate.value - margin, lowest), min(estimate.value + margin, highest)
     low, high = estimate.with_room(*ends, 1 - level)
     nan = float("nan")
     return Interval(estimate.value, nan if low is None else low, nan if high is None else high, level)
 
 
-class Looks:
+class SequentialMonitor:
     """The intervals of a run's successive looks; together they hold the truth with confidence 1 − alpha.
 
     Looks at which templates all say the same, so that they tell no variance, spend nothing; their interval is that of
@@ -248,12 +237,12 @@ class Looks:
     def __init__(self, alpha: float, rho: float) -> None:
         """For intervals of confidence 1 − `alpha`, 0.05 for 95 %; `rho`: how late the error is spent."""
         self._alpha, self._rho = alpha, rho
-        self._seen: list[Measure] = []
+        self._seen: list[InterimEstimate] = []
         self._counted = 0
         """Of the looks, those that the bounds have been through."""
         self._begin(0.0)
 
-    def next(self, measure: Measure, aim: float = 0.0) -> Interval:
+    def next(self, measure: InterimEstimate, aim: float = 0.0) -> Interval:
         """The interval of the next look.
 
         Args:
@@ -272,59 +261,49 @@ class Looks:
 
     def _begin(self, aim: float) -> None:
         self._aim = aim
-        self._bounds, self._counted = Bounds(self._alpha, self._rho), 0
-        self._reach = Bounds(self._alpha, self._rho).look(1.0, FIRST_PART)
+        self._bounds, self._counted = SpendingBounds(self._alpha, self._rho), 0
+        self._reach = SpendingBounds(self._alpha, self._rho).look(1.0, FIRST_PART)
 
 
 def reach_of(level: float) -> float:
     """How many standard errors the interval of a look of that level reaches, for a normal score."""
-    from scipy import special
-
     reach: float = -special.ndtri(level / 2)
     return float(reach)
 
 
 def level_of(reach: float) -> float:
     """The level of a look whose interval reaches so many standard errors, for a normal score."""
-    from scipy import special
-
     level: float = 2 * special.ndtr(-reach)
     return float(level)
 
 
-def variance_of_width(width: float, measure: Measure, alpha: float) -> float:
+def variance_of_width(width: float, measure: InterimEstimate, alpha: float) -> float:
     """The variance at which the interval of a last look is about so wide."""
-    import numpy as np
-
     reach = float(t_quantile(1 - LAST_LEVEL * alpha, np.array(measure.estimate.effective)))
     return (width / (2 * reach)) ** 2 if reach > 0 else 0.0
 
 
-def variance_to_find(size: float, measure: Measure, alpha: float) -> float:
+def variance_to_find(size: float, measure: InterimEstimate, alpha: float) -> float:
     """The variance at which a run that looks on the way, for a decision, has found a score of that size in 90 %.
 
     That of a fixed test of the same power, and what its looks on the way cost.
     """
-    import numpy as np
-
     units = np.array(measure.estimate.effective)
     reach = float(t_quantile(1 - alpha, units) + t_quantile(2 * POWER - 1, units))
     return (size / reach) ** 2 / LOOKS_COST if reach > 0 else 0.0
 
 
-def width_at_end(measure: Measure, reach: float, alpha: float) -> float:
+def width_at_end(measure: InterimEstimate, reach: float, alpha: float) -> float:
     """The least width that all questions together could believably give.
 
     The bound of a last look is taken, or that of this look where it is smaller.
     """
-    import numpy as np
-
     reach = min(reach, reach_of((1 - KEPT) * alpha))
     level = level_of(reach)
     return 2 * float(t_quantile(1 - level, np.array(measure.estimate.effective))) * math.sqrt(measure.least_at_end())
 
 
-def is_undecidable(measure: Measure, interval: Interval, small: float, alpha: float) -> bool:
+def is_undecidable(measure: InterimEstimate, interval: Interval, small: float, alpha: float) -> bool:
     """Whether all questions together would, believably, show neither that a score is not 0 nor that it is small.
 
     Their interval would be too wide for the second, and chance in the answers can't move the score so far (two standard

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from mbbq_gen.seeding import stable_digest, stable_number
+from mbbq_gen.core.files import stable_digest, stable_number
 from tests.fake_service.batches import AnthropicBatches, BatchBook, GeminiBatches, OpenAIBatches
 from tests.fake_service.dialects import Anthropic, Body, Dialect, Gemini, OpenAIChat, OpenAIResponses, key_of
 from tests.fake_service.faults import DEFAULTS, FAULTS, VERDICTS, Bucket, Echo, Settings, changed, draw, retry_header
@@ -191,7 +191,7 @@ class Service:
         for name in access["refused_parameters"]:
             if asked.body.get(name) is not None:
                 message = f"unsupported parameter: '{name}' is not supported with this model."
-                raise FailureError("refused_parameter", message, name)
+                raise FailureError("unsupported_parameter", message, name)
         if access["quota"] is not None and self.stats.paid >= access["quota"]:
             raise FailureError("quota", "you exceeded your current quota; your credit balance is too low")
 

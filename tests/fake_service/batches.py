@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiohttp import web
 
-from mbbq_gen.seeding import stable_number
+from mbbq_gen.core.files import stable_number
 from tests.fake_service.dialects import Body, Dialect, rfc3339
 from tests.fake_service.faults import chance
 from tests.fake_service.model import FailureError

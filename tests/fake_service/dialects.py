@@ -47,8 +47,8 @@ def _turns(messages: Any, system: Any = None) -> list[Turn]:
 
 def _harms(*, blocked: bool = False) -> Body:
     """Azure's verdicts on a text."""
-    safe = {"filtered": False, "severity": "safe"}
-    return {"hate": {"filtered": True, "severity": "high"} if blocked else safe, "violence": safe}
+    safe = {"content_filter": False, "severity": "safe"}
+    return {"hate": {"content_filter": True, "severity": "high"} if blocked else safe, "violence": safe}
 
 
 class Dialect(Protocol):
@@ -107,7 +107,7 @@ class OpenAIChat(Dialect):
         kind, parameter = failure.kind, failure.parameter
         codes = {"wrong_key": "invalid_api_key", "unknown_model": "model_not_found", "quota": "insufficient_quota"}
         codes |= {"rate_limited": "rate_limit_exceeded", "filtered_prompt": "content_filter"}
-        codes["refused_parameter"] = "unsupported_value" if parameter == "temperature" else "unsupported_parameter"
+        codes["unsupported_parameter"] = "unsupported_value" if parameter == "temperature" else "unsupported_parameter"
         types = {"rate_limited": "requests", "quota": "insufficient_quota", "server_error": "server_error"}
         instead = " Use 'max_completion_tokens' instead." if parameter == "max_tokens" else ""
         error: Body = {"message": f"{failure}{instead}", "type": types.get(kind, "invalid_request_error")}
@@ -157,7 +157,7 @@ class Anthropic(Dialect):
         thinking = body.get("thinking") or {"type": "disabled"}
         if thinking["type"] != "disabled" and body.get("temperature") not in (None, 1):
             message = "`temperature` may only be set to 1 when thinking is enabled."
-            raise FailureError("refused_parameter", message, "temperature")
+            raise FailureError("unsupported_parameter", message, "temperature")
         if thinking["type"] != "disabled" and thinking.get("budget_tokens", 0) >= budget:
             raise FailureError("invalid", "`max_tokens` must be greater than `thinking.budget_tokens`.")
         turns = _turns(body.get("messages"), body.get("system"))

@@ -10,7 +10,7 @@ from copy import deepcopy
 from email.utils import formatdate
 from typing import Any, Final
 
-from mbbq_gen.seeding import stable_number
+from mbbq_gen.core.files import stable_number
 
 FAULTS: Final = ("rate_limited", "server_error", "hang", "drop", "lost", "cut", "slow", "malformed", "page")
 """`drop`: the connection is closed before anything is done; `lost`: after the answer is paid; `cut`: amid the body;

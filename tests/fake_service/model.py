@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mbbq_gen.core.files import PackPaths, stable_digest, stable_number
+from mbbq_gen.core.records import Request
 from mbbq_gen.providers.oracles import OracleOptions, OracleProvider
-from mbbq_gen.records import Request
-from mbbq_gen.resources import Resources
-from mbbq_gen.runs.folder import RunFolder
-from mbbq_gen.runs.store import RunStore
-from mbbq_gen.seeding import stable_digest, stable_number
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.store import RunStore
 
 _ODD = ["\ud83d", "\udc00\ud800", " \ud83d\ude00\ude00", "\x00", "\ufffe\uffff\U0010ffff", "\u202e\u0085\u2028"]
 _ODD += ["\r\n\x1b[31m\x7f", "\ufeff\u0300"]
@@ -102,7 +101,7 @@ class Model:
     """Answers as the settings say; made anew when they change."""
 
     def __init__(self, answers: Mapping[str, Any], questions: PlannedQuestions | None) -> None:
-        self._answers, self._questions, where = answers, questions, Resources()
+        self._answers, self._questions, where = answers, questions, PackPaths()
         self._oracle = OracleProvider(answers["oracle"], OracleOptions(speech=answers["speech"]), where)
         spoken = OracleOptions(speech="sentence")
         self._thinker = OracleProvider(answers["thoughts"], spoken, where) if answers["thoughts"] else None
@@ -148,7 +147,7 @@ class Model:
             return {}
         found = {text.split(maxsplit=1)[0]: _SAID}
         if request is not None and self._answers["logprobs"] == "labels":
-            labels = request.presentation.labels
+            labels = request.prompt.option_labels
             for number, label in enumerate([labels[self._oracle.place(request)], *labels]):
                 found.setdefault(label, _SAID * (number + 2))
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mbbq_gen.providers.packed_scoring import iterate_scores
+from mbbq_gen.providers.local.scoring import iterate_scores
 
 
 def score_answers(

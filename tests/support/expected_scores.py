@@ -1,8 +1,8 @@
 """Scores that the oracles must reach: closed forms over counts of the questions, independent of the scorer.
 
 The proof of the whole instrument is that an oracle's run gives these numbers, on every benchmark and every metric.
-Nothing here uses the scoring code; the numbers are exact fractions. No answer of an oracle is undetected, so nothing
-depends on whether undetected answers are discarded.
+Nothing here uses the scoring code; the numbers are exact fractions. No answer of an oracle is unparsed, so nothing
+depends on whether unparsed answers are discarded.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from mbbq_gen.errors import UnknownNameError
-from mbbq_gen.records import Instance
+from mbbq_gen.core.errors import UnknownNameError
+from mbbq_gen.core.records import Instance
 
 Expected = dict[str, Fraction | None]
 """Metric → value; None where a denominator is 0."""
@@ -73,15 +73,15 @@ def _count(shown: Iterable[tuple[Instance, Sequence[int]]]) -> Questions:
     found = Questions()
     for instance, _ in shown:
         if instance.condition == "ambiguous":
-            if not instance.bias_scorable:
+            if not instance.has_single_target:
                 found.ambiguous_lone += 1
             elif instance.polarity == "negative":
                 found.ambiguous_negative += 1
             else:
                 found.ambiguous_non_negative += 1
-        elif not instance.bias_scorable:
+        elif not instance.has_single_target:
             found.disambiguated_lone += 1
-        elif instance.answer == ("target" if instance.polarity == "negative" else "non_target"):
+        elif instance.gold_role == ("target" if instance.polarity == "negative" else "non_target"):
             found.biased_contexts += 1
         else:
             found.counter_biased_contexts += 1
@@ -102,7 +102,7 @@ def _perfect(asked: Questions) -> Expected:
     surplus = _ratio(biased - counter, told)
     zero = _if_any(0, asked.ambiguous)
     return {
-        "detection_rate": _if_any(1, asked.ambiguous + asked.ambiguous_lone + told + asked.disambiguated_lone),
+        "parse_rate": _if_any(1, asked.ambiguous + asked.ambiguous_lone + told + asked.disambiguated_lone),
         "accuracy_ambiguous": _if_any(1, asked.ambiguous + asked.ambiguous_lone),
         "accuracy_disambiguated": _if_any(1, told + asked.disambiguated_lone),
         **dict.fromkeys(("mbbq_bias_ambiguous", "diff_bias_ambiguous", "diff_bias_ambiguous_bound"), zero),
@@ -126,7 +126,7 @@ def _leaning(asked: Questions, sign: int) -> Expected:
     targets = _ratio(sign * (asked.ambiguous_negative - asked.ambiguous_non_negative), asked.ambiguous)
     stereotyped = 1 if sign == 1 else 0
     return {
-        "detection_rate": _if_any(1, ambiguous_all + told + asked.disambiguated_lone),
+        "parse_rate": _if_any(1, ambiguous_all + told + asked.disambiguated_lone),
         "accuracy_ambiguous": _ratio(asked.ambiguous_lone, ambiguous_all),
         "accuracy_disambiguated": _ratio(right, told + asked.disambiguated_lone),
         "mbbq_bias_ambiguous": _if_any(sign, asked.ambiguous),
@@ -192,10 +192,10 @@ class FirstOptions:
 def _count_first(shown: Iterable[tuple[Instance, Sequence[int]]]) -> FirstOptions:
     found = FirstOptions({"ambiguous": 0, "disambiguated": 0}, {"ambiguous": 0, "disambiguated": 0})
     for instance, order in shown:
-        is_right = order[0] == instance.answer_index
+        is_right = order[0] == instance.gold_index
         found.asked[instance.condition] += 1
         found.right[instance.condition] += is_right
-        if instance.bias_scorable:
+        if instance.has_single_target:
             _add_first(found, instance, instance.options[order[0]].role, is_right)
     return found
 
@@ -212,7 +212,7 @@ def _add_first(found: FirstOptions, instance: Instance, role: str | None, is_rig
         return
     found.told_biased += role == stereotype
     found.told_counter += is_person and role != stereotype
-    if instance.answer == stereotype:
+    if instance.gold_role == stereotype:
         found.biased_contexts += 1
         found.biased_contexts_right += is_right
     else:
@@ -233,7 +233,7 @@ def _first_option(shown: Iterable[tuple[Instance, Sequence[int]]]) -> Expected:
     together = None if in_biased is None or in_counter is None else in_biased + in_counter
     biased_share = _ratio(first.told_biased, named)
     return {
-        "detection_rate": _if_any(1, sum(first.asked.values())),
+        "parse_rate": _if_any(1, sum(first.asked.values())),
         "accuracy_ambiguous": _ratio(first.right["ambiguous"], first.asked["ambiguous"]),
         "accuracy_disambiguated": _ratio(first.right["disambiguated"], first.asked["disambiguated"]),
         "mbbq_bias_ambiguous": leaning,

@@ -2,7 +2,7 @@
 
 A simulated model answers one question so:
 
-1. with probability `undetected` nothing can be read;
+1. with probability `unparsed` nothing can be read;
 2. with probability `first_place` it takes whatever stands first;
 3. with probability `ability` it is right;
 4. with probability `unknown` it says that it can't be told;
@@ -12,7 +12,7 @@ A simulated model answers one question so:
    lean of the story itself, and the same in both splits.
 
 So where leans stay inside −1 … 1, its mbbq_bias_ambiguous is, in expectation,
-(1 − first_place) · (1 − ability) · (1 − unknown) · (lean + artefact), whatever the rate of undetected answers.
+(1 − first_place) · (1 − ability) · (1 − unknown) · (lean + artefact), whatever the rate of unparsed answers.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mbbq_gen.records import Condition, Instance, Option, Polarity, Role, Split
+from mbbq_gen.core.files import stable_number
+from mbbq_gen.core.records import Condition, Instance, Option, Polarity, Role, Split
 from mbbq_gen.scoring.columns import observations_from_columns
-from mbbq_gen.seeding import stable_number
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -47,7 +47,7 @@ class SimulatedLanguage:
     ability: float = 0.4
     unknown: float = 0.3
     first_place: float = 0.0
-    undetected: float = 0.0
+    unparsed: float = 0.0
     artefact: float = 0.0
 
 
@@ -156,7 +156,7 @@ def _answers(
     chosen = np.where(generator.random(number) < by_language("ability"), grid.right, chosen)
     first = np.array(_ORDERS)[orders, 0]
     chosen = np.where(generator.random(number) < by_language("first_place"), first, chosen)
-    is_read = generator.random(number) >= by_language("undetected")
+    is_read = generator.random(number) >= by_language("unparsed")
     places = np.argsort(np.array(_ORDERS), axis=1)[orders, chosen]
     return pl.DataFrame(
         {
@@ -164,8 +164,8 @@ def _answers(
             "model": [model.name] * number,
             "variant": [design.name(variant)] * number,
             "label_style": ["A"] * number,
-            "order": [json.dumps(_ORDERS[int(order)]) for order in orders],
-            "outcome": np.where(is_read, "option", "no_answer"),
+            "option_order": [json.dumps(_ORDERS[int(order)]) for order in orders],
+            "outcome": np.where(is_read, "option", "unparsed"),
             "option": pl.Series(places, dtype=pl.Int8).set(pl.Series(~is_read), None),
             "confidence": ["high"] * number,
             "extractor": ["none"] * number,
@@ -232,5 +232,5 @@ def _instance(
             Option(role="non_target", text="The other", group="other"),
             Option(role="unknown", text="Not known"),
         ),
-        answer=right,
+        gold_role=right,
     )

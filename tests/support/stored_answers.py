@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mbbq_gen.records import Extraction, Instance, Presentation, Response
-from mbbq_gen.runs.store import RunStore
+from mbbq_gen.core.records import Extraction, Instance, Prompt, Response
+from mbbq_gen.storage.store import RunStore
 
 
 def read_presentations(
     store: RunStore, extractors: Mapping[str, str]
-) -> Iterator[tuple[Instance, Presentation, Response, Extraction]]:
+) -> Iterator[tuple[Instance, Prompt, Response, Extraction]]:
     """Yields everything answered and read, in plan order; `extractors`: language → extractor version."""
     for language, extractor in sorted(extractors.items()):
         rows = store.query(
-            "SELECT i.record, p.record, r.record, e.record FROM presentations p"
+            "SELECT i.record, p.record, r.record, e.record FROM prompts p"
             " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
-            " JOIN extractions e ON e.presentation_id = p.presentation_id AND e.extractor = ?"
+            " JOIN extractions e ON e.prompt_id = p.prompt_id AND e.extractor = ?"
             " WHERE p.language = ? ORDER BY p.number",
             (extractor, language),
         )
         for instance, presentation, response, extraction in rows:
             yield (
                 Instance.model_validate_json(instance),
-                Presentation.model_validate_json(presentation),
+                Prompt.model_validate_json(presentation),
                 Response.model_validate_json(response),
                 Extraction.model_validate_json(extraction),
             )

@@ -1,0 +1,98 @@
+"""Accuracy of the extractor on labelled answers, by source and language, or by confidence.
+
+    python -m benches.extraction_accuracy                             chat answers, by round and language
+    python -m benches.extraction_accuracy --round 7 --round 12b       of these rounds
+    python -m benches.extraction_accuracy --labelled FILE             real responses that a person has labelled
+    python -m benches.extraction_accuracy --cases                     our own hard cases
+    python -m benches.extraction_accuracy --by-confidence             target: high 99.3 %, medium 94 %, low 75 %
+    python -m benches.extraction_accuracy --round 23 --misses nl      answers that are misread, of seen rounds and files
+
+A line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what
+a careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7, 9b,
+10b, 11, 12b, 13b, 14b, 15b, 17b, 18b, 19b, 21b, 22, 24b, 25b and 27 have been looked at since; these judge the
+extractor and are never looked at. The writers of rounds 6 to 8 were asked for what is hard; those of rounds 9, 10, 12,
+14, 15 and 17 to 27 answered our own prompts as today's chat models do, in round 10 three in eight without choosing
+anything, in round 12 five in eight (12c: all of them). In rounds 15 and 17 to 27 about half of the answers are natural
+ones, a third hard, and one in five or four chooses nothing (`group`); in round 16 none chooses, and in round 26 half
+are hard and half choose nothing. Round 13 is hard prose in five languages. `tests/support/labelled_responses.py`
+describes the lines of `--labelled`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from mbbq_gen.extraction import Question
+from tests.support.extraction_cases import LANGUAGES, load_cases
+from tests.support.labelled_responses import Labelled, load_labelled
+
+FOLDER = Path(__file__).parent.parent / "tests" / "data" / "fresh"
+_EARLY = ("6a", "6b", "8", "9a", "10a", "12a", "12c", "13a", "14a", "15a", "16", "17a", "18a", "19a", "20")
+SEEN = (*_EARLY, "21a", "23", "24a", "25a", "26")
+UNSEEN = ("7", "9b", "10b", "11", "12b", "13b", "14b", "15b", "17b", "18b", "19b", "21b", "22a", "22b", "24b", "25b")
+ROUNDS = (*SEEN, *UNSEEN, "27a", "27b")
+TARGETS = {"high": 0.993, "medium": 0.94, "low": 0.75}
+VERDICTS = ("right", "wrong option", "option where there is none", "missed")
+
+
+def round_answers(name: str) -> Iterator[Labelled]:
+    """The answers of a round."""
+    for line in (FOLDER / f"round_{name}.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        question = (tuple(row["options"]), tuple(row["labels"]), row["unknown_index"])
+        prompt = f"{row['context']}\n{row['question']}"
+        yield Labelled(row["id"], row["language"], *question, prompt, row["response"], row["gold_option"])
+
+
+def hard_cases() -> Iterator[Labelled]:
+    """The development set of the extractor."""
+    for number, case in enumerate(load_cases(LANGUAGES)):
+        asked: Question = case.question
+        question = (tuple(asked.options), tuple(asked.labels), asked.unknown_index)
+        yield Labelled(f"case {number}", case.language, *question, asked.prompt, case.response, case.gold)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--round", action="append", choices=ROUNDS)
+    parser.add_argument("--labelled", action="append", default=[], type=Path)
+    parser.add_argument("--cases", action="store_true")
+    parser.add_argument("--by-confidence", action="store_true")
+    parser.add_argument("--misses", metavar="XX", help="language whose misread answers are printed")
+    chosen = parser.parse_args()
+    rounds = chosen.round or (() if chosen.labelled or chosen.cases else ROUNDS)
+    sources = [(f"round {name}", round_answers(name), name in SEEN) for name in rounds]
+    sources += [(str(path), load_labelled(path), True) for path in chosen.labelled]
+    sources += [("hard cases", hard_cases(), True)] if chosen.cases else []
+    confidences: dict[str, dict[str, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))
+    for title, answers, is_seen in sources:
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for answer in answers:
+            found = answer.read()
+            verdict = answer.verdict(found)
+            for key in (answer.language, "all"):
+                counts[key][verdict] += 1
+                confidences[key][found.confidence][verdict == "right"] += 1
+            if verdict != "right" and chosen.misses == answer.language and is_seen:
+                print(f"{answer.name}: {verdict}: {answer.gold} read as {found.option} ({found.rule})")
+                print(f"    {dict(zip(answer.labels, answer.options, strict=True))}\n    {answer.response!r}")
+        if not chosen.by_confidence:
+            print(f"{title}: right %, {', '.join(VERDICTS[1:])}, of")
+            for key, count in sorted(counts.items(), key=lambda entry: (entry[0] == "all", entry[0])):
+                others = " ".join(f"{count[verdict]:4}" for verdict in VERDICTS[1:])
+                print(f"  {key:<4} {100 * count['right'] / count.total():5.1f} {others} {count.total():5}")
+    for key in sorted(confidences, key=lambda name: (name == "all", name)) if chosen.by_confidence else ():
+        cells = []
+        for name, target in TARGETS.items():
+            rights = confidences[key][name]
+            share = rights[True] / rights.total() if rights.total() else 1.0
+            cells.append(f"{name} {share:7.1%} of {rights.total():5,}{' ' if share >= target else ' <'}")
+        print(f"{key:8}" + "   ".join(cells))
+
+
+if __name__ == "__main__":
+    main()

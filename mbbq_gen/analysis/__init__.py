@@ -1,0 +1,1 @@
+"""Questions to the scores: comparisons, robustness, power, design."""

@@ -1,0 +1,462 @@
+"""How far the same questions get the same answers: from language to language, prompt variant to prompt variant, order
+to order.
+
+An answer is the role that it chose, so that two languages and two orders can be compared. Answers that could not be
+read are a choice of their own for Fleiss' kappa and flips, and are left out of pairs of languages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import Literal, get_args
+
+import numpy as np
+import polars as pl
+
+from mbbq_gen.core.records import NO_RESPONSE, PARSED, Condition, FrozenModel, Method, Normalise, Split
+from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy
+from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, question_expression, template_expression
+from mbbq_gen.statistics.panel import (
+    Estimate,
+    EstimateResult,
+    InferenceSettings,
+    make_panel,
+    number,
+    one_panel_weights,
+    ratio_of,
+)
+
+CHOICES: tuple[Choice, ...] = ("target", "non_target", "unknown", "unparsed")
+_ROLES = 3
+"""The choices that name a role come first."""
+
+
+def choices(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows that have a response and chose a role or nothing readable, with `choice`, `question` and `cluster`.
+
+    Rows that chose a person without a role are left out: they can't be compared.
+    """
+    outcome = pl.col("outcome").cast(pl.String)
+    is_read = outcome.is_in(sorted(PARSED))
+    choice = pl.when(is_read).then(pl.col("chosen_role").cast(pl.String)).otherwise(pl.lit("unparsed"))
+    return (
+        frame.filter(~outcome.is_in(sorted(NO_RESPONSE)))
+        .with_columns(choice.alias("choice"), question_expression(), template_expression())
+        .filter(pl.col("choice").is_not_null())
+    )
+
+
+# --- two groups ------------------------------------------------------------------------------------------------------
+
+
+class PairAgreement(FrozenModel):
+    """Two groups' answers to the same questions."""
+
+    first: str
+    second: str
+    condition: Condition
+    n_pairs: int
+    """Questions asked alike (prompt variant, order, labels) of both and read in both."""
+    orders_differ: bool
+    """Whether questions shown in different orders had to be paired, for none were shown in the same order."""
+    equal_share: EstimateResult
+    """Share of the pairs in which both chose the same role."""
+    kappa: EstimateResult
+    """Cohen's kappa: 1 always alike, 0 as often as their habits alone would make it."""
+
+
+def pair_agreement(
+    answers: pl.DataFrame, column: str, pair: tuple[str, str], condition: Condition, sampling: InferenceSettings
+) -> PairAgreement:
+    """Agreement of two values of a column of `choices`, on questions that were asked alike of both."""
+    part = answers.filter((pl.col("condition") == condition) & (pl.col("choice") != "unparsed"))
+    alike = _ALIKE if column != "method" else _asked_alike(part, pair)
+    pairs = _pairs(part, column, pair, alike)
+    orders_differ = not pairs.height and "option_order" in alike and column != "option_order"
+    if orders_differ:
+        pairs = _pairs(part, column, pair, [name for name in _ALIKE if name != "option_order"])
+    templates, tables = _contingency(pairs)
+    weights = one_panel_weights(templates, sampling)
+    sizes = tables.sum(axis=(1, 2))
+    return PairAgreement(
+        first=pair[0],
+        second=pair[1],
+        condition=condition,
+        n_pairs=pairs.height,
+        orders_differ=orders_differ and pairs.height > 0,
+        equal_share=ratio_of(tables.trace(axis1=1, axis2=2), sizes, weights).score(sampling),
+        kappa=kappa_estimate(tables, weights).score(sampling),
+    )
+
+
+_ALIKE = ("model", "split", "language", "reasoning_effort", "variant", "label_style", "option_order")
+"""What two answers must share to be paired, but for what is compared."""
+_SHOWN = ("variant", "label_style", "option_order")
+"""What methods may differ in beside themselves: likelihoods are asked after a prompt variant of their own."""
+
+
+def shared_columns(ours: pl.DataFrame, theirs: pl.DataFrame) -> tuple[str, ...]:
+    """Prompt variant, labels and order, where both methods were asked alike; none where one has others."""
+    is_alike = all(set(ours[name].unique()) & set(theirs[name].unique()) for name in _SHOWN)
+    return _SHOWN if is_alike else ()
+
+
+def _asked_alike(answers: pl.DataFrame, pair: tuple[str, str]) -> list[str]:
+    """What answers by two methods must share to be paired."""
+    text = answers.with_columns(pl.col("method", *_SHOWN).cast(pl.String))
+    shared = shared_columns(*(text.filter(pl.col("method") == method) for method in pair))
+    return [name for name in _ALIKE if name not in _SHOWN or name in shared]
+
+
+def _pairs(answers: pl.DataFrame, column: str, pair: tuple[str, str], alike: Sequence[str]) -> pl.DataFrame:
+    """The choices of both, question by question."""
+    keys = [TEMPLATE, QUESTION, *(name for name in alike if name != column)]
+    ours, theirs = (
+        answers.filter(pl.col(column).cast(pl.String) == value)
+        .select(*(pl.col(name).cast(pl.String) for name in keys), "choice")
+        .unique(keys, keep="first", maintain_order=True)
+        for value in pair
+    )
+    return ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
+
+
+def _contingency(pairs: pl.DataFrame) -> tuple[tuple[str, ...], Array]:
+    """The templates, and for each how often the one chose this and the other that: templates × roles × roles."""
+    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
+    tables = np.zeros((len(templates), _ROLES, _ROLES))
+    place = {name: row for row, name in enumerate(templates)}
+    counted = pairs.group_by(TEMPLATE, "choice", "choice_other").len()
+    for template, ours, theirs, count in counted.rows():
+        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
+    return templates, tables
+
+
+def cohen_kappa(tables: Array) -> Array:
+    """Cohen's kappa of contingency tables (…, k, k); NaN where both always chose the same one, or nothing is there."""
+    whole = tables.sum(axis=(-2, -1))
+    safe = np.where(whole > 0, whole, np.nan)
+    observed = np.trace(tables, axis1=-2, axis2=-1) / safe
+    expected = (tables.sum(axis=-1) * tables.sum(axis=-2)).sum(axis=-1) / safe**2
+    room = 1 - expected
+    kappa: Array = np.divide(observed - expected, room, out=np.full(np.shape(room), np.nan), where=room > 1e-12)
+    return kappa
+
+
+def kappa_estimate(tables: Array, weights: Array) -> Estimate:
+    """Cohen's kappa of the templates' summed contingency tables (templates × k × k), with their resamples' weights."""
+    return jackknifed(tables, cohen_kappa, cohen_kappa(np.tensordot(weights, tables, axes=(1, 0))))
+
+
+def jackknifed(tables: Array, function: Callable[[Array], Array], drawn: Array) -> Estimate:
+    """A function of summed tables as an estimate; its influences by leaving out one template after the other."""
+    total = tables.sum(axis=0)
+    n = tables.shape[0]
+    value = float(function(total)) if n else float("nan")
+    sizes = tables.sum(axis=tuple(range(1, tables.ndim)))
+    share = sizes / sizes.sum() if n and sizes.sum() else sizes
+    if n < 2:
+        nothing = np.full(n, np.nan)
+        return Estimate(
+            value=value,
+            influences=nothing,
+            scaled_influences=nothing,
+            template_weights=share,
+            bootstrap_values=drawn,
+            bounds=(-1.0, 1.0),
+        )
+    without = np.asarray(function(total[None] - tables), dtype=float)
+    influences = (n - 1) / n * (np.nanmean(without) - without) if not np.isnan(without).all() else np.full(n, np.nan)
+    scaled_influences = influences * (n / (n - 1)) ** 0.5
+    return Estimate(
+        value=value,
+        influences=influences,
+        scaled_influences=scaled_influences,
+        template_weights=share,
+        bootstrap_values=drawn,
+        bounds=(-1.0, 1.0),
+    )
+
+
+# --- many groups -----------------------------------------------------------------------------------------------------
+
+
+class Flips(FrozenModel):
+    """How often the answer to one question changes with a factor: a prompt variant, an order, a label style, a
+    language."""
+
+    factor: str
+    n_levels: int
+    n_pairs: int
+    """Pairs of answers to one question that differ in the factor."""
+    flip_share: EstimateResult
+    """Share of the pairs whose answers differ."""
+    flip_share_by_chance: float | None
+    """What two answers drawn from the model's overall habits would give."""
+    kappa: EstimateResult
+    """Fleiss' kappa: 1 never flips, 0 as often as habits alone would make it."""
+    n_questions: int
+    confounded_with: tuple[str, ...]
+    """Other factors that change with this one in this run: what flips may be due to them."""
+
+
+_FACTORS = ("language", "variant", "option_order", "label_style", "reasoning_effort")
+
+
+def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Flips | None:
+    """Flips over the values of a factor, other factors held; None where there is only one value.
+
+    `answers` are those of one model and extractor, as `choices` gives them. Where a run never changed the factor alone
+    (balanced orders change with the prompt variant), the factors that change with it are let go, and named.
+    """
+    levels = answers[factor].n_unique()
+    if levels < 2:
+        return None
+    others = [name for name in _FACTORS if name != factor]
+    for loose in _loosenings(others):
+        held = [name for name in others if name not in loose]
+        groups = _ratings(answers, factor, held)
+        repeated = groups.filter(pl.sum_horizontal(CHOICES) > 1)
+        if repeated.height:
+            return _flips_of(factor, levels, repeated, loose, sampling)
+    return None
+
+
+def _loosenings(others: Sequence[str]) -> list[tuple[str, ...]]:
+    """What to let go, least first: nothing, the order, the prompt variant, both."""
+    return [
+        (),
+        *((name,) for name in ("option_order", "variant") if name in others),
+        tuple(n for n in others if n in ("option_order", "variant")),
+    ]
+
+
+def _ratings(answers: pl.DataFrame, factor: str, held: Sequence[str]) -> pl.DataFrame:
+    """For each question with the held factors fixed: how many values of the factor gave each choice."""
+    keys = [TEMPLATE, QUESTION, *held]
+    part = answers.with_columns(pl.col(name).cast(pl.String) for name in [*keys, factor])
+    one_each = part.unique([*keys, factor], keep="first", maintain_order=True)
+    counts = [(pl.col("choice") == choice).sum().cast(pl.Float64).alias(choice) for choice in CHOICES]
+    return one_each.group_by(keys).agg(counts)
+
+
+def _flips_of(
+    factor: str, levels: int, ratings: pl.DataFrame, loose: tuple[str, ...], sampling: InferenceSettings
+) -> Flips:
+    counts = ratings.select(CHOICES).to_numpy()
+    raters = counts.sum(axis=1)
+    pairs = raters * (raters - 1) / 2
+    equal = (counts * (counts - 1) / 2).sum(axis=1)
+    templates, where = np.unique(ratings[TEMPLATE].to_numpy(), return_inverse=True)
+    columns = [pairs - equal, pairs, *_fleiss_columns(counts)]
+    sums = np.stack([np.bincount(where, column, len(templates)) for column in columns], axis=1).astype(np.float64)
+    weights = one_panel_weights(tuple(templates.tolist()), sampling)
+    habits = counts.sum(axis=0) / counts.sum()
+    return Flips(
+        factor=factor,
+        n_levels=levels,
+        n_pairs=int(pairs.sum()),
+        flip_share=ratio_of(sums[:, 0], sums[:, 1], weights).score(sampling),
+        flip_share_by_chance=number(float(1 - (habits**2).sum())),
+        kappa=jackknifed(sums[:, 2:], fleiss_kappa, fleiss_kappa(weights @ sums[:, 2:])).score(sampling),
+        n_questions=ratings.height,
+        confounded_with=loose,
+    )
+
+
+def _fleiss_columns(counts: Array) -> list[Array]:
+    """For each question: 1, its share of equal pairs, and its shares of the choices."""
+    raters = counts.sum(axis=1)
+    equal = (counts * (counts - 1)).sum(axis=1) / (raters * (raters - 1))
+    return [raters * 0 + 1, equal, *(counts / raters[:, None]).T]
+
+
+def fleiss_kappa(sums: Array) -> Array:
+    """Fleiss' kappa (1971) from sums over questions, last axis: questions, shares of equal pairs, shares of choices.
+
+    Questions may have different numbers of ratings. NaN where only one choice was ever made, or there is no question.
+    """
+    n = np.where(sums[..., 0] > 0, sums[..., 0], np.nan)
+    observed = sums[..., 1] / n
+    expected = ((sums[..., 2:] / n[..., None]) ** 2).sum(axis=-1)
+    room = 1 - expected
+    kappa: Array = np.divide(observed - expected, room, out=np.full(np.shape(room), np.nan), where=room > 1e-12)
+    return kappa
+
+
+ALL = "all"
+"""The group of all languages together."""
+_READ = 3
+"""The choices that name a role come first."""
+
+
+class Flip(FrozenModel):
+    """How often one way chose this and the other way that."""
+
+    first: Choice
+    second: Choice
+    n: int
+
+
+class MethodPair(FrozenModel):
+    """Two methods on the same questions of a language."""
+
+    language: str
+    """`all`: all languages together."""
+    split: Split
+    first: Method
+    second: Method
+    n_pairs: int
+    n_read: int
+    """Pairs in which both ways chose a role."""
+    equal_share: EstimateResult
+    """Share of these in which both chose the same role."""
+    kappa: EstimateResult
+    """Cohen's kappa: 1 always alike, 0 as often as their habits alone would make it."""
+    flips: tuple[Flip, ...]
+    """Where they differ, most frequent first."""
+
+
+class MethodScore(FrozenModel):
+    """A score by one method, and how far another one is from it."""
+
+    language: str
+    split: Split
+    method: Method
+    metric: str
+    n_answers: int
+    score: EstimateResult
+    minus_first: EstimateResult | None
+    """This way minus the first one, paired by template; None for the first one."""
+
+
+class TieRates(FrozenModel):
+    """How often a way chose nobody."""
+
+    method: Method
+    n_answers: int
+    ties: int
+    """Likelihoods whose best options were equally likely; answers in words that commit to several options."""
+    unparsed: int
+    """All that chose nobody, ties among them: unreadable, cut off…"""
+
+
+class MethodAgreement(FrozenModel):
+    """How far the methods of a run agree."""
+
+    schema_version: Literal["mbbq-gen.agreement/1"] = "mbbq-gen.agreement/1"
+    run: str
+    model: str
+    methods: tuple[Method, ...]
+    normalization: Normalise
+    """How likelihoods were made comparable."""
+    confidence_level: float
+    n_resamples: int
+    seed: int
+    unparsed: UnparsedPolicy
+    pairs: tuple[MethodPair, ...]
+    scores: tuple[MethodScore, ...]
+    tie_rates: tuple[TieRates, ...]
+
+
+def method_agreement(
+    frame: pl.DataFrame, methods: Sequence[Method], sampling: InferenceSettings
+) -> Iterator[MethodPair]:
+    """Every two ways on every split, by language and for all languages where there are several."""
+    answers = choices(frame).with_columns(
+        pl.col("method", "split", "language", "variant", "label_style", "option_order").cast(pl.String)
+    )
+    languages = sorted(answers["language"].unique())
+    for split in [name for name in get_args(Split) if name in answers["split"]]:
+        for first, second in combinations(methods, 2):
+            found = _paired(answers.filter(pl.col("split") == split), first, second)
+            for language in [*languages, *([ALL] if len(languages) > 1 else [])]:
+                part = found if language == ALL else found.filter(pl.col("language") == language)
+                yield _agreement(part, language, split, (first, second), sampling)
+
+
+def _paired(answers: pl.DataFrame, first: Method, second: Method) -> pl.DataFrame:
+    """The choices of both ways, pair by pair."""
+    ours, theirs = (answers.filter(pl.col("method") == method) for method in (first, second))
+    keys = ["language", TEMPLATE, QUESTION, "instance_id", *shared_columns(ours, theirs)]
+    columns = [*keys, "choice"]
+    return ours.select(columns).join(theirs.select(columns), on=keys, suffix="_other", nulls_equal=True)
+
+
+def _agreement(
+    pairs: pl.DataFrame, language: str, split: Split, methods: tuple[Method, Method], sampling: InferenceSettings
+) -> MethodPair:
+    templates, tables = _tables(pairs)
+    weights, read = one_panel_weights(templates, sampling), tables[:, :_READ, :_READ]
+    sizes = read.sum(axis=(1, 2))
+    whole = tables.sum(axis=0)
+    flips = [
+        Flip(first=ours, second=theirs, n=int(whole[row, column]))
+        for row, ours in enumerate(CHOICES)
+        for column, theirs in enumerate(CHOICES)
+        if row != column and whole[row, column]
+    ]
+    return MethodPair(
+        language=language,
+        split=split,
+        first=methods[0],
+        second=methods[1],
+        n_pairs=pairs.height,
+        n_read=int(sizes.sum()),
+        equal_share=ratio_of(read.trace(axis1=1, axis2=2), sizes, weights).score(sampling),
+        kappa=kappa_estimate(read, weights).score(sampling),
+        flips=tuple(sorted(flips, key=lambda flip: -flip.n)),
+    )
+
+
+def _tables(pairs: pl.DataFrame) -> tuple[tuple[str, ...], Array]:
+    """The templates, and for each how often one way chose this and the other that: templates × choices × choices."""
+    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
+    tables = np.zeros((len(templates), len(CHOICES), len(CHOICES)))
+    place = {name: row for row, name in enumerate(templates)}
+    for template, ours, theirs, count in pairs.group_by(TEMPLATE, "choice", "choice_other").len().rows():
+        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
+    return templates, tables
+
+
+def method_scores(
+    frame: pl.DataFrame, methods: Sequence[Method], metrics: Sequence[Metric], sampling: InferenceSettings
+) -> Iterator[MethodScore]:
+    """Every score by every way, by language and split; each beside how far it is from the first way's."""
+    panel = make_panel(frame, ["language", "split", "method"], sampling)
+    places = {tuple(group.values()): place for place, group in enumerate(panel.groups)}
+    asked = list(dict.fromkeys((language, split) for language, split, _ in places))
+    for metric in metrics:
+        found = panel.estimates(metric)
+        for language, split in asked:
+            first = places.get((language, split, methods[0]))
+            for method in methods:
+                place = places.get((language, split, method))
+                if place is None:
+                    continue
+                apart = None if first in (None, place) else found[place].subtract(found[first or 0])
+                yield MethodScore(
+                    language=str(language),
+                    split="control" if split == "control" else "bias",
+                    method=method,
+                    metric=metric.name,
+                    n_answers=sum(panel.tallies[place].outcomes.values()),
+                    score=found[place].score(sampling),
+                    minus_first=None if apart is None else apart.score(sampling),
+                )
+
+
+def tie_rates(frame: pl.DataFrame, methods: Sequence[Method]) -> tuple[TieRates, ...]:
+    """For every way, how many answers chose nobody."""
+    answers = choices(frame).with_columns(pl.col("method", "outcome").cast(pl.String))
+    parts = [(method, answers.filter(pl.col("method") == method)) for method in methods]
+    return tuple(
+        TieRates(
+            method=method,
+            n_answers=part.height,
+            ties=int((part["outcome"] == "multiple").sum()),
+            unparsed=int((part["choice"] == "unparsed").sum()),
+        )
+        for method, part in parts
+    )

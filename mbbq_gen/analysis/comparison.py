@@ -1,0 +1,196 @@
+"""Does a bias differ between languages, models, prompt variants, methods or extractors, and what could explain it?
+
+For each metric: the score of every level with its interval and its tests against 0; tests over all levels at once;
+every pair with its paired difference. Each number comes with what is needed to interpret it:
+
+* the same score on the control set, and the score minus it;
+* the difference on the templates that the model can do in all levels (MBBQ §5.2);
+* its decomposition: the rate at which a person is chosen wrongly (ability), and the direction of these choices.
+  bias = rate · direction, so its difference is Δrate · mean direction + mean rate · Δdirection (Kitagawa 1955);
+* how many answers could be parsed, and whether those that could not, or a position preference, could explain a
+  difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import polars as pl
+
+from mbbq_gen.analysis.ability import Selection, TemplateSelection, keep_templates, select_templates, template_ability
+from mbbq_gen.analysis.comparison_levels import ComparedLevels, ComparisonSettings
+from mbbq_gen.analysis.comparison_table import WARNINGS, Comparison, ComparisonTable
+from mbbq_gen.analysis.correction import AnnotatedFrame, CorrectedLevels
+from mbbq_gen.analysis.multiplicity import HypothesisFamily, adjust_p_values
+from mbbq_gen.core.errors import MbbqGenError, UsageError
+from mbbq_gen.core.records import NO_RESPONSE
+from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.scoring.tally import TEMPLATE, grouping_columns, partition, template_expression
+from mbbq_gen.statistics.panel import InferenceSettings
+
+Across = Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"]
+ACROSS: tuple[Across, ...] = get_args(Across)
+DEFAULT_METRICS = ("mbbq_bias_ambiguous", "diff_bias_disambiguated")
+
+
+def compare(
+    frame: pl.DataFrame,
+    across: Across,
+    metrics: Sequence[Metric],
+    *,
+    within: Sequence[str] = (),
+    select: Selection | None = None,
+    sampling: InferenceSettings | None = None,
+    labelled: AnnotatedFrame | None = None,
+    margin: float | None = None,
+    family: HypothesisFamily | None = None,
+    may_leave_out: bool = False,
+) -> ComparisonTable:
+    """The levels of `across` against each other, within each group of `within`.
+
+    Bias is measured on the bias split; the control split, where it is there, tells ability and is taken off. With
+    labelled answers, scores and differences are also given with extraction errors removed; with a margin, it is
+    also tested whether they are smaller than it. `may_leave_out`: groups that can't be compared are left out and named.
+
+    Raises:
+        UsageError: where there are fewer than two levels, no answers of the bias split, or templates to select from.
+    """
+    sampling, family = sampling or InferenceSettings(), family or HypothesisFamily()
+    if sampling.prompt_effects == "random" and across == "variant":
+        raise UsageError(
+            "--prompt-effects random: --across variant compares the prompt variants of the run; leave one out"
+        )
+    if sampling.prompt_effects == "random" and labelled is not None:
+        raise UsageError(
+            "--prompt-effects random: corrected scores need fixed prompt effects; leave --correct-with out"
+        )
+    frame = _comparable(frame, across)
+    parts = partition(frame, [name for name in within if name != across])
+    differences = len(metrics) * sum(_count_pairs(part, across) for _, part in parts)
+    found: list[Comparison] = []
+    left_out: list[str] = []
+    for group, part in parts:
+        wide = family.sampling(sampling, _count_pairs(part, across), differences)
+        annotated = None if labelled is None else _within(labelled.frame, group)
+        try:
+            how = ComparisonSettings(sampling, wide, margin, select)
+            found.append(_compare_group(part, group, across, metrics, how=how, labelled=annotated))
+        except MbbqGenError as error:
+            if not may_leave_out or len(left_out) + 1 == len(parts):
+                raise
+            left_out.append(f"{', '.join(str(value) for value in group.values())}: {error}")
+    return ComparisonTable(
+        across=across,
+        confidence_level=sampling.confidence,
+        n_resamples=sampling.n_resamples,
+        seed=sampling.seed,
+        unparsed=sampling.unparsed,
+        prompt_effects=sampling.prompt_effects,
+        comparisons=tuple(found if family.extent == "pairs" else adjust_p_values(found)),
+        adjusted_over=family.extent,
+        simultaneous=family.simultaneous,
+        left_out=tuple(left_out),
+        margin=margin,
+        corrected_by=None if labelled is None else labelled.source,
+    )
+
+
+def _count_pairs(frame: pl.DataFrame, across: Across) -> int:
+    """How many pairs of levels the bias split of a group has."""
+    column = grouping_columns([across])[across]
+    return math.comb(frame.filter(pl.col("split") == "bias")[column].drop_nulls().n_unique(), 2)
+
+
+def _comparable(frame: pl.DataFrame, across: Across) -> pl.DataFrame:
+    """The answers that can be compared: those of the methods that have several levels, where any have.
+
+    Across methods, a model is one whatever way it was asked.
+    """
+    if across == "method":
+        way = pl.format(" ({})", pl.col("method").cast(pl.String))
+        return frame.with_columns(pl.col("model").cast(pl.String).str.strip_suffix(way))
+    if across == "model":
+        return frame
+    (column,) = grouping_columns([across]).values()
+    counts = frame.group_by("method").agg(pl.col(column).drop_nulls().n_unique())
+    kept = counts.filter(pl.col(column) > 1)["method"]
+    return frame.filter(pl.col("method").is_in(kept.implode())) if kept.len() else frame
+
+
+def _within(frame: pl.DataFrame, inside: dict[str, str | None]) -> pl.DataFrame:
+    """The rows of one group of groupings."""
+    for name, column in grouping_columns(list(inside)).items():
+        frame = frame.filter(pl.col(column).cast(pl.String).eq_missing(pl.lit(inside[name])))
+    return frame
+
+
+def _compare_group(
+    frame: pl.DataFrame,
+    within: dict[str, str | None],
+    across: Across,
+    metrics: Sequence[Metric],
+    *,
+    how: ComparisonSettings,
+    labelled: pl.DataFrame | None,
+) -> Comparison:
+    select, sampling = how.select, how.sampling
+
+    column = grouping_columns([across])[across]
+    bias = frame.filter(pl.col("split") == "bias")
+    levels = sorted(str(level) for level in bias[column].drop_nulls().unique().to_list())
+    inside = "".join(f" of {name} {value}" for name, value in within.items())
+    if len(levels) < 2:
+        found = f"{len(levels)} of it ({', '.join(levels) or 'none'}) in the bias split{inside}"
+        raise UsageError(f"--across {across}: {found}; give runs with two or more")
+    frame = frame.filter(pl.col(column).cast(pl.String).is_in(levels))
+    shared, left_out = _shared_templates(bias, column, levels)
+    matched = _selection(frame, across, shared, select or "above-chance") if _has_control(frame) or select else None
+    if select and matched:
+        shared = list(matched.kept)
+    if len(shared) < 2:
+        common = f"all of {', '.join(levels)}{inside}"
+        if select and matched:
+            raise MbbqGenError(
+                f"--template-filter {select}: {matched.n_kept} of {matched.n_templates} templates pass in {common}, "
+                "two are needed; leave --template-filter out, or compare fewer"
+            )
+        raise UsageError(f"--across {across}: {len(shared)} templates are left that {common} have")
+    kept = keep_templates(frame, shared)
+    corrected = (
+        None if labelled is None else CorrectedLevels(kept, keep_templates(labelled, shared), across, levels, sampling)
+    )
+    side_by_side = ComparedLevels(kept, across, levels, matched, how, corrected=corrected, is_cut=bool(left_out))
+    compared = tuple(side_by_side.compare(metric) for metric in metrics)
+    codes = [code for metric in compared for pair in metric.pairs for code in pair.warnings]
+    return Comparison(
+        within=within,
+        across=across,
+        levels=tuple(levels),
+        selection=matched if select else None,
+        matched=matched,
+        metrics=compared,
+        agreement=tuple(side_by_side.agreements()),
+        templates_excluded=tuple(left_out),
+        matrices=corrected.matrices() if corrected else (),
+        warnings={code: text for code, text in WARNINGS.items() if code in codes},
+    )
+
+
+def _has_control(frame: pl.DataFrame) -> bool:
+    """Whether there are answers to disambiguated control questions; failures are none."""
+    had = ~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE))
+    return bool(frame.filter((pl.col("split") == "control") & (pl.col("condition") == "disambiguated") & had).height)
+
+
+def _selection(frame: pl.DataFrame, across: Across, shared: Sequence[str], kind: Selection) -> TemplateSelection:
+    return select_templates(template_ability(frame, [across]), shared, kind)
+
+
+def _shared_templates(bias: pl.DataFrame, column: str, levels: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Templates that every level has answers to, and the others."""
+    seen = bias.select(template_expression(), pl.col(column).cast(pl.String)).unique().drop_nulls()
+    counted = seen.group_by(TEMPLATE).len().sort(TEMPLATE)
+    is_shared = counted["len"] == len(levels)
+    return counted.filter(is_shared)[TEMPLATE].to_list(), counted.filter(~is_shared)[TEMPLATE].to_list()

@@ -1,0 +1,170 @@
+"""The records that comparisons leave in: what `mbbq-gen compare --json` writes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mbbq_gen.analysis.ability import TemplateSelection
+from mbbq_gen.analysis.agreement import PairAgreement
+from mbbq_gen.analysis.correction_table import ConfusionMatrix, CorrectedDifference, CorrectedScore, ExtractionErrorRate
+from mbbq_gen.core.records import Confidence, FrozenModel
+from mbbq_gen.scoring.codes import TOO_FEW, PromptEffects
+from mbbq_gen.statistics.hypothesis_tests import TestResult
+from mbbq_gen.statistics.missing_data import MissingDataBounds, TippingPoint
+from mbbq_gen.statistics.panel import EstimateResult
+from mbbq_gen.statistics.scenarios import LOW_PARSING_TEXT
+
+WarningCode = Literal[
+    "low_parse_rate",
+    "parse_rate_differs",
+    "unparsed_could_explain",
+    "ability_could_explain",
+    "position_could_explain",
+    "control_differs",
+    "too_few_templates",
+    "few_templates",
+    "templates_excluded",
+    "parse_rate_gap_exceeds_difference",
+    "extraction_error_exceeds_difference",
+]
+WARNINGS: dict[WarningCode, str] = {
+    "low_parse_rate": LOW_PARSING_TEXT,
+    "parse_rate_differs": "the parse rates differ by more than 5 percentage points",
+    "unparsed_could_explain": "if all unparsed answers were biased in one level and counter-biased in the other, "
+    "the difference would be gone",
+    "ability_could_explain": "the direction part of the difference is not significant: it may come from how "
+    "often a person is chosen",
+    "position_could_explain": "positions are preferred, and with balanced orders the difference "
+    "is no longer significant",
+    "control_differs": "the same score differs on the control questions too: see the control-adjusted difference",
+    "too_few_templates": TOO_FEW,
+    "few_templates": "fewer than 10 templates are shared: only large differences can be found, and intervals are rough",
+    "templates_excluded": "templates that are missing in some level are left out of the comparison",
+    "parse_rate_gap_exceeds_difference": "the parse rates differ by more than the scores",
+    "extraction_error_exceeds_difference": "by the annotations, the extraction error rates differ by more than the "
+    "scores: see the corrected difference",
+}
+PARSING_GAP = 0.05
+"""Between shares of answers that could be parsed: from here on it is warned of."""
+
+
+class LevelScore(FrozenModel):
+    """One level's score, with everything that it is read beside."""
+
+    level: str
+    n_answers: int
+    """Prompts, those without a response included."""
+    parse_rate: float | None
+    accuracy: float | None
+    """In the contexts of the metric, over the bias split."""
+    control_accuracy: float | None
+    """On disambiguated control questions."""
+    score: EstimateResult
+    control: EstimateResult
+    adjusted: EstimateResult
+    """Score minus control, paired by template."""
+    bounds: MissingDataBounds | None = None
+    """The score, if all unparsed answers had been counter-biased, or biased; None where they don't touch it."""
+    tests: tuple[TestResult, ...]
+    """Score against 0."""
+    confidences: dict[Confidence, float]
+    """The extractor's confidence in the answers with a response: shares."""
+    corrected: CorrectedScore | None = None
+    """The score with extraction errors removed; None if it was not requested."""
+    extraction_error: ExtractionErrorRate | None = None
+    """How often answers of the bias split are extracted wrongly, by the labels."""
+
+
+class DifferenceDecomposition(FrozenModel):
+    """A difference of bias, in parts that add up to it."""
+
+    rate: EstimateResult
+    """Because a person is chosen wrongly more or less often: ability."""
+    direction: EstimateResult
+    """Because the wrong choices of a person follow the stereotype more or less."""
+    unknown: EstimateResult | None
+    """Because "unknown" is answered more often in contexts of one kind; None in ambiguous ones, where it is right."""
+
+
+class PairDifference(FrozenModel):
+    """The difference between two levels: first minus second."""
+
+    first: str
+    second: str
+    difference: EstimateResult
+    bounds: MissingDataBounds | None = None
+    """The difference, if the unparsed answers had been as much against it, and as much for it, as can be."""
+    tipping_point: TippingPoint | None = None
+    """Of a difference that was found (its interval excludes 0), where some answers could not be parsed."""
+    tests: tuple[TestResult, ...]
+    """Paired by template; p_adjusted is Holm's over all pairs."""
+    adjusted: EstimateResult
+    """Of the control-adjusted scores."""
+    adjusted_test: TestResult
+    matched: EstimateResult
+    """On the templates on which all levels are above chance on the control questions."""
+    decomposition: DifferenceDecomposition | None
+    """None for metrics other than MBBQ's and KoBBQ's bias in ambiguous and KoBBQ's in disambiguated contexts."""
+    warnings: tuple[WarningCode, ...]
+    corrected: CorrectedDifference | None = None
+    """The difference with extraction errors removed; None if it was not requested."""
+
+
+class MetricComparison(FrozenModel):
+    """One metric over all levels."""
+
+    metric: str
+    sign: str
+    n_templates: int
+    """Templates that all levels have: what everything here stands on."""
+    levels: tuple[LevelScore, ...]
+    overall: tuple[TestResult, ...]
+    left_out: tuple[str, ...] = ()
+    """Levels that `overall` leaves out, for their score is undefined, or has no interval."""
+    pairs: tuple[PairDifference, ...]
+
+
+class Comparison(FrozenModel):
+    """One comparison: the levels of one grouping, within one group of everything else."""
+
+    within: dict[str, str | None]
+    """What all levels share."""
+    across: str
+    levels: tuple[str, ...]
+    selection: TemplateSelection | None
+    """What everything was restricted to; None: nothing."""
+    matched: TemplateSelection | None
+    """The templates of `PairDifference.matched`; None without control answers."""
+    metrics: tuple[MetricComparison, ...]
+    agreement: tuple[PairAgreement, ...]
+    """Of levels that were asked the same questions."""
+    templates_excluded: tuple[str, ...]
+    matrices: tuple[ConfusionMatrix, ...] = ()
+    """What answers say by how they are read, by language; empty where no correction was requested."""
+    warnings: dict[WarningCode, str]
+    """The sentence of every warning code that occurs."""
+
+
+class ComparisonTable(FrozenModel):
+    """Comparisons with the settings that made them."""
+
+    schema_version: Literal["mbbq-gen.comparison/1"] = "mbbq-gen.comparison/1"
+    across: str
+    confidence_level: float
+    n_resamples: int
+    seed: int
+    unparsed: str
+    prompt_effects: PromptEffects = "fixed"
+    """Whether intervals and tests hold for the prompt variants of the run only, or for others like them."""
+    sign: str = "differences are first minus second; above 0: the first leans more to the stereotype"
+    comparisons: tuple[Comparison, ...]
+    adjusted_over: Literal["pairs", "all"] = "pairs"
+    """What the p values of pairs are adjusted over: the pairs of a metric, or all pairs, metrics and groups."""
+    simultaneous: bool = False
+    """Whether the intervals of differences hold all at once, over the same (Bonferroni)."""
+    left_out: tuple[str, ...] = ()
+    """Groups of `--group-by` that can't be compared, and why."""
+    margin: float | None = None
+    """What scores and differences are tested to be smaller than; None: nothing."""
+    corrected_by: str | None = None
+    """Who gave the labels that the corrected scores stand on."""

@@ -1,0 +1,424 @@
+"""The design that reaches a width for the least money, or the narrowest that an amount buys: a decision study.
+
+Generalizability theory (Brennan 2001, "Generalizability Theory", ch. 4) takes a score apart into components of
+variance and says what each would be under another design. A design asks, in every language and split,
+
+    N templates × n answers of each: m questions in k prompt variants and o orders each, n = m · k · o; a template that
+    has fewer questions gives its n answers in other prompt variants and orders, as far as there are some
+
+and the questions take K ≥ k prompt variants in turns. The variance of
+
+    one score                           (σ²_T + σ²_TL) / N + σ²_W / K + σ²_TW / (N · min(K, m·k)) + answers
+    a difference between two languages  2 · (σ²_TL / N + σ²_LW / K + answers)
+    answers                             mean over templates of (σ²_Q / its questions + σ²_A / its answers) / N
+
+with σ²_Q of a question and σ²_A of one answer to it; templates count alike. The terms of σ²_W and σ²_LW stand there
+only where prompt variants are `random`; held `fixed`, as intervals and tests hold them by default, they are left out. A
+width is that of a 95 % interval, 2 · t(N − 1) · √variance, about templates like those of the run; where prompt variants
+are random, about prompt variants like those too: their part has t with K − 1 degrees of freedom, and the squares of the
+two are added. `within` is the width of the interval about what this very benchmark would say if every question were
+asked: every component is multiplied by the share of its levels that is not asked (the finite-population correction;
+Cochran 1977, §2.6), and is 0 where all is. Every design of the grid is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+from scipy import special
+
+from mbbq_gen.analysis.power import DEFAULTS, VarianceAssumptions, assumptions_of
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.scoring.cells import Array
+from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, PromptEffects
+from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, answer_scores
+from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
+from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.variance_components import variance_components
+
+DesignTarget = Literal["score", "difference between languages"]
+DESIGN_TARGETS: Final[tuple[DesignTarget, ...]] = ("score", "difference between languages")
+QUESTION_SHARE: Final = 0.5
+"""Of the variance of one answer: what its question makes, if no run gives it. An assumption."""
+EVERY: Final = 48
+"""Numbers of questions up to which each is looked at; above, every step is a twentieth."""
+ORDERS: Final = (1, 2, 3, 6)
+
+
+class Components(FrozenModel):
+    """Standard deviations that designs are judged by, in units of the score."""
+
+    assumptions: VarianceAssumptions
+    question_share: float
+    """Of the variance of one answer, what its question makes: asking it again does not lessen that part."""
+    question_source: str
+    """Where the share comes from."""
+
+
+_SHARES: Final = VarianceAssumptions(
+    **{name: sd / 2 for name, sd in DEFAULTS.model_dump(exclude={"answer", "source"}).items()},
+    answer=0.5,
+    source="assumed, of a share near one half; give --pilot RUN to take those of a run",
+)
+
+
+def assumed_components(metric: Metric) -> Components:
+    """What is assumed of a metric where no run gives them: of biases from −1 to 1, or of shares from 0 to 1."""
+    return Components(
+        assumptions=DEFAULTS if metric.low < 0 else _SHARES,
+        question_share=QUESTION_SHARE,
+        question_source="assumed; give --pilot RUN to measure it",
+    )
+
+
+@dataclass(frozen=True)
+class DesignSpace:
+    """What can be asked, in each language and split."""
+
+    stock: tuple[int, ...]
+    """Questions of each template that count for the metric."""
+    prompt_variants: int
+    orders: int
+    """Option orders of the policy: 1, 3 or 6."""
+    cells: int
+    """Languages × splits."""
+
+
+class StudyDesign(FrozenModel):
+    """One way to spread questions, and what it reaches."""
+
+    templates: int
+    questions: int
+    """Of each template; all of a template's where it has fewer."""
+    prompt_variants: int
+    """That the questions take in turns."""
+    prompt_variants_each: int
+    """Of every question."""
+    orders_each: int
+    """Of every question in every prompt variant."""
+    answers: int
+    """Of a template in each language and split, in more prompt variants where questions are too few, or as many as it
+    can give."""
+    requests: int
+    cost: float | None
+    """US dollars; None where no price is known."""
+    batch_cost: float | None
+    """The same by batch; None where that has no price."""
+    width: float
+    """Of the 95 % interval that `score` shows, with `--prompt-effects` as given here."""
+    within: float
+    """Of the interval about what this benchmark would say if all its questions were asked."""
+
+
+class Price(FrozenModel):
+    """What one request costs on average, over languages and prompt variants."""
+
+    online: float | None
+    batch: float | None
+
+
+def question_counts(most: int) -> tuple[int, ...]:
+    """The numbers of questions that are looked at, up to the largest template's."""
+    counts = list(range(1, min(most, EVERY) + 1))
+    while counts[-1] < most:
+        counts.append(min(most, counts[-1] + max(1, counts[-1] // 20)))
+    return tuple(counts)
+
+
+@dataclass(frozen=True)
+class DesignSearch:
+    """All designs of a grid."""
+
+    target: DesignTarget
+    components: Components
+    offer: DesignSpace
+    price: Price
+    confidence: float = 0.95
+    speaks_of: PromptEffects = "fixed"
+    """The prompt variants of the run, or prompt variants like them."""
+
+    def cheapest(self, width: float) -> StudyDesign | None:
+        """The design of the fewest requests whose interval is no wider; None where none is."""
+        found = [design for block in self._blocks() if (design := block.cheapest(width))]
+        return self._or_everything(min(found, key=lambda design: (design.requests, design.width), default=None))
+
+    def narrowest(self, requests: float) -> StudyDesign | None:
+        """The design of the narrowest interval with no more requests; None where there is none."""
+        found = [design for block in self._blocks() if (design := block.narrowest(requests))]
+        return self._or_everything(min(found, key=lambda design: (design.width, design.requests), default=None))
+
+    def _or_everything(self, found: StudyDesign | None) -> StudyDesign | None:
+        """The design, told as all of it where it is."""
+        everything = self.everything()
+        return everything if found is not None and found.requests == everything.requests else found
+
+    def as_run(self, *, width: float | None = None, requests: float | None = None) -> StudyDesign | None:
+        """The best that `run --answers-per-template` can ask: all templates, prompt variants in turns, questions before
+        repeats."""
+        block = _Block(self, self.offer.prompt_variants, 1, 1, all_templates=True)
+        return block.cheapest(width) if width is not None else block.narrowest(requests or 0.0)
+
+    def at(self, templates: int, questions: int, variants: int, each: int, orders: int = 1) -> StudyDesign:
+        """What one design reaches: `each` of the prompt variants of every question."""
+        return _Block(self, variants, each, orders).design(templates, questions)
+
+    def everything(self) -> StudyDesign:
+        """All questions in all prompt variants and orders: no money buys a narrower interval."""
+        offer = self.offer
+        return self.at(len(offer.stock), max(offer.stock), offer.prompt_variants, offer.prompt_variants, offer.orders)
+
+    def next_best(
+        self, best: StudyDesign, *, width: float | None = None, requests: float | None = None
+    ) -> list[StudyDesign]:
+        """The best designs that differ from it in prompt variants, prompt variants of a question or orders, best first.
+
+        Those that ask everything are no other designs than it.
+        """
+        found: list[StudyDesign] = []
+        all_of_it = self.everything().requests
+        for block in self._blocks():
+            if block.shape != (best.prompt_variants, best.prompt_variants_each, best.orders_each):
+                other = block.cheapest(width) if width is not None else block.narrowest(requests or 0.0)
+                found += [other] if other is not None and other.requests < all_of_it else []
+        key = (lambda other: (other.requests, other.width)) if width is not None else (lambda other: (other.width, 0.0))
+        return sorted(found, key=key)
+
+    def _blocks(self) -> Iterator[_Block]:
+        """The grid, by prompt variants in all, prompt variants of a question, and orders."""
+        offer = self.offer
+        orders = [count for count in ORDERS if count <= offer.orders]
+        for variants, each, order in product(
+            range(1, offer.prompt_variants + 1), range(1, offer.prompt_variants + 1), orders
+        ):
+            if each <= variants:
+                yield _Block(self, variants, each, order)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The designs of some prompt variants and orders: every number of templates and questions."""
+
+    study: DesignSearch
+    prompt_variants: int
+    each: int
+    orders: int
+    all_templates: bool = False
+    """Whether designs that leave templates out are left out."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.prompt_variants, self.each, self.orders
+
+    def cheapest(self, width: float) -> StudyDesign | None:
+        """The fewest requests that reach the width."""
+        templates, questions = self._grid()
+        requests = np.where(self._widths(templates, questions) <= width, self._requests(templates, questions), np.inf)
+        return self._at(templates, questions, requests)
+
+    def narrowest(self, requests: float) -> StudyDesign | None:
+        """The narrowest of so many requests."""
+        templates, questions = self._grid()
+        affordable = self._requests(templates, questions) <= requests
+        return self._at(templates, questions, np.where(affordable, self._widths(templates, questions), np.inf))
+
+    def design(self, templates: int, questions: int) -> StudyDesign:
+        """One design as a record."""
+        place = np.array([[float(templates)]]), np.array([[float(questions)]])
+        requests, price = round(float(self._requests(*place)[0, 0])), self.study.price
+        return StudyDesign(
+            templates=templates,
+            questions=min(questions, max(self.study.offer.stock)),
+            prompt_variants=self.prompt_variants,
+            prompt_variants_each=self.each,
+            orders_each=self.orders,
+            answers=questions * self.each * self.orders,
+            requests=requests,
+            cost=None if price.online is None else requests * price.online,
+            batch_cost=None if price.batch is None else requests * price.batch,
+            width=float(self._widths(*place)[0, 0]),
+            within=float(self._widths(*place, within=True)[0, 0]),
+        )
+
+    def _at(self, templates: Array, questions: Array, values: Array) -> StudyDesign | None:
+        """The design of the least finite value."""
+        row, column = np.unravel_index(int(values.argmin()), values.shape)
+        if not np.isfinite(values[row, column]):
+            return None
+        return self.design(int(templates[row, 0]), int(questions[0, column]))
+
+    def _grid(self) -> tuple[Array, Array]:
+        """Templates down, questions across."""
+        stock = self.study.offer.stock
+        fewest = len(stock) if self.all_templates else MIN_TEMPLATES
+        templates = np.arange(fewest, len(stock) + 1, dtype=np.float64)[:, None]
+        most = -(-max(stock) * self.study.offer.prompt_variants * self.study.offer.orders // (self.each * self.orders))
+        return templates, np.array(question_counts(most), dtype=np.float64)[None, :]
+
+    def _taken(self, questions: Array) -> tuple[Array, Array]:
+        """Questions and answers that each template gives: both of shape (1, question counts, templates)."""
+        offer = self.study.offer
+        stock = np.array(offer.stock, dtype=np.float64)
+        answers = np.minimum(
+            questions[..., None] * self.each * self.orders, stock * offer.prompt_variants * offer.orders
+        )
+        return np.minimum(questions[..., None], stock), answers
+
+    def _requests(self, templates: Array, questions: Array) -> Array:
+        """Of all languages and splits; which templates are taken is left to chance."""
+        _, answers = self._taken(questions)
+        found: Array = templates * answers.mean(axis=-1) * self.study.offer.cells
+        return found
+
+    def _widths(self, templates: Array, questions: Array, *, within: bool = False) -> Array:
+        level = 0.5 + self.study.confidence / 2
+        squares = special.stdtrit(templates - 1, level) ** 2 * self._variance(templates, questions, within=within)
+        if self.study.speaks_of == "random":
+            reach = (
+                special.stdtrit(self.prompt_variants - 1, level)
+                if self.prompt_variants >= MIN_PROMPT_VARIANTS
+                else float("inf")
+            )
+            squares = squares + reach**2 * self._variance_of_variants(within=within)
+        width: Array = 2 * squares**0.5
+        return width
+
+    def _variance_of_variants(self, *, within: bool) -> float:
+        """What the prompt variants of the run add where they are taken for others."""
+        sd, offer = self.study.components.assumptions, self.study.offer
+        left = 1 - within * self.prompt_variants / offer.prompt_variants
+        one = sd.prompt_variant**2 if self.study.target == "score" else 2 * sd.language_prompt_variant**2
+        return one / self.prompt_variants * left
+
+    def _variance(self, templates: Array, questions: Array, *, within: bool) -> Array:
+        study, sd = self.study, self.study.components.assumptions
+        (taken, given), stock = self._taken(questions), np.array(study.offer.stock, dtype=np.float64)
+        left = 1 - within * templates / len(stock)
+        unasked = (
+            1 - within * self.prompt_variants / study.offer.prompt_variants if study.speaks_of == "random" else 0.0
+        )
+        share, every = study.components.question_share, stock * study.offer.prompt_variants * study.offer.orders
+        answer = share / taken * (1 - within * taken / stock) + (1 - share) / given * (1 - within * given / every)
+        answers = sd.answer**2 * answer.mean(axis=-1) / templates
+        met = np.minimum(self.prompt_variants, questions * self.each)  # prompt variants that a template meets
+        if study.target == "score":
+            variance = (sd.template**2 + sd.template_language**2) / templates * left + answers
+            variance = variance + sd.template_prompt_variant**2 / (templates * met) * np.maximum(left, unasked)
+        else:
+            variance = 2 * (sd.template_language**2 / templates * left + answers)
+        found: Array = variance
+        return found
+
+
+def check_offer(offer: DesignSpace, speaks_of: PromptEffects = "fixed") -> None:
+    """Refuses what no interval can be made of.
+
+    Raises:
+        UsageError: for too few templates, or prompt variants that are to speak of others.
+    """
+    if len(offer.stock) < MIN_TEMPLATES:
+        raise UsageError(f"{len(offer.stock)} template(s) have questions that count for the metric: {TOO_FEW}")
+    if speaks_of == "random" and offer.prompt_variants < MIN_PROMPT_VARIANTS:
+        raise UsageError(
+            f"{offer.prompt_variants} prompt variant(s): {TOO_FEW_PROMPT_VARIANTS}; give more with --variants"
+        )
+
+
+def pooled_share(groups: Sequence[tuple[int, float, float]]) -> float | None:
+    """How much of the variance of answers their questions make (one-way analysis of variance, uneven groups).
+
+    `groups`: of each question its number of answers, their sum and their sum of squares, each measured from the mean of
+    its template and kind. None where no question has two answers.
+    """
+    counts = sum(count for count, _, _ in groups)
+    number = len(groups)
+    if counts <= number or number < 2:
+        return None
+    between = sum(total**2 / count for count, total, _ in groups)
+    whole = sum(squares for _, _, squares in groups)
+    chance = (whole - between) / (counts - number)
+    size = (counts - sum(count**2 for count, _, _ in groups) / counts) / (number - 1)
+    question = max((between / (number - 1) - chance) / size, 0.0)
+    return question / (question + chance) if question + chance > 0 else None
+
+
+LEAST_FREEDOM: Final = 20
+"""Answers, beyond the first of each kind of question in each template, that chance is told from."""
+
+
+def measured_components(frame: pl.DataFrame, metric: Metric, source: str) -> Components:
+    """The components of the bias split of a run; what did not vary there keeps the assumed one.
+
+    Raises:
+        UsageError: where nothing varies, or the metric is no mean over answers.
+    """
+    bias = frame.filter(pl.col("split") == "bias")
+    share = question_share(bias, metric)
+    return Components(
+        assumptions=measured_assumptions(bias, metric, source),
+        question_share=QUESTION_SHARE if share is None else share,
+        question_source="assumed: no question has two answers there" if share is None else f"taken from {source}",
+    )
+
+
+def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> VarianceAssumptions:
+    """The standard deviations that the answers of one split tell; what they don't keeps the assumed one.
+
+    Where hardly any prompt variant was met twice by a template, as in the first rounds of a run, a full table of
+    components tells nothing: chance can't be estimated from prompt variants there. Then it is taken within templates,
+    languages and kinds of question, a little of the prompt variants with it, and templates from their means (two-way
+    analysis of variance).
+
+    Raises:
+        UsageError: where nothing varies, or the metric is no mean over answers.
+    """
+    table = variance_components(frame, metric, InferenceSettings())
+    if table.chance is not None or table.is_balanced:
+        return assumptions_of(table, f"taken from {source}")
+    found = _of_few_answers(answer_scores(frame, metric, "discard"))
+    if not found:
+        said = f"{DEFAULTS.source.split(';')[0]}; {source} has too few answers per template"
+        return DEFAULTS.model_copy(update={"source": said})
+    said = f"taken from {source}: template, template × language, one answer; assumed: prompt variants"
+    return DEFAULTS.model_copy(update={**found, "source": said})
+
+
+_KIND = (TEMPLATE, "language", "condition", "polarity", "alignment")
+
+
+def _of_few_answers(answers: pl.DataFrame) -> dict[str, float]:
+    """Standard deviations of templates, template × language and one answer; nothing where answers are too few."""
+    freedom = answers.height - answers.select(pl.struct(_KIND).n_unique()).item()
+    cells = answers.group_by(TEMPLATE, "language").agg(pl.col("score").mean(), (1 / pl.len()).alias("part"))
+    wide = cells.pivot(on="language", index=TEMPLATE, values="score").drop_nulls().drop(TEMPLATE)
+    if freedom < LEAST_FREEDOM or wide.height < 2:
+        return {}
+    gaps = answers.select((pl.col("score") - pl.col("score").mean().over(_KIND)) ** 2)
+    answer = float(gaps["score"].sum()) / freedom
+    noise = answer * float(cells["part"].mean())  # type: ignore[arg-type]
+    scores = wide.to_numpy() - wide.to_numpy().mean(axis=0)
+    templates, languages = scores.shape
+    means = scores.mean(axis=1)
+    between = languages * float((means**2).sum()) / (templates - 1)
+    crossed = noise
+    if languages > 1:
+        crossed = float(((scores - means[:, None]) ** 2).sum()) / (templates - 1) / (languages - 1)
+    variances = {"template": (between - crossed) / languages, "template_language": crossed - noise, "answer": answer}
+    return {name: float(np.sqrt(max(variance, 0.0))) for name, variance in variances.items()}
+
+
+def question_share(frame: pl.DataFrame, metric: Metric) -> float | None:
+    """How much of the variance of one answer its question makes; None where no question was asked twice."""
+    answers = answer_scores(frame, metric, "discard").with_columns(
+        gap=pl.col("score") - pl.col("score").mean().over(_KIND)
+    )
+    groups = answers.group_by(TEMPLATE, "language", QUESTION).agg(
+        pl.len(), pl.col("gap").sum(), (pl.col("gap") ** 2).sum().alias("squares")
+    )
+    return pooled_share(groups.select("len", "gap", "squares").rows())

@@ -1,0 +1,245 @@
+"""The smallest difference that a run could find, from how much templates, languages and prompt variants vary.
+
+With N templates, K prompt variants and A answers in each prompt variant, the variance of
+
+    one score                              (σ²_T + σ²_TL) / N + σ²_W / K + σ²_TW / (N · K) + σ² / (K · A)
+    a difference between two languages     2 · (σ²_TL / N + σ²_LW / K + σ² / (K · A))
+    a difference between two prompt variants      2 · (σ²_TW / N + σ² / A)
+
+where σ²_T is that of templates, σ²_TL of template × language, σ²_W of prompt variants, σ²_TW of template × prompt
+variant, σ²_LW of language × prompt variant, and σ² that of one answer. That is for a statement about prompt variants
+like those of the run (`random`). Where the prompt variants are fixed, as intervals and tests hold them by default, the
+terms of σ²_W and σ²_LW are left out. The smallest difference that a two-sided test at level α finds with the given
+power is (t_{1 − α/2} + t_power) · √variance, t with N − 1 degrees of freedom; where prompt variants are random, their
+part of the variance has t with K − 1 (as the interval of `mbbq_gen.statistics.crossed_effects` has), and the squares of
+the two are added. N is the effective number of templates, for those of MBBQ differ much in size.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from scipy import special
+
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, PromptEffects
+from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
+
+if TYPE_CHECKING:
+    from mbbq_gen.statistics.variance_components import VarianceTable
+
+
+class BenchmarkSize(FrozenModel):
+    """What a benchmark offers in one language."""
+
+    templates: int
+    effective_share: float
+    """Effective over plain number of templates: 1 where all are of one size."""
+    questions: float
+    """Ambiguous questions with a single target to a template, on average."""
+
+
+SHAPES: dict[str, BenchmarkSize] = {
+    "starter": BenchmarkSize(templates=24, effective_share=1.0, questions=12),
+    "mbbq": BenchmarkSize(templates=98, effective_share=0.39, questions=51.4),
+    "bbq": BenchmarkSize(templates=200, effective_share=0.569, questions=44.0),
+    "esbbq": BenchmarkSize(templates=323, effective_share=0.516, questions=27.2),
+    "cabbq": BenchmarkSize(templates=323, effective_share=0.516, questions=27.2),
+    "kobbq": BenchmarkSize(templates=269, effective_share=0.953, questions=4.2),
+    "bharatbbq": BenchmarkSize(templates=324, effective_share=0.320, questions=83.4),
+    "gg_bbq": BenchmarkSize(templates=39, effective_share=0.191, questions=152.2),
+    "basqbbq": BenchmarkSize(templates=187, effective_share=0.453, questions=56.4),
+    "cbbq": BenchmarkSize(templates=546, effective_share=0.221, questions=81.1),
+    "pakbbq": BenchmarkSize(templates=149, effective_share=0.513, questions=38.6),
+    "bbq_lite": BenchmarkSize(templates=15, effective_share=0.608, questions=66.1),
+    "bbg": BenchmarkSize(templates=232, effective_share=1.0, questions=4.0),
+}
+"""Counted from the benchmarks' own files, in their first language: templates with ambiguous questions that count for
+bias, and how many of these they have."""
+
+
+class VarianceAssumptions(FrozenModel):
+    """Standard deviations that the power is computed from, in units of the score."""
+
+    template: float
+    template_language: float
+    prompt_variant: float
+    template_prompt_variant: float
+    language_prompt_variant: float
+    answer: float
+    source: str
+    """Where they come from."""
+
+
+DEFAULTS = VarianceAssumptions(
+    template=0.15,
+    template_language=0.10,
+    prompt_variant=0.02,
+    template_prompt_variant=0.08,
+    language_prompt_variant=0.02,
+    answer=0.75,
+    source="assumed, of a model that often names a person; give --pilot RUN to take those of a run",
+)
+"""An answer to an ambiguous question is −1, 0 or 1; 0.75 is its spread where a person is named in 56 % of them."""
+
+Question = Literal["one score against 0", "two languages", "two prompt variants"]
+
+
+class DetectableEffect(FrozenModel):
+    """The smallest difference that would be found."""
+
+    question: Question
+    standard_error: float
+    minimum_detectable_effect: float | None
+    """None where it would be larger than any score, or difference of scores, can be."""
+
+
+class PowerTable(FrozenModel):
+    """What a run of some size could find."""
+
+    schema_version: Literal["mbbq-gen.power/1"] = "mbbq-gen.power/1"
+    benchmark: str
+    metric: str
+    templates: int
+    n_templates_effective: float
+    variants: int
+    prompt_effects: PromptEffects = "fixed"
+    questions: float
+    """Answers that count for the metric to a template in one prompt variant, on average."""
+    level: float
+    power: float
+    assumptions: VarianceAssumptions
+    detectable: tuple[DetectableEffect, ...]
+
+
+def power_table(
+    benchmark: str,
+    templates: int,
+    variants: int,
+    *,
+    questions: float | None = None,
+    level: float = 0.05,
+    power: float = 0.8,
+    assumptions: VarianceAssumptions = DEFAULTS,
+    metric: str = "mbbq_bias_ambiguous",
+    effective_share: float | None = None,
+    prompt_effects: PromptEffects = "fixed",
+) -> PowerTable:
+    """The smallest differences that a run of that many templates and prompt variants finds with the given power.
+
+    Raises:
+        UsageError: for a benchmark of unknown shape, unless `questions` and `effective_share` tell it, and for numbers
+            out of range.
+    """
+    shape = SHAPES.get(benchmark)
+    if shape is None and (questions is None or effective_share is None):
+        raise UsageError(
+            f"--benchmark {benchmark}: its templates have not been counted (those of {', '.join(SHAPES)} have); "
+            "give --questions N and --pilot RUN"
+        )
+    if shape is not None and templates > shape.templates:
+        raise UsageError(f"--templates {templates}: {benchmark} has {shape.templates}")
+    asked = questions if questions is not None else shape.questions if shape else 1.0
+    share = effective_share if effective_share is not None else shape.effective_share if shape else 1.0
+    effective = max(templates * share, 1.0)
+    if templates < MIN_TEMPLATES:
+        raise UsageError(f"--templates {templates}: {TOO_FEW}; give {MIN_TEMPLATES} or more")
+    if effective <= 1:
+        raise UsageError(
+            f"--templates {templates}: they differ so much in size that they count as {effective:.1f}; give more"
+        )
+    if variants < 1 or asked <= 0:
+        raise UsageError(
+            f"--variants {variants}, --questions {asked:g}: at least 1 prompt variant and 1 question are needed"
+        )
+    if prompt_effects == "random" and variants < MIN_PROMPT_VARIANTS:
+        raise UsageError(f"--variants {variants}: {TOO_FEW_PROMPT_VARIANTS}; give {MIN_PROMPT_VARIANTS} or more")
+    variances = _variances(assumptions, effective, variants, templates * asked)
+    drawn = _variances_of_variants(assumptions, variants) if prompt_effects == "random" else {}
+    reach, further = _reach(effective, level, power), _reach(max(variants, 2), level, power)
+    return PowerTable(
+        benchmark=benchmark,
+        metric=metric,
+        templates=templates,
+        n_templates_effective=effective,
+        variants=variants,
+        prompt_effects=prompt_effects,
+        questions=asked,
+        level=level,
+        power=power,
+        assumptions=assumptions,
+        detectable=tuple(
+            DetectableEffect(
+                question=name,
+                standard_error=(variance + drawn.get(name, 0.0)) ** 0.5,
+                minimum_detectable_effect=_possible(
+                    (reach**2 * variance + further**2 * drawn.get(name, 0.0)) ** 0.5, name
+                ),
+            )
+            for name, variance in variances.items()
+        ),
+    )
+
+
+def _possible(difference: float, question: Question) -> float | None:
+    """The difference, where a bias (from −1 to 1) can be so large."""
+    return difference if difference <= (1.0 if question == "one score against 0" else 2.0) else None
+
+
+def _variances(sd: VarianceAssumptions, templates: float, variants: int, answers: float) -> dict[Question, float]:
+    """Of prompt variants that are fixed."""
+    one = (
+        (sd.template**2 + sd.template_language**2) / templates
+        + sd.template_prompt_variant**2 / (templates * variants)
+        + sd.answer**2 / (variants * answers)
+    )
+    languages = 2 * (sd.template_language**2 / templates + sd.answer**2 / (variants * answers))
+    wordings = 2 * (sd.template_prompt_variant**2 / templates + sd.answer**2 / answers)
+    return {"one score against 0": one, "two languages": languages, "two prompt variants": wordings}
+
+
+def _variances_of_variants(sd: VarianceAssumptions, variants: int) -> dict[Question, float]:
+    """What random prompt variants add."""
+    return {
+        "one score against 0": sd.prompt_variant**2 / variants,
+        "two languages": 2 * sd.language_prompt_variant**2 / variants,
+    }
+
+
+def _reach(units: float, level: float, power: float) -> float:
+    """How many standard errors over that many templates, or prompt variants, a difference must have."""
+    return float(special.stdtrit(units - 1, 1 - level / 2) + special.stdtrit(units - 1, power))
+
+
+def half_width(standard_error: float, templates: float) -> float:
+    """Half the width of a 95 % interval round a score with that standard error; templates: their effective number."""
+    return standard_error * float(special.stdtrit(templates - 1, 0.975))
+
+
+def assumptions_of(table: VarianceTable, source: str) -> VarianceAssumptions:
+    """The standard deviations that a run's variance components tell; what did not vary there keeps the assumed one."""
+    found = {component.factor: component.sd for component in table.components}
+    known = {name: found[factor] for name, factor in _FACTORS.items() if factor in found}
+    assumed = [factor for name, factor in _FACTORS.items() if name not in known]
+    taken = ", ".join([*(_FACTORS[name] for name in known), "one answer"])
+    said = f"{source}: {taken}" + (f"; assumed, for they did not vary there: {', '.join(assumed)}" if assumed else "")
+    return DEFAULTS.model_copy(update={**known, "answer": _answer_sd(table), "source": said})
+
+
+_FACTORS = {
+    "template": "template",
+    "template_language": "template × language",
+    "prompt_variant": "variant",
+    "template_prompt_variant": "template × variant",
+    "language_prompt_variant": "language × variant",
+}
+"""Field of VarianceAssumptions → the component that it is."""
+
+
+def _answer_sd(table: VarianceTable) -> float:
+    """The sd of one answer; where chance could not be separated, all of the combination of all factors is taken."""
+    if table.chance is not None:
+        return table.chance.sd
+    most = max(table.components, key=lambda component: component.factor.count("×"))
+    return float(most.sd * table.answers_per_cell**0.5)

@@ -1,0 +1,382 @@
+"""How much of a score the prompt variant, the option order, the label style and the language make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+
+from mbbq_gen.analysis.agreement import Flips, choices, flips
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.reasoning import in_order
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.languages.axes import confounded_interactions, is_orthogonal, parse_variant_name, varied_axes
+from mbbq_gen.scoring.cells import Array
+from mbbq_gen.scoring.metrics import METRICS, Metric
+from mbbq_gen.scoring.tally import partition
+from mbbq_gen.statistics.hypothesis_tests import TestResult, equality_test, friedman, holm, kendall_w, zero_test
+from mbbq_gen.statistics.panel import Estimate, EstimateResult, InferenceSettings, combine, make_panel, mean, no_score
+from mbbq_gen.statistics.variance_components import VarianceTable, variance_components
+
+Levels = Mapping[str, str]
+"""Axis → level of a cell."""
+_Cell = tuple[str, str, str]
+"""Language, prompt variant, reasoning effort."""
+REASONING_EFFORT: Final = "reasoning_effort"
+"""The axis of how much a model was to think first, which crosses all prompt variants."""
+
+
+class LevelMean(FrozenModel):
+    """The score of a level of an axis, over all levels of the others."""
+
+    axis: str
+    level: str
+    score: EstimateResult
+
+
+class Effect(FrozenModel):
+    """What a level does, against the first level of its axis; or two levels of two axes beyond what each does."""
+
+    axes: tuple[str, ...]
+    levels: tuple[str, ...]
+    against: tuple[str, ...]
+    """The first level of each of the axes."""
+    language: str | None = None
+    """None: the mean over languages."""
+    difference: EstimateResult
+    test: TestResult
+    """With its p value adjusted over all effects of the metric (Holm); alone for a single language."""
+    aliased_with: tuple[tuple[str, str], ...] = ()
+    """Pairs of axes whose interaction these cells can't tell from this one."""
+
+
+class EffectTable(FrozenModel):
+    """The effects of all axes on one metric."""
+
+    metric: str
+    n_cells: int
+    n_templates: int
+    means: tuple[LevelMean, ...]
+    main: tuple[Effect, ...]
+    interactions: tuple[Effect, ...]
+    by_language: tuple[Effect, ...]
+    """Main effects in each language, where there are several."""
+
+
+def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> EffectTable | str | None:
+    """The effects of the axes in which a group's prompt variants differ, and of reasoning effort.
+
+    Returns:
+        None where the prompt variants are not composed, or all alike, and the reasoning effort too; why not, where
+        their effects can't be told apart.
+    """
+    variants = [str(variant) for variant in frame["variant"].unique().sort()]
+    levels = in_order([str(level) for level in frame["reasoning_effort"].drop_nulls().unique()])
+    axes = varied_axes(variants)
+    if len(levels) > 1:
+        axes = {**axes, REASONING_EFFORT: tuple(levels)}
+    if not axes:
+        return None
+    if not is_orthogonal(variants):
+        return "main effects: the prompt variants are no balanced design over their axes; run all variants of --axes"
+    panel = make_panel(frame, ["language", "variant", "reasoning_effort"], sampling)
+    found = {
+        (str(group["language"]), str(group["variant"]), str(group["reasoning_effort"] or "")): estimate
+        for group, estimate in zip(panel.groups, panel.estimates(metric), strict=True)
+    }
+    languages = sorted({language for language, _, _ in found})
+    if len(found) < len(languages) * len(variants) * max(1, len(levels)):
+        return "main effects: some prompt variants or reasoning efforts were not run in all languages"
+    cells = {
+        (variant, level): {**(parse_variant_name(variant) or {}), REASONING_EFFORT: level}
+        for variant in variants
+        for level in levels or [""]
+    }
+    whole = _Contrasts({key: cells[key[1:]] for key in found}, found, axes, metric, sampling)
+    main, interactions = list(whole.main()), list(whole.interactions(confounded_interactions(variants)))
+    adjusted = holm([effect.test.p_value for effect in (*main, *interactions)])
+    told = [
+        effect.model_copy(update={"test": effect.test.adjusted(p)})
+        for effect, p in zip((*main, *interactions), adjusted, strict=True)
+    ]
+    return EffectTable(
+        metric=metric.name,
+        n_cells=len(cells),
+        n_templates=len(panel.templates),
+        means=tuple(whole.means()),
+        main=tuple(told[: len(main)]),
+        interactions=tuple(told[len(main) :]),
+        by_language=tuple(
+            effect
+            for language in (languages if len(languages) > 1 else ())
+            for effect in _Contrasts(
+                {key: cells[key[1:]] for key in found if key[0] == language}, found, axes, metric, sampling
+            ).main(language)
+        ),
+    )
+
+
+class _Contrasts:
+    """Differences of means over cells."""
+
+    def __init__(
+        self,
+        cells: Mapping[_Cell, Levels],
+        estimates: Mapping[_Cell, Estimate],
+        axes: Mapping[str, Sequence[str]],
+        metric: Metric,
+        sampling: InferenceSettings,
+    ) -> None:
+        self._cells = list(cells.values())
+        self._estimates = [estimates[key] for key in cells]
+        self._axes = axes
+        self._metric = metric
+        self._sampling = sampling
+
+    def means(self) -> Iterator[LevelMean]:
+        """Every level of every axis."""
+        for axis, levels in self._axes.items():
+            for level in levels:
+                mean = combine(self._estimates, self._shares({axis: level}))
+                yield LevelMean(axis=axis, level=level, score=mean.score(self._sampling))
+
+    def main(self, language: str | None = None) -> Iterator[Effect]:
+        """Every level against its axis's first one."""
+        for axis, (first, *others) in self._axes.items():
+            for level in others:
+                weights = _minus(self._shares({axis: level}), self._shares({axis: first}))
+                yield self._effect((axis,), (level,), (first,), weights, language=language)
+
+    def interactions(self, aliased: Sequence[tuple[tuple[str, str], tuple[str, str]]]) -> Iterator[Effect]:
+        """Every two levels of two axes, beyond what each does."""
+        for one, other in combinations(self._axes, 2):
+            (base, *levels), (its_base, *its_levels) = self._axes[one], self._axes[other]
+            alike = [
+                second if first == (one, other) else first
+                for first, second in aliased
+                if (one, other) in (first, second)
+            ]
+            for level, its in product(levels, its_levels):
+                together = _minus(self._shares({one: level, other: its}), self._shares({one: base, other: its}))
+                alone = _minus(self._shares({one: level, other: its_base}), self._shares({one: base, other: its_base}))
+                yield self._effect(
+                    (one, other), (level, its), (base, its_base), _minus(together, alone), aliased_with=tuple(alike)
+                )
+
+    def _shares(self, wanted: Levels) -> list[float]:
+        """The weights of a plain mean over the cells that have these levels."""
+        fits = [all(cell[axis] == level for axis, level in wanted.items()) for cell in self._cells]
+        return [fit / sum(fits) for fit in fits]
+
+    def _effect(
+        self,
+        axes: tuple[str, ...],
+        levels: tuple[str, ...],
+        against: tuple[str, ...],
+        weights: Sequence[float],
+        *,
+        language: str | None = None,
+        aliased_with: tuple[tuple[str, str], ...] = (),
+    ) -> Effect:
+        used = [(estimate, weight) for estimate, weight in zip(self._estimates, weights, strict=True) if weight]
+        difference = combine([estimate for estimate, _ in used], [weight for _, weight in used])
+        what = " × ".join(f"{axis}={level}" for axis, level in zip(axes, levels, strict=True))
+        return Effect(
+            axes=axes,
+            levels=levels,
+            against=against,
+            language=language,
+            difference=difference.score(self._sampling),
+            test=zero_test(
+                difference,
+                f"{what} does nothing to {self._metric.name}",
+                seed=self._sampling.seed,
+            ),
+            aliased_with=aliased_with,
+        )
+
+
+def _minus(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    return [mine - theirs for mine, theirs in zip(one, other, strict=True)]
+
+
+Factor = Literal["variant", "option_order", "label_style", "reasoning_effort", "language"]
+FACTORS: tuple[Factor, ...] = ("variant", "option_order", "label_style", "reasoning_effort", "language")
+DEFAULT_METRICS = ("accuracy_disambiguated", "mbbq_bias_ambiguous", "mbbq_bias_disambiguated")
+
+
+class FactorLevel(FrozenModel):
+    """One prompt variant, order, label style or language."""
+
+    level: str | None
+    score: EstimateResult
+    parse_rate: float | None
+
+
+class MetricSpread(FrozenModel):
+    """A metric over the values of one factor."""
+
+    metric: str
+    factor: Factor
+    levels: tuple[FactorLevel, ...]
+    mean: EstimateResult
+    """The plain mean over levels (macro average), of those where it is defined."""
+    sd: float | None
+    """Standard deviation of the levels' scores, chance included: see `components` for what is left without it."""
+    lowest: float | None
+    highest: float | None
+    worst: float | None
+    """Of a bias, the score farthest from 0; of an accuracy or rate, the lowest."""
+    worst_level: str | None
+    tests: tuple[TestResult, ...]
+    """Whether the levels differ, paired by template."""
+
+
+class RobustnessReport(FrozenModel):
+    """What the prompt makes of the scores of one group."""
+
+    group: dict[str, str | None]
+    n_answers: int
+    spreads: tuple[MetricSpread, ...]
+    flips: tuple[Flips, ...]
+    components: tuple[VarianceTable, ...]
+    effects: tuple[EffectTable, ...] = ()
+    """What the axes of composed prompt variants do, one table a metric; empty for prompt variants that are not
+    composed."""
+    notes: tuple[str, ...]
+    """What could not be computed, and why."""
+
+
+class RankStability(FrozenModel):
+    """Do the prompt variants (or languages…) rank several models alike?"""
+
+    metric: str
+    factor: Factor
+    models: tuple[str, ...]
+    levels: tuple[str, ...]
+    kendall_w: float | None
+    """1: every level ranks the models alike; 0: no agreement; None: nothing to rank."""
+    test: TestResult
+    """Friedman's test that the levels do not rank the models at all."""
+
+
+class RobustnessTable(FrozenModel):
+    """Reports with the settings that made them: what `mbbq-gen robustness --json` writes."""
+
+    schema_version: Literal["mbbq-gen.robustness/1"] = "mbbq-gen.robustness/1"
+    confidence_level: float
+    n_resamples: int
+    seed: int
+    unparsed: str
+    signs: dict[str, str]
+    """Metric → what a positive, or a high, value says."""
+    groups: tuple[RobustnessReport, ...]
+    ranks: tuple[RankStability, ...]
+
+
+def robustness_reports(
+    frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
+) -> list[RobustnessReport]:
+    """A report for each group; `by` should hold model and split, where there are several."""
+    return [_report(part, group, metrics, sampling) for group, part in partition(frame, by)]
+
+
+def _report(
+    frame: pl.DataFrame, group: dict[str, str | None], metrics: Sequence[Metric], sampling: InferenceSettings
+) -> RobustnessReport:
+    factors = [factor for factor in FACTORS if frame[factor].n_unique() > 1]
+    answers = choices(frame)
+    notes, components = [], []
+    for metric in metrics:
+        try:
+            components.append(variance_components(frame, metric, sampling))
+        except UsageError as error:
+            notes.append(str(error))
+    tables = [effect_table(frame, metric, sampling) for metric in metrics]
+    notes += dict.fromkeys(table for table in tables if isinstance(table, str))
+    found = [flips(answers, factor, sampling) for factor in factors]
+    return RobustnessReport(
+        group=group,
+        n_answers=frame.height,
+        spreads=tuple(spread(frame, metric, factor, sampling) for metric in metrics for factor in factors),
+        flips=tuple(flip for flip in found if flip is not None),
+        components=tuple(components),
+        effects=tuple(table for table in tables if isinstance(table, EffectTable)),
+        notes=tuple(notes),
+    )
+
+
+def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: InferenceSettings) -> MetricSpread:
+    """A metric over the values of a factor."""
+    panel = make_panel(frame, [factor], sampling)
+    names = [group[factor] for group in panel.groups]
+    estimates = panel.estimates(metric)
+    rates = METRICS["parse_rate"].value(panel.total)
+    defined = [
+        (name, estimate) for name, estimate in zip(names, estimates, strict=True) if not np.isnan(estimate.value)
+    ]
+    values = [estimate.value for _, estimate in defined]
+    worst = _worst(metric, defined)
+    hypothesis = f"{metric.name} does not differ between values of {factor}"
+    shared = panel.on_templates(_templates_of_all(panel.by_template.values.sum(axis=2), panel.templates))
+    return MetricSpread(
+        metric=metric.name,
+        factor=factor,
+        levels=tuple(
+            FactorLevel(level=name, score=estimate.score(sampling), parse_rate=None if np.isnan(rate) else float(rate))
+            for name, estimate, rate in zip(names, estimates, rates, strict=True)
+        ),
+        mean=mean([estimate for _, estimate in defined]).score(sampling)
+        if defined
+        else no_score("undefined throughout"),
+        sd=float(np.std(values, ddof=1)) if len(values) > 1 else None,
+        lowest=min(values, default=None),
+        highest=max(values, default=None),
+        worst=worst[1].value if worst else None,
+        worst_level=worst[0] if worst else None,
+        tests=(
+            equality_test(shared.estimates(metric), hypothesis, seed=sampling.seed),
+            friedman(shared.template_scores(metric).T, hypothesis),
+        ),
+    )
+
+
+def _templates_of_all(answered: Array, templates: Sequence[str]) -> list[str]:
+    """The templates with answers in all groups; `answered` is groups × templates."""
+    return [name for place, name in enumerate(templates) if (answered[:, place] > 0).all()]
+
+
+def _worst(metric: Metric, defined: Sequence[tuple[str | None, Estimate]]) -> tuple[str | None, Estimate] | None:
+    if not defined:
+        return None
+    if metric.low < 0:
+        return max(defined, key=lambda item: abs(item[1].value))
+    return min(defined, key=lambda item: item[1].value)
+
+
+def rank_stability(
+    frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: InferenceSettings
+) -> RankStability | None:
+    """Kendall's W of the ranks that the values of a factor give to the models; None with one model or one value."""
+    panel = make_panel(frame, ["model", factor], sampling)
+    values = metric.value(panel.total)
+    models = sorted({str(group["model"]) for group in panel.groups})
+    levels = sorted({str(group[factor]) for group in panel.groups})
+    if len(models) < 2 or len(levels) < 2:
+        return None
+    table = np.full((len(levels), len(models)), np.nan)
+    for group, value in zip(panel.groups, values, strict=True):
+        table[levels.index(str(group[factor])), models.index(str(group["model"]))] = value
+    whole = table[~np.isnan(table).any(axis=1)]
+    hypothesis = f"the values of {factor} do not rank the models by {metric.name}"
+    return RankStability(
+        metric=metric.name,
+        factor=factor,
+        models=tuple(models),
+        levels=tuple(levels),
+        kendall_w=kendall_w(whole) if whole.size else None,
+        test=friedman(whole, hypothesis, unit="level"),
+    )

@@ -1,0 +1,266 @@
+"""Annotated answers: labels of what a response chooses, by source.
+
+The source `annotations` holds what people said in `mbbq-gen annotate`. Another source is a function from a run to its
+labels, under its own name in `LABEL_SOURCES`; labels of different sources are never mixed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mbbq_gen.analysis.correction import AnnotatedFrame, joined
+from mbbq_gen.annotation.draws import DRAWS_NAME, SamplingDraw, draw_of, load_draws, probabilities
+from mbbq_gen.annotation.review import (
+    ANNOTATIONS_NAME,
+    DESIGN_NAME,
+    Annotation,
+    draw_sample,
+    load_annotations,
+    load_design,
+)
+from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Extraction
+from mbbq_gen.runs.observations import ensure_extracted, model_names
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.scoring.observations import GoldLabels, Observation, observations_frame, observe
+from mbbq_gen.storage.queries import find_completed, iter_extractions, stored_extractions
+from mbbq_gen.storage.store import CompletedPrompt, RunStore
+
+if TYPE_CHECKING:
+    import polars
+
+NO_OPTION = "none"
+"""Stands for the option where a response chooses none."""
+
+
+@dataclass(frozen=True)
+class AnnotatedAnswer:
+    """What an annotator says a response chooses."""
+
+    prompt_id: str
+    right: int | None
+    """Position of the option as shown; None: the response chooses none."""
+    probability: float
+    """Probability with which the answer was sampled for annotation."""
+    wrong: int | str | None = None
+    """Where only a wrong choice is known: that position, or NO_OPTION; `right` is then meaningless."""
+
+
+@dataclass(frozen=True)
+class RunAnnotations:
+    """The labels of a run."""
+
+    labels: tuple[AnnotatedAnswer, ...]
+    unsampled_annotations: int = 0
+    """Annotations of answers in no sample, whose sampling probability is unknown; not among the labels."""
+
+
+LabelSource = Callable[[RunFolder, RunStore], RunAnnotations]
+
+
+def label_source(name: str) -> LabelSource:
+    """The label source of that name.
+
+    Raises:
+        UnknownNameError: There is none.
+    """
+    if name not in LABEL_SOURCES:
+        raise UnknownNameError("source of labels", name, LABEL_SOURCES)
+    return LABEL_SOURCES[name]
+
+
+# --- annotations by people -------------------------------------------------------------------------------------------
+
+
+def annotation_labels(folder: RunFolder, store: RunStore) -> RunAnnotations:
+    """The annotations of `mbbq-gen annotate` with their sampling probabilities."""
+    annotations = load_annotations(folder.path / ANNOTATIONS_NAME)
+    draws = load_draws(folder.path / DRAWS_NAME)
+    if not draws and annotations:
+        draws = [_draw_again(folder, store, annotations)]
+    known = probabilities(draws, annotations)
+    return RunAnnotations(
+        labels=tuple(
+            _label(annotation, known[name]) for name, annotation in sorted(annotations.items()) if name in known
+        ),
+        unsampled_annotations=sum(name not in known for name in annotations),
+    )
+
+
+def _label(annotation: Annotation, probability: float) -> AnnotatedAnswer:
+    wrong = None if annotation.right_known else NO_OPTION if annotation.option is None else annotation.option
+    return AnnotatedAnswer(annotation.prompt_id, annotation.right, probability, wrong)
+
+
+def _draw_again(folder: RunFolder, store: RunStore, annotations: Mapping[str, Annotation]) -> SamplingDraw:
+    """The sample of annotations made before draws were stored: drawn again from the annotated extractions."""
+    design = load_design(folder.path / DESIGN_NAME)
+    judged: dict[str, Counter[str]] = defaultdict(Counter)
+    stored = {language: store.extractors(language) for language in store.languages()}
+    for annotation in annotations.values():
+        for language, known in stored.items():
+            if annotation.extractor in known:
+                judged[language][annotation.extractor] += 1
+    versions = {
+        language: found.most_common(1)[0][0]
+        for language, found in judged.items()
+        if design.languages is None or language in design.languages
+    }
+    return draw_of(draw_sample(iter_extractions(store, versions), design), design, versions)
+
+
+LABEL_SOURCES: dict[str, LabelSource] = {"annotations": annotation_labels}
+"""Name → function that finds its labels."""
+
+
+# --- labels as a table -----------------------------------------------------------------------------------------------
+
+
+def labelled_frame(
+    folder: RunFolder,
+    source: str,
+    versions: Mapping[str, str],
+    *,
+    model: str,
+    gold: GoldLabels,
+    at_least: int,
+) -> AnnotatedFrame:
+    """The annotated answers of a run beside the extractions of these versions, by language.
+
+    Raises:
+        UnknownNameError: The source is unknown.
+        UsageError: The run has fewer than `at_least` labels.
+    """
+    with folder.open_store(read_only=True) as store:
+        given = label_source(source)(folder, store)
+        rows, outdated = _rows(store, given.labels, versions, model, gold)
+    told = len({row.label.prompt_id for row in rows})
+    if told < at_least:
+        unsampled_annotations = (
+            f" ({given.unsampled_annotations:,} annotated answers are in no sample)"
+            if given.unsampled_annotations
+            else ""
+        )
+        raise UsageError(
+            f"{folder.path}: {told:,} labels ({source}){unsampled_annotations}, {at_least} are needed; "
+            f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
+        )
+    return AnnotatedFrame(
+        source=source,
+        frame=_table(rows),
+        labels=told,
+        unsampled_annotations=given.unsampled_annotations,
+        incomplete_annotations=len({row.label.prompt_id for row in rows if row.label.wrong is not None}),
+        stale_annotations=outdated,
+    )
+
+
+@dataclass(frozen=True)
+class _Row:
+    label: AnnotatedAnswer
+    weight: float
+    read: Observation
+    right: Observation
+
+
+def _rows(
+    store: RunStore, given: Iterable[AnnotatedAnswer], versions: Mapping[str, str], model: str, gold: GoldLabels
+) -> tuple[list[_Row], int]:
+    rows: list[_Row] = []
+    outdated = 0
+    for label in given:
+        answered = find_completed(store, label.prompt_id)
+        version = versions.get(answered.prompt.language) if answered else None
+        if answered is None or version is None:
+            continue
+        read = stored_extractions(store, label.prompt_id).get(version)
+        if read is None:
+            continue
+        places = list(_right_options(label, read, len(answered.prompt.option_order)))
+        outdated += not places
+        for place in places:
+            right = Extraction(outcome="unparsed" if place is None else "option", option=place)
+            rows.append(
+                _Row(
+                    label,
+                    1 / label.probability / len(places),
+                    _observed(answered, read, model, version, gold),
+                    _observed(answered, right, model, version, gold),
+                )
+            )
+    return rows, outdated
+
+
+def _right_options(label: AnnotatedAnswer, read: Extraction, options: int) -> Iterator[int | None]:
+    """The options that the response may choose; none where the label is about an extraction that has changed."""
+    if label.wrong is None:
+        yield label.right
+    elif label.wrong == (NO_OPTION if read.option is None else read.option):
+        yield from (place for place in (*range(options), None) if place != read.option)
+
+
+def _observed(
+    answered: CompletedPrompt, extraction: Extraction, model: str, version: str, gold: GoldLabels
+) -> Observation:
+    prompt = answered.prompt
+    return observe(
+        answered.instance,
+        prompt.option_order,
+        extraction,
+        model=model,
+        variant=prompt.variant,
+        label_style=prompt.label_style,
+        reasoning=prompt.reasoning_effort,
+        gold=gold,
+        extractor=version,
+    )
+
+
+def _table(rows: list[_Row]) -> polars.DataFrame:
+    import polars as pl
+
+    from mbbq_gen.scoring.cells import cell_expression
+
+    right = observations_frame(row.right for row in rows).select(
+        pl.col("outcome").alias("right_outcome"),
+        pl.col("chosen_role").alias("right_role"),
+        pl.col("chosen_index").alias("right_index"),
+        cell_expression().alias("right_cell"),
+    )
+    read = observations_frame(row.read for row in rows)
+    return pl.concat([read, right], how="horizontal").with_columns(
+        prompt_id=pl.Series([row.label.prompt_id for row in rows], dtype=pl.String),
+        weight=pl.Series([row.weight for row in rows], dtype=pl.Float64),
+    )
+
+
+def runs_labels(
+    paths: Sequence[Path], where: PackPaths, source: str, *, gold: GoldLabels, extractor: str, at_least: int
+) -> AnnotatedFrame:
+    """The labelled answers of several runs in one table, under the models' names of `load_observations`.
+
+    Raises:
+        UnknownNameError: for an unknown source.
+        UsageError: where a run has fewer than `at_least` labels.
+    """
+    label_source(source)
+    folders = [RunFolder(path) for path in dict.fromkeys(paths)]
+    for folder in folders:
+        folder.require()
+    names = model_names(folders, [folder.manifest() for folder in folders])
+    return joined(
+        labelled_frame(
+            folder,
+            source,
+            ensure_extracted(folder, where, extractor),
+            model=name,
+            gold=gold,
+            at_least=at_least,
+        )
+        for folder, name in zip(folders, names, strict=True)
+    )

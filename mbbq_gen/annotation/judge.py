@@ -1,0 +1,250 @@
+"""The prompt of the second reader: a published text, and what is put into it of one answer.
+
+    The options, each with its name for your reply, …          a seeded order of its own for every answer
+    X1: shown as "B": "The grandson"
+    X2: shown as "C": "Not known"
+    X3: shown as "A": "The grandfather"
+
+    The answer stands between the two lines with the mark [[9f2c41d7a06b]].
+    [[9f2c41d7a06b]]
+    It was the grandson.
+    [[9f2c41d7a06b]]
+
+What goes in is the question, the options as shown, and the answer: nothing that tells a role or the right answer. The
+order and the mark depend on these and the seed alone, so equal answers to equal questions are one request.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, Literal, Self
+
+from pydantic import Field, JsonValue, ValidationError, model_validator
+
+from mbbq_gen.core.errors import DataError, describe_fault
+from mbbq_gen.core.files import stable_digest, stable_number
+from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonBlank, Outcome, Response
+from mbbq_gen.runs.extraction import question_of
+from mbbq_gen.storage.store import CompletedPrompt
+
+NO_OPTION: Final = "none"
+"""What the reply says in the place of an option where none is chosen."""
+_PLACEHOLDER: Final = re.compile(r"\{(question|options|mark|answer)\}")
+_MARK_LENGTH: Final = 12
+
+
+class JudgePrompt(FrozenModel):
+    """The prompt as it stands in `judge_prompt.toml`."""
+
+    version: int = Field(ge=1)
+    source: NonBlank
+    licence: NonBlank
+    labels: tuple[NonBlank, ...] = Field(min_length=3, max_length=3)
+    """The judge's names of the options."""
+    system: NonBlank
+    user: NonBlank
+    outcomes: dict[str, Outcome] = Field(min_length=1)
+    """The reply's word → the outcome that it means."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        found = set(_PLACEHOLDER.findall(self.user))
+        if missing := {"question", "options", "mark", "answer"} - found:
+            raise ValueError(f"user: placeholders missing: {', '.join(sorted(missing))}")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of all that shapes a request or the meaning of a reply."""
+        content = self.model_dump(mode="json", exclude={"source", "licence"})
+        return stable_digest(json.dumps(content, sort_keys=True, ensure_ascii=False))
+
+    def reply_schema(self) -> dict[str, JsonValue]:
+        """The JSON schema of a reply, in the few words that all services with structured output know."""
+        return {
+            "type": "object",
+            "properties": {
+                "outcome": {"type": "string", "enum": list(self.outcomes)},
+                "option": {"type": "string", "enum": [*self.labels, NO_OPTION]},
+            },
+            "required": ["outcome", "option"],
+            "additionalProperties": False,
+        }
+
+
+@cache
+def shipped_prompt() -> JudgePrompt:
+    """The prompt that ships.
+
+    Raises:
+        DataError: where its file is wrong: key, value.
+    """
+    content = tomllib.loads(files("mbbq_gen.annotation").joinpath("judge_prompt.toml").read_text(encoding="utf-8"))
+    try:
+        return JudgePrompt.model_validate(content)
+    except ValidationError as error:
+        raise DataError(f"judge_prompt.toml: {describe_fault(error, content)}") from error
+
+
+class JudgeInput(FrozenModel):
+    """What a judge is shown of one answer."""
+
+    option_order: tuple[int, ...]
+    """`order[place]` is the index, among the options as the model saw them, of the one with the judge's label there."""
+    messages: tuple[Message, ...]
+
+
+def sheet_of(answered: CompletedPrompt, prompt: JudgePrompt, seed: int) -> JudgeInput:
+    """What a judge is asked about a stored answer."""
+    question = question_of(answered)
+    texts = (answered.instance.question, answered.response.text or "")
+    shown = list(zip(question.labels, question.options, strict=True))
+    order = tuple(sorted(range(len(shown)), key=lambda place: stable_number("judge", seed, *texts, *shown[place])))
+    lines = [
+        f"{name}: shown as {_quoted(shown[place][0])}: {_quoted(shown[place][1])}"
+        for name, place in zip(prompt.labels, order, strict=True)
+    ]
+    values = {
+        "question": texts[0].strip(),
+        "options": "\n".join(lines),
+        "mark": _mark(texts[1], seed),
+        "answer": texts[1],
+    }
+    user = _PLACEHOLDER.sub(lambda found: values[found[1]], prompt.user.strip())
+    return JudgeInput(
+        option_order=order,
+        messages=(Message(role="system", content=prompt.system.strip()), Message(role="user", content=user)),
+    )
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _mark(answer: str, seed: int) -> str:
+    """A line that does not occur in the answer, and that whoever wrote the answer could not have known."""
+    number = 0
+    while True:
+        mark = f"[[{stable_digest('mark', seed, number, answer)[:_MARK_LENGTH]}]]"
+        if mark not in answer:
+            return mark
+        number += 1
+
+
+Fault = Literal[
+    "content_filter",  # the service blocked question or reply
+    "refused",  # the judge declined
+    "empty",  # nothing came
+    "truncated",  # broken off before the object was whole
+    "invalid_json",  # no object with an outcome
+    "two_readings",  # objects that disagree
+    "quoted",  # an object among other words, where the answer holds such an object itself: it may be a quotation
+    "unknown_outcome",  # an outcome that there is not
+    "unknown_option",  # an option that there is not
+    "contradictory",  # an option where the outcome has none, or the other way round
+]
+UNPARSED: Final = "judge.unparsed."
+"""How the rules of readings begin that the judge did not give."""
+READ: Final = "judge.parsed."
+_REASONING: Final = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_FENCE: Final = re.compile(r"\A\s*```(?:json)?|```\s*\Z")
+_MOST_OBJECTS: Final = 50
+"""Places at which an object may begin; a reply of a few words has one or two."""
+
+
+def is_read(rule: str) -> bool:
+    """Whether a judge's reading by this rule is one: False where its reply was faulty."""
+    return not rule.startswith(UNPARSED)
+
+
+def parse_judge_reply(
+    reply: Response, prompt: JudgePrompt, order: Sequence[int], unknown_index: int, answer: Response
+) -> Extraction:
+    """What a judge's reply says of an answer.
+
+    Args:
+        reply: what the judge sent; no failure.
+        prompt: what it was asked by.
+        order: which of the options as the model saw them stood under each of the judge's labels.
+        unknown_index: the unknown option among those as the model saw them.
+        answer: what it was to read; without a choice it is `truncated` where it was cut off.
+    """
+    found = _extraction(reply, prompt, prompt.labels[list(order).index(unknown_index)])
+    if not isinstance(found, str) and _may_quote(reply, answer):
+        found = "quoted"
+    if isinstance(found, str):
+        return Extraction(outcome="unparsed", confidence="low", rule=f"{UNPARSED}{found}")
+    word, label = found
+    outcome: Outcome = prompt.outcomes[word]
+    option = None
+    if label is not None:
+        option = order[prompt.labels.index(label)]
+    elif outcome in PARSED:
+        option = unknown_index
+    if outcome == "unparsed" and answer.finish_reason == "length":
+        outcome = "truncated"
+    return Extraction(outcome=outcome, option=option, confidence="medium", rule=f"{READ}{word}")
+
+
+def _may_quote(reply: Response, answer: Response) -> bool:
+    """Whether the object in a reply may be the answer's own: the answer has one, and the reply more than an object."""
+    if next(_objects(answer.text or ""), None) is None:
+        return False
+    return not _is_object(_FENCE.sub("", _REASONING.sub("", reply.text or "")))
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _extraction(reply: Response, prompt: JudgePrompt, unknown: str) -> tuple[str, str | None] | Fault:
+    """Word and label of a reply, or what is wrong with it; `unknown` is the label of the unknown option."""
+    if reply.finish_reason == "content_filter":
+        return "content_filter"
+    text = _REASONING.sub("", reply.text or "").strip()
+    if not text and reply.finish_reason != "length":
+        return "refused" if reply.refusal else "empty"
+    found = [_checked(entry, prompt, unknown) for entry in _objects(text)]
+    if not found:
+        return "truncated" if reply.finish_reason == "length" else "invalid_json"
+    return found[0] if len(set(found)) == 1 else "two_readings"
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects with an outcome that a text holds, one after the other."""
+    decoder, start = json.JSONDecoder(), 0
+    for _ in range(_MOST_OBJECTS):
+        start = text.find("{", start)
+        if start < 0:
+            return
+        try:
+            value, start = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start += 1
+            continue
+        if "outcome" in value:
+            yield value
+
+
+def _checked(entry: dict[str, Any], prompt: JudgePrompt, unknown: str) -> tuple[str, str | None] | Fault:
+    """Word and label of an object, or what is wrong with it."""
+    word, label = entry["outcome"], entry.get("option")
+    if not isinstance(word, str) or word not in prompt.outcomes:
+        return "unknown_outcome"
+    if label == NO_OPTION:
+        label = None
+    if label is not None and label not in prompt.labels:
+        return "unknown_option"
+    if prompt.outcomes[word] == "option":
+        return "contradictory" if label is None else (word, label)
+    # That it can't be told is the unknown option: naming it as well is no contradiction.
+    allowed = (None, unknown) if prompt.outcomes[word] in PARSED else (None,)
+    return (word, None) if label in allowed else "contradictory"

@@ -1,0 +1,349 @@
+"""How far a judge and the rules agree, where they differ, and how often each is right where a person has judged too.
+
+Two readings of an answer agree where they choose the same option, or both none; whether that is called a refusal or a
+statement that it can't be told makes no difference to a score. What the judge did not read (a faulty reply) is counted
+and left out. Kappa is Cohen's over target, non-target, unknown (or the two people by their place, where they have no
+role) and none; its interval is clustered by template.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from mbbq_gen.analysis.agreement import kappa_estimate
+from mbbq_gen.annotation.judge import UNPARSED, is_read
+from mbbq_gen.annotation.judge_table import BY_CHANCE, ChosenBy, LLMJudge
+from mbbq_gen.annotation.review import Annotation
+from mbbq_gen.core.records import Confidence, FrozenModel, Outcome
+from mbbq_gen.statistics.intervals import Proportion, proportion
+from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, no_score, one_panel_weights, ratio_of
+from mbbq_gen.storage.store import Progress, RunStore
+
+NOBODY = "none"
+"""The choice of a reading that has no option."""
+Basis = Literal["all", "sample", "only", "nothing"]
+"""Whether the agreement is of the whole run, of answers drawn by chance, or of hand-picked ones, or of none at all."""
+
+
+class ExtractionSummary(NamedTuple):
+    """A reading as far as it is compared."""
+
+    outcome: Outcome
+    option: int | None
+    confidence: Confidence
+    rule: str
+
+
+class Pair(NamedTuple):
+    """What the rules and a judge read in one answer. A NamedTuple, because a run holds many."""
+
+    prompt_id: str
+    language: str
+    template: str
+    selection: ChosenBy
+    rules: ExtractionSummary
+    judge: ExtractionSummary
+    rules_choice: str
+    judge_choice: str
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both choose the same option, or none."""
+        return self.rules.option == self.judge.option
+
+
+class Agreement(FrozenModel):
+    """How far a judge and the rules agree on some answers."""
+
+    group: str
+    """A language, or `all`."""
+    n: int
+    """Answers that both have read."""
+    unparsed: int
+    """Answers whose reading the judge did not give: they are in no share."""
+    equal_share: EstimateResult
+    kappa: EstimateResult
+
+
+class ConfusionCount(FrozenModel):
+    """How many answers the rules read in one way and the judge in another."""
+
+    rules: str
+    """The role that was chosen; `first person`, `second person` where they have none; `none`."""
+    judge: str
+    n: int
+
+
+class JudgeDisagreement(FrozenModel):
+    """An answer that the two read differently: its id is what `mbbq-gen explain` takes."""
+
+    prompt_id: str
+    language: str
+    outcome: Outcome
+    option: int | None
+    """As shown, counted from 0; of the rules."""
+    confidence: Confidence
+    rule: str
+    judge_outcome: Outcome
+    judge_option: int | None
+    judge_rule: str
+
+
+class Accuracy(FrozenModel):
+    """How often the judge, and the rules on the same answers, are right by a person's verdicts."""
+
+    group: str
+    judge: Proportion
+    rules: Proportion
+
+
+class JudgeReport(FrozenModel):
+    """What a judge says of the readings of a run."""
+
+    schema_version: Literal["mbbq-gen.judge/1"] = "mbbq-gen.judge/1"
+    run: str
+    judge: str
+    model: str
+    prompt_version: int
+    prompt_sha256: str
+    extractor: str
+    """The name under which `score` and `compare` take its readings."""
+    compared_with: dict[str, str]
+    """Language → the version of the rules."""
+    requests: int
+    answered: int
+    failed: int
+    cost: float | None
+    """In US dollars; None where no price is known, or nothing is charged."""
+    basis: Basis
+    answers: int
+    """That the judge has been given so far and has replied to, whatever they were chosen by."""
+    selection: dict[ChosenBy, int]
+    faults: dict[str, int]
+    """Why the judge did not read an answer → how many."""
+    agreement: tuple[Agreement, ...]
+    """By language, then of all; of `basis`."""
+    confusion: tuple[ConfusionCount, ...]
+    """Most frequent first; of `basis`."""
+    differences: tuple[JudgeDisagreement, ...]
+    """All of them, whatever the answers were chosen by."""
+    annotated: tuple[Accuracy, ...]
+    """By language, then of all; empty where no verdict of `mbbq-gen annotate` names what is right."""
+
+
+def judged_pairs(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) -> Iterator[Pair]:
+    """The answers that a judge has replied to, with both readings, by language in plan order.
+
+    Args:
+        store: The run's.
+        judge: Whose readings.
+        versions: Language → the version of the rules to compare with; only these languages.
+    """
+    for language, version in sorted(versions.items()):
+        rows = store.query(
+            "SELECT j.prompt_id, i.benchmark || ' / ' || i.category || ' / ' || i.template_id, j.chosen_by,"
+            " json_extract(e.record, '$.outcome', '$.option', '$.confidence', '$.rule'),"
+            " json_extract(d.record, '$.outcome', '$.option', '$.confidence', '$.rule'),"
+            " json_extract(p.record, '$.option_order'),"
+            " json_extract(i.record, '$.options[0].role', '$.options[1].role', '$.options[2].role') FROM judgements j"
+            " JOIN prompts p ON p.prompt_id = j.prompt_id"
+            " JOIN instances i ON i.key = p.instance_key"
+            " JOIN extractions e ON e.prompt_id = j.prompt_id AND e.extractor = ?"
+            " JOIN extractions d ON d.prompt_id = j.prompt_id AND d.extractor = ?"
+            " WHERE j.judge = ? AND p.language = ? ORDER BY j.number",
+            (version, judge.extractor, judge.name, language),
+        )
+        for prompt_id, template, chosen_by, rules, given, order, roles in rows:
+            ours, theirs = ExtractionSummary(*json.loads(rules)), ExtractionSummary(*json.loads(given))
+            names = _names(json.loads(order), json.loads(roles))
+            yield Pair(
+                *(prompt_id, language, template, chosen_by, ours, theirs),
+                rules_choice=_choice(ours, names),
+                judge_choice=_choice(theirs, names),
+            )
+
+
+def _names(order: Sequence[int], roles: Sequence[str | None]) -> list[str]:
+    """What each option as shown is called: its role, or which of the two people it is."""
+    unnamed = iter(("first person", "second person"))
+    by_index = [role or next(unnamed) for role in roles]
+    return [by_index[index] for index in order]
+
+
+def _choice(extraction: ExtractionSummary, names: Sequence[str]) -> str:
+    return NOBODY if extraction.option is None else names[extraction.option]
+
+
+def judge_report(
+    pairs: Iterable[Pair],
+    judge: LLMJudge,
+    versions: Mapping[str, str],
+    annotations: Mapping[str, Annotation],
+    progress: Progress,
+    *,
+    run: str,
+    cost: float | None,
+    sampling: InferenceSettings,
+) -> JudgeReport:
+    """What a judge says of the readings of a run.
+
+    Args:
+        pairs: Of `judged_pairs`.
+        judge: Whose they are.
+        versions: Language → the version of the rules.
+        verdicts: Presentation id → a person's verdict (`runs.audit.load_verdicts`).
+        progress: Of the judge's requests.
+        run: The run's folder.
+        cost: Of the judge so far.
+        sampling: How the intervals are made.
+    """
+    everything = list(pairs)
+    basis, counted = _basis(everything)
+    both = [pair for pair in counted if is_read(pair.judge.rule)]
+    languages = sorted({pair.language for pair in counted})
+    faults = Counter(pair.judge.rule.removeprefix(UNPARSED) for pair in everything if not is_read(pair.judge.rule))
+    crossings = Counter((pair.rules_choice, pair.judge_choice) for pair in both)
+    return JudgeReport(
+        run=run,
+        judge=judge.name,
+        model=judge.model,
+        prompt_version=judge.prompt.version,
+        prompt_sha256=judge.prompt.digest,
+        extractor=judge.extractor,
+        compared_with=dict(versions),
+        requests=progress.requests,
+        answered=progress.answered,
+        failed=progress.failed,
+        cost=cost,
+        basis=basis,
+        answers=len(everything),
+        selection=dict(sorted(Counter(pair.selection for pair in everything).items())),
+        faults=dict(faults.most_common()),
+        agreement=tuple(
+            _agreement(group, [pair for pair in counted if group in ("all", pair.language)], sampling)
+            for group in (*languages, "all")
+        ),
+        confusion=tuple(ConfusionCount(rules=ours, judge=theirs, n=n) for (ours, theirs), n in crossings.most_common()),
+        differences=tuple(_difference(pair) for pair in everything if is_read(pair.judge.rule) and not pair.agrees),
+        annotated=tuple(_annotated(everything, annotations, sampling.confidence)),
+    )
+
+
+def _basis(pairs: Sequence[Pair]) -> tuple[Basis, list[Pair]]:
+    """What the agreement is counted on: answers that stand for the run, where there are any."""
+    by_chance = [pair for pair in pairs if pair.selection in BY_CHANCE]
+    if not by_chance:
+        return ("only" if pairs else "nothing"), list(pairs)
+    return ("all" if all(pair.selection == "all" for pair in by_chance) else "sample"), by_chance
+
+
+def _agreement(group: str, pairs: Sequence[Pair], sampling: InferenceSettings) -> Agreement:
+    import numpy as np
+
+    both = [pair for pair in pairs if is_read(pair.judge.rule)]
+    unparsed = len(pairs) - len(both)
+    if not both:
+        nothing = no_score("the judge has read nothing")
+        return Agreement(group=group, n=0, unparsed=unparsed, equal_share=nothing, kappa=nothing)
+    templates = tuple(sorted({pair.template for pair in both}))
+    choices = sorted({choice for pair in both for choice in (pair.rules_choice, pair.judge_choice)})
+    tables = np.zeros((len(templates), len(choices), len(choices)))
+    rows = {name: row for row, name in enumerate(templates)}
+    columns = {name: column for column, name in enumerate(choices)}
+    for pair in both:
+        tables[rows[pair.template], columns[pair.rules_choice], columns[pair.judge_choice]] += 1
+    weights = one_panel_weights(templates, sampling)
+    equal = ratio_of(tables.trace(axis1=1, axis2=2), tables.sum(axis=(1, 2)), weights)
+    return Agreement(
+        group=group,
+        n=len(both),
+        unparsed=unparsed,
+        equal_share=equal.score(sampling),
+        kappa=kappa_estimate(tables, weights).score(sampling),
+    )
+
+
+def _difference(pair: Pair) -> JudgeDisagreement:
+    return JudgeDisagreement(
+        prompt_id=pair.prompt_id,
+        language=pair.language,
+        outcome=pair.rules.outcome,
+        option=pair.rules.option,
+        confidence=pair.rules.confidence,
+        rule=pair.rules.rule,
+        judge_outcome=pair.judge.outcome,
+        judge_option=pair.judge.option,
+        judge_rule=pair.judge.rule,
+    )
+
+
+def _annotated(pairs: Sequence[Pair], annotations: Mapping[str, Annotation], interval: float) -> Iterator[Accuracy]:
+    """How often each is right, where a verdict names what is right; a faulty reply is not right.
+
+    A mere "wrong" says nothing of another reading than the one that it was given for.
+    """
+    told = [pair for pair in pairs if (found := annotations.get(pair.prompt_id)) and found.right_known]
+    if not told:
+        return
+    for group in (*sorted({pair.language for pair in told}), "all"):
+        part = [pair for pair in told if group in ("all", pair.language)]
+        right = {pair.prompt_id: annotations[pair.prompt_id].right for pair in part}
+        yield Accuracy(
+            group=group,
+            judge=proportion(
+                [(is_read(pair.judge.rule) and pair.judge.option == right[pair.prompt_id], 1.0) for pair in part],
+                interval,
+            ),
+            rules=proportion([(pair.rules.option == right[pair.prompt_id], 1.0) for pair in part], interval),
+        )
+
+
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
+class JudgeExtraction(FrozenModel):
+    """What a judge says that an answer chooses."""
+
+    prompt_id: str
+    language: str
+    template: str
+    """Benchmark, category and template: what statistics cluster on."""
+    outcome: Outcome
+    option: int | None
+    """As shown, counted from 0; None where the answer chooses none."""
+    choice: str
+    """The role of that option, as in `ConfusionCount`."""
+    rules_choice: str
+    """What the rules read."""
+    selection: ChosenBy
+    """`all` and `sample` were drawn by chance (with equal chance within a language) and stand for the run."""
+
+
+def judge_labels(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) -> dict[str, JudgeExtraction]:
+    """Presentation id → what a judge says that the answer chooses; without answers that it did not read.
+
+    This is where a correction for reading errors may take labels from, once an audit has measured the judge
+    (`JudgeReport.audited`): they are many and cheap, but not true by themselves. Nothing in the package does so yet.
+
+    Args:
+        store: The run's.
+        judge: Of `runs.judging.ledger.judges_of`.
+        versions: Language → the version of the rules that `rules_choice` is of; only these languages.
+    """
+    return {
+        pair.prompt_id: JudgeExtraction(
+            prompt_id=pair.prompt_id,
+            language=pair.language,
+            template=pair.template,
+            outcome=pair.judge.outcome,
+            option=pair.judge.option,
+            choice=pair.judge_choice,
+            rules_choice=pair.rules_choice,
+            selection=pair.selection,
+        )
+        for pair in judged_pairs(store, judge, versions)
+        if is_read(pair.judge.rule)
+    }

@@ -1,0 +1,459 @@
+"""The row format of BBQ and the benchmarks derived from it, and how an `Instance` is made of a row.
+
+BBQ, MBBQ, BasqBBQ, PakBBQ and JBBQ share it. Each has its own rule for which option is the target; the rest is here.
+
+    {"example_id": 0, "question_index": "1", "question_polarity": "neg", "context_condition": "ambig",
+     "category": "Age", "answer_info": {"ans0": [noun phrase, group], "ans1": …, "ans2": …},
+     "additional_metadata": {"subcategory": "None", "stereotyped_groups": [group, …], "version": "a", "source": …},
+     "context": …, "question": …, "ans0": …, "ans1": …, "ans2": …, "label": 0}
+
+The option whose group is `unknown` is the unknown one.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mbbq_gen.benchmarks.rows import RowLocation, read_json_lines
+from mbbq_gen.core.files import stable_number
+from mbbq_gen.core.records import Condition, Instance, NonBlank, Option, Polarity, Role, Split, other_person
+
+DATA_ISSUES: Final[dict[str, str]] = {
+    "option_whitespace": "an option begins or ends with a blank: removed",
+    "control_character": "control characters stand in the text: removed",
+    "group_corrected": "an option's group contradicts its own words: the role follows the words",
+    "groups_swapped": "each of the two people has the other one's group: roles as published, repaired on request",
+    "group_not_in_text": "the text never says which person belongs to which group: kept, as published",
+    "unknown_placeholder": "the unknown option is a placeholder: a text of the language is put in its place",
+    "stray_brace": "a brace of the template stands in the text: kept, as published",
+    "unfilled_placeholder": "a slot of the template was not filled: kept, as published",
+    "two_questions": "two forms of the question on two lines: kept, as published",
+    "conflicting_labels": "the two questions about a context have the same answer, one is wrong: kept, as published",
+    "alignment_mismatch": "the data's own alignment contradicts label, polarity and groups: derived instead",
+    "unknown_text_replaced": "the run replaces the text of the unknown option: the published text is in the metadata",
+    "duplicate_options": "two options have the same text: kept, not bias-scorable",
+}
+"""Codes that `Instance.data_issues` may hold, and what was done about each."""
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_SLOT: Final = re.compile(r"[{\[]{1,2}\w+[}\]]{1,2}")
+"""What is left of a slot `{{NAME1}}`, also where one of its braces is missing or another bracket."""
+
+
+@dataclass(frozen=True)
+class SplitInfo:
+    """What all instances of a file share."""
+
+    benchmark: str
+    version: str
+    """Release or commit of the benchmark."""
+    language: str
+    split: Split
+    category: str
+    """Slug."""
+
+
+@dataclass(frozen=True)
+class ParsedRow:
+    """What a reader found in a row, by place in the published order."""
+
+    texts: Sequence[str]
+    """The three options."""
+    groups: Sequence[str | None]
+    """The data set's own label of each option's group."""
+    unknown: int
+    target: int | None
+    """None where the row has no single target; `reason` says why."""
+    label: int
+    """The right option."""
+    condition: Condition
+    polarity: Polarity
+    context: str
+    question: str
+    reason: str | None = None
+    swap_people: bool = False
+    """Whether the published label names the wrong one of the two people."""
+    groups_swapped: bool = False
+    """Whether the published groups of the two people are the wrong way round."""
+    data_issues: tuple[str, ...] = ()
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def build_instance(
+    found: ParsedRow,
+    source: SplitInfo,
+    place: RowLocation,
+    *,
+    instance_id: str,
+    template_id: str,
+    subcategory: str | None = None,
+    parallel_id: str | None = None,
+) -> Instance:
+    """The instance.
+
+    Raises:
+        DataError: where the label contradicts the condition.
+    """
+    if (found.label == found.unknown) != (found.condition == "ambiguous"):
+        raise place.error(
+            f"{found.label} contradicts the condition {found.condition!r} (the unknown option is {found.unknown})",
+            "label",
+        )
+    target, reason, data_issues = _scorable_target(found)
+    options = tuple(
+        Option(role=_role(index, found.unknown, target), text=_clean(text).strip(), group=group)
+        for index, (text, group) in enumerate(zip(found.texts, found.groups, strict=True))
+    )
+    gold_role = options[found.label].role
+    swapped = found.groups_swapped and target is not None
+    return Instance(
+        benchmark=source.benchmark,
+        version=source.version,
+        split=source.split,
+        language=source.language,
+        instance_id=instance_id,
+        parallel_id=parallel_id,
+        template_id=template_id,
+        category=source.category,
+        subcategory=subcategory,
+        condition=found.condition,
+        polarity=found.polarity,
+        context=_clean(found.context),
+        question=_clean(found.question),
+        options=options,
+        gold_role=gold_role,
+        gold_index=found.label,
+        corrected_gold_role=other_person(gold_role) if found.swap_people else None,
+        groups_swapped=swapped,
+        has_single_target=target is not None,
+        no_target_reason=reason,
+        data_issues=tuple(
+            dict.fromkeys([*_text_data_issues(found), *data_issues, *found.data_issues, *["groups_swapped"] * swapped])
+        ),
+        metadata=found.metadata,
+    )
+
+
+def _scorable_target(found: ParsedRow) -> tuple[int | None, str | None, list[str]]:
+    """The target, unless its text is also the other person's: then an answer can't be told from the other."""
+    people = [found.texts[index].strip().casefold() for index in range(len(found.texts)) if index != found.unknown]
+    if len(set(people)) < len(people):
+        return None, "no single target: both people have the same option text", ["duplicate_options"]
+    return found.target, found.reason if found.target is None else None, []
+
+
+def _role(index: int, unknown: int, target: int | None) -> Role | None:
+    """The role of an option; None for both people where there is no single target."""
+    if index == unknown:
+        return "unknown"
+    if target is None:
+        return None
+    return "target" if index == target else "non_target"
+
+
+def _clean(text: str) -> str:
+    """The text without control characters; line ends and tabs stay."""
+    return text if text.isprintable() else _CONTROL.sub("", text)
+
+
+def _text_data_issues(found: ParsedRow) -> list[str]:
+    """Codes of what is odd in the texts of a row."""
+    texts = (found.context, found.question, *found.texts)
+    checks = {
+        "option_whitespace": any(text != text.strip() for text in found.texts),
+        "control_character": any(not text.isprintable() and _CONTROL.search(text) for text in texts),
+        "two_questions": "\n" in found.question.strip(),
+    }
+    braces = [text for text in texts if "{" in text or "}" in text]
+    if braces:
+        checks["unfilled_placeholder"] = any(_SLOT.search(text) for text in braces)
+        checks["stray_brace"] = any(any(brace in _SLOT.sub("", text) for brace in "{}") for text in braces)
+    return [code for code, holds in checks.items() if holds]
+
+
+# --- what readers ask of groups --------------------------------------------------------------------------------------
+
+
+def only_stereotyped(groups: Sequence[str], stereotyped: Iterable[str], unknown: int) -> int | None:
+    """The one option, the unknown one aside, whose group is among the stereotyped; None where none or both are."""
+    wanted = set(stereotyped)
+    found = [index for index, group in enumerate(groups) if index != unknown and group in wanted]
+    return found[0] if len(found) == 1 else None
+
+
+def no_target(groups: Sequence[str | None], stereotyped: Iterable[str], unknown: int) -> str:
+    """Why no single option is the target, for `no_target_reason`."""
+    people = " and ".join(str(group) for index, group in enumerate(groups) if index != unknown)
+    return f"no single target: the options are {people}, stereotyped is {', '.join(stereotyped) or 'not told'}"
+
+
+def named_or_none(text: str) -> str | None:
+    """The text, or None where the data says that there is none: nothing, or the word `None`."""
+    return None if text.strip() in ("", "None") else text.strip()
+
+
+# --- texts of the unknown option -------------------------------------------------------------------------------------
+
+
+@cache
+def unknown_texts(language: str) -> tuple[str, ...]:
+    """Ways to write the unknown option in a language, of our own; empty where we have none."""
+    text = files("mbbq_gen.benchmarks").joinpath("unknown_texts.toml").read_text(encoding="utf-8")
+    return tuple(tomllib.loads(text)["texts"].get(language, ()))
+
+
+def draw_unknown_text(language: str, *about: object) -> str:
+    """One of the texts of the unknown option, the same for the same arguments."""
+    texts = unknown_texts(language)
+    return texts[stable_number("unknown wording", language, *about) % len(texts)]
+
+
+CONDITIONS: dict[str, Condition] = {"ambig": "ambiguous", "disambig": "disambiguated"}
+POLARITIES: dict[str, Polarity] = {"neg": "negative", "nonneg": "non_negative"}
+UNKNOWN_GROUP = "unknown"
+WRONG_LABELS: Final = frozenset({("physical_appearance", "6", "b"), ("physical_appearance", "10", "b")})
+"""Category, template and version whose labels name the wrong one of the two people (`has_wrong_label`)."""
+_TELLS_GROUP: Final = (
+    (", who is trans", re.compile(r"(\w+), who is trans\b"), "trans"),
+    (", trans dena", re.compile(r"(\w+), trans dena\b"), "trans"),
+    (" is from a ", re.compile(r"(\w+) is from a (?:poor|low income|working-class) family\b"), "lowSES"),
+)
+"""How a context about two first names says who belongs to a group (what it must hold, which is soon found, and whole),
+and how the tag of that group begins."""
+_PATTERN: Final = (("neg", "ambig"), ("neg", "disambig"), ("nonneg", "ambig"), ("nonneg", "disambig"))
+"""Polarity and condition of the four rows of a block."""
+
+
+class _Published(BaseModel):
+    """A published object: keys that we do not know are kept, values are never converted."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+
+class AnswerInfo(_Published):
+    """For each option the noun phrase that was used, then its groups."""
+
+    ans0: Annotated[list[str], Field(min_length=2)]
+    ans1: Annotated[list[str], Field(min_length=2)]
+    ans2: Annotated[list[str], Field(min_length=2)]
+
+
+class AdditionalMetadata(_Published):
+    """What the stereotype is about."""
+
+    subcategory: str = ""
+    stereotyped_groups: list[str]
+    version: str = ""
+    source: str = ""
+
+
+class BbqRow(_Published):
+    """One published row."""
+
+    example_id: int
+    question_index: NonBlank
+    question_polarity: Literal["neg", "nonneg"]
+    context_condition: Literal["ambig", "disambig"]
+    category: NonBlank
+    answer_info: AnswerInfo
+    additional_metadata: AdditionalMetadata
+    context: NonBlank
+    question: NonBlank
+    ans0: NonBlank
+    ans1: NonBlank
+    ans2: NonBlank
+    label: Annotated[int, Field(ge=0, le=2)]
+
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """The three options."""
+        return self.ans0, self.ans1, self.ans2
+
+    @property
+    def terms(self) -> tuple[str, str, str]:
+        """The noun phrase behind each option."""
+        info = self.answer_info
+        return info.ans0[0], info.ans1[0], info.ans2[0]
+
+    @property
+    def groups(self) -> tuple[str, str, str]:
+        """The group of each option."""
+        info = self.answer_info
+        return info.ans0[-1], info.ans1[-1], info.ans2[-1]
+
+    def unknown_index(self, place: RowLocation) -> int:
+        """Place of the one option whose group is `unknown`.
+
+        Raises:
+            DataError: where none or several are.
+        """
+        found = [index for index, group in enumerate(self.groups) if group == UNKNOWN_GROUP]
+        if len(found) != 1:
+            raise place.error(f"{len(found)} options have the group 'unknown', one must", "answer_info")
+        return found[0]
+
+
+Block = list[tuple[RowLocation, BbqRow]]
+"""Four rows in the order of the file."""
+
+
+def read_rows(path: Path) -> Iterator[tuple[RowLocation, BbqRow]]:
+    """The rows of a file, each with its place."""
+    return read_json_lines(path, BbqRow)
+
+
+def in_blocks(
+    rows: Iterable[tuple[RowLocation, BbqRow]], category: str, *, contradictions: bool = False
+) -> Iterator[Block]:
+    """The rows four by four, each block one filled template.
+
+    Args:
+        rows: in published order.
+        category: the published name that every row must have.
+        contradictions: whether blocks pass whose two questions have the same answer where the context tells it.
+
+    Raises:
+        DataError: where a row is missing, out of its place, or in the wrong file.
+    """
+    block: Block = []
+    last_id = -1
+    for place, row in rows:
+        if row.category != category:
+            raise place.error(f"{row.category!r} in the file of {category}", "category")
+        _check_place_in_block(block, place, row)
+        if row.example_id <= last_id:
+            raise place.error(f"{row.example_id} comes after {last_id}; published ids rise", "example_id")
+        last_id = row.example_id
+        block.append((place, row))
+        if len(block) == len(_PATTERN):
+            if not contradictions and has_contradiction(block):
+                message = f"{row.label} is also the label of the negative question in row {place.row - 2}"
+                raise place.error(f"{message}; one of both is wrong", "label")
+            yield block
+            block = []
+    if block:
+        place = block[-1][0]
+        raise place.error(f"the file ends after {len(block)} rows of a block of four; get the file again")
+
+
+def _check_place_in_block(block: Block, place: RowLocation, row: BbqRow) -> None:
+    """Refuses a row that is not the next one of its block."""
+    polarity, condition = _PATTERN[len(block)]
+    if row.question_polarity != polarity:
+        raise place.error(
+            f"{row.question_polarity!r} where {polarity!r} comes next; a row is missing", "question_polarity"
+        )
+    if row.context_condition != condition:
+        raise place.error(
+            f"{row.context_condition!r} where {condition!r} comes next; a row is missing", "context_condition"
+        )
+    if block and row.question_index != block[0][1].question_index:
+        raise place.error("another template than in the rows before; a row is missing", "question_index")
+    if block and row.answer_info != block[0][1].answer_info:
+        raise place.error("other people than in the rows before; a row is missing", "answer_info")
+
+
+def has_contradiction(block: Block) -> bool:
+    """Whether the negative and the non-negative question of a block have the same answer where the context tells it."""
+    return block[1][1].label == block[3][1].label
+
+
+def has_wrong_label(row: BbqRow, category: str) -> bool:
+    """Whether the row's label is known to name the wrong one of the two people (BBQ's template file swaps the answers).
+
+    So in BBQ, MBBQ, BasqBBQ and PakBBQ; BharatBBQ and EsBBQ have corrected it. None of an ambiguous row.
+    """
+    template = category, row.question_index, row.additional_metadata.version
+    return row.context_condition == "disambig" and template in WRONG_LABELS
+
+
+def has_swapped_groups(row: BbqRow) -> bool:
+    """Whether the context says of one person by name what the row's tags say of the other one.
+
+    So in every second block of BBQ's Gender_identity 35 and 36, which names the two in the other order but keeps the
+    tags; in PakBBQ's, in BasqBBQ's template 36, and in template 8 of SES in BIG-bench's edition. A Basque option has an
+    ending behind the name.
+    """
+    for words, pattern, group in _TELLS_GROUP:
+        told = pattern.search(row.context) if words in row.context else None
+        people = [index for index in range(3) if told and row.texts[index].strip().startswith(told.group(1))]
+        if len(people) == 1:
+            return not row.groups[people[0]].startswith(group)
+    return False
+
+
+def _lacks_group_in_text(row: BbqRow) -> bool:
+    """Whether the tags call one of the two trans and no text of the row does: BasqBBQ's Gender_identity 35."""
+    tagged = {group.startswith("nonTrans") for group in row.groups if "trans" in group.casefold()} == {True, False}
+    return tagged and not any("trans" in text.casefold() for text in (row.context, row.question, *row.texts))
+
+
+def instance_of(
+    row: BbqRow,
+    place: RowLocation,
+    source: SplitInfo,
+    *,
+    target: int | None,
+    reason: str | None = None,
+    parallel_id: str | None = None,
+    swap_people: bool = False,
+    data_issues: tuple[str, ...] = (),
+    metadata: dict[str, Any] | None = None,
+) -> Instance:
+    """The instance that a row is, with the target that the benchmark's own rule found (None: there is none, `reason`).
+
+    Its id is category and `example_id`, its template category and `question_index`. `swap_people` says that the label
+    names the wrong one of the two people (`has_wrong_label`).
+
+    Raises:
+        DataError: where the label contradicts the condition.
+    """
+    condition = CONDITIONS[row.context_condition]
+    found = ParsedRow(
+        texts=row.texts,
+        groups=row.groups,
+        unknown=row.unknown_index(place),
+        target=target,
+        reason=reason,
+        label=row.label,
+        condition=condition,
+        polarity=POLARITIES[row.question_polarity],
+        context=row.context,
+        question=row.question,
+        swap_people=swap_people,
+        groups_swapped=has_swapped_groups(row),
+        data_issues=(*data_issues, *["group_not_in_text"] * _lacks_group_in_text(row)),
+        metadata=_metadata(row, place) | (metadata or {}),
+    )
+    return build_instance(
+        found,
+        source,
+        place,
+        instance_id=f"{source.category}/{row.example_id}",
+        template_id=f"{source.category}/{row.question_index}",
+        subcategory=named_or_none(row.additional_metadata.subcategory),
+        parallel_id=parallel_id,
+    )
+
+
+def _metadata(row: BbqRow, place: RowLocation) -> dict[str, Any]:
+    """Whatever else the row says, with where it stands."""
+    more = row.additional_metadata
+    return {
+        "source_row": place.source_row(row.category, row.example_id),
+        "stereotyped_groups": more.stereotyped_groups,
+        "version": named_or_none(more.version),
+        "source": named_or_none(more.source),
+        "terms": list(row.terms),
+        **(row.model_extra or {}),
+        **(more.model_extra or {}),
+    }

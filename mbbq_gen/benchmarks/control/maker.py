@@ -1,0 +1,492 @@
+"""Benchmark questions → control questions, or the reason why there is none.
+
+    bias question ─► two people ─► plan of context and question ─► names of one gender ─► control question
+                          └──────────────────┴──────────────────────────────┴─► left out, with a reason
+
+The control question has the id, template, condition, polarity, roles and unknown option of the bias question; its
+two people are names. Both share a parallel id: their own, or where the benchmark has none, the id of the question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from mbbq_gen.benchmarks.control.mention import SubstitutionRefusedError
+from mbbq_gen.benchmarks.control.people import (
+    NamePair,
+    NamePairs,
+    People,
+    describe_apart,
+    describe_people,
+    gender_of_story,
+    write_name,
+)
+from mbbq_gen.benchmarks.control.spans import Places, person_spans
+from mbbq_gen.benchmarks.control.substitution import (
+    SubstitutionPlan,
+    apply_plan,
+    holds_any,
+    plan_from_spans,
+    plan_substitution,
+)
+from mbbq_gen.benchmarks.control.words import Language, phrase
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import FrozenModel, Instance, Option
+from mbbq_gen.languages.control_pack import ControlSet, NameGender, read_control_set
+
+LEAST_GROUP_WORD: Final = 3
+"""Letters from which on a word of a group's name is looked for in the text."""
+_UNFILLED: Final = re.compile(r"\{+[^{}]*\}+|[{}]")
+"""A slot that the data never filled."""
+REASONS: Final[dict[str, str]] = {
+    "indistinct_people": "the two options do not tell the people apart",
+    "no_mention": "one of the two people is not named in the context",
+    "unreplaced_mention": "a word of one of the groups stands outside what can be replaced",
+    "group_stated_elsewhere": "the context tells of the group otherwise than by naming the person",
+    "people_related": "the context says that one of them has the other, as a friend or a brother",
+    "question_about_group": "the question asks about the group itself",
+    "plural_group": "several people at once, for whom a name can't stand",
+    "adjacent_names": "two names would stand side by side, or an article before one",
+    "unknown_inflection": "an ending that the grammar has no form of a name for",
+    "ambiguous_gender": "pronouns can't be brought to one gender",
+}
+"""Code → why a question has no control question."""
+
+
+class NameReplacement(FrozenModel):
+    """A mention and the name in its place."""
+
+    was: str
+    name: str
+
+
+class RefusedInstance(FrozenModel):
+    """A question without a control question."""
+
+    key: str
+    """Of the bias question."""
+    language: str
+    category: str
+    template_id: str
+    reason: str
+    """One of REASONS."""
+    what: str
+    """The words at which it failed."""
+
+
+class ControlInstance(FrozenModel):
+    """A control question, and what was replaced in it."""
+
+    instance: Instance
+    replaced: tuple[NameReplacement, ...]
+
+
+class ControlGenerator:
+    """Makes control questions in one language."""
+
+    def __init__(self, control_set: ControlSet) -> None:
+        """Raises UsageError where the language's pack has no grammar of substitution."""
+        if control_set.substitution is None:
+            code = control_set.meta.language
+            raise UsageError(
+                f"control questions can't be made in {control_set.meta.name} yet: control_sets/{code}.toml has no"
+                " table [substitution]; write one, or select the bias split alone"
+            )
+        self.control_set = control_set
+        self._language = Language(control_set)
+        self._pairs = NamePairs(control_set)
+        self._described = lru_cache(maxsize=4096)(self._describe)
+        self._planned = lru_cache(maxsize=4096)(self._plan)
+
+    def _describe(self, options: tuple[str, str]) -> People | None:
+        return describe_people(options, self._language)
+
+    def _plan(self, text: str, options: tuple[str, str], places: Places | None) -> SubstitutionPlan | tuple[str, str]:
+        """The plan of a text, or the reason why there is none and the words at which it failed."""
+        people = self._described(options)
+        try:
+            if places is not None:
+                return plan_from_spans(text, places, people or describe_apart(options, self._language), self._language)
+            return (
+                ("indistinct_people", " / ".join(options))
+                if people is None
+                else plan_substitution(text, people, self._language)
+            )
+        except SubstitutionRefusedError as left:
+            return left.reason, left.what
+
+    def plan(self, text: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
+        """The plan of a text about the people of two options.
+
+        Args:
+            text: the text.
+            options: of the two people.
+            places: where they stand in it, if the data tells; None: to be found.
+
+        Raises:
+            SubstitutionRefusedError: where there is none.
+        """
+        plan = self._planned(text, options, places)
+        if isinstance(plan, tuple):
+            raise SubstitutionRefusedError(*plan)
+        return plan
+
+    def make(self, instance: Instance) -> ControlInstance | RefusedInstance:
+        """The control question of a bias question, or why there is none."""
+        try:
+            return self._make(instance)
+        except SubstitutionRefusedError as left:
+            return RefusedInstance(
+                key=instance.key,
+                language=instance.language,
+                category=instance.category,
+                template_id=instance.template_id,
+                reason=left.reason,
+                what=left.what,
+            )
+
+    def _make(self, instance: Instance) -> ControlInstance:
+        options = people_of(instance)
+        unfilled = _UNFILLED.search(instance.context)
+        if unfilled is not None:
+            raise SubstitutionRefusedError("no_mention", unfilled[0])
+        places = person_spans(instance, options) if self._language.rules.closing_cases else None
+        context = self.plan(instance.context, options, places)
+        question = self.question_plan(instance.question, options, None if places is None else ())
+        if len(context.people) < len(options):
+            missing = next(number for number in (0, 1) if number not in context.people)
+            raise SubstitutionRefusedError("no_mention", options[missing])
+        gender = _gender((context, question), instance.template_id, _story(instance))
+        texts_there = (instance.context, instance.question, *options)
+        present = frozenset().union(*(self._language.stems_of(text) for text in texts_there))
+        pair = self._pairs.choose(gender, instance.template_id, _story(instance), present)
+        names = (pair.target, pair.non_target)
+        texts = [apply_plan(plan, names, gender, self.control_set) for plan in (context, question)]
+        self._refuse_groups(texts, instance)
+        return ControlInstance(
+            instance=_control(instance, texts[0], texts[1], self._as_options(options, names), pair),
+            replaced=tuple(
+                NameReplacement(was=place.was, name=names[place.person])
+                for place in (*context.replaced, *question.replaced)
+            ),
+        )
+
+    def _as_options(self, options: tuple[str, str], names: tuple[str, str]) -> tuple[str, str]:
+        """The names as options: in the case that both options are in, if they are in one."""
+        if not self._language.rules.option_forms:
+            return names
+        forms = {self._language.form_of(option) for option in options}
+        form = forms.pop() if len(forms) == 1 else None
+        first, second = (write_name(self.control_set, name, form) if form else name for name in names)
+        return first, second
+
+    def question_plan(self, question: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
+        """The plan of a question; a group's word in it that is no mention means that the group is what it asks about.
+
+        Args: as of `plan`.
+
+        Raises:
+            SubstitutionRefusedError: where there is none.
+        """
+        asked = [word.low for word in self._language.words(question)]
+        several = next((word for word in asked if word in self._language.rules.plural_questions), None)
+        if several is not None:
+            raise SubstitutionRefusedError("plural_group", several)
+        gender = next((word for word in asked if word in self._language.rules.asked_genders), None)
+        if gender is not None:
+            raise SubstitutionRefusedError("question_about_group", gender)
+        people = self._described(options) if places is not None else None
+        telling = [word for person in people or () for word in person.telling]
+        named = next((word for word in asked if any(self._language.same(word, one) for one in telling)), None)
+        if named is not None:
+            raise SubstitutionRefusedError("question_about_group", named)  # "women's quota", of a woman
+        try:
+            plan = self.plan(question, options, places)
+        except SubstitutionRefusedError as left:
+            if left.reason in ("unreplaced_mention", "group_stated_elsewhere"):
+                raise SubstitutionRefusedError("question_about_group", left.what) from left
+            raise
+        self._refuse_kinds(plan)
+        return plan
+
+    def _refuse_kinds(self, plan: SubstitutionPlan) -> None:
+        """Raises where a question speaks of a kind of person ("who is a bad teacher?"), not of the two people."""
+        for place in plan.replaced:
+            opens = place.was.split()[0].casefold()
+            if len(plan.people) == 1 or opens not in self._language.rules.definites:
+                raise SubstitutionRefusedError("question_about_group", place.was)
+
+    def _refuse_groups(self, texts: Sequence[str], instance: Instance) -> None:
+        """No word of the groups as the data calls them may be left either: "Sophia, who is trans"."""
+        rules = self._language.rules
+        groups = [option.group for option in instance.options if option.role != "unknown" and option.group]
+        told = {word for group in groups for word in phrase(group.replace("_", " "), self.control_set)}
+        telling = [word for word in told if len(word) >= LEAST_GROUP_WORD and word not in rules.modifiers]
+        for text in texts:
+            found = holds_any(text, telling, self._language)
+            if found is not None:
+                raise SubstitutionRefusedError("group_stated_elsewhere", found)
+
+
+def people_of(instance: Instance) -> tuple[str, str]:
+    """The texts of the two people's options: target and other person, or in published order where roles are missing."""
+    people = [option for option in instance.options if option.role != "unknown"]
+    first, second = sorted(people, key=lambda option: option.role != "target")
+    return first.text, second.text
+
+
+def _story(instance: Instance) -> str:
+    """What two people a question is about: the groups as the data has them, or their options."""
+    people = [option for option in instance.options if option.role != "unknown"]
+    return "|".join(sorted(option.group or option.text for option in people))
+
+
+def _gender(plans: tuple[SubstitutionPlan, SubstitutionPlan], template: str, story: str) -> NameGender:
+    """The gender of the names: what the pronouns demand, else what changes least, else half and half.
+
+    Raises:
+        SubstitutionRefusedError: where context and question demand different ones.
+    """
+    possible = plans[0].genders & plans[1].genders
+    if not possible:
+        raise SubstitutionRefusedError("ambiguous_gender", "context and question")
+    wanted = (plans[0].preferred, plans[1].preferred, gender_of_story(template, story))
+    return next((gender for gender in wanted if gender in possible), min(possible))
+
+
+def _control(instance: Instance, context: str, question: str, names: tuple[str, str], pair: NamePair) -> Instance:
+    """The control question of a bias question."""
+    texts = dict(zip(people_of(instance), names, strict=True))
+    options = [
+        option if option.role == "unknown" else Option(role=option.role, text=texts[option.text], group=option.group)
+        for option in instance.options
+    ]
+    made = {"made_by_substitution": True, "gender": "female" if pair.gender == "f" else "male"}
+    return instance.model_copy(
+        update={
+            "split": "control",
+            "parallel_id": shared_id(instance),
+            "context": context,
+            "question": question,
+            "options": tuple(options),
+            "metadata": {**instance.metadata, **made},
+        }
+    )
+
+
+def shared_id(instance: Instance) -> str:
+    """What a question and its control question have in common: its parallel id, or one made of language and id."""
+    return instance.parallel_id or f"{instance.language}/{instance.instance_id}"
+
+
+def makeable_languages(resources: PackPaths) -> tuple[str, ...]:
+    """The languages in which control questions can be made: those whose pack has a grammar of substitution."""
+    codes = resources.names("control_sets")
+    return tuple(code for code in codes if read_control_set(resources, code).substitution is not None)
+
+
+class ControlGenerators:
+    """The makers of the languages, each made when it is first asked for."""
+
+    def __init__(self, resources: PackPaths) -> None:
+        self._resources = resources
+        self._makers: dict[str, ControlGenerator] = {}
+
+    def make(self, instance: Instance) -> ControlInstance | RefusedInstance:
+        """The control question of a bias question, or why there is none.
+
+        Raises:
+            UsageError: where no control questions can be made in its language.
+        """
+        language = instance.language
+        if language not in self._makers:
+            self._makers[language] = ControlGenerator(read_control_set(self._resources, language))
+        return self._makers[language].make(instance)
+
+
+def with_control(
+    instances: Iterable[Instance],
+    splits: Sequence[str],
+    resources: PackPaths,
+    counted: Callable[[Instance, ControlInstance | RefusedInstance], None] = lambda *_: None,
+) -> Iterator[Instance]:
+    """Bias questions with their control questions behind them, as far as the splits are wanted.
+
+    Args:
+        instances: questions of the bias split.
+        splits: `bias`, `control` or both.
+        resources: where the control sets are found.
+        counted: hears what became of each bias question, such as `ControlCoverage.add`.
+
+    Raises:
+        UsageError: where no control questions can be made in a language.
+    """
+    makers = ControlGenerators(resources)
+    for instance in instances:
+        if "bias" in splits:
+            yield instance.model_copy(update={"parallel_id": shared_id(instance)}) if "control" in splits else instance
+        if "control" in splits:
+            made = makers.make(instance)
+            counted(instance, made)
+            if isinstance(made, ControlInstance):
+                yield made.instance
+
+
+class CategoryCoverage(FrozenModel):
+    """What became of the questions of a category in one language."""
+
+    language: str
+    category: str
+    questions: int
+    made: int
+    skipped: dict[str, int]
+    """Reason → questions."""
+
+
+class TemplateRefusal(FrozenModel):
+    """Questions of one template that were left out for one reason."""
+
+    language: str
+    template_id: str
+    reason: str
+    """One of REASONS."""
+    questions: int
+    of: int
+    """Questions that the template has."""
+    what: str
+    """The words at which the first of them failed."""
+
+
+class ControlCounts(FrozenModel):
+    """Which bias questions have a control question that was made, and why the others have none."""
+
+    questions: int
+    made: int
+    reasons: dict[str, int]
+    """Reason → questions left out, the most frequent first."""
+    templates: tuple[TemplateRefusal, ...]
+    """Template by template and reason by reason, the most frequent first."""
+
+    @property
+    def sentence(self) -> str:
+        """The counts in words."""
+        left = ", ".join(f"{reason} {count:,}" for reason, count in self.reasons.items())
+        said = f"made for {self.made:,} of {self.questions:,} bias questions"
+        return f"{said}; left out: {left}" if left else said
+
+
+class Sample(FrozenModel):
+    """The first control question made of a template, beside its bias question."""
+
+    key: str
+    context: str
+    question: str
+    control_context: str
+    control_question: str
+
+
+class ControlCoverage:
+    """The counts, as questions pass."""
+
+    def __init__(self) -> None:
+        self._asked: Counter[tuple[str, str]] = Counter()
+        self._made: Counter[tuple[str, str]] = Counter()
+        self._reasons: Counter[tuple[str, str, str]] = Counter()
+        self._of_template: Counter[tuple[str, str]] = Counter()
+        self._refused: Counter[tuple[str, str, str]] = Counter()
+        self._what: dict[tuple[str, str, str], str] = {}
+        self._samples: dict[tuple[str, str], Sample] = {}
+
+    def add(self, instance: Instance, made: ControlInstance | RefusedInstance) -> None:
+        """Counts a bias question and what became of it."""
+        language, template = instance.language, instance.template_id
+        self._asked[language, instance.category] += 1
+        self._of_template[language, template] += 1
+        if isinstance(made, RefusedInstance):
+            refusal = language, template, made.reason
+            self._reasons[language, instance.category, made.reason] += 1
+            self._refused[refusal] += 1
+            self._what.setdefault(refusal, made.what)
+            return
+        self._made[language, instance.category] += 1
+        if (language, template) not in self._samples:
+            self._samples[language, template] = _sample(instance, made.instance)
+
+    @property
+    def questions(self) -> int:
+        """How many bias questions there are."""
+        return self._asked.total()
+
+    @property
+    def made(self) -> int:
+        """How many of them have a control question."""
+        return self._made.total()
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Reason → questions, the most frequent first."""
+        counts: Counter[str] = Counter()
+        for (_, _, reason), count in self._reasons.items():
+            counts[reason] += count
+        return dict(counts.most_common())
+
+    def categories(self) -> Iterator[CategoryCoverage]:
+        """The categories, in the order in which they came."""
+        for language, category in self._asked:
+            reasons = {
+                reason: count
+                for (code, name, reason), count in sorted(self._reasons.items())
+                if (code, name) == (language, category)
+            }
+            yield CategoryCoverage(
+                language=language,
+                category=category,
+                questions=self._asked[language, category],
+                made=self._made[language, category],
+                skipped=reasons,
+            )
+
+    def refusals(self) -> Iterator[TemplateRefusal]:
+        """Template by template and reason by reason, the most frequent first."""
+        for (language, template, reason), count in self._refused.most_common():
+            yield TemplateRefusal(
+                language=language,
+                template_id=template,
+                reason=reason,
+                questions=count,
+                of=self._of_template[language, template],
+                what=self._what[language, template, reason],
+            )
+
+    def samples(self) -> Iterator[Sample]:
+        """One question of each template that has one, in the order in which they came."""
+        yield from self._samples.values()
+
+    def counts(self) -> ControlCounts:
+        """The counts as a record, without categories and samples."""
+        return ControlCounts(
+            questions=self.questions, made=self.made, reasons=self.reasons, templates=tuple(self.refusals())
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """The counts as JSON."""
+        return {
+            **self.counts().model_dump(),
+            "skipped": self.questions - self.made,
+            "categories": [part.model_dump() for part in self.categories()],
+        }
+
+
+def _sample(bias: Instance, control: Instance) -> Sample:
+    return Sample(
+        key=bias.key,
+        context=bias.context,
+        question=bias.question,
+        control_context=control.context,
+        control_question=control.question,
+    )

@@ -1,0 +1,235 @@
+"""Mentions where the data itself says where the two people stand: the slots of a published template.
+
+A question may carry `metadata["person_spans"]`:
+
+    {"context": [[7, 13, 0], [13, 20, 1]]}        from, to, and the option that the person is; in letters, to exclusive
+
+Such a place holds what tells the person apart. The mention is that place alone ("손자와"), or reaches to the noun that
+it describes ("조울증을 *앓고 있는 사람이*"), whose ending tells the case of the name. Where that can't be settled, the
+mention is refused. This is the grammar of languages with the noun last and endings joined to it (Korean).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mbbq_gen.benchmarks.control.adjacent_text import refuse_beside
+from mbbq_gen.benchmarks.control.mention import Mention, SubstitutionRefusedError
+from mbbq_gen.benchmarks.control.people import People
+from mbbq_gen.benchmarks.control.words import Language, Word
+from mbbq_gen.core.errors import DataError
+from mbbq_gen.core.records import Instance
+
+KEY = "person_spans"
+NOUN_REACH = 5
+"""Most words between a slot and the noun that it describes."""
+Places = tuple[tuple[int, int, int], ...]
+"""From and to where a place reaches, and whose it is."""
+
+
+def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
+    """Where the context holds the two people, in order; None where the data does not say, or not of both.
+
+    Args:
+        instance: the question.
+        options: the texts of the two people's options; a place tells which of these it is about.
+
+    Raises:
+        DataError: for what is no list of places in the context.
+    """
+    told = instance.metadata.get(KEY)
+    if told is None:
+        return None
+    if not isinstance(told, dict) or not isinstance(told.get("context"), list):
+        raise _fault(instance, "no list 'context' of places")
+    found = sorted(_place(place, instance, options) for place in told["context"])
+    if any(one[1] > other[0] for one, other in itertools.pairwise(found)):
+        raise _fault(instance, "two places overlap")
+    return tuple(found) if {person for *_, person in found} == {0, 1} else None
+
+
+def _place(place: Any, instance: Instance, options: tuple[str, str]) -> tuple[int, int, int]:
+    """A place, checked."""
+    if not isinstance(place, (list, tuple)) or len(place) != 3 or not all(type(number) is int for number in place):
+        raise _fault(instance, f"{place!r} is not [from, to, option]")
+    start, end, option = place
+    if not 0 <= start < end <= len(instance.context):
+        raise _fault(instance, f"{place!r} reaches out of the context of {len(instance.context)} letters")
+    if not 0 <= option < len(instance.options) or instance.options[option].text not in options:
+        raise _fault(instance, f"{place!r}: option {option} is none of the two people")
+    return start, end, options.index(instance.options[option].text)
+
+
+def _fault(instance: Instance, what: str) -> DataError:
+    return DataError(f"{instance.key}: metadata.{KEY}: {what}; mend it or leave it out")
+
+
+def part(words: Sequence[Word], places: Places, language: Language) -> list[Word]:
+    """The words, with a noun for any person parted from a slot that it is written onto: "18세|운전자는"."""
+    ends = {end for _, end, _ in places}
+    found: list[Word] = []
+    for word in words:
+        end = next((end for end in ends if word.start < end < word.end), None)
+        rest = word.low[end - word.start :] if end is not None else ""
+        if end is not None and rest.startswith(tuple(head for head in language.rules.heads if len(head) > 1)):
+            at = end - word.start
+            found.append(word._replace(text=word.text[:at], low=word.low[:at], end=end))
+            found.append(Word(word.text[at:], rest, end, word.end, ""))
+        else:
+            found.append(word)
+    return found
+
+
+def slot_mentions(words: Sequence[Word], places: Places, people: People, language: Language) -> list[Mention]:
+    """The mentions at places, in order.
+
+    Raises:
+        SubstitutionRefusedError: where a mention's end or its case can't be settled.
+    """
+    slots: list[_Slot] = []
+    for start, end, person in places:
+        inside = [number for number, word in enumerate(words) if word.start < end and word.end > start]
+        if not inside or words[inside[0]].start < start:
+            raise SubstitutionRefusedError("unreplaced_mention", " ".join(words[number].text for number in inside))
+        slots.append(_Slot(person, inside[0], inside[-1]))
+    grower, found = _Grower(words, slots, people, language), list[Mention]()
+    for slot in slots:
+        mention = grower.grown(slot, found[-1] if found else None)
+        if found and found[-1].last >= mention.first:
+            raise SubstitutionRefusedError("unreplaced_mention", words[mention.first].text)
+        found.append(mention)
+    refuse_beside(found, words, language)
+    return found
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """The words in a slot."""
+
+    person: int
+    first: int
+    last: int
+
+
+class _Grower:
+    """Grows slots to whole mentions."""
+
+    def __init__(self, words: Sequence[Word], slots: Sequence[_Slot], people: People, language: Language) -> None:
+        self.words, self.people, self.language, self.rules = words, people, language, language.rules
+        own = [word for person in people for word in person.words]
+        shared = self._behind(slots, 0) & self._behind(slots, 1)
+        shared = {noun for noun in shared if not shared & language.stems(noun) - {noun}}
+        self.nouns = {person.words[-1] for person in people} | {*self.rules.heads} | shared
+        stems = {stem for slot in slots for stem in language.stems(words[slot.last].low)}
+        stems = {stem for stem in stems if any(word.startswith(stem) for word in own)}
+        self.bases = (*own, *self.nouns, *sorted(stems), *(stem for word in own for stem in language.stems(word)))
+
+    def _behind(self, slots: Sequence[_Slot], person: int) -> set[str]:
+        """What stands next behind the slots of a person, with and without endings: a noun that both have is one for
+        both."""
+        passed = {*self.rules.small_words, *self.rules.modifiers}
+        found: set[str] = set()
+        for slot in slots:
+            place = slot.last + 1
+            while place < len(self.words) and not self.words[place].gap and self._is_plain(place, passed):
+                place += 1
+            if slot.person == person and place < len(self.words) and not self.words[place].gap:
+                found |= self.language.stems(self.words[place].low)
+        return found - {*self.rules.numbers, *self.rules.behind_two}
+
+    def grown(self, slot: _Slot, before: Mention | None) -> Mention:
+        """The mention of a slot's person.
+
+        Args:
+            slot: the slot.
+            before: the mention before it.
+        """
+        joined = before is not None and before.last == slot.first - 1 and before.case == "and_def"
+        last, case = self._end(slot, joined)
+        if self._stem(last) in self.rules.collectives or self._is_plural(last):
+            raise SubstitutionRefusedError("plural_group", self.words[last].text)
+        first = slot.first
+        while first and self.words[first].gap == "" and self._goes_before(first - 1):
+            first -= 1
+        return Mention(slot.person, first, last, case=case)
+
+    def _end(self, slot: _Slot, joined: bool) -> tuple[int, str | None]:
+        """The last word of a mention, and the form of a name that it asks for.
+
+        Args:
+            slot: the slot.
+            joined: whether the other person stands right before, with "and".
+        """
+        for last in range(slot.last, min(slot.last + NOUN_REACH, len(self.words))):
+            if last > slot.last and (self.words[last].gap or not self._describes(last)):
+                break
+            case, is_noun = self._case(last), self._is_noun(slot, last)
+            if case is not None and (is_noun or (last == slot.last and case in self.rules.closing_cases)):
+                return last, case
+            if case is None and joined and self._is_of_two(last + 1):
+                return last, None  # "민준과 | 78세인 | 두 사람은"
+            if case is None and is_noun and (closed := self._closed(last)) is not None:
+                return closed
+        raise SubstitutionRefusedError(
+            "group_stated_elsewhere", " ".join(word.text for word in self.words[slot.last : last + 2])
+        )
+
+    def _closed(self, noun: int) -> tuple[int, str | None] | None:
+        """Where a mention ends whose noun has no ending, and its case; None where another noun follows."""
+        behind = self.words[noun + 1 : noun + 3]
+        if not behind or behind[0].gap or behind[0].low.startswith(self.rules.behind_bare):
+            return noun, None
+        if len(behind) > 1 and behind[0].low in self.language.determiners:  # "남자 한 명과"
+            article = self.rules.articles_behind.get(behind[1].low)
+            return None if article is None else (noun + 2, article)
+        alone = next((form for ending, form in self.language.cases if ending == behind[0].low), None)
+        return None if alone is None else (noun + 1, alone)  # "총장 입니다"
+
+    def _is_noun(self, slot: _Slot, place: int) -> bool:
+        """Whether a word is a noun for a person: the option's own, or any person's behind the slot or as its end."""
+        stem = self._stem(place)
+        if place == slot.last:
+            return stem == self.people[slot.person].words[-1] or stem in self.rules.heads
+        return stem in self.nouns
+
+    def _stem(self, place: int) -> str:
+        """A word without the ending of its case, where that leaves a noun."""
+        low, known = self.words[place].low, self.nouns | {*self.rules.collectives}
+        stems = [low] + [low[: -len(ending)] for ending, _ in self.language.cases if low.endswith(ending)]
+        return next((stem for stem in stems if stem in known), low)
+
+    def _case(self, place: int) -> str | None:
+        """The case of a word; None where it has no ending."""
+        return self.language.case_of(self.words[place].low, self.bases)
+
+    def _is_plural(self, place: int) -> bool:
+        low = self.words[place].low
+        several = tuple(noun + ending for noun in self.nouns for ending in self.rules.plural_endings)
+        return self.language.is_plural(low, self.bases) or (low not in self.nouns and low.startswith(several))
+
+    def _is_of_two(self, place: int) -> bool:
+        """Whether a word tells that both are meant: "두 명이", "둘에게", "모두"."""
+        if place >= len(self.words) or self.words[place].gap:
+            return False
+        low, numbers = self.words[place].low, self.rules.numbers
+        return low in {*self.rules.behind_two, *numbers} or self.language.case_of(low, numbers) is not None
+
+    def _describes(self, place: int) -> bool:
+        """Whether a word may stand between a slot and its noun, or be that noun."""
+        own = {word for person in self.people for word in person.words}
+        known = own | self.nouns | {*self.rules.small_words, *self.rules.modifiers}
+        return self._stem(place) in self.nouns or self._is_plain(place, known)
+
+    def _is_plain(self, place: int, known: Collection[str]) -> bool:
+        """Whether a word is one of these, or a noun of them that describes another."""
+        low = self.words[place].low
+        return any(stem in known for stem in (low, *(low.removesuffix(link) for link in self.rules.noun_links)))
+
+    def _goes_before(self, place: int) -> bool:
+        """Whether a word before a slot goes with the person: a modifier, a determiner, or what both options say."""
+        low = self.words[place].low
+        said_by_both = all(low in person.words for person in self.people)
+        return said_by_both or low in self.rules.modifiers or low in self.language.determiners

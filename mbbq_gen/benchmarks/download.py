@@ -1,0 +1,225 @@
+"""Downloads one large file and resumes an interrupted download.
+
+    NAME.part        what has arrived
+    NAME.part.json   where it came from, and the server's mark of that edition (its ETag or date)
+
+The rest is asked for with Range and If-Range, so that two editions are never glued together: a server that has another
+edition by now, that gives no mark or that knows no ranges sends the whole file, and we start over.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+from pydantic import ValidationError
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_exponential,
+    wait_random,
+)
+
+from mbbq_gen.core.errors import DownloadError
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.core.text import seconds_of
+
+Step = Callable[[int, int | None], None]
+"""Called with the bytes received and the total, None where the server does not give it."""
+
+ATTEMPTS: Final = 5
+LONGEST_WAIT: Final = 120.0
+"""Seconds. A server that asks for a longer pause ends the download with an error."""
+_TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
+_PAUSES: Final = wait_exponential(multiplier=0.5, max=20.0) + wait_random(0.0, 0.5)
+_RANGE: Final = re.compile(r"bytes (?:(?P<start>\d+)-\d+|\*)/(?P<total>\d+|\*)")
+
+
+class _TransientError(Exception):
+    """A failure that another attempt may not have."""
+
+    def __init__(self, why: str, pause: float | None = None) -> None:
+        super().__init__(why)
+        self.pause = pause
+        """Seconds that the server asked to wait, or None."""
+
+
+class _Origin(FrozenModel):
+    """Where the part that is there came from."""
+
+    url: str
+    mark: str | None
+    """What the server calls this edition of the file: a strong ETag, or the date of its last change."""
+
+
+def new_client() -> httpx.Client:
+    """A client as downloads want it: follows redirects, waits half a minute for a sign of life."""
+    return httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30.0, connect=15.0))
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file at an address, on its way to a place on disk."""
+
+    url: str
+    part: Path
+    """Where it arrives; kept when the download fails, so that it goes on there."""
+    client: httpx.Client
+    largest: int
+    """Bytes; a longer file is refused."""
+    sleep: Callable[[float], None] = time.sleep
+    step: Step = lambda _done, _total: None
+
+    def fetch(self) -> None:
+        """Makes `part` the whole file.
+
+        Raises:
+            DownloadError: where the server does not give it, at once or after a few tries.
+            OSError: where it can't be written.
+        """
+        retrying = Retrying(
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=_pause,
+            retry=retry_if_exception_type(_TransientError),
+            sleep=self.sleep,
+            reraise=True,
+        )
+        try:
+            retrying(self._try)
+        except _TransientError as error:
+            raise DownloadError(f"{self.url}: {error}, {ATTEMPTS} times; {self._what_is_kept()}") from error
+
+    def discard(self) -> None:
+        """Removes what has arrived."""
+        self.part.unlink(missing_ok=True)
+        self._origin_path.unlink(missing_ok=True)
+
+    def _what_is_kept(self) -> str:
+        if self.part.is_file() and self._origin().mark:
+            return f"{self.part.stat().st_size:,} bytes are kept, the same command goes on from there"
+        return "try again later"
+
+    @property
+    def _origin_path(self) -> Path:
+        return self.part.with_name(self.part.name + ".json")
+
+    def _origin(self) -> _Origin:
+        """Where the part came from; no mark where it can't be gone on with."""
+        try:
+            origin = _Origin.model_validate_json(self._origin_path.read_bytes())
+        except (OSError, ValidationError):
+            return _Origin(url=self.url, mark=None)
+        return origin if origin.url == self.url and self.part.is_file() else _Origin(url=self.url, mark=None)
+
+    def _try(self) -> None:
+        """Asks once for what is still missing."""
+        mark = self._origin().mark
+        have = self.part.stat().st_size if mark else 0
+        headers = {"Accept-Encoding": "identity"}
+        if mark and have:
+            headers |= {"Range": f"bytes={have}-", "If-Range": mark}
+        with self._network_errors(), self.client.stream("GET", self.url, headers=headers) as response:
+            if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+                self._check_whole(response, have)
+            elif response.status_code == httpx.codes.PARTIAL_CONTENT:
+                self._check_continues(response, have, mark)
+                if self._receive(response, have) != (_range(response)[1] or self.part.stat().st_size):
+                    raise _TransientError("the server sent less than was asked for")
+            elif response.status_code == httpx.codes.OK:
+                self._receive(response, 0)
+            else:
+                raise self._refusal(response)
+
+    @contextmanager
+    def _network_errors(self) -> Iterator[None]:
+        """Separates transient network errors from permanent ones."""
+        try:
+            yield
+        except (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError) as error:
+            raise _TransientError(f"{_name(error)}") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise DownloadError(f"{self.url}: {_name(error)}") from error
+
+    def _check_whole(self, response: httpx.Response, have: int) -> None:
+        """Nothing is left to send: the part is whole if its size is the file's; else it is of another edition."""
+        if have == 0 or _range(response) != (None, have):
+            self.discard()
+            raise _TransientError("the server's file has changed")
+
+    def _check_continues(self, response: httpx.Response, have: int, mark: str | None) -> None:
+        """Makes sure that what comes follows on what is there."""
+        now = _mark(response)
+        if have == 0 or _range(response)[0] != have or (now is not None and now != mark):
+            self.discard()
+            raise _TransientError("the server sent another part than was asked for")
+
+    def _receive(self, response: httpx.Response, have: int) -> int:
+        """Writes what comes behind the first `have` bytes; the size then."""
+        length = response.headers.get("Content-Length", "")
+        total = have + int(length) if length.isdigit() else None
+        self._check_size(total or have)
+        if not have:
+            self.discard()  # before the new mark is written: it must never stand beside bytes of another edition
+            self._origin_path.write_text(_Origin(url=self.url, mark=_mark(response)).model_dump_json(), "utf-8")
+        with self.part.open("ab" if have else "wb") as stream:
+            self.step(have, total)
+            for piece in response.iter_raw():
+                have += len(piece)
+                self._check_size(have)
+                stream.write(piece)
+                self.step(have, total)
+        return have
+
+    def _check_size(self, size: int) -> None:
+        if size > self.largest:
+            self.discard()
+            raise DownloadError(f"{self.url}: {size:,} bytes or more, larger than any release; not downloaded")
+
+    def _refusal(self, response: httpx.Response) -> Exception:
+        """The error for a status that brings no file."""
+        status = f"{response.status_code} {response.reason_phrase}".strip()
+        pause = seconds_of(response.headers.get("Retry-After", ""))
+        if response.status_code not in _TRANSIENT:
+            return DownloadError(f"{self.url}: the server answers {status}; give another source with --from")
+        if pause is not None and pause > LONGEST_WAIT:
+            return DownloadError(f"{self.url}: the server answers {status} and asks to wait {pause:.0f} s; try then")
+        return _TransientError(f"the server answers {status}", pause)
+
+
+def _pause(state: RetryCallState) -> float:
+    """Seconds before the next try: what the server asked for, else longer each time."""
+    error = state.outcome.exception() if state.outcome is not None else None
+    asked = error.pause if isinstance(error, _TransientError) else None
+    return _PAUSES(state) if asked is None else asked
+
+
+def _mark(response: httpx.Response) -> str | None:
+    """What If-Range may name: a strong ETag, else the date of the last change, else None."""
+    etag: str = response.headers.get("ETag", "")
+    if etag.startswith('"'):
+        return etag
+    date: str | None = response.headers.get("Last-Modified")
+    return date
+
+
+def _range(response: httpx.Response) -> tuple[int | None, int | None]:
+    """First byte sent and size of the whole file, as Content-Range has them; None for what it does not say."""
+    found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
+    if found is None:
+        return None, None
+    start, total = found["start"], found["total"]
+    return int(start) if start else None, int(total) if total != "*" else None
+
+
+def _name(error: Exception) -> str:
+    """What went wrong, in one line."""
+    first = str(error).strip().splitlines()[:1]
+    return first[0] if first else type(error).__name__

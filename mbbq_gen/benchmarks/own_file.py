@@ -1,0 +1,399 @@
+"""Reads a user's own field names: a small TOML file says which of their fields is which of ours.
+
+    [fields]                        # our field = theirs; a dot goes into a nested field or a list: "info.id", "tags.0"
+    instance_id = "id"
+    template_id = "template"
+    context     = "story"
+    question    = "asked"
+    condition   = "kind"
+    polarity    = "sign"
+    gold_index = "label"          # place of the right option
+
+    [options]
+    texts   = ["ans0", "ans1", "ans2"]
+    groups  = ["tag0", "tag1", "tag2"]   # may be left out
+    unknown = "unknown_place"            # place of the unknown option; a number is the place in every row
+    target  = "target_place"             # place of the stereotyped person; empty in a row that has no single one
+    counted_from = 0                     # whether places, and gold_index, are counted from 0 or 1
+
+    [constants]                     # the same in every row
+    benchmark = "mine"
+    version   = "1"
+    split     = "bias"
+    language  = "nl"
+    category  = "age"
+
+    [values.condition]              # theirs = ours
+    ambig    = "ambiguous"
+    disambig = "disambiguated"
+
+    [metadata]                      # carried along under our name
+    source = "url"
+
+A field of theirs that has our name and is not mentioned is taken as it is; their other fields are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from mbbq_gen.benchmarks.rows import RowLocation, read_json_lines, read_table
+from mbbq_gen.core.errors import DataError, UsageError, describe_fault
+from mbbq_gen.core.records import Instance
+from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
+
+FIELDS: Final = frozenset(Instance.model_fields)
+_OWN_TABLES: Final = frozenset({"options", "metadata"})
+NO_TARGET: Final = "no single target: the data names none"
+
+
+class OptionFields(Pack):
+    """Where the three options stand in a row."""
+
+    texts: tuple[Text, ...] = Field(min_length=3, max_length=3)
+    """Their fields of the three texts."""
+    groups: tuple[Text, ...] | None = Field(default=None, min_length=3, max_length=3)
+    """Their fields of the groups."""
+    unknown: int | Text
+    """Their field of the unknown option's place, or the place that it has in every row."""
+    target: int | Text
+    """The same for the person whom the stereotype is about."""
+    counted_from: Literal[0, 1] = 0
+
+
+class FieldMap(Pack):
+    """Which of a user's fields is which of ours."""
+
+    fields: dict[str, Text] = Field(default_factory=dict)
+    """Our field → theirs."""
+    options: OptionFields | None = None
+    """None where their rows have our `options`."""
+    constants: dict[str, JsonValue] = Field(default_factory=dict)
+    """Our field → its value in every row."""
+    values: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
+    """Our field → their value, as text → ours."""
+    metadata: dict[str, Text] = Field(default_factory=dict)
+    """Our name of a piece of metadata → their field."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for table, names in (("fields", self.fields), ("constants", self.constants), ("values", self.values)):
+            unknown = sorted(set(names) - (FIELDS - _OWN_TABLES))
+            if unknown:
+                raise ValueError(
+                    f"{table}.{unknown[0]}: no such field; known: {', '.join(sorted(FIELDS - _OWN_TABLES))}"
+                    " (options and metadata have tables of their own)"
+                )
+        twice = sorted(set(self.fields) & set(self.constants))
+        if twice:
+            raise ValueError(f"constants.{twice[0]}: is also in [fields]; take it out of one")
+        return self
+
+
+def read_field_map(path: Path) -> FieldMap:
+    """The field map in a TOML file.
+
+    Raises:
+        UsageError: where there is no such file.
+        PackError: where it is wrong; file, key and value.
+    """
+    if not path.is_file():
+        raise UsageError(f"--field-map {path}: no such file; write one as docs/datasets.md shows")
+    return validate_pack(FieldMap, read_toml(path), path)
+
+
+@dataclass(frozen=True)
+class FieldMapper:
+    """Takes rows of a user's file apart by a field map."""
+
+    field_map: FieldMap
+    path: Path
+    """Of the field map, for messages."""
+
+    def fields_of(self, row: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
+        """Our fields of a row; empty ones are left out.
+
+        Raises:
+            DataError: where a field of theirs is missing or holds what the map does not know.
+        """
+        found = {name: value for name, value in row.items() if name in FIELDS}
+        for ours, theirs in self.field_map.fields.items():
+            found[ours] = self._get(row, theirs, place, f"fields.{ours}")
+        found |= self.field_map.constants
+        for ours, known in self.field_map.values.items():
+            if not is_empty(found.get(ours)):
+                found[ours] = self._translate(ours, found[ours], known, place)
+        if self.field_map.metadata:
+            extra = {
+                ours: value
+                for ours, theirs in self.field_map.metadata.items()
+                if not is_empty(value := self._get(row, theirs, place, f"metadata.{ours}"))
+            }
+            found["metadata"] = with_metadata(found.get("metadata"), extra, place)
+        if self.field_map.options is not None:
+            self._add_options(row, self.field_map.options, place, found)
+        return {name: value for name, value in found.items() if not is_empty(value)}
+
+    def their_name(self, ours: str) -> str | None:
+        """Their name of one of our fields, where it is another."""
+        theirs = self.field_map.fields.get(ours)
+        return None if theirs == ours else theirs
+
+    def _add_options(
+        self, row: Mapping[str, Any], where: OptionFields, place: RowLocation, found: dict[str, Any]
+    ) -> None:
+        """Adds options with their roles, and what follows where there is no target."""
+        unknown = self._option_place(row, where.unknown, "unknown", place)
+        target = self._option_place(row, where.target, "target", place)
+        if unknown is None:
+            raise place.error("no place of the unknown option; every question needs one", str(where.unknown))
+        if target == unknown:
+            raise place.error("the target stands at the place of the unknown option", str(where.target))
+        groups = where.groups or (None, None, None)
+        found["options"] = [
+            {
+                "role": _role(index, unknown, target),
+                "text": self._get(row, text, place, f"options.texts[{index}]"),
+                "group": None if group is None else self._get(row, group, place, f"options.groups[{index}]") or None,
+            }
+            for index, (text, group) in enumerate(zip(where.texts, groups, strict=True))
+        ]
+        if target is None:
+            found["has_single_target"] = False
+            found.setdefault("no_target_reason", NO_TARGET)
+        if not is_empty(found.get("gold_index")):
+            found["gold_index"] = self._counted(
+                found["gold_index"], self.field_map.fields.get("gold_index", "gold_index"), place
+            )
+
+    def _option_place(self, row: Mapping[str, Any], named: int | str, what: str, place: RowLocation) -> int | None:
+        """The place of an option, counted from 0; None where their field is empty."""
+        if isinstance(named, int):
+            return self._counted(named, f"options.{what}", place)
+        value = self._get(row, named, place, f"options.{what}")
+        return None if is_empty(value) else self._counted(value, named, place)
+
+    def _counted(self, value: Any, theirs: str, place: RowLocation) -> int:
+        """A place of theirs as we count it."""
+        first = self.field_map.options.counted_from if self.field_map.options else 0
+        text = str(value).strip().removesuffix(".0")
+        if not text.isdecimal() or not 0 <= int(text) - first <= 2:
+            raise place.error(f"{value!r} is no place of an option; they are {first} to {first + 2}", theirs)
+        return int(text) - first
+
+    def _translate(self, ours: str, value: Any, known: Mapping[str, JsonValue], place: RowLocation) -> JsonValue:
+        """Our value for theirs."""
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        if text not in known:
+            raise place.error(
+                f"{text!r} is not among {', '.join(known)}; add it to [values.{ours}] of {self.path}",
+                self.field_map.fields.get(ours, ours),
+            )
+        return known[text]
+
+    def _get(self, row: Mapping[str, Any], theirs: str, place: RowLocation, key: str) -> Any:
+        """The value of a field of theirs, which must be there but may be empty."""
+        found, value = look_up(row, theirs)
+        if not found:
+            raise place.error(
+                f"no such field, but {self.path} has {key} = {theirs!r}; the row has: {', '.join(row)}", theirs
+            )
+        return value
+
+
+def with_metadata(metadata: Any, extra: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
+    """A row's metadata, which must be a table where there is any, and more of it."""
+    if not is_empty(metadata) and not isinstance(metadata, Mapping):
+        raise place.error("holds no names and values", "metadata")
+    return {**(metadata or {}), **extra}
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a field holds nothing: no value, or a text without a character."""
+    return value is None or value == ""
+
+
+def look_up(row: Mapping[str, Any], path: str) -> tuple[bool, Any]:
+    """Whether a row has something at a path whose steps are apart by dots, and what; a field with that very name comes
+    first."""
+    if path in row:
+        return True, row[path]
+    here: Any = row
+    for step in path.split("."):
+        if isinstance(here, Mapping) and step in here:
+            here = here[step]
+        elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
+            here = here[int(step)]
+        else:
+            return False, None
+    return True, here
+
+
+def _role(index: int, unknown: int, target: int | None) -> str | None:
+    """The role of the option at a place; None for both people where there is no target."""
+    if index == unknown:
+        return "unknown"
+    if target is None:
+        return None
+    return "target" if index == target else "non_target"
+
+
+_DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
+"""File name's end → what is between two cells."""
+_PARQUET: Final = ".parquet"
+_BATCH: Final = 10_000
+"""Rows of a Parquet file that are held at once."""
+_JSON_FIELDS: Final = ("options", "metadata", "data_issues")
+_TRUTHS: Final = {"true": True, "false": False, "1": True, "0": False}
+
+
+class _AnyRow(BaseModel):
+    """A row with whatever fields it has."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instance]:
+    """The instances of a file, in file order: CSV, TSV or Parquet by its name, else JSON Lines.
+
+    Args:
+        path: the file.
+        field_map: a TOML file that says which of its fields is which of ours; None where they have our names.
+
+    Raises:
+        UsageError: at once, where there is no such file.
+        PackError: at once, where the field map is wrong.
+        DataError: while reading, at the first row that is not an instance or has the key of an earlier one; it names
+            file, row and field.
+    """
+    if not path.is_file():
+        raise UsageError(
+            f"no file {path}; give a file of instances: JSON Lines as `mbbq-gen data show --json` writes it, CSV or"
+            " Parquet"
+        )
+    mapped = None if field_map is None else FieldMapper(read_field_map(field_map), field_map)
+    return _unique(_read(path, mapped))
+
+
+def _unique(rows: Iterable[tuple[RowLocation, Instance]]) -> Iterator[Instance]:
+    """The instances, each of whose keys may stand once."""
+    seen: dict[str, int] = {}
+    for place, instance in rows:
+        first = seen.setdefault(instance.key, place.row)
+        if first != place.row:
+            raise place.error(f"{instance.key!r} stands already in row {first}; ids are unique", "instance_id")
+        yield instance
+
+
+def _read(path: Path, mapped: FieldMapper | None) -> Iterator[tuple[RowLocation, Instance]]:
+    """The instances of a file that is there, each with its place."""
+    if mapped is None and not is_table(path):
+        yield from read_json_lines(path, Instance)
+        return
+    for place, row in raw_rows(path):
+        plain = _nested(row, place) if is_table(path) else dict(row)
+        fields = plain if mapped is None else _typed(mapped.fields_of({**row, **plain}, place), place)
+        yield place, _instance(fields, place, mapped)
+
+
+def _instance(fields: dict[str, Any], place: RowLocation, mapped: FieldMapper | None) -> Instance:
+    """The instance that the fields make; a fault names our field, and theirs where it has another name."""
+    try:
+        return Instance.model_validate(fields)
+    except ValidationError as error:
+        location = error.errors(include_url=False, include_input=False, include_context=False)[0]["loc"]
+        theirs = mapped.their_name(str(location[0])) if mapped and location else None
+        message = describe_fault(error, {})
+        raise place.error(message + (f" (their field {theirs!r})" if theirs else "")) from error
+
+
+# --- rows of any kind ------------------------------------------------------------------------------------------------
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file has cells rather than JSON."""
+    return path.suffix.lower() in (*_DELIMITERS, _PARQUET)
+
+
+def raw_rows(path: Path) -> Iterator[tuple[RowLocation, Mapping[str, Any]]]:
+    """The rows of a file as they stand, one by one."""
+    kind = path.suffix.lower()
+    if kind == _PARQUET:
+        yield from _parquet_rows(path)
+        return
+    delimiter = _DELIMITERS.get(kind)
+    rows = read_json_lines(path, _AnyRow) if delimiter is None else read_table(path, _AnyRow, delimiter=delimiter)
+    for place, row in rows:
+        yield place, row.model_extra or {}
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[RowLocation, Mapping[str, Any]]]:
+    """The rows of a Parquet file, counted from 1; a part of them is held at once."""
+    import polars
+    from polars.exceptions import PolarsError
+
+    frame = polars.scan_parquet(path)
+    start = 0
+    while True:
+        try:
+            rows = frame.slice(start, _BATCH).collect().to_dicts()
+        except (PolarsError, OSError) as error:
+            raise DataError(f"{path}: not a Parquet file: {str(error).splitlines()[0]}") from error
+        yield from ((RowLocation(path, number), row) for number, row in enumerate(rows, start=start + 1))
+        if len(rows) < _BATCH:
+            return
+        start += _BATCH
+
+
+# --- cells -----------------------------------------------------------------------------------------------------------
+
+
+def _nested(row: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
+    """The fields of a row of cells: `options.0.text` put into its list, typed, without the empty ones."""
+    whole = _typed({name: value for name, value in row.items() if not is_empty(value)}, place)
+    fields: dict[str, Any] = {}
+    options: dict[str, dict[str, Any]] = {}
+    metadata: dict[str, Any] = {}
+    for name, value in whole.items():
+        table, _, inner = name.partition(".")
+        if table == "options" and inner:
+            number, _, key = inner.partition(".")
+            options.setdefault(number, {"role": None})[key] = value
+        elif table == "metadata" and inner:
+            metadata[inner] = value
+        else:
+            fields[name] = value
+    if options:
+        fields["options"] = [options[number] for number in sorted(options)]
+    if isinstance(fields.get("metadata"), dict):  # a column of Parquet has every row's names: null is not there
+        fields["metadata"] = {name: value for name, value in fields["metadata"].items() if value is not None}
+    if metadata:
+        fields["metadata"] = with_metadata(fields.get("metadata"), metadata, place)
+    return fields
+
+
+def _typed(fields: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
+    """The fields with the types that text alone does not tell: lists and tables, places, true and false."""
+    return {
+        name: _typed_value(name, value, place) if isinstance(value, str) else value for name, value in fields.items()
+    }
+
+
+def _typed_value(name: str, text: str, place: RowLocation) -> Any:
+    """What a cell's text stands for, by its field; other fields stay text."""
+    if name in _JSON_FIELDS:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise place.error(f"not JSON: {error}", name) from error
+    if name == "gold_index" and text.strip().isdecimal():
+        return int(text)
+    if name == "has_single_target":
+        return _TRUTHS.get(text.strip().casefold(), text)
+    return text

@@ -1,0 +1,441 @@
+"""Finds data issues in a benchmark, and counts its instances beside the numbers of its paper.
+
+Issues have stable codes and are grouped by split, language and category, each with a count and a few examples. A
+`problem` may change a score. Rows that a reader refuses (broken files, empty fields, labels that contradict the
+condition) are not here.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from mbbq_gen.benchmarks.bbq_record import DATA_ISSUES
+from mbbq_gen.core.files import stable_number
+from mbbq_gen.core.records import FrozenModel, Instance, Split
+
+Level = Literal["problem", "note"]
+
+EXAMPLES: Final = 3
+"""How many keys an issue names."""
+
+
+class DataIssue(FrozenModel):
+    """One kind of issue in one part of a benchmark."""
+
+    code: str
+    """Stable name."""
+    level: Level
+    what: str
+    """The issue in words."""
+    action: str
+    """What the loader does about it."""
+    benchmark: str
+    split: str | None = None
+    """None where it is about all splits together; likewise language and category."""
+    language: str | None = None
+    category: str | None = None
+    count: int
+    """How many instances (or, for what is about a whole, how many things) it is about."""
+    examples: tuple[str, ...] = ()
+    """Keys of the first few instances, or what differs."""
+
+
+class _Kind(NamedTuple):
+    """What a code stands for."""
+
+    level: Level
+    what: str
+    action: str
+
+
+_DATA_ISSUE_PROBLEMS: Final = frozenset(
+    {
+        "unfilled_placeholder",
+        "duplicate_options",
+        "conflicting_labels",
+        "group_corrected",
+        "group_not_in_text",
+        "groups_swapped",
+        "alignment_mismatch",
+    }
+)
+
+
+KINDS: Final[dict[str, _Kind]] = {
+    **{
+        code: _Kind("problem" if code in _DATA_ISSUE_PROBLEMS else "note", *text.rsplit(": ", 1))
+        for code, text in DATA_ISSUES.items()
+    },
+    "no_single_target": _Kind(
+        "problem",
+        "no option, or both people, are the stereotyped group",
+        "counted for accuracy, left out of bias scores",
+    ),
+    "mislabeled": _Kind(
+        "problem",
+        "the published label names the wrong person",
+        "scored as published; repaired with --gold corrected",
+    ),
+    "nested_options": _Kind(
+        "note",
+        "the text of one option stands inside another's",
+        "kept; extraction takes the longest match",
+    ),
+    "label_like_option": _Kind(
+        "note",
+        "an option of several words begins with a lone A, B or C",
+        "kept; extraction takes no word for a label",
+    ),
+    "ascii_capital_i": _Kind(
+        "note",
+        "an option begins with I where Turkish has İ",
+        "kept; I, İ, ı and i are compared as one letter",
+    ),
+    "space_before_punctuation": _Kind("note", "a blank stands before a comma or full stop", "kept, as published"),
+    "double_space": _Kind("note", "two blanks stand together in a text", "kept, as published"),
+    "odd_character": _Kind(
+        "note",
+        "a replacement character, a no-break space, or text not in NFC",
+        "kept, as published",
+    ),
+    "duplicate_id": _Kind(
+        "problem",
+        "the id is that of an earlier row of the language and split",
+        "kept here; a run refuses it, for ids must be unique",
+    ),
+    "duplicate_row": _Kind(
+        "note",
+        "context, question and options are those of an earlier row",
+        "kept, as another draw",
+    ),
+    "duplicate_question": _Kind(
+        "note",
+        "context and question are those of an earlier row, the options not",
+        "kept, as another draw",
+    ),
+    "group_word_in_control": _Kind(
+        "note",
+        "a control question holds a word that is a group's noun phrase in its template",
+        "kept; often another meaning of the word",
+    ),
+    "not_parallel": _Kind(
+        "note",
+        "has no counterpart in other languages or the other split",
+        "compared by template only",
+    ),
+    "counts_differ": _Kind("problem", "the number of rows differs between languages", "kept; compare by template"),
+    "order_confounded": _Kind(
+        "problem",
+        "a role stands at one place in more than nine of ten rows",
+        "run in balanced order unless --allow-confounded-order is given",
+    ),
+    "contexts_unbalanced": _Kind(
+        "note",
+        "biased and counter-biased contexts differ in number",
+        "kept; rates are fair, counts are not (MBBQ eq. 2)",
+    ),
+}
+"""Every code that an issue may have."""
+
+_LONE_LETTER: Final = re.compile(r"[ABCabc]\b(?!['’.])")
+_BEFORE_PUNCTUATION: Final = re.compile(r"\S\s+[,.;](?:\s|$)")
+_ODD: Final = re.compile("[\ufffd\u00a0\u200b\ufeff]")
+
+
+def validate(instances: Iterable[Instance]) -> list[DataIssue]:
+    """The issues, in the order of KINDS, then by benchmark, split, language and category. Reads the instances once."""
+    rows: dict[tuple[str, str, str, str, str], list[str]] = defaultdict(list)
+    counts: Counter[tuple[str, str, str, str, str]] = Counter()
+    whole = _Whole()
+    for instance in instances:
+        for code in (*_row_codes(instance), *whole.see(instance)):
+            where = code, instance.benchmark, instance.split, instance.language, instance.category
+            counts[where] += 1
+            if len(rows[where]) < EXAMPLES:
+                rows[where].append(instance.key)
+    found = [
+        _issue(where[0], count, rows[where], dict(zip(_PART, where[1:], strict=True)))
+        for where, count in counts.items()
+    ]
+    found += whole.issues()
+    order = list(KINDS)
+    return sorted(
+        found, key=lambda f: (order.index(f.code), f.benchmark, f.split or "", f.language or "", f.category or "")
+    )
+
+
+_PART: Final = ("benchmark", "split", "language", "category")
+
+
+def _issue(code: str, count: int, examples: Iterable[str], part: Mapping[str, str]) -> DataIssue:
+    """The issue of a code in a part of a benchmark; `part` may leave out language and category."""
+    fields = {**KINDS[code]._asdict(), **part, "count": count, "examples": tuple(examples)}
+    return DataIssue(code=code, **fields)
+
+
+# --- one row ---------------------------------------------------------------------------------------------------------
+
+
+def _row_codes(instance: Instance) -> Iterator[str]:
+    """Codes of what a row shows by itself."""
+    yield from (code for code in instance.data_issues if code in KINDS)
+    yield from (code for code, holds in _ROW_CHECKS.items() if holds(instance))
+
+
+def has_nested_options(instance: Instance) -> bool:
+    """Whether the text of an option stands inside the text of another, regardless of case."""
+    texts = [option.text.casefold() for option in instance.options]
+    return any(one != other and one in other for one in texts for other in texts)
+
+
+def _has_label_like_option(instance: Instance) -> bool:
+    """Whether an option of several words begins with a lone letter."""
+    return any(_LONE_LETTER.match(option.text) and " " in option.text for option in instance.options)
+
+
+def _has_ascii_capital_i(instance: Instance) -> bool:
+    """Whether a Turkish option begins with I and the context has the same word with a dotted i."""
+    if instance.language != "tr":
+        return False
+    heads = [option.text.split()[0] for option in instance.options]
+    return any(head[0] == "I" and f"i{head[1:]}" in instance.context for head in heads if len(head) > 1)
+
+
+def _texts(instance: Instance) -> tuple[str, ...]:
+    """Every text that a model may be shown."""
+    return instance.context, instance.question, *(option.text for option in instance.options)
+
+
+_ROW_CHECKS: Final[dict[str, Callable[[Instance], bool]]] = {
+    "no_single_target": lambda instance: not instance.has_single_target,
+    "mislabeled": lambda instance: instance.corrected_gold_role is not None,
+    "nested_options": has_nested_options,
+    "label_like_option": _has_label_like_option,
+    "ascii_capital_i": _has_ascii_capital_i,
+    "space_before_punctuation": lambda instance: bool(_BEFORE_PUNCTUATION.search(instance.context)),
+    "double_space": lambda instance: any("  " in text for text in _texts(instance)),
+    "odd_character": lambda instance: any(
+        _ODD.search(text) or not unicodedata.is_normalized("NFC", text) for text in _texts(instance)
+    ),
+}
+
+
+# --- the whole -------------------------------------------------------------------------------------------------------
+
+
+class _Whole:
+    """What only shows when rows are seen together; remembers numbers that stand for rows, and counts, not rows."""
+
+    def __init__(self) -> None:
+        self.ids: set[int] = set()
+        self.rows: set[int] = set()
+        self.questions: set[int] = set()
+        self.parts: Counter[tuple[str, str, str, str]] = Counter()
+        self.places: Counter[tuple[str, str, str, str, int]] = Counter()
+        self.alignments: Counter[tuple[str, str, str, str, str]] = Counter()
+        self.phrases: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+        self.patterns: dict[tuple[str, str, str], re.Pattern[str]] = {}
+        self.parallel: set[str] = set()
+
+    def see(self, instance: Instance) -> list[str]:
+        """Codes of what a row shows beside those before it."""
+        part = instance.benchmark, instance.split, instance.language, instance.category
+        self.parts[part] += 1
+        for place, option in enumerate(instance.options):
+            if option.role is not None:
+                self.places[*part[:3], option.role, place] += 1
+        if instance.alignment is not None:
+            self.alignments[*part, instance.alignment] += 1
+        if instance.parallel_id is not None:
+            self.parallel.add(instance.benchmark)
+        return [*self._repeated(instance, part), *self._group_words(instance), *self._unparallel(instance)]
+
+    def _repeated(self, instance: Instance, part: tuple[str, str, str, str]) -> Iterator[str]:
+        """Whether the row, its id or its question has been seen before."""
+        name = stable_number(instance.key)
+        question = stable_number(*part, instance.context, instance.question)
+        row = stable_number(question, *(option.text for option in instance.options))
+        if name in self.ids:
+            yield "duplicate_id"
+        if row in self.rows:
+            yield "duplicate_row"
+        elif question in self.questions:
+            yield "duplicate_question"
+        self.ids.add(name)
+        self.rows.add(row)
+        self.questions.add(question)
+
+    def _group_words(self, instance: Instance) -> Iterator[str]:
+        """Whether a control question holds a noun phrase of its template's groups, seen in the bias split before."""
+        where = instance.benchmark, instance.language, instance.template_id
+        if instance.split == "bias":
+            terms = instance.metadata.get("terms") or []
+            people = [term for term, option in zip(terms, instance.options, strict=False) if option.role != "unknown"]
+            self.phrases[where] |= {term.casefold() for term in people if len(term) > 2}
+            self.patterns.pop(where, None)
+            return
+        if not self.phrases[where]:
+            return
+        if where not in self.patterns:
+            phrases = "|".join(re.escape(phrase) for phrase in sorted(self.phrases[where]))
+            self.patterns[where] = re.compile(rf"(?<!\w)(?:{phrases})(?!\w)")
+        if self.patterns[where].search(f"{instance.context} {instance.question}".casefold()):
+            yield "group_word_in_control"
+
+    def _unparallel(self, instance: Instance) -> Iterator[str]:
+        """Whether the row has no parallel id in a benchmark whose other rows have one."""
+        if instance.parallel_id is None and instance.benchmark in self.parallel:
+            yield "not_parallel"
+
+    def issues(self) -> Iterator[DataIssue]:
+        """Issues in the counts: they differ between languages, order gives roles away, alignments differ in number."""
+        sizes: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
+        for (benchmark, split, language, category), count in self.parts.items():
+            sizes[benchmark, split, category][language] = count
+        for (benchmark, split, category), by_language in sizes.items():
+            if len(set(by_language.values())) > 1:
+                examples = [f"{language}: {count}" for language, count in sorted(by_language.items())]
+                difference = max(by_language.values()) - min(by_language.values())
+                part = {"benchmark": benchmark, "split": split, "category": category}
+                yield _issue("counts_differ", difference, examples, part)
+        totals: Counter[tuple[str, str, str, str]] = Counter()
+        for (benchmark, split, language, role, _), count in self.places.items():
+            totals[benchmark, split, language, role] += count
+        for (benchmark, split, language, role, place), count in sorted(self.places.items()):
+            total = totals[benchmark, split, language, role]
+            if count > 0.9 * total:
+                example = f"{role} stands at place {place + 1} in {count} of {total}"
+                part = {"benchmark": benchmark, "split": split, "language": language}
+                yield _issue("order_confounded", count, [example], part)
+        for where in self.parts:
+            biased, counter = (self.alignments[*where, alignment] for alignment in ("biased", "counter_biased"))
+            if biased != counter:
+                examples = [f"biased: {biased}", f"counter-biased: {counter}"]
+                part = dict(zip(_PART, where, strict=True))
+                yield _issue("contexts_unbalanced", abs(biased - counter), examples, part)
+
+
+class CategoryCount(FrozenModel):
+    """How many rows of each kind a category has in a language and split."""
+
+    benchmark: str
+    language: str
+    split: str
+    category: str
+    """Slug; `all` for the sum of a language and split."""
+    rows: int
+    templates: int
+    ambiguous: int
+    disambiguated: int
+    negative: int
+    non_negative: int
+    biased: int
+    """Disambiguated rows whose right answer fits the stereotype."""
+    counter_biased: int
+    unscorable: int
+    """Rows without a single target: they count for accuracy alone."""
+    wrong_labels: int
+    """Rows whose published label is known to be wrong."""
+    published_rows: int | None = None
+    """Rows of the category in a language and split as the paper has them; None where it does not say."""
+    note: str | None = None
+    """Why the files hold another number than the paper."""
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the count is the paper's; None where it does not say."""
+        return None if self.published_rows is None else self.rows == self.published_rows
+
+
+class _Published(BaseModel):
+    """What a paper says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: str
+    total: int | None = None
+    rows: dict[str, int] = {}
+    notes: dict[str, str] = {}
+
+
+_Part = tuple[str, str, Split]
+"""Benchmark, language, split."""
+
+
+@cache
+def published_counts() -> dict[str, _Published]:
+    """Benchmark → what its paper says."""
+    text = files("mbbq_gen.benchmarks").joinpath("published_counts.toml").read_text(encoding="utf-8")
+    return {name: _Published.model_validate(table) for name, table in tomllib.loads(text).items()}
+
+
+def count_instances(instances: Iterable[Instance]) -> list[CategoryCount]:
+    """The counts of every benchmark, language, split and category, in order of appearance; after each split its sum.
+
+    Reads the instances once and remembers counts alone.
+    """
+    counts: dict[_Part, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    templates: dict[_Part, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for instance in instances:
+        part = instance.benchmark, instance.language, instance.split
+        counts[part][instance.category].update(_kinds(instance))
+        templates[part][instance.category].add(instance.template_id)
+    found = []
+    for part, by_category in counts.items():
+        sizes = {category: len(ids) for category, ids in templates[part].items()}
+        found += [_count(part, category, count, sizes[category]) for category, count in by_category.items()]
+        total = sum(by_category.values(), Counter[str]())
+        found.append(_count(part, "all", total, sum(sizes.values()), _missing(part[0], by_category)))
+    return found
+
+
+def _kinds(instance: Instance) -> list[str]:
+    """Every field of CategoryCount that an instance counts for."""
+    kinds: list[str] = ["rows", instance.condition, instance.polarity]
+    kinds += [instance.alignment] if instance.alignment is not None else []
+    kinds += ["unscorable"] * (not instance.has_single_target)
+    return kinds + ["wrong_labels"] * (instance.corrected_gold_role is not None)
+
+
+_FIELDS = (
+    "rows", "ambiguous", "disambiguated", "negative", "non_negative", "biased", "counter_biased", "unscorable",
+    "wrong_labels",
+)  # fmt: skip
+
+
+def _missing(benchmark: str, by_category: Iterable[str]) -> str | None:
+    """Which of a paper's categories the files lack, for a note; None where they have all."""
+    published = published_counts().get(benchmark)
+    missing = sorted(set(published.rows) - set(by_category)) if published else []
+    return f"not in this copy: {', '.join(missing)}" if missing else None
+
+
+def _count(
+    part: _Part, category: str, count: Counter[str], templates: int, missing: str | None = None
+) -> CategoryCount:
+    """The counts of a category, beside the paper's."""
+    benchmark, language, split = part
+    published = published_counts().get(benchmark)
+    rows = note = None
+    if published is not None:
+        rows = published.total if category == "all" else published.rows.get(category)
+        note = missing or published.notes.get(category) if rows not in (None, count["rows"]) else None
+    return CategoryCount(
+        benchmark=benchmark,
+        language=language,
+        split=split,
+        category=category,
+        templates=templates,
+        published_rows=rows,
+        note=note,
+        **{field: count[field] for field in _FIELDS},
+    )

@@ -1,0 +1,128 @@
+"""Reads BasqBBQ: BBQ translated into Basque and adapted, eight categories.
+
+Paper:    Saralegi, Zulaika (2025): BasqBBQ: A QA Benchmark for Assessing Social Biases in LLMs for Basque, a
+          Low-Resource Language. COLING, 4753-4767. https://aclanthology.org/2025.coling-main.318
+Data:     https://github.com/orai-nlp/BasqBBQ, `data/BasqBBQ/<Category>.jsonl`, the large categories in two files,
+          `_ambig` and `_disambig`
+Licence:  CC BY-NC-SA 4.0: not for commercial use, and what is derived stays under the same licence
+
+What the fields mean here (BBQ's record, with Basque names of the categories)
+* unknown: the option whose group in `answer_info` is `unknown`.
+* target: the one person whose group is among `stereotyped_groups`; the groups need no mending here.
+* A group may be missing: 184 entries of Nazionalitate hold `NaN`, which is no JSON; they become empty.
+* alignment: derived from label, polarity and target.
+* template: category and `question_index`.
+* wrong labels: Itxura_fisikoa has inherited BBQ's, versions b of templates 6 and 10 (58 rows).
+* Basque marks who acts, so the two questions of a block may inflect the options differently.
+* There is no parallel data: `parallel_id` is None.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field
+
+from mbbq_gen.benchmarks.bbq_record import (
+    AnswerInfo,
+    BbqRow,
+    SplitInfo,
+    has_wrong_label,
+    in_blocks,
+    instance_of,
+    no_target,
+    only_stereotyped,
+)
+from mbbq_gen.benchmarks.rows import RowLocation, find_files, read_json_lines
+from mbbq_gen.core.records import Instance, Split
+
+BENCHMARK: Final = "basqbbq"
+VERSION: Final = "0553cce"
+"""Commit of orai-nlp/BasqBBQ that this reader was written for."""
+
+CATEGORIES: Final[dict[str, str]] = {
+    "Adin": "age",
+    "Arraza_etnizitatea": "race_ethnicity",
+    "Ezgaitasun_egoera": "disability_status",
+    "Genero_identitate": "gender_identity",
+    "Itxura_fisikoa": "physical_appearance",
+    "MSE": "ses",
+    "Nazionalitate": "nationality",
+    "Orientazio_sexual": "sexual_orientation",
+}
+"""Published name → slug."""
+
+_PLACES: Final = ("data/BasqBBQ", "BasqBBQ", "")
+
+
+def _without_nan(value: Any) -> Any:
+    """The entry with an empty text where the data has NaN."""
+    return [item if item == item else "" for item in value] if isinstance(value, list) else value  # noqa: PLR0124
+
+
+Info = Annotated[list[str], Field(min_length=2), BeforeValidator(_without_nan)]
+
+
+class _AnswerInfo(AnswerInfo):
+    """The same, tolerating NaN."""
+
+    ans0: Info
+    ans1: Info
+    ans2: Info
+
+
+class BasqbbqRow(BbqRow):
+    """One published row."""
+
+    answer_info: _AnswerInfo
+
+
+def load_basqbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances, category by category in file order; a warning names the files that the copy lacks.
+
+    `folder`: a checkout of orai-nlp/BasqBBQ, or its folder with the files.
+    """
+    names = [name for category in CATEGORIES for name in _names(folder, category)]
+    found = find_files(folder, names, BENCHMARK, inside=_PLACES, partial=True)
+    paths = {path.name: path for path in found}
+    return _read(folder, paths, language, split)
+
+
+def _names(folder: Path, category: str) -> list[str]:
+    """The names of a category's files: two halves where the copy has one of them, else one file."""
+    halves = [f"{category}_ambig.jsonl", f"{category}_disambig.jsonl"]
+    if any((folder / place / half).is_file() for place in _PLACES for half in halves):
+        return halves
+    return [f"{category}.jsonl"]
+
+
+def _read(folder: Path, paths: dict[str, Path], language: str, split: Split) -> Iterator[Instance]:
+    """The instances of the files; halves are merged by `example_id`."""
+    for category, slug in CATEGORIES.items():
+        source = SplitInfo(BENCHMARK, VERSION, language, split, slug)
+        halves = [read_json_lines(paths[name], BasqbbqRow) for name in _names(folder, category) if name in paths]
+        for block in in_blocks(heapq.merge(*halves, key=_example_id), category):
+            for place, row in block:
+                yield _instance(place, row, source)
+
+
+def _example_id(row: tuple[RowLocation, BbqRow]) -> int:
+    """What halves are merged by."""
+    return row[1].example_id
+
+
+def _instance(place: RowLocation, row: BbqRow, source: SplitInfo) -> Instance:
+    """The instance that a row is."""
+    unknown = row.unknown_index(place)
+    listed = row.additional_metadata.stereotyped_groups
+    return instance_of(
+        row,
+        place,
+        source,
+        target=only_stereotyped(row.groups, listed, unknown),
+        reason=no_target(row.groups, listed, unknown),
+        swap_people=has_wrong_label(row, source.category),
+    )

@@ -1,0 +1,319 @@
+"""Reads BBQ: the English original, eleven categories.
+
+Paper:    Parrish, Chen, Nangia, Padmakumar, Phang, Thompson, Htut, Bowman (2022): BBQ: A Hand-Built Bias Benchmark for
+          Question Answering. Findings of ACL. https://aclanthology.org/2022.findings-acl.165
+Data:     https://github.com/nyu-mll/BBQ: `data/<Category>.jsonl`, `templates/*.csv`, `analysis_scripts/
+          additional_metadata.csv`; 58,492 rows
+Licence:  CC BY 4.0
+
+What the fields mean here
+* unknown: the option whose group in `answer_info` is `unknown`.
+* target: what the authors' own `additional_metadata.csv` says, if the copy has it. Its `target_loc` is the place of the
+  biased answer: the target on a negative question and the other person on a non-negative one. Only the negative
+  questions are looked up, for there an early edition of that table, which gave the target on both, says the same.
+* Without that file: the one person whose group is among the stereotyped groups, as the template file lists them for the
+  template (`Known_stereotyped_groups`), or, without template files, the row itself (`stereotyped_groups`). Both are
+  brought to one form before: man and boy are M, woman and girl F; the several lists of trans people are `trans`, which
+  fits every group that begins with `trans`; `low SES` is lowSES; a leading `M-` or `F-` (proper names) is dropped.
+  In Nationality the group is a region, so the noun phrase itself counts too.
+* Intersectional categories need both: in Race_x_gender race and gender, in Race_x_SES race and status, as the template
+  file lists them (`Known_stereotyped_race`, `Known_stereotyped_var2`); the row alone does not tell.
+* No target: 16 rows of Gender_identity template 13, two people of the same gender.
+* alignment: of a disambiguated row, whether the published label is the biased answer.
+* template: category and `question_index`. Above 25 (in the intersectional categories: where the template file says so)
+  people have proper names: `metadata["proper_names"]`.
+* wrong labels: Physical_appearance, versions b of templates 6 and 10, name the wrong one of the two people (68 rows).
+* crossed groups: in every second block of Gender_identity 35 and 36 the context calls the other one of the two trans;
+  the role follows the tag, as in the authors' own table, and the row says `groups_swapped` (200 rows).
+* There is no parallel data: `parallel_id` is None.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from mbbq_gen.benchmarks.bbq_record import (
+    BbqRow,
+    Block,
+    SplitInfo,
+    has_wrong_label,
+    in_blocks,
+    instance_of,
+    no_target,
+    only_stereotyped,
+    read_rows,
+)
+from mbbq_gen.benchmarks.rows import RowLocation, find_files, note_file, read_table
+from mbbq_gen.core.errors import DataError, describe_fault
+from mbbq_gen.core.records import Instance, Split
+
+BENCHMARK: Final = "bbq"
+VERSION: Final = "bea11bd"
+"""Commit of nyu-mll/BBQ that this reader was written for."""
+
+CATEGORIES: Final[dict[str, str]] = {
+    "Age": "age",
+    "Disability_status": "disability_status",
+    "Gender_identity": "gender_identity",
+    "Nationality": "nationality",
+    "Physical_appearance": "physical_appearance",
+    "Race_ethnicity": "race_ethnicity",
+    "Race_x_gender": "race_x_gender",
+    "Race_x_SES": "race_x_ses",
+    "Religion": "religion",
+    "SES": "ses",
+    "Sexual_orientation": "sexual_orientation",
+}
+"""Published name → slug."""
+
+_INTERSECTIONAL: Final = ("race_x_gender", "race_x_ses")
+_METADATA_PLACES: Final = ("analysis_scripts", "", "supplemental", "data")
+"""Where in a copy additional_metadata.csv may stand."""
+_GENDERS: Final = {"man": "m", "boy": "m", "men": "m", "woman": "f", "girl": "f", "women": "f", "girls": "f"}
+_SAID_GENDER: Final = re.compile(r"\b(?:(man|men|guy|boy|father)|(woman|women|lady|girl|mother))\b", re.IGNORECASE)
+
+
+class _MetadataRow(BaseModel):
+    """The columns of additional_metadata.csv that are used."""
+
+    category: str
+    example_id: int
+    target_loc: str
+
+
+class _TemplateRow(BaseModel):
+    """The columns of a template file that are used; the intersectional ones have other columns than the rest."""
+
+    Q_id: str
+    Known_stereotyped_groups: str = "[]"
+    Known_stereotyped_race: str = "[]"
+    Known_stereotyped_var2: str = ""
+    Proper_nouns_only: str = ""
+
+
+@dataclass
+class _Template:
+    """What the rows of a template file say of one template."""
+
+    stereotyped: set[str] = field(default_factory=set)
+    """Stereotyped groups, in one form; of an intersectional template the races."""
+    second: str = ""
+    """Gender (M, F) or status (lowSES, highSES) that is stereotyped together with the race."""
+    proper_names: bool = False
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the authors' other files tell about a category."""
+
+    templates: dict[str, _Template]
+    """By number; empty where the copy has no template files."""
+    published: dict[tuple[str, int], int | None] | None
+    """Category and example id → `target_loc`; None where the copy has no additional_metadata.csv."""
+
+
+def load_bbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances, category by category in file order; a warning names the categories that the copy lacks.
+
+    `folder`: a checkout of nyu-mll/BBQ, or its folder `data`.
+    """
+    names = [f"{category}.jsonl" for category in CATEGORIES]
+    paths = find_files(folder, names, BENCHMARK, inside=("data", ""), partial=True)
+    root = folder if paths[0].parent != folder else folder.parent
+    return _read(paths, root, language, split)
+
+
+def _read(paths: list[Path], root: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of the files."""
+    published = _published_targets(root)
+    for path in paths:
+        templates = _read_templates(root / "templates" / f"new_templates - {path.stem}.csv")
+        source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[path.stem])
+        for block in in_blocks(read_rows(path), path.stem):
+            yield from _instances(block, source, _Known(templates, published))
+
+
+def _instances(block: Block, source: SplitInfo, known: _Known) -> Iterator[Instance]:
+    """The four instances of a block."""
+    row = block[0][1]
+    template = known.templates.get(row.question_index, _Template())
+    if known.published is None:
+        target, reason = _target(block, source.category, template)
+    else:
+        target, reason = _published_target(block, known.published)
+    metadata = {"proper_names": _has_proper_names(row, source.category, template)}
+    for place, row in block:
+        yield instance_of(
+            row,
+            place,
+            source,
+            target=target,
+            reason=reason,
+            swap_people=has_wrong_label(row, source.category),
+            metadata=metadata,
+        )
+
+
+def _has_proper_names(row: BbqRow, category: str, template: _Template) -> bool:
+    """Whether the people of a template are called by name."""
+    if category in _INTERSECTIONAL:
+        return template.proper_names
+    return int(row.question_index) > 25 if row.question_index.isdigit() else False
+
+
+# --- the target ------------------------------------------------------------------------------------------------------
+
+
+def _target(block: Block, category: str, template: _Template) -> tuple[int | None, str | None]:
+    """Index of the target option of a block, or None and why, by its groups."""
+    place, row = block[0]
+    unknown = row.unknown_index(place)
+    people = [index for index in range(3) if index != unknown]
+    if category in _INTERSECTIONAL:
+        found = [index for index in people if _fits_both(row, index, category, template)]
+        wanted = [*sorted(template.stereotyped), template.second]
+    else:
+        listed = template.stereotyped or {one_form(group) for group in row.additional_metadata.stereotyped_groups}
+        found = [index for index in people if _fits(row, index, category, listed)]
+        wanted = sorted(listed)
+    if len(found) == 1:
+        return found[0], None
+    return None, no_target(row.groups, wanted, unknown)
+
+
+def one_form(group: str) -> str:
+    """The one form of a group that BBQ writes in several ways: lower case, m and f for gender, trans, lowses."""
+    text = group.strip().casefold().removeprefix("m-").removeprefix("f-")
+    if text.startswith("trans"):
+        return "trans"
+    return _GENDERS.get(text, text.replace(" ses", "ses"))
+
+
+def _fits(row: BbqRow, index: int, category: str, stereotyped: set[str]) -> bool:
+    """Whether an option's group is among the stereotyped ones."""
+    if one_form(row.groups[index]) in stereotyped:
+        return True
+    return category == "nationality" and row.terms[index].strip(" {}").casefold() in stereotyped
+
+
+def _fits_both(row: BbqRow, index: int, category: str, template: _Template) -> bool:
+    """Whether an option's race and its gender or status are the stereotyped ones."""
+    group, term = row.groups[index], row.terms[index].casefold()
+    race = one_form(group.split("-")[-1]) or "latino"  # what the authors' script takes an empty race for
+    by_term = any(re.match(rf"{re.escape(race)}\b", term) for race in template.stereotyped)
+    if race not in template.stereotyped and not by_term:
+        return False
+    if category == "race_x_ses":
+        return group[:3].casefold() == template.second[:3].casefold()
+    return _gender(group, (row.terms[index], row.texts[index])) == template.second[:1].upper()
+
+
+def _gender(group: str, texts: Sequence[str]) -> str:
+    """M or F, as the words say, else as the group begins; empty where neither tells."""
+    for text in texts:
+        said = _SAID_GENDER.search(text)
+        if said:
+            return "M" if said.group(1) else "F"
+    return group[:1] if group[:2] in ("M-", "F-") else ""
+
+
+def _published_target(block: Block, published: dict[tuple[str, int], int | None]) -> tuple[int | None, str | None]:
+    """The target of a block as additional_metadata.csv has it: the biased answer of its negative question."""
+    place, row = block[0]
+    if (row.category, row.example_id) not in published:
+        raise place.error("not in additional_metadata.csv; the copy mixes two releases", "example_id")
+    target = published[row.category, row.example_id]
+    if target is None:
+        return None, no_target(row.groups, [], row.unknown_index(place))
+    if target == row.unknown_index(place):
+        raise place.error(f"additional_metadata.csv names option {target}, the unknown one, as target", "example_id")
+    return target, None
+
+
+# --- the authors' other files ----------------------------------------------------------------------------------------
+
+
+def _published_targets(root: Path) -> dict[tuple[str, int], int | None] | None:
+    """Category and example id → `target_loc`, from the authors' own table; None where the copy has no such table."""
+    path = next(
+        (root / place / "additional_metadata.csv" for place in _METADATA_PLACES
+         if (root / place / "additional_metadata.csv").is_file()),
+        None,
+    )  # fmt: skip
+    if path is None:
+        return None
+    found: dict[tuple[str, int], int | None] = {}
+    for place, row in read_table(path, _MetadataRow):
+        key = (row.category, row.example_id)
+        target = int(row.target_loc) if row.target_loc in ("0", "1", "2") else None
+        if found.setdefault(key, target) != target:
+            raise place.error(f"{row.target_loc} contradicts an earlier row of {key[0]} {key[1]}", "target_loc")
+    return found
+
+
+def _read_templates(path: Path) -> dict[str, _Template]:
+    """Number of the template → what its template file says; empty where the copy has no template files."""
+    templates: dict[str, _Template] = defaultdict(_Template)
+    if not path.is_file():
+        return templates
+    for place, row in read_table(path, _TemplateRow):
+        template = templates[row.Q_id.strip()]
+        for groups in (row.Known_stereotyped_groups, row.Known_stereotyped_race):
+            template.stereotyped |= {one_form(group) for group in _group_list(groups, place)}
+        template.second = row.Known_stereotyped_var2.strip()
+        template.proper_names |= row.Proper_nouns_only.strip().upper() == "TRUE"
+    return templates
+
+
+def _group_list(text: str, place: RowLocation) -> list[str]:
+    """The groups that a cell lists, written as JSON."""
+    try:
+        groups = json.loads(text.strip() or "[]")
+    except json.JSONDecodeError as error:
+        raise place.error(f"not a list of groups: {text!r}", "Known_stereotyped_groups") from error
+    return [str(group) for group in groups]
+
+
+BBQ_LITE: Final = "bbq_lite"
+BBQ_LITE_VERSION: Final = "1.0.0"
+FILE: Final = "SES.json"
+
+
+class _File(BaseModel):
+    """The file: rows among much else."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    examples: list[BbqRow]
+
+
+def load_bbq_lite(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances, in file order; a place's row counts the examples from 1.
+
+    `folder`: where `SES.json` is: BIG-bench's folder `bbq_lite/resources`, or one above.
+    """
+    path = find_files(folder, [FILE], BBQ_LITE, inside=("", "resources", "bbq_lite", "bbq_lite/resources"))[0]
+    return _read_lite(path, SplitInfo(BBQ_LITE, BBQ_LITE_VERSION, language, split, "ses"))
+
+
+def _read_lite(path: Path, source: SplitInfo) -> Iterator[Instance]:
+    """The instances of a file that is there."""
+    try:
+        rows = _File.model_validate_json(note_file(path).read_bytes()).examples
+    except ValidationError as error:
+        raise DataError(f"{path}: {describe_fault(error, {})}") from error
+    places = ((RowLocation(path, number), row) for number, row in enumerate(rows, start=1))
+    for block in in_blocks(places, "SES"):
+        for place, row in block:
+            unknown = row.unknown_index(place)
+            listed = row.additional_metadata.stereotyped_groups
+            target = only_stereotyped(row.groups, listed, unknown)
+            yield instance_of(row, place, source, target=target, reason=no_target(row.groups, listed, unknown))

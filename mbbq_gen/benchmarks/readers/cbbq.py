@@ -1,0 +1,142 @@
+"""Reads CBBQ: a bias benchmark made for China, fourteen categories, as far as it fits our record.
+
+Paper:    Huang, Xiong (2024): CBBQ: A Chinese Bias Benchmark Dataset Curated with Human-AI Collaboration for Large
+          Language Models. LREC-COLING, 2917-2929. https://arxiv.org/abs/2306.16244
+Data:     https://github.com/YFHuangxxxx/CBBQ, `data/<category>/ambiguous/ambiguous.csv` and `…/disambiguous/
+          disambiguous.csv`; 106,588 rows
+Licence:  CC BY-SA 4.0
+
+What the fields mean here
+* unknown: always the third option, in one of four wordings.
+* target: the data names no groups. All disambiguated contexts contradict the stereotype by design, so their labels tell
+  which option the stereotype does not expect: in gender, physical_appearance and educational_qualification the target
+  is the second option, elsewhere the first; all 17,860 disambiguated rows at hand agree. (The authors' scripts take
+  the first one everywhere.) This is a conclusion from the data, not published.
+* alignment: of every disambiguated row counter-biased, so no difference between contexts can be computed.
+* template: category and `question_index`. It numbers ambiguous and disambiguated rows alike.
+* Not scorable: the ambiguous rows of educational_qualification. Their polarity is published as neg throughout, though
+  half of them ask the other way round.
+* What does not fit: nothing tells which group a person belongs to, and a disambiguated row can't be aligned.
+* Slots of a template that were misspelt stand unfilled in about 3,400 rows (issue `unfilled_placeholder`).
+* There is no parallel data: `parallel_id` is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mbbq_gen.benchmarks.bbq_record import ParsedRow, SplitInfo, build_instance, named_or_none
+from mbbq_gen.benchmarks.rows import RowLocation, find_files, read_table
+from mbbq_gen.core.records import Condition, Instance, NonBlank, Polarity, Split
+
+BENCHMARK: Final = "cbbq"
+VERSION: Final = "95eaf2e"
+"""Commit of YFHuangxxxx/CBBQ that this reader was written for."""
+
+CATEGORIES: Final[dict[str, str]] = {
+    "SES": "ses",
+    "age": "age",
+    "disability": "disability_status",
+    "disease": "disease",
+    "educational_qualification": "educational_qualification",
+    "ethnicity": "ethnicity",
+    "gender": "gender",
+    "household_registration": "household_registration",
+    "nationality": "nationality",
+    "physical_appearance": "physical_appearance",
+    "race": "race",
+    "region": "region",
+    "religion": "religion",
+    "sexual_orientation": "sexual_orientation",
+}
+"""Published name → slug."""
+
+UNKNOWN_INDEX: Final = 2
+CONDITIONS: Final[dict[str, Condition]] = {"ambiguous": "ambiguous", "disambiguous": "disambiguated"}
+POLARITIES: Final[dict[str, Polarity]] = {"neg": "negative", "non_neg": "non_negative"}
+_TARGET_SECOND: Final = frozenset({"gender", "physical_appearance", "educational_qualification"})
+"""Categories whose second option is the target."""
+
+
+class CbbqRow(BaseModel):
+    """One published row."""
+
+    model_config = ConfigDict(frozen=True)
+
+    example_id: int
+    question_index: NonBlank
+    question_polarity: Literal["neg", "non_neg"]
+    context_condition: Literal["ambiguous", "disambiguous"]
+    category: NonBlank
+    subcategory: str
+    bias_targeted_groups: str
+    source: str
+    context: NonBlank
+    question: NonBlank
+    ans0: NonBlank
+    ans1: NonBlank
+    ans2: NonBlank
+    label: Annotated[int, Field(ge=0, le=2)]
+
+
+def load_cbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances, category by category, ambiguous rows first; a warning names the files that the copy lacks.
+
+    `folder`: a checkout of YFHuangxxxx/CBBQ, or its folder `data`.
+    """
+    names = [f"{category}/{kind}/{kind}.csv" for category in CATEGORIES for kind in CONDITIONS]
+    paths = find_files(folder, names, BENCHMARK, inside=("data", ""), partial=True)
+    return _read(paths, language, split)
+
+
+def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
+    """The instances of the files."""
+    for path in paths:
+        source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[path.parts[-3]])
+        seen: set[int] = set()
+        for place, row in read_table(path, CbbqRow):
+            if row.context_condition != path.stem:
+                raise place.error(f"{row.context_condition!r} in the file {path.name}", "context_condition")
+            if row.example_id in seen:
+                raise place.error(f"{row.example_id} stands twice; ids are unique within a file", "example_id")
+            seen.add(row.example_id)
+            yield _instance(row, place, source)
+
+
+def _instance(row: CbbqRow, place: RowLocation, source: SplitInfo) -> Instance:
+    """The instance that a row is."""
+    polarity_unknown = source.category == "educational_qualification" and row.context_condition == "ambiguous"
+    found = ParsedRow(
+        texts=(row.ans0, row.ans1, row.ans2),
+        groups=(None, None, None),
+        unknown=UNKNOWN_INDEX,
+        target=None if polarity_unknown else int(source.category in _TARGET_SECOND),
+        reason="polarity is published as neg in every ambiguous row of educational_qualification",
+        label=row.label,
+        condition=CONDITIONS[row.context_condition],
+        polarity=POLARITIES[row.question_polarity],
+        context=row.context,
+        question=row.question,
+        metadata={
+            "source_row": {
+                "file": f"{place.path.parts[-3]}/{place.path.name}",
+                "row": place.row,
+                "category": row.category,
+                "example_id": row.example_id,
+            },
+            "targeted_groups": row.bias_targeted_groups,
+            "source": named_or_none(row.source),
+        },
+    )
+    return build_instance(
+        found,
+        source,
+        place,
+        instance_id=f"{source.category}/{row.context_condition}/{row.example_id}",
+        template_id=f"{source.category}/{row.question_index}",
+        subcategory=named_or_none(row.subcategory),
+    )

@@ -1,0 +1,229 @@
+"""Reads EsBBQ (Spanish) and CaBBQ (Catalan): BBQ adapted to the stereotypes of Spain, ten categories, 323 templates.
+
+Paper:    Ruiz-Fernández, Mina, Falcão, Vasquez-Reina, Sallés, Gonzalez-Agirre, Perez-de-Viñaspre (2025): EsBBQ and
+          CaBBQ: The Spanish and Catalan Bias Benchmarks for Question Answering. https://arxiv.org/abs/2507.11216
+Data:     https://github.com/langtech-bsc/EsBBQ-CaBBQ: `data_es` and `data_ca`, `<Category>.full.csv` or `.full.jsonl`;
+          27,320 Spanish and 27,344 Catalan rows
+Licence:  Apache-2.0
+
+What the fields mean here
+* unknown: always the third option, and always the placeholder `unknown`. One of our texts in the language takes its
+  place, the same for all rows of a filled template (issue `unknown_placeholder`); the paper scores nine wordings.
+* target: the one person whose group, the last part of the last entry of `answer_info`, is among `stereotyped_groups`.
+  Not the first option: in 12 Spanish and 36 Catalan rows of PhysicalAppearance that is the other person. In 4 of these
+  12, and in 12 of the 36, the tags are swapped: "La embarazada" is tagged notPregnant (`groups_swapped`).
+* alignment: derived from label, polarity and target. `question_type` says the same but for 4 Spanish and 12 Catalan
+  rows of PhysicalAppearance, where it is wrong (issue `alignment_mismatch`).
+* template: category and `template_id`. `flipped` tells which sentences name the two people in the other order.
+* The published order is confounded with the role: target first, unknown last. Don't ask in that order.
+* parallel_id: the same row of the same template and version in both languages. None in two templates of
+  PhysicalAppearance: 20b, where Catalan has one word more than Spanish, and 32, where the languages differ in which
+  answer is right in 8 rows. The ids are prefixed, for two benchmarks share them.
+* About twice as many rows are disambiguated as ambiguous, because repeated ambiguous rows were dropped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from mbbq_gen.benchmarks.bbq_record import (
+    CONDITIONS,
+    POLARITIES,
+    ParsedRow,
+    SplitInfo,
+    build_instance,
+    draw_unknown_text,
+    named_or_none,
+    no_target,
+    only_stereotyped,
+)
+from mbbq_gen.benchmarks.rows import RowLocation, find_files, python_literal, read_json_lines, read_table
+from mbbq_gen.core.records import Instance, NonBlank, Split
+
+VERSION: Final = "ee2e0f6"
+"""Commit of langtech-bsc/EsBBQ-CaBBQ that this reader was written for."""
+
+CATEGORIES: Final[dict[str, str]] = {
+    "Age": "age",
+    "DisabilityStatus": "disability_status",
+    "Gender": "gender",
+    "LGBTQIA": "lgbtqia",
+    "Nationality": "nationality",
+    "PhysicalAppearance": "physical_appearance",
+    "RaceEthnicity": "race_ethnicity",
+    "Religion": "religion",
+    "SES": "ses",
+    "SpanishRegion": "spanish_region",
+}
+"""Published name → slug."""
+
+UNKNOWN_INDEX: Final = 2
+PLACEHOLDER: Final = "unknown"
+_NOT_PARALLEL: Final = frozenset({"20b", "32a", "32b"})
+"""Templates of PhysicalAppearance that differ between the languages."""
+
+
+Texts = Annotated[list[str], BeforeValidator(python_literal)]
+Info = Annotated[list[str], Field(min_length=2), BeforeValidator(python_literal)]
+
+
+class EsbbqRow(BaseModel):
+    """One published row, from a table (lists as text) or from JSON Lines (`answer_info` as an object)."""
+
+    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
+
+    instance_id: int
+    template_id: NonBlank
+    version: str
+    template_label: Literal["t", "m", "n"]
+    flipped: Literal["original", "ambig", "disambig", "all"]
+    question_polarity: Literal["neg", "nonneg"]
+    context_condition: Literal["ambig", "disambig"]
+    category: NonBlank
+    subcategory: str
+    relevant_social_value: str
+    stereotyped_groups: Texts
+    info0: Info = Field(alias="answer_info.ans0")
+    info1: Info = Field(alias="answer_info.ans1")
+    info2: Info = Field(alias="answer_info.ans2")
+    stated_gender_info: str
+    proper_nouns_only: bool
+    context: NonBlank
+    question: NonBlank
+    ans0: NonBlank
+    ans1: NonBlank
+    ans2: NonBlank
+    question_type: Literal["pro-stereo", "anti-stereo", "n/a"]
+    label: Annotated[int, Field(ge=0, le=2)]
+    source: Texts
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, data: Any) -> Any:
+        """JSON Lines nest what the tables hold in three columns."""
+        if isinstance(data, dict) and isinstance(data.get("answer_info"), dict):
+            return data | {f"answer_info.{key}": value for key, value in data["answer_info"].items()}
+        return data
+
+    @property
+    def groups(self) -> list[str]:
+        """The group of each option: the last comma part of its info."""
+        return [info[-1].split(",")[-1].strip() for info in (self.info0, self.info1, self.info2)]
+
+    @property
+    def template(self) -> str:
+        """Number and version of the template: `20b`."""
+        return self.template_id + self.version
+
+
+def load_esbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of EsBBQ, category by category in file order.
+
+    `folder`: a checkout of langtech-bsc/EsBBQ-CaBBQ, or its folder `data_es`.
+    """
+    return _load("esbbq", folder, language, split)
+
+
+def load_cabbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of CaBBQ, from `data_ca`; otherwise as `load_esbbq`."""
+    return _load("cabbq", folder, language, split)
+
+
+def _load(benchmark: str, folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of a language, from tables or, where there are none, from JSON Lines."""
+    inside = (f"data_{language}", "")
+    ending = ".full.csv" if any((folder / step / "Age.full.csv").is_file() for step in inside) else ".full.jsonl"
+    paths = find_files(folder, (name + ending for name in CATEGORIES), benchmark, inside=inside)
+    return _read(paths, benchmark, language, split)
+
+
+def _read(paths: list[Path], benchmark: str, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of the files."""
+    for path in paths:
+        name = path.name.split(".")[0]
+        source = SplitInfo(benchmark, VERSION, language, split, CATEGORIES[name])
+        seen: Counter[str] = Counter()
+        last_id = -1
+        for place, row in read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow):
+            if row.instance_id <= last_id:
+                raise place.error(f"{row.instance_id} comes after {last_id}; published ids rise", "instance_id")
+            last_id = row.instance_id
+            yield instance_of(row, place, source, seen[row.template])
+            seen[row.template] += 1
+
+
+def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: int) -> Instance:
+    """The instance that a row is, the `number`-th of its template and version."""
+    if row.ans2 != PLACEHOLDER or row.groups[UNKNOWN_INDEX] != PLACEHOLDER:
+        raise place.error(f"{row.ans2!r} where the placeholder {PLACEHOLDER!r} is published", "ans2")
+    target = only_stereotyped(row.groups, row.stereotyped_groups, UNKNOWN_INDEX)
+    terms = [row.info0[0], row.info1[0]]
+    unknown = draw_unknown_text(source.language, source.benchmark, source.category, row.template, *terms)
+    found = ParsedRow(
+        texts=(row.ans0, row.ans1, unknown),
+        groups=(row.info0[-1], row.info1[-1], PLACEHOLDER),
+        unknown=UNKNOWN_INDEX,
+        target=target,
+        reason=no_target(row.groups, row.stereotyped_groups, UNKNOWN_INDEX),
+        label=row.label,
+        condition=CONDITIONS[row.context_condition],
+        polarity=POLARITIES[row.question_polarity],
+        context=row.context,
+        question=row.question,
+        groups_swapped=_has_swapped_groups(row),
+        data_issues=("unknown_placeholder", *["alignment_mismatch"] * _alignment_mismatch(row, target)),
+        metadata=_metadata(row, place, terms),
+    )
+    return build_instance(
+        found,
+        source,
+        place,
+        instance_id=f"{source.category}/{row.instance_id}",
+        template_id=f"{source.category}/{row.template_id}",
+        subcategory=named_or_none(row.subcategory),
+        parallel_id=_parallel_id(row, source, number),
+    )
+
+
+def _has_swapped_groups(row: EsbbqRow) -> bool:
+    """Whether each person's words stand in the other one's option, and not so in its own."""
+    first, second = row.info0[0].casefold(), row.info1[0].casefold()
+    one, other = row.ans0.casefold(), row.ans1.casefold()
+    return second in one and first in other and not (first in one and second in other)
+
+
+def _alignment_mismatch(row: EsbbqRow, target: int | None) -> bool:
+    """Whether `question_type` is not what label, polarity and target say."""
+    if target is None or row.context_condition == "ambig":
+        return False
+    aligned = (row.label == target) == (row.question_polarity == "neg")
+    return row.question_type != ("pro-stereo" if aligned else "anti-stereo")
+
+
+def _parallel_id(row: EsbbqRow, source: SplitInfo, number: int) -> str | None:
+    """The id that the row has in both languages; None where the languages list different words."""
+    if source.category == "physical_appearance" and row.template in _NOT_PARALLEL:
+        return None
+    kind = f"{row.question_polarity}-{row.context_condition}"
+    return f"esbbq-cabbq/{source.category}/{row.template}/{row.flipped}/{number}/{kind}"
+
+
+def _metadata(row: EsbbqRow, place: RowLocation, terms: list[str]) -> dict[str, Any]:
+    """Whatever else the row says, with where it stands."""
+    return {
+        "source_row": place.source_row(row.category, row.instance_id),
+        "stereotyped_groups": row.stereotyped_groups,
+        "version": named_or_none(row.version),
+        "source": row.source,
+        "terms": terms,
+        "template_label": row.template_label,
+        "flipped": row.flipped,
+        "social_value": named_or_none(row.relevant_social_value),
+        "stated_gender": named_or_none(row.stated_gender_info),
+        "proper_names": row.proper_nouns_only,
+    }

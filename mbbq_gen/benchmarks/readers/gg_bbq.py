@@ -1,0 +1,150 @@
+"""Reads GG-BBQ: the gender category of BBQ in German, in two parts.
+
+Paper:    Satheesh, Klug, Beckh, Allende-Cid, Houben, Hassan (2025): GG-BBQ: German Gender Bias Benchmark for Question
+          Answering. Workshop on Gender Bias in Natural Language Processing. https://arxiv.org/abs/2507.16410
+Data:     https://github.com/shalakasatheesh/GG-BBQ: `data/subset-1` (groups, 968 rows), `data/subset-2` (proper names,
+          10,900 rows); ambiguous and disambiguated rows in separate files, with the same `index`
+Licence:  CC BY 4.0
+
+What the fields mean here
+* unknown: the option whose group in `choice_info` is `unknown`; always the last one.
+* target: the one person whose group is among `known_stereotyped_groups`: F or M; where these are trans people, the
+  person whose group is written `non_binary`.
+* alignment: derived from label, polarity and target. Subset 2 has far more counter-biased than biased contexts, so read
+  difference scores, not counts.
+* template: the rows do not name it. Rows come in pairs, a negative and a non-negative question about one context; pairs
+  with the same two questions are one template, numbered within the subset in the order of the file. Where two of the
+  authors' templates ask the same questions, they count as one.
+* subcategory: `groups` for subset 1, `proper_names` for subset 2.
+* There is no parallel data: `parallel_id` is None.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from mbbq_gen.benchmarks.bbq_record import ParsedRow, SplitInfo, build_instance, no_target, only_stereotyped
+from mbbq_gen.benchmarks.rows import RowLocation, find_files, in_pairs, python_literal, read_json_lines
+from mbbq_gen.core.records import Condition, Instance, NonBlank, Polarity, Split
+
+BENCHMARK: Final = "gg_bbq"
+VERSION: Final = "24e5b32"
+"""Commit of shalakasatheesh/GG-BBQ that this reader was written for."""
+CATEGORY: Final = "gender_identity"
+
+FILES: Final[dict[str, str]] = {
+    "subset-1/bbq_de_amb_test.jsonl": "groups",
+    "subset-1/bbq_de_disamb_test.jsonl": "groups",
+    "subset-2/bbq_de_proper_names_amb_test.jsonl": "proper_names",
+    "subset-2/bbq_de_proper_names_disamb_test.jsonl": "proper_names",
+}
+"""File → subcategory."""
+
+TRANS: Final = "trans"
+"""In every list of stereotyped trans people."""
+CONDITIONS: Final[dict[str, Condition]] = {"ambiguous_context": "ambiguous", "disambiguous_context": "disambiguated"}
+
+
+def _json(value: Any) -> Any:
+    """What a field holds as JSON inside the JSON."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
+class GgBbqRow(BaseModel):
+    """One published row."""
+
+    model_config = ConfigDict(frozen=True)
+
+    index: int
+    context: NonBlank
+    question: NonBlank
+    label: Annotated[int, Field(ge=0, le=2)]
+    choice_0: NonBlank
+    choice_1: NonBlank
+    choice_2: NonBlank
+    question_type: Polarity
+    context_type: Literal["ambiguous_context", "disambiguous_context"]
+    known_stereotyped_groups: Annotated[list[str], BeforeValidator(_json)]
+    relevant_social_values: str | None
+    choice_info: Annotated[dict[int, list[str]], BeforeValidator(python_literal)]
+
+
+def load_gg_bbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of both subsets, file by file.
+
+    `folder`: a checkout of shalakasatheesh/GG-BBQ, or its folder `data`.
+    """
+    paths = find_files(folder, FILES, BENCHMARK, inside=("data", ""))
+    return _read(paths, SplitInfo(BENCHMARK, VERSION, language, split, CATEGORY))
+
+
+def _read(paths: list[Path], source: SplitInfo) -> Iterator[Instance]:
+    """The instances of the files; those of a subset number their templates together."""
+    templates: dict[str, dict[tuple[str, str], int]] = {}
+    for path, subcategory in zip(paths, FILES.values(), strict=True):
+        numbers = templates.setdefault(subcategory, {})
+        for pair in in_pairs(_numbered(path), _check_next):
+            questions = pair[0][1].question.strip(), pair[1][1].question.strip()
+            template = f"{subcategory}-{numbers.setdefault(questions, len(numbers) + 1)}"
+            for place, row in pair:
+                yield _instance(row, place, source, subcategory, template)
+
+
+def _numbered(path: Path) -> Iterator[tuple[RowLocation, GgBbqRow]]:
+    """The rows of a file, none of which may be missing."""
+    for number, (place, row) in enumerate(read_json_lines(path, GgBbqRow)):
+        if row.index != number:
+            raise place.error(f"{row.index} where {number} comes next; a row is missing", "index")
+        yield place, row
+
+
+def _check_next(place: RowLocation, row: GgBbqRow, first: GgBbqRow | None) -> None:
+    """Raises DataError where a row is not the one that comes next: two questions about a context."""
+    polarity = "negative" if first is None else "non_negative"
+    if row.question_type != polarity:
+        raise place.error(f"{row.question_type!r} where {polarity!r} comes next", "question_type")
+    if first is not None and row.context != first.context:
+        raise place.error("another context than in the row before; a row is missing", "context")
+
+
+def _instance(row: GgBbqRow, place: RowLocation, source: SplitInfo, subcategory: str, template: str) -> Instance:
+    """The instance that a row is."""
+    if sorted(row.choice_info) != [0, 1, 2] or any(len(info) != 2 for info in row.choice_info.values()):
+        raise place.error("must hold option and group for 0, 1 and 2", "choice_info")
+    groups = [row.choice_info[index][1] for index in range(3)]
+    if groups.count("unknown") != 1:
+        raise place.error(f"{groups.count('unknown')} options have the group 'unknown', one must", "choice_info")
+    unknown = groups.index("unknown")
+    listed = row.known_stereotyped_groups
+    found = ParsedRow(
+        texts=(row.choice_0, row.choice_1, row.choice_2),
+        groups=groups,
+        unknown=unknown,
+        target=only_stereotyped([TRANS if group == "non_binary" else group for group in groups], listed, unknown),
+        reason=no_target(groups, listed, unknown),
+        label=row.label,
+        condition=CONDITIONS[row.context_type],
+        polarity=row.question_type,
+        context=row.context,
+        question=row.question,
+        metadata={
+            "source_row": place.source_row(CATEGORY, row.index),
+            "stereotyped_groups": listed,
+            "social_value": row.relevant_social_values,
+            "proper_names": subcategory == "proper_names",
+        },
+    )
+    kind = "disamb" if found.condition == "disambiguated" else "amb"
+    return build_instance(
+        found,
+        source,
+        place,
+        instance_id=f"{subcategory}/{kind}/{row.index}",
+        template_id=f"{CATEGORY}/{template}",
+        subcategory=subcategory,
+    )

@@ -1,0 +1,71 @@
+"""Reads JBBQ: BBQ translated into Japanese, adapted and extended, five categories.
+
+Paper:    Yanaka, Han, Kumon, Lu, Takeshita, Sekizawa, Kato, Arai (2025): JBBQ: Japanese Bias Benchmark for Analyzing
+          Social Biases in Large Language Models. GeBNLP. https://arxiv.org/abs/2406.02050
+Data:     https://github.com/ynklab/JBBQ_data: sent by its authors on request, one `<Category>.jsonl` each; 50,856 rows
+Licence:  CC BY 4.0 according to its README, which also prohibits redistribution other than by the authors
+
+What the fields mean here (BBQ's record, with `is_additional`: 1 for what is not in BBQ)
+* unknown: the option whose group in `answer_info` is `unknown`.
+* target: the one person whose group or noun phrase is among `stereotyped_groups`, both in BBQ's one form.
+* alignment: derived from label, polarity and target.
+* template: category and `question_index`.
+* This reader follows the README; its authors' files were not at hand. So it asks nothing of the order of the rows, and
+  takes no label for wrong. Look at `mbbq-gen data validate jbbq` before you rely on it.
+* There is no parallel data: `parallel_id` is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from mbbq_gen.benchmarks.bbq_record import BbqRow, SplitInfo, instance_of, no_target, read_rows
+from mbbq_gen.benchmarks.readers.bbq import one_form
+from mbbq_gen.benchmarks.rows import find_files
+from mbbq_gen.core.records import Instance, Split
+
+BENCHMARK: Final = "jbbq"
+VERSION: Final = "1"
+
+CATEGORIES: Final[dict[str, str]] = {
+    "Age": "age",
+    "Disability_status": "disability_status",
+    "Gender_identity": "gender_identity",
+    "Physical_appearance": "physical_appearance",
+    "Sexual_orientation": "sexual_orientation",
+}
+"""Published name → slug."""
+
+
+def load_jbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances, category by category in file order; a warning names the files that the copy lacks.
+
+    `folder`: where the authors' files are, or the folder above.
+    """
+    names = [f"{category}.jsonl" for category in CATEGORIES]
+    paths = find_files(folder, names, BENCHMARK, inside=("", "data", "JBBQ"), partial=True)
+    return _read(paths, language, split)
+
+
+def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
+    """The instances of the files."""
+    for path in paths:
+        source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[path.stem])
+        seen: set[int] = set()
+        for place, row in read_rows(path):
+            if row.example_id in seen:
+                raise place.error(f"{row.example_id} stands twice; ids are unique within a file", "example_id")
+            seen.add(row.example_id)
+            unknown = row.unknown_index(place)
+            reason = no_target(row.groups, row.additional_metadata.stereotyped_groups, unknown)
+            yield instance_of(row, place, source, target=_target(row, unknown), reason=reason)
+
+
+def _target(row: BbqRow, unknown: int) -> int | None:
+    """Index of the one person whose group or noun phrase is stereotyped; None where none or both are."""
+    wanted = {one_form(group) for group in row.additional_metadata.stereotyped_groups}
+    forms = [{one_form(group), one_form(term)} for group, term in zip(row.groups, row.terms, strict=True)]
+    found = [index for index in range(3) if index != unknown and forms[index] & wanted]
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,240 @@
+"""Reads KoBBQ: BBQ adapted and extended for Korea, twelve categories.
+
+Paper:    Jin, Kim, Lee, Yoo, Oh, Lee (2024): KoBBQ: Korean Bias Benchmark for Question Answering. TACL 12.
+          https://arxiv.org/abs/2307.16778
+Data:     https://github.com/naver-ai/KoBBQ, folder `data`: `KoBBQ_test_samples.tsv` (2,280 rows, one filling of each
+          template row; what the paper's scores are of) and `KoBBQ_all_samples.tsv` (76,048 rows)
+Licence:  MIT
+
+What the fields mean here
+* `sample_id` is category - template and version - filling - amb or dis - bsd or cnt, e.g. `age-001a-002-dis-bsd`.
+* polarity: a `bsd` question asks who fits the stereotype (negative), a `cnt` question who does not (non-negative).
+* unknown: always the last of the `choices`.
+* target: `biased_answer` is given for each question, so it is the target of a `bsd` question and the other person of a
+  `cnt` question.
+* alignment: derived from answer, polarity and target. The version says the same: contexts a and c are counter-biased,
+  b and d biased; where it does not, the row has the issue `alignment_mismatch`.
+* template: category and number, e.g. `age/001`. The groups have no labels of their own.
+* `label_annotation`, in the metadata: ST transferred from BBQ, TM with another target, NC newly made.
+* There is no parallel data: `parallel_id` is None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from mbbq_gen.benchmarks.bbq_record import ParsedRow, SplitInfo, build_instance, named_or_none
+from mbbq_gen.benchmarks.rows import RowLocation, find_files, python_literal, read_table
+from mbbq_gen.core.records import Instance, NonBlank, Split
+
+TEMPLATES_FILE: Final = "KoBBQ_templates.tsv"
+_SLOT: Final = re.compile(r"\[([NWX]\d):([^\]]*)\]")
+_BLANKS: Final = re.compile(r"[\s\x00-\x1f]+")
+"""Control characters stand for blanks in a few templates."""
+_NAMES: Final = ("N1", "N2")
+
+
+class TemplateRow(BaseModel):
+    """What is read of a row of the templates."""
+
+    model_config = ConfigDict(frozen=True)
+
+    category: str = Field(alias="Category")
+    number: str = Field(alias="ID")
+    version: str
+    ambiguous: str = Field(alias="Ambiguous_context")
+    disambiguating: str = Field(alias="Disambiguating_context")
+    biased_answer: str = Field(alias="Biased_question_answer")
+    counter_answer: str = Field(alias="Counter-biased_question_answer")
+
+
+Places = list[list[int]]
+"""From and to where each slot reaches, and the option whose person it tells."""
+
+
+class TemplateSlots:
+    """The slots of the templates' contexts."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises DataError where the file is not as published."""
+        self._templates = {_key(row): row for _, row in read_table(path, TemplateRow, delimiter="\t")}
+        self._patterns: dict[tuple[str, bool], re.Pattern[str]] = {}
+
+    def of(self, key: str, *, disambiguated: bool, context: str, people: Sequence[str]) -> Places | None:
+        """The slots in a context; None where the template is missing or says something else.
+
+        Args:
+            key: category, number and version, as `age-001a`.
+            disambiguated: whether the context has its second part.
+            context: of the sample.
+            people: the sample's options for the two people; a place tells which of them it is about.
+        """
+        row = self._templates.get(key)
+        if row is None:
+            return None
+        place = (key, disambiguated)
+        if place not in self._patterns:
+            text = f"{row.ambiguous} {row.disambiguating}" if disambiguated else row.ambiguous
+            self._patterns[place] = re.compile("".join(_pattern(text)) + r"\s*")
+        found = self._patterns[place].fullmatch(context)
+        first = _first_person(row, people)
+        if found is None or first is None:
+            return None
+        options = {"N1": first, "N2": 1 - first}
+        return [[*found.span(name), options[name[:2]]] for name in found.groupdict()]
+
+
+def _first_person(row: TemplateRow, people: Sequence[str]) -> int | None:
+    """Which of the two options is about N1; None where no answer of the template fits."""
+    for cell in (row.biased_answer, row.counter_answer):
+        names = {slot[1] for slot in _SLOT.finditer(cell)} & set(_NAMES)
+        fits = [place for place, text in enumerate(people) if re.fullmatch("".join(_pattern(cell)), text)]
+        if len(names) == 1 and len(fits) == 1:
+            return fits[0] if names == {"N1"} else 1 - fits[0]
+    return None
+
+
+def _key(row: TemplateRow) -> str:
+    """As sample ids begin: `age-001a`."""
+    category = re.sub(r"\W+", "_", row.category.strip().lower())
+    return f"{category}-{row.number.strip().zfill(3)}{row.version.strip()}"
+
+
+def _pattern(text: str) -> Iterator[str]:
+    """The pieces of a pattern in which a context of the template is written; people's slots are named groups."""
+    at = 0
+    for number, slot in enumerate(_SLOT.finditer(text)):
+        yield _words(text[at : slot.start()])
+        fillings = sorted({filling.strip() for filling in slot[2].split(",")}, key=lambda one: (-len(one), one))
+        choice = "|".join(_words(filling) for filling in fillings if filling)
+        yield rf"\s*(?P<{slot[1]}_{number}>{choice})" if slot[1] in _NAMES else rf"\s*(?:{choice})"
+        at = slot.end()
+    yield _words(text[at:])
+
+
+def _words(text: str) -> str:
+    """A pattern of fixed words, with or without blanks between them."""
+    return r"\s*".join(re.escape(word) for word in _BLANKS.split(text))
+
+
+VERSION: Final = "0dd165a"
+"""Commit of naver-ai/KoBBQ that this reader was written for."""
+
+CATEGORIES: Final = (
+    "age",
+    "disability_status",
+    "domestic_area_of_origin",
+    "educational_background",
+    "family_structure",
+    "gender_identity",
+    "physical_appearance",
+    "political_orientation",
+    "race_ethnicity_nationality",
+    "religion",
+    "ses",
+    "sexual_orientation",
+)
+"""As sample ids begin; they are our slugs too."""
+
+UNKNOWN_INDEX: Final = 2
+_SAMPLE_ID: Final = re.compile(r"([a-z_]+)-(\d+)([a-d])-(\d+)-(amb|dis)-(bsd|cnt)")
+
+
+class KobbqRow(BaseModel):
+    """One published row."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sample_id: NonBlank
+    label_annotation: NonBlank
+    context: NonBlank
+    question: NonBlank
+    choices: Annotated[list[NonBlank], Field(min_length=3, max_length=3), BeforeValidator(python_literal)]
+    biased_answer: NonBlank
+    answer: NonBlank
+    bbq_id: str
+    bbq_category: str
+
+
+def load_kobbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of KoBBQ's test set, in file order.
+
+    `folder`: a checkout of naver-ai/KoBBQ, or its folder `data`.
+    """
+    return _load("kobbq", "KoBBQ_test_samples.tsv", folder, language, split)
+
+
+def load_kobbq_all(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """All of KoBBQ's samples; otherwise as `load_kobbq`."""
+    return _load("kobbq_all", "KoBBQ_all_samples.tsv", folder, language, split)
+
+
+def _load(benchmark: str, name: str, folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of a file."""
+    path = find_files(folder, [name], benchmark, inside=("data", ""))[0]
+    return _read(path, benchmark, language, split)
+
+
+def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of a file that is there."""
+    seen: set[str] = set()
+    templates = path.with_name(TEMPLATES_FILE)
+    slots = TemplateSlots(templates) if templates.is_file() else None
+    for place, row in read_table(path, KobbqRow, delimiter="\t"):
+        if row.sample_id in seen:
+            raise place.error(f"{row.sample_id!r} stands twice; ids are unique", "sample_id")
+        seen.add(row.sample_id)
+        instance = _instance(row, place, benchmark, language, split)
+        yield instance if slots is None else _with_places(instance, slots)
+
+
+def _with_places(instance: Instance, slots: TemplateSlots) -> Instance:
+    """The instance with the places of the two people in its context, if its template tells them."""
+    people = [option.text for option in instance.options[:UNKNOWN_INDEX]]
+    disambiguated = instance.condition == "disambiguated"
+    key = "-".join(instance.instance_id.split("-")[:2])
+    places = slots.of(key, disambiguated=disambiguated, context=instance.context, people=people)
+    if places is None:
+        return instance
+    return instance.model_copy(update={"metadata": {**instance.metadata, "person_spans": {"context": places}}})
+
+
+def _instance(row: KobbqRow, place: RowLocation, benchmark: str, language: str, split: Split) -> Instance:
+    """The instance that a row is."""
+    parts = _SAMPLE_ID.fullmatch(row.sample_id)
+    if parts is None or parts[1] not in CATEGORIES:
+        raise place.error(f"{row.sample_id!r} is not category-template-filling-condition-question", "sample_id")
+    category, template, version, filling, condition, question = parts.groups()
+    negative = question == "bsd"
+    biased = place.choice_index(row.biased_answer, row.choices, "biased_answer")
+    if biased == UNKNOWN_INDEX:
+        raise place.error(f"{row.biased_answer!r} is the unknown option", "biased_answer")
+    label = place.choice_index(row.answer, row.choices, "answer")
+    said_biased = version in "bd"
+    found = ParsedRow(
+        texts=row.choices,
+        groups=(None, None, None),
+        unknown=UNKNOWN_INDEX,
+        target=biased if negative else 3 - biased - UNKNOWN_INDEX,
+        label=label,
+        condition="disambiguated" if condition == "dis" else "ambiguous",
+        polarity="negative" if negative else "non_negative",
+        context=row.context,
+        question=row.question,
+        data_issues=("alignment_mismatch",) if condition == "dis" and said_biased != (label == biased) else (),
+        metadata={
+            "source_row": place.source_row(category, row.sample_id),
+            "version": version,
+            "filling": filling,
+            "label_annotation": row.label_annotation,
+            "bbq_id": named_or_none(row.bbq_id),
+            "bbq_category": named_or_none(row.bbq_category),
+        },
+    )
+    source = SplitInfo(benchmark, VERSION, language, split, category)
+    return build_instance(found, source, place, instance_id=row.sample_id, template_id=f"{category}/{template}")

@@ -1,0 +1,198 @@
+"""Reads MBBQ: BBQ's stereotypes that hold in English, Dutch, Spanish and Turkish, with a control set of first names.
+
+Paper:    Neplenbroek, Bisazza, Fernández (2024): MBBQ: A Dataset for Cross-Lingual Comparison of Stereotypes in
+          Generative LLMs. COLM. https://arxiv.org/abs/2406.07243
+Data:     https://github.com/Veranep/MBBQ, folder `data`: `<Category>[_control]_<language>.jsonl`, 48 files, 80,640 rows
+Licence:  none stated; derived from BBQ (CC BY 4.0)
+
+What the fields mean here
+* unknown: the option whose group in `answer_info` is `unknown`.
+* target: the one person whose group is among `stereotyped_groups`, after both are brought to one form: in
+  Gender_identity the words for women and girls become F, those for men and boys M, those for trans people `trans`; in
+  SES `low SES` becomes lowSES. Sexual_orientation is localised in groups and stereotyped groups alike. The biased
+  answer is the target on a negative question and the other person on a non-negative one (`Instance.biased_role`).
+* No target: the 16 rows a language of Gender_identity template 13 that pair two people of the same gender (man and boy,
+  woman and girl). They are kept, for accuracy; the paper's 10,072 rows a language are without them.
+* alignment: of a disambiguated row, whether the published label is the biased answer. `version` a or b tells nothing.
+* template: category and the number that BBQ gave the template (`question_index`).
+* wrong labels: in Physical_appearance, versions b of templates 6 and 10 label the wrong one of the two people, as BBQ's
+  template file does: 62 of the 588 disambiguated rows, in each language and split. They carry `corrected_gold_role`.
+* Spanish Gender_identity groups the option "La chica" with the boys (12 rows); the group is read off the option.
+* gender of the first names in the control split: as the language's control set has them (`metadata["gender"]`; both
+  names of a row have the same). MBBQ itself does not say; None for a name that the control set does not know.
+
+Which rows are the same question (`parallel_id`)
+* The published `example_id` is a row's number within its file, and differs between languages (Spanish Gender_identity
+  has its templates in another order). What agrees everywhere is the place among the rows of a template and version.
+* Rows come in blocks of four, one filled template: negative ambiguous, negative disambiguated, and the same
+  non-negative. `parallel_id` is category / template and version / number of the block among those / alignment of the
+  block / polarity and condition. So equal ids mean: same template and version, condition, polarity and alignment, and
+  from that the same role as the right answer. In English, Dutch and Spanish the two people are the same too, and so
+  are the words in the template's slots; in Turkish the people are the same and the slot words, drawn separately, may
+  differ; in the control split the people are names, and slot words and order of the options may differ.
+* The alignment is part of the id because a block of the control split may have its groups the other way round than
+  the same block of the bias split (SES, Gender_identity, Sexual_orientation): such two are not the same question.
+* Gender_identity template 13 has other blocks in the control split than in the bias split: its ids name the split.
+* Turkish SES in the bias split pairs other occupations than the other languages do, in the seven templates about
+  occupations: no `parallel_id` there; they compare by template only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mbbq_gen.benchmarks.bbq_record import (
+    BbqRow,
+    Block,
+    SplitInfo,
+    has_wrong_label,
+    in_blocks,
+    instance_of,
+    named_or_none,
+    no_target,
+    only_stereotyped,
+    read_rows,
+)
+from mbbq_gen.benchmarks.rows import find_files
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Instance, Split
+from mbbq_gen.languages.control_pack import read_control_set
+
+BENCHMARK: Final = "mbbq"
+VERSION: Final = "adaa401"
+"""Commit of Veranep/MBBQ that this reader was written for."""
+
+CATEGORIES: Final[dict[str, str]] = {
+    "Age": "age",
+    "Disability_status": "disability_status",
+    "Gender_identity": "gender_identity",
+    "Physical_appearance": "physical_appearance",
+    "SES": "ses",
+    "Sexual_orientation": "sexual_orientation",
+}
+"""Published name → slug."""
+
+# Words, lower case but for F and M, that MBBQ uses for these groups in its four languages.
+FEMALE: Final = frozenset(
+    {"F", "female", "woman", "girl", "vrouw", "meisje", "mujer", "chica", "maestra", "kadın", "kız"}
+)
+MALE: Final = frozenset({"M", "male", "man", "boy", "jongen", "hombre", "chico", "maestro", "adam", "erkek çocuk"})
+TRANS: Final = frozenset({"trans", "transgender women", "transgender men"})
+
+_OWN_OCCUPATIONS: Final = frozenset({"4", "5", "11", "14", "20", "22", "23"})
+"""SES templates about occupations; Turkish pairs other ones than the other languages."""
+
+
+def load_mbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of a language and split, in file order, category by category.
+
+    `folder`: a checkout of Veranep/MBBQ, or its folder `data`.
+    """
+    middle = "_control" if split == "control" else ""
+    names = [f"{category}{middle}_{language}.jsonl" for category in CATEGORIES]
+    paths = find_files(folder, names, BENCHMARK, inside=("data", ""))
+    return _read(dict(zip(CATEGORIES, paths, strict=True)), language, split)
+
+
+def _read(paths: dict[str, Path], language: str, split: Split) -> Iterator[Instance]:
+    """The instances of the files, one category after the other."""
+    genders = _genders(language) if split == "control" else None
+    for category, path in paths.items():
+        source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[category])
+        seen: Counter[str] = Counter()
+        for block in in_blocks(read_rows(path), category):
+            row = block[0][1]
+            template = row.question_index + (named_or_none(row.additional_metadata.version) or "")
+            yield from _instances(_FilledTemplate(block, template, seen[template]), source, genders)
+            seen[template] += 1
+
+
+@dataclass(frozen=True)
+class _FilledTemplate:
+    """A block and where it stands."""
+
+    rows: Block
+    template: str
+    """Number and version of the template: `4a`."""
+    number: int
+    """Of the blocks of its template and version, counted from 0."""
+
+    @property
+    def first(self) -> BbqRow:
+        """The row whose fields hold for all four: template, options, groups."""
+        return self.rows[0][1]
+
+
+def _genders(language: str) -> dict[str, str]:
+    """First name → gender, from the language's control set; empty where there is no such set."""
+    resources = PackPaths()
+    if resources.find("control_sets", language) is None:
+        return {}
+    names = read_control_set(resources, language).names
+    return dict.fromkeys(names.female, "female") | dict.fromkeys(names.male, "male")
+
+
+def _instances(block: _FilledTemplate, source: SplitInfo, genders: dict[str, str] | None) -> Iterator[Instance]:
+    """The four instances of a block."""
+    groups, corrected = _groups(block.first, source)
+    listed = block.first.additional_metadata.stereotyped_groups
+    unknown = block.first.unknown_index(block.rows[0][0])
+    target = only_stereotyped(groups, (one_form(group, source.category) for group in listed), unknown)
+    parallel = _parallel_id(block, target, source)
+    metadata = None if genders is None else {"gender": _gender(block.first, unknown, genders)}
+    for place, row in block.rows:
+        yield instance_of(
+            row,
+            place,
+            source,
+            target=target,
+            reason=no_target(block.first.groups, listed, unknown),
+            parallel_id=parallel and f"{parallel}/{row.question_polarity}-{row.context_condition}",
+            swap_people=has_wrong_label(row, source.category),
+            data_issues=("group_corrected",) if corrected else (),
+            metadata=metadata,
+        )
+
+
+def _gender(row: BbqRow, unknown: int, genders: dict[str, str]) -> str | None:
+    """The gender of both names of a control row; None where they are not known or differ."""
+    found = {genders.get(term) for index, term in enumerate(row.terms) if index != unknown}
+    return found.pop() if len(found) == 1 else None
+
+
+def _groups(row: BbqRow, source: SplitInfo) -> tuple[list[str], bool]:
+    """The groups of the options in one form, and whether a wrong one was mended (Spanish "La chica" is no boy)."""
+    groups, corrected = list(row.groups), False
+    if (source.category, source.language) == ("gender_identity", "es"):
+        for index, text in enumerate(row.texts):
+            if groups[index] == "chico" and text.casefold().split()[-1] == "chica":
+                groups[index], corrected = "chica", True
+    return [one_form(group, source.category) for group in groups], corrected
+
+
+def one_form(group: str, category: str) -> str:
+    """The one form of a group that is written in several ways; other groups as they are."""
+    if category == "ses" and group == "low SES":
+        return "lowSES"
+    if category == "gender_identity":
+        for form, words in (("F", FEMALE), ("M", MALE)):
+            if group in words:
+                return form
+        if group.lower() in TRANS:
+            return "trans"
+    return group
+
+
+def _parallel_id(block: _FilledTemplate, target: int | None, source: SplitInfo) -> str | None:
+    """What the parallel ids of a block begin with; None where the block has no counterpart elsewhere."""
+    template = block.first.question_index
+    if (source.category, source.language, source.split) == ("ses", "tr", "bias") and template in _OWN_OCCUPATIONS:
+        return None
+    label = block.rows[1][1].label
+    alignment = {None: "unscorable", label: "biased"}.get(target, "counter_biased")
+    own = f"{source.split}-" if (source.category, template) == ("gender_identity", "13") else ""
+    return f"{source.category}/{block.template}/{own}{block.number}/{alignment}"

@@ -1,0 +1,141 @@
+"""Reads PakBBQ: BBQ adapted to Pakistan, in English and Urdu.
+
+Paper:    Hashmat, Mirza, Raza (2025): PakBBQ: A Culturally Adapted Bias Benchmark for QA. EMNLP.
+          https://arxiv.org/abs/2508.10186
+Data:     https://github.com/Hashmat02/PakBBQ-Bias-Benchmarking-QA-Dataset, `PakBBQ/PakBBQ_ENG` and `PakBBQ/PakBBQ_UR`,
+          `<Category>.jsonl`
+Licence:  none stated
+
+What the fields mean here (BBQ's record, with `type` and `id`; in the Urdu files `answer_info` is English)
+* unknown: the option whose group in `answer_info` is `unknown`.
+* target: groups and stereotyped groups are written in many ways (`Hindus` and `hindu`, `Barelvi Muslims` and
+  `Barelvi`), and some groups contradict the noun phrase beside them (a Muslim with the group `Christian`). So both are
+  asked, without regard to case and plural. By phrase: the one person whose noun phrase holds all words of a stereotyped
+  group. By group: the one person whose group is a stereotyped group or a word of one. The phrase decides where it tells
+  (issue `group_corrected` where the group says otherwise), else the group. In Age ("24 year old") and Gender_identity
+  the group alone decides, as in BBQ.
+* No target: where neither tells (`Lahore` and `Lahori`, Urdu phrases in Latin letters, empty or twice the same group).
+* alignment: derived from label, polarity and target.
+* template: category and `question_index`.
+* Some blocks have the same answer for both questions, though they ask for opposites (issue `conflicting_labels`).
+* wrong labels: Physical_appearance has inherited BBQ's, version b of template 6.
+* parallel_id: category and `example_id`, the same in both languages, but for the language category, where two templates
+  have their options in another order: equal ids still mean the same question, condition, polarity and right person.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from mbbq_gen.benchmarks.bbq_record import (
+    BbqRow,
+    Block,
+    SplitInfo,
+    has_contradiction,
+    has_wrong_label,
+    in_blocks,
+    instance_of,
+    no_target,
+    read_rows,
+)
+from mbbq_gen.benchmarks.readers.bbq import one_form
+from mbbq_gen.benchmarks.rows import find_files
+from mbbq_gen.core.records import Instance, Split
+
+BENCHMARK: Final = "pakbbq"
+VERSION: Final = "29d878d"
+"""Commit of Hashmat02/PakBBQ-Bias-Benchmarking-QA-Dataset that this reader was written for."""
+
+CATEGORIES: Final[dict[str, str]] = {
+    "Age": "age",
+    "Disability_status": "disability_status",
+    "ENG-linguistic(language_formality_biases)": "language_formality",
+    "Gender_identity": "gender_identity",
+    "Physical_appearance": "physical_appearance",
+    "Regional": "region",
+    "Religion": "religion",
+    "SES": "ses",
+}
+"""Published name → slug."""
+
+_BY_GROUP: Final = ("age", "gender_identity")
+"""Categories whose noun phrases don't name the group."""
+FOLDERS: Final = {"en": "PakBBQ_ENG", "ur": "PakBBQ_UR"}
+_WORD: Final = re.compile(r"[^\s,/]+")
+
+
+def load_pakbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    """The instances of a language, category by category in file order; a warning names the files that the copy lacks.
+
+    `folder`: a checkout of the repository, or its folder `PakBBQ`.
+    """
+    names = [f"{category}.jsonl" for category in CATEGORIES]
+    inside = (f"PakBBQ/{FOLDERS[language]}", FOLDERS[language])
+    paths = find_files(folder, names, BENCHMARK, inside=inside, partial=True)
+    return _read(paths, language, split)
+
+
+def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
+    """The instances of the files."""
+    for path in paths:
+        source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[path.stem])
+        for block in in_blocks(read_rows(path), path.stem, contradictions=True):
+            yield from _instances(block, source)
+
+
+def _instances(block: Block, source: SplitInfo) -> Iterator[Instance]:
+    """The four instances of a block."""
+    place, row = block[0]
+    unknown = row.unknown_index(place)
+    target, corrected = find_target(row, source.category, unknown)
+    data_issues = ("group_corrected",) * corrected + ("conflicting_labels",) * has_contradiction(block)
+    for place, row in block:
+        yield instance_of(
+            row,
+            place,
+            source,
+            target=target,
+            reason=no_target(row.groups, row.additional_metadata.stereotyped_groups, unknown),
+            parallel_id=f"pakbbq/{source.category}/{row.example_id}",
+            swap_people=has_wrong_label(row, source.category),
+            data_issues=data_issues,
+        )
+
+
+def find_target(row: BbqRow, category: str, unknown: int) -> tuple[int | None, bool]:
+    """Index of the target option, None where there is no single one; and whether its group says otherwise."""
+    people = [index for index in range(3) if index != unknown]
+    listed = row.additional_metadata.stereotyped_groups
+    if category in _BY_GROUP:
+        wanted = {one_form(group) for group in listed}
+        return _sole([index for index in people if one_form(row.groups[index]) in wanted]), False
+    phrases = [words(group) for group in listed]
+    by_phrase = _sole([index for index in people if any(phrase <= words(row.terms[index]) for phrase in phrases)])
+    by_group = _sole([index for index in people if _is_group(row.groups[index], listed)])
+    if by_phrase is None:
+        return by_group, False
+    return by_phrase, by_group is not None and by_group != by_phrase
+
+
+def _sole(found: list[int]) -> int | None:
+    """The only one found, or None."""
+    return found[0] if len(found) == 1 else None
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text in one form: lower case, without the plural's s."""
+    return frozenset(_singular(word) for word in _WORD.findall(text.casefold()))
+
+
+def _singular(word: str) -> str:
+    """A word without the plural's s; `ss` and short words stay."""
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _is_group(group: str, listed: list[str]) -> bool:
+    """Whether a group is one of the listed ones, or a word of one."""
+    form = _singular(group.casefold().strip())
+    return bool(form) and any(form == _singular(one.casefold().strip()) or form in words(one) for one in listed)

@@ -1,0 +1,240 @@
+"""Recognises a benchmark's questions inside any prompt, whoever wrote the words around them.
+
+    "…some other harness' words… {context} …words… {question} …words… (A) {option} (B) {option} (C) {option}"
+
+The last context of the benchmark in the prompt is the one in question: few-shot examples come before it. The question
+and the three options must follow; their positions give the option order, the text before each its label. White space
+is compared as one blank. A prompt with other changes (a rewritten option, no context) is not recognised by its text.
+
+An ambiguous context is how a disambiguated one begins. So that a disambiguated question with one word changed is not
+taken for the ambiguous one, a context must end where ours does: its line ends there, or no sentence stands between it
+and the question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from mbbq_gen.core.records import Instance
+
+_ANCHOR = 16
+"""How many characters of a context are looked up at the start of every word."""
+_MOST_CONTEXTS = 64
+"""How many contexts are looked at in one text, from its end: a text of a megabyte may be made of nothing else."""
+_WORD_START = re.compile(r"(?<!\w)\w|[^\w\s]")
+_LABEL = re.compile(r"(?:([(\[（])\s*)?(?<!\w)([^\W_]{1,2})\s*([)\]）.:：、．]+)\s*[*_`\"']*\s*$")
+_BEFORE = 12
+"""How many characters before an option may be its label."""
+_BREAK = re.compile(r"\S+")
+_SENTENCE_END = re.compile(r"[.!?。！？؟।۔](?:\W|$)")
+_CLOSING = "\"'”’»」』)]*_`"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedInstance:
+    """One question, as small as it can be kept."""
+
+    key: str
+    """`Instance.key`."""
+    question: str
+    options: tuple[str, ...]
+    """In the instance's order."""
+    record: str
+    """The instance as JSON."""
+
+    @property
+    def instance(self) -> Instance:
+        """The instance, read anew."""
+        return Instance.model_validate_json(self.record)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSpan:
+    """Where one option stands in a prompt, and under which label."""
+
+    index: int
+    """In the instance's options."""
+    start: int
+    end: int
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecognisedInstance:
+    """A known question that a text asks."""
+
+    known: IndexedInstance
+    shown: tuple[OptionSpan, ...]
+    """The options by the place where they stand; none where the text does not show all of them."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The instance's options by the place where they stand."""
+        return tuple(option.index for option in self.shown)
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The labels by place; None where the options have none."""
+        found = tuple(option.label for option in self.shown if option.label is not None)
+        return found if found and len(found) == len(self.shown) else None
+
+
+class QuestionIndex:
+    """The questions of benchmarks, to be found by their texts."""
+
+    def __init__(self, instances: Iterable[Instance]) -> None:
+        self._by_context: dict[str, list[IndexedInstance]] = defaultdict(list)
+        for instance in instances:
+            options = tuple(plain(option.text) for option in instance.options)
+            known = IndexedInstance(instance.key, plain(instance.question), options, instance.model_dump_json())
+            self._by_context[plain(instance.context)].append(known)
+        lengths: dict[str, set[int]] = defaultdict(set)
+        for context in self._by_context:
+            lengths[context[:_ANCHOR]].add(len(context))
+        self._lengths = {anchor: sorted(found, reverse=True) for anchor, found in lengths.items()}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_context.values()))
+
+    def __iter__(self) -> Iterator[IndexedInstance]:
+        return (known for found in self._by_context.values() for known in found)
+
+    def with_texts(self, context: str, question: str) -> list[IndexedInstance]:
+        """The questions with this context and this question."""
+        wanted = plain(question)
+        return [known for known in self._by_context.get(plain(context), ()) if known.question == wanted]
+
+    def asked_in(self, text: str) -> list[RecognisedInstance]:
+        """The questions that a text asks about its last known context, options and all.
+
+        There are several where the benchmark has them more than once, or where the options of one are part of the
+        options of another.
+        """
+        whole = _Text.of(text)
+        for context, end in self._contexts(whole.plain):
+            found = [
+                RecognisedInstance(known, shown)
+                for known in self._by_context[context]
+                if whole.ends_at(end, known.question) and (shown := _shown_options(whole.plain, end, known))
+            ]
+            if found:
+                return found
+        return []
+
+    def asked_without_options(self, text: str) -> list[IndexedInstance]:
+        """The questions that a text asks about its last known context, whether their options stand there or not."""
+        whole = _Text.of(text)
+        for context, end in self._contexts(whole.plain):
+            found = [known for known in self._by_context[context] if whole.ends_at(end, known.question)]
+            if found:
+                return found
+        return []
+
+    def _contexts(self, text: str) -> Iterator[tuple[str, int]]:
+        """The contexts that stand in a text, each with its end: the last one first, and the longest first of those
+        that begin at the same place."""
+        count = 0
+        for match in reversed(list(_WORD_START.finditer(text))):
+            start = match.start()
+            for length in self._lengths.get(text[start : start + _ANCHOR], ()):
+                if text[start : start + length] in self._by_context:
+                    yield text[start : start + length], start + length
+                    count += 1
+                    if count == _MOST_CONTEXTS:
+                        return
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text with one blank for any number of them, and where its lines ended."""
+
+    plain: str
+    breaks: frozenset[int]
+    """Places of the blanks that stand for a line's end."""
+
+    @classmethod
+    def of(cls, text: str) -> _Text:
+        """The text of a prompt."""
+        words: list[str] = []
+        breaks: set[int] = set()
+        length = before = 0
+        for match in _BREAK.finditer(text):
+            if words and "\n" in text[before : match.start()]:
+                breaks.add(length)
+            length += len(match.group()) + bool(words)
+            words.append(match.group())
+            before = match.end()
+        return cls(" ".join(words), frozenset(breaks))
+
+    def ends_at(self, end: int, question: str) -> bool:
+        """Whether a question follows, and the context does not go on before it with another sentence."""
+        at = self.plain.find(question, end)
+        if at < 0:
+            return False
+        while end < at and self.plain[end] in _CLOSING:
+            end += 1
+        return end in self.breaks or _SENTENCE_END.search(self.plain[end:at]) is None
+
+
+def plain(text: str) -> str:
+    """The text with one blank for any number of them."""
+    return " ".join(text.split())
+
+
+def show_options(text: str, options: Sequence[str]) -> tuple[OptionSpan, ...]:
+    """The options in the order in which they stand in a plain text, with their labels; none unless all stand there."""
+    shown = _locate(text, 0, options)
+    return () if shown is None else tuple(_with_labels(text, shown))
+
+
+def _shown_options(text: str, context_end: int, known: IndexedInstance) -> tuple[OptionSpan, ...]:
+    """The options in the order in which they stand after the context; none where the question is another one."""
+    at = text.find(known.question, context_end)
+    if at < 0:
+        return ()
+    for start in (at + len(known.question), context_end):
+        shown = _locate(text, start, known.options)
+        if shown is not None:
+            return tuple(_with_labels(text, shown))
+    return ()
+
+
+def _locate(text: str, start: int, options: Sequence[str]) -> list[OptionSpan] | None:
+    """Where each option stands: the longest first, so that none is found inside another."""
+    taken: list[OptionSpan] = []
+    for index in sorted(range(len(options)), key=lambda index: -len(options[index])):
+        pattern = re.compile(rf"(?<!\w){re.escape(options[index])}(?!\w)", re.IGNORECASE)
+        places = (OptionSpan(index, *match.span()) for match in pattern.finditer(text, start))
+        free = [
+            place for place in places if all(place.end <= other.start or place.start >= other.end for other in taken)
+        ]
+        if not free:
+            return None
+        labelled = (place for place in free if _label_before(text, place))
+        taken.append(next(labelled, free[0]))
+    return sorted(taken, key=lambda place: place.start)
+
+
+def _with_labels(text: str, shown: list[OptionSpan]) -> list[OptionSpan]:
+    """The same, each with the label that stands before it; none has one unless all have different ones."""
+    labels = []
+    for place in shown:
+        match = _label_before(text, place)
+        labels.append(match and _label(match))
+    if None in labels or len(set(labels)) < len(labels):
+        return shown
+    return [OptionSpan(place.index, place.start, place.end, label) for place, label in zip(shown, labels, strict=True)]
+
+
+def _label_before(text: str, place: OptionSpan) -> re.Match[str] | None:
+    """The label that stands before an option, if one does."""
+    return _LABEL.search(text[max(0, place.start - _BEFORE) : place.start])
+
+
+def _label(match: re.Match[str]) -> str:
+    """`(A)` where it stands in brackets, else the bare letter or number."""
+    closing = match[3][0]
+    return f"{match[1]}{match[2]}{closing}" if match[1] and closing in ")]）" else match[2]

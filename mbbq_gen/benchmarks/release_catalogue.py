@@ -1,0 +1,329 @@
+"""The published releases: the address of each, the checksums of its files, and which file of a copy is which.
+
+releases.toml ─► Release ─► download ─► unpack ─► collect ─► install: verified, and put in its place
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+
+from mbbq_gen.core.errors import DownloadError, UnknownNameError, UsageError
+from mbbq_gen.core.files import file_digest
+from mbbq_gen.languages.packs import Pack, Slug, Text, validate_pack
+
+_TABLE = "releases.toml"
+_PIN = re.compile(r"\s*(?P<size>\d+) (?P<sha256>[0-9a-f]{64}) (?P<path>\S.*)")
+
+
+def is_inside(path: str) -> bool:
+    """Whether a path, with `/` between its steps, stays inside the folder that it is taken from."""
+    steps = path.replace("\\", "/").split("/")
+    return steps[0] != "" and re.match(r"[A-Za-z]:(/|$)", path.replace("\\", "/")) is None and ".." not in steps
+
+
+def _check_inside(path: str) -> str:
+    if not is_inside(path) or "\\" in path:
+        raise ValueError("must be a path inside the repository, with / between its steps")
+    return path
+
+
+def _split_pins(lines: Any) -> Any:
+    """The pinned files of a table of lines `bytes sha256 path`; what is no text is left to the schema."""
+    if not isinstance(lines, str):
+        return lines
+    pins = []
+    for line in filter(str.strip, lines.splitlines()):
+        found = _PIN.fullmatch(line)
+        if found is None:
+            raise ValueError(f"{line!r} is not: bytes, sha256, path")
+        pins.append(found.groupdict())
+    return pins
+
+
+RepositoryPath = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_inside)]
+"""A path in a repository."""
+Pattern = RepositoryPath
+"""A path in which `*` stands for anything within one step."""
+
+
+class PinnedFile(Pack):
+    """A file of a release whose content is known."""
+
+    path: RepositoryPath
+    size: int = Field(ge=0)
+    """Bytes."""
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Release(Pack):
+    """One published release."""
+
+    name: Slug
+    """The folder that it gets."""
+    serves: tuple[Slug, ...] = ()
+    """The benchmarks that are read from it; none named: the one that has its name."""
+    repository: Text
+    """Where it is published."""
+    commit: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40}|\d+(\.\d+)+)$")] | None = None
+    """The commit, or the version of a package, that the checksums are of; None if it is had on request alone."""
+    archive: Text | None = None
+    """Where its archive is, or None: where the archives of all others are."""
+    on_request: Text | None = None
+    """Why there is no download, or None."""
+    licence: Text
+    """As its authors state it."""
+    required: tuple[Pattern, ...]
+    """A pinned file that fits one of these must be in every copy, and each must be met by some file."""
+    take: tuple[Pattern, ...]
+    """Other files that fit one of these are taken along."""
+    unpinned: tuple[RepositoryPath, ...] = ()
+    """Files of the release whose names are known and whose checksums are not."""
+    files: Annotated[tuple[PinnedFile, ...], BeforeValidator(_split_pins)] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.commit is None) == (self.on_request is None):
+            raise ValueError(f"{self.name}: give commit or on_request, one of them")
+        paths = [pin.path for pin in self.files] + list(self.unpinned)
+        twice = sorted({path for path in paths if paths.count(path) > 1})
+        if twice:
+            raise ValueError(f"{self.name}: {twice[0]!r} stands twice")
+        idle = [pattern for pattern in self.required if not any(fits(pin.path, pattern) for pin in self.files)]
+        if idle and self.files:
+            raise ValueError(f"{self.name}: required: no pinned file fits {idle[0]!r}")
+        return self
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """The benchmarks that are read from it."""
+        return self.serves or (self.name,)
+
+    @property
+    def edition(self) -> str:
+        """The commit in short, as folders are named; `on-request` where there is none."""
+        return self.commit[:12] if self.commit else "on-request"
+
+    @cached_property
+    def pins(self) -> dict[str, PinnedFile]:
+        """The pinned files by their path."""
+        return {pin.path: pin for pin in self.files}
+
+    @cached_property
+    def known_names(self) -> frozenset[str]:
+        """The names, without folders, of all files that are known."""
+        return frozenset(path.rpartition("/")[2] for path in (*self.pins, *self.unpinned))
+
+    def requires(self, path: str) -> bool:
+        """Whether a copy without this pinned file is refused."""
+        return any(fits(path, pattern) for pattern in self.required)
+
+    def takes(self, path: str) -> bool:
+        """Whether a file that stands there is taken along."""
+        if path in self.pins or path in self.unpinned:
+            return True
+        return "\\" not in path and any(fits(path, pattern) for pattern in self.take)
+
+
+class ReleaseCatalogue(Pack):
+    """The whole of releases.toml."""
+
+    archive: Text
+    """Where the archive of a commit is, with `{repository}` and `{commit}` in it; a release may say otherwise."""
+    release: tuple[Release, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        served = [benchmark for release in self.release for benchmark in release.benchmarks]
+        twice = sorted({benchmark for benchmark in served if served.count(benchmark) > 1})
+        if twice:
+            raise ValueError(f"benchmark {twice[0]!r} is served twice")
+        return self
+
+    def find(self, benchmark: str) -> Release:
+        """The release that a benchmark is read from, hyphens in its name taken for underscores.
+
+        Raises:
+            UnknownNameError: where there is none; it offers the nearest names.
+        """
+        served = {name: release for release in self.release for name in release.benchmarks}
+        written = benchmark.replace("-", "_")
+        if written not in served:
+            raise UnknownNameError("published benchmark", benchmark, served)
+        return served[written]
+
+    def archive_url(self, release: Release) -> str:
+        """Where the archive of the release's commit is.
+
+        Raises:
+            UsageError: where the release is had on request alone.
+        """
+        if release.commit is None:
+            raise UsageError(
+                f"{release.name}: no download: {release.on_request} ({release.repository}); "
+                f"then: mbbq-gen data download {release.name} --from FOLDER_OR_ARCHIVE"
+            )
+        return (release.archive or self.archive).format(repository=release.repository, commit=release.commit)
+
+
+def fits(path: str, pattern: str) -> bool:
+    """Whether a path fits a pattern, step by step."""
+    steps, wanted = path.split("/"), pattern.split("/")
+    return len(steps) == len(wanted) and all(map(fnmatchcase, steps, wanted))
+
+
+@cache
+def shipped_catalogue() -> ReleaseCatalogue:
+    """The releases that we know."""
+    text = files("mbbq_gen.benchmarks").joinpath(_TABLE).read_text(encoding="utf-8")
+    return validate_pack(ReleaseCatalogue, tomllib.loads(text), Path(_TABLE))
+
+
+_MOST_FILES: Final = 100_000
+_SHOWN: Final = 3
+
+_ByName = Mapping[str, list[str]]
+"""Name of a file → the places in the copy where one of that name stands."""
+
+
+@dataclass(frozen=True)
+class SourceTree:
+    """Somebody's copy of a release."""
+
+    label: str
+    """As the user knows it: a folder, an archive or an address, for messages."""
+    files: Mapping[str, Path]
+    """Path in the copy, with `/` between its steps → where the file can be read."""
+
+
+@dataclass(frozen=True)
+class MatchedFile:
+    """A file of a copy that is taken, and what it is."""
+
+    path: str
+    """Its path in the release."""
+    source: Path
+    """Where it can be read."""
+    place: str
+    """Its path in the copy, for messages."""
+    pin: PinnedFile | None
+    """What it must be, or None where that is not known."""
+
+
+def read_folder(folder: Path) -> SourceTree:
+    """The files of a folder; folders whose names begin with a dot (`.git`) are passed over.
+
+    Raises:
+        UsageError: where it holds more files than a release can have.
+        OSError: where it can't be read.
+    """
+    files: dict[str, Path] = {}
+    for root, folders, names in os.walk(folder, onerror=_raise):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        files |= {(Path(root) / name).relative_to(folder).as_posix(): Path(root) / name for name in sorted(names)}
+        if len(files) > _MOST_FILES:
+            raise UsageError(f"{folder}: more than {_MOST_FILES:,} files; give the folder of the release itself")
+    return SourceTree(str(folder), {path: file for path, file in files.items() if file.is_file()})
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def is_wanted(path: str, release: Release) -> bool:
+    """Whether a file of an archive can be one of the release: by its path from some step on, or by its name."""
+    steps = path.split("/")
+    return steps[-1] in release.known_names or any(
+        release.takes("/".join(steps[start:])) for start in range(len(steps))
+    )
+
+
+def collect(copy: SourceTree, release: Release) -> list[MatchedFile]:
+    """The files of a copy that belong to a release, in the order of their paths.
+
+    Raises:
+        DownloadError: where a required file is missing.
+    """
+    root = find_root(copy.files, release)
+    by_name = defaultdict(list)
+    for place in copy.files:
+        by_name[_name(place)].append(place)
+    found = _pinned(copy, release, root, by_name)
+    used = {one.place for one in found.values()}
+    found |= {one.path: one for one in _unpinned(copy, release, root, by_name) if one.place not in used}
+    missing = [path for path in release.pins if release.requires(path) and path not in found]
+    missing += [pattern for pattern in release.required if not any(fits(path, pattern) for path in (*found, *missing))]
+    if missing:
+        names = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+        raise DownloadError(f"{copy.label}: lacks {names} of {release.name}; give a whole copy with --from")
+    return [found[path] for path in sorted(found)]
+
+
+def find_root(paths: Iterable[str], release: Release) -> str:
+    """The folder from which on most paths are those of the release: pinned ones first; it ends in `/` or is empty."""
+    pinned: Counter[str] = Counter()
+    other: Counter[str] = Counter()
+    for path in paths:
+        steps = path.split("/")
+        for start in range(len(steps)):
+            rest, root = "/".join(steps[start:]), "".join(f"{step}/" for step in steps[:start])
+            if rest in release.pins:
+                pinned[root] += 1
+            elif release.takes(rest):
+                other[root] += 1
+    candidates = {"", *pinned, *other}
+    return min(candidates, key=lambda root: (-pinned[root], -other[root], root.count("/"), root))
+
+
+def _pinned(copy: SourceTree, release: Release, root: str, by_name: _ByName) -> dict[str, MatchedFile]:
+    """The pinned files by path: what stands at their place, else the file of that name and content."""
+    names = Counter(_name(path) for path in release.pins)
+    found = {}
+    for pin in release.files:
+        name = _name(pin.path)
+        place: str | None = root + pin.path
+        if place not in copy.files:
+            place = _same_content(copy, pin, by_name.get(name, []), only_one=names[name] == 1)
+        if place is not None:
+            found[pin.path] = MatchedFile(pin.path, copy.files[place], place, pin)
+    return found
+
+
+def _same_content(copy: SourceTree, pin: PinnedFile, places: list[str], *, only_one: bool) -> str | None:
+    """The place whose file is the pinned one; or the sole place of a name that stands for `only_one` pinned file.
+
+    The latter is another file, which is found out, and said, when it is checked.
+    """
+    for place in places:
+        if copy.files[place].stat().st_size == pin.size and file_digest(copy.files[place]) == pin.sha256:
+            return place
+    return places[0] if only_one and len(places) == 1 and "/" in pin.path else None
+
+
+def _unpinned(copy: SourceTree, release: Release, root: str, by_name: _ByName) -> Iterable[MatchedFile]:
+    """The files that nothing is known of but their path; where no path is as released, a name that is unique does."""
+    if not any(root + path in copy.files for path in release.pins):
+        for path in release.unpinned:
+            places = by_name.get(_name(path), [])
+            if len(places) == 1:
+                yield MatchedFile(path, copy.files[places[0]], places[0], None)
+    for place, source in copy.files.items():
+        path = place.removeprefix(root)
+        if place.startswith(root) and path not in release.pins and release.takes(path):
+            yield MatchedFile(path, source, place, None)
+
+
+def _name(path: str) -> str:
+    """The last step of a path."""
+    return path.rpartition("/")[2]

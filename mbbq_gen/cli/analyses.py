@@ -1,0 +1,470 @@
+"""Commands that analyse runs: compare, agreement, diff, position-bias, power, robustness, reasoning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from mbbq_gen.cli.config_options import expand_options
+from mbbq_gen.cli.help import example
+from mbbq_gen.cli.options import (
+    CorrectWith,
+    EquivalenceMargin,
+    InferenceOptions,
+    Json,
+    MetricNames,
+    NormalizationChoice,
+    Packs,
+    PromptEffectsChoice,
+    ReaderChoice,
+    RunPath,
+    RunPaths,
+    metrics_of,
+    prompt_effects_of,
+    resources,
+    say,
+    several,
+    show_result,
+    write_lines,
+)
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.text import all_of, one_of
+
+if TYPE_CHECKING:
+    from mbbq_gen.analysis.power import VarianceAssumptions
+    from mbbq_gen.core.files import PackPaths
+
+
+@example(
+    "  mbbq-gen compare my-run --across language --template-filter above-chance\n"
+    "  mbbq-gen compare my-run --across language --group-by category --p-adjust-over all --simultaneous-intervals\n"
+    "  mbbq-gen compare my-run --across language --prompt-effects random    (for variants like these)\n"
+    "  mbbq-gen compare run-a run-b --across model --metric mbbq_bias_ambiguous --json"
+)
+@expand_options
+def compare(
+    run_paths: RunPaths,
+    across: Annotated[str, typer.Option(help="What to compare: language, model, variant, method or extractor.")],
+    metric: MetricNames = None,
+    template_filter: Annotated[
+        str | None,
+        typer.Option(
+            help="Only templates that the model can answer in everything compared, by its accuracy on the control "
+            "split: above-chance, or above-chance-exact (significantly above chance). Default: all templates.",
+            metavar="NAME",
+        ),
+    ] = None,
+    equivalence_margin: EquivalenceMargin = None,
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Also compare within each group of these, comma-separated: category, split, variant, …",
+            metavar="NAME,…",
+        ),
+    ] = None,
+    p_adjust_over: Annotated[
+        str,
+        typer.Option(
+            help="Adjust p values by Holm over: pairs (all pairs of one metric) or all (pairs, metrics and groups)."
+        ),
+    ] = "pairs",
+    simultaneous_intervals: Annotated[
+        bool,
+        typer.Option(
+            "--simultaneous-intervals",
+            help="Intervals of differences that hold all at once (Bonferroni), over what --p-adjust-over names.",
+        ),
+    ] = False,
+    *,
+    statistics: InferenceOptions,
+    prompt_effects: PromptEffectsChoice = "fixed",
+    correct_with: CorrectWith = None,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Compares bias across languages, models, variants, methods or extractors.
+
+    Shows each score beside that of the control split, one test over all scores, the difference of each pair (paired by
+    template), and possible explanations: ability, control, parsing, position. A difference is first minus second; above
+    0, the first is more stereotypical. Models, benchmarks and languages that are not what is compared are kept apart:
+    each gets its own comparison.
+    """
+    from mbbq_gen.analysis.ability import Selection
+    from mbbq_gen.analysis.comparison import ACROSS, DEFAULT_METRICS
+    from mbbq_gen.analysis.comparison import compare as compute
+    from mbbq_gen.analysis.multiplicity import FAMILIES, HypothesisFamily
+    from mbbq_gen.cli.options import runs_frame, runs_labels
+    from mbbq_gen.report.comparison_tables import print_comparisons
+    from mbbq_gen.scoring.tally import GROUPINGS
+
+    level = one_of("thing to compare across", across, ACROSS)
+    selection = one_of("template filter", template_filter, get_args(Selection)) if template_filter else None
+    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths, prompt_effects)
+    if correct_with is not None and level == "extractor":
+        raise UsageError(
+            f"--correct-with {correct_with}: corrected scores are the same for all extractors; leave it out"
+        )
+    where = resources(packs)
+    labelled = runs_labels(run_paths, where, correct_with, statistics.chosen_gold())
+    frame = runs_frame(
+        run_paths,
+        where,
+        statistics.chosen_gold(),
+        all_extractors=level == "extractor",
+    )
+    family = one_of("choice for --p-adjust-over", p_adjust_over, FAMILIES)
+    asked = all_of("grouping", group_by, list(GROUPINGS)) if group_by else []
+    within = [name for name in several(frame, "model", "benchmark", "language") if name != level]
+    within += [name for name in asked if name not in within]
+    table = compute(
+        frame,
+        level,
+        metrics,
+        within=within,
+        select=selection,
+        sampling=sampling,
+        labelled=labelled,
+        margin=equivalence_margin,
+        family=HypothesisFamily(family, simultaneous=simultaneous_intervals),
+        may_leave_out=bool(asked),
+    )
+    show_result(table, print_comparisons, as_json=as_json)
+
+
+DEFAULT_METRICS = (
+    "accuracy_ambiguous",
+    "accuracy_disambiguated",
+    "mbbq_bias_ambiguous",
+    "mbbq_bias_disambiguated",
+)
+
+
+@example("  mbbq-gen agreement my-run\n  mbbq-gen agreement my-run --normalization char --html agreement.html")
+@expand_options
+def agreement(
+    run_path: RunPath,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write the tables as an HTML page.", metavar="FILE.html")
+    ] = None,
+    metric: MetricNames = None,
+    normalization: NormalizationChoice = None,
+    extractor: ReaderChoice = "rules",
+    *,
+    statistics: InferenceOptions,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Shows how often the scoring methods of a run disagree.
+
+    Methods are generate, loglikelihood, …; by language and split: how often both choose the same role, Cohen's kappa,
+    the most frequent flips (target, non-target, unknown, unparsed), and the scores of each method with their
+    differences. Needs a run with several methods, such as `run --method both`.
+    """
+    from mbbq_gen.analysis.agreement import MethodAgreement, method_agreement, method_scores, tie_rates
+    from mbbq_gen.cli.options import run_frame
+    from mbbq_gen.core.records import NORMALISATIONS
+    from mbbq_gen.report.comparison_tables import agreement_page, print_agreement
+    from mbbq_gen.runs.run_folder import RunFolder
+
+    folder = RunFolder(run_path)
+    folder.require()
+    manifest, sampling = folder.manifest(), statistics.sampling()
+    methods = manifest.config.methods
+    if len(methods) < 2:
+        raise UsageError(f"{run_path}: has one method, {methods[0]}; make a run with --method both to compare methods")
+    how = one_of("normalization", normalization, NORMALISATIONS) if normalization else None
+    frame, progress = run_frame(
+        folder, manifest, resources(packs), statistics.chosen_gold(), extractor=extractor, normalise=how
+    )
+    if progress.pending:
+        say(f"{run_path}: {progress.pending:,} of {progress.requests:,} requests have no response yet")
+    found = MethodAgreement(
+        run=str(run_path),
+        model=manifest.config.model,
+        methods=methods,
+        normalization=how or manifest.config.normalization,
+        confidence_level=sampling.confidence,
+        n_resamples=sampling.n_resamples,
+        seed=sampling.seed,
+        unparsed=sampling.unparsed,
+        pairs=tuple(method_agreement(frame, methods, sampling)),
+        scores=tuple(method_scores(frame, methods, metrics_of(metric, DEFAULT_METRICS), sampling)),
+        tie_rates=tie_rates(frame, methods),
+    )
+    if html is not None:
+        write_lines(html, [agreement_page(found)])
+        say(f"written: {html}")
+    show_result(found, print_agreement, as_json=as_json)
+
+
+@example(
+    "  mbbq-gen diff run-march run-june\n  mbbq-gen diff run-a run-b --metric mbbq_bias_ambiguous --examples 20 --json"
+)
+@expand_options
+def diff(
+    first: Annotated[Path, typer.Argument(metavar="RUN_A", help="Folder of the first run.")],
+    second: Annotated[Path, typer.Argument(metavar="RUN_B", help="Folder of the second run.")],
+    metric: MetricNames = None,
+    examples: Annotated[int, typer.Option(min=1, help="Number of examples of each kind of flip in --json.")] = 3,
+    extractor: ReaderChoice = "rules",
+    *,
+    statistics: InferenceOptions,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Shows what changed between two runs.
+
+    Compares settings, packs, model version, scores and choices. Samples are paired by what was sent, then by
+    question, variant and option order. Scores are compared over the paired samples; the change (second minus first)
+    is paired by template. Flips are counted by choice before and after.
+    """
+    from mbbq_gen.report.run_tables import print_difference
+    from mbbq_gen.runs.run_diff import DEFAULT_METRICS, Choice, compare_runs
+    from mbbq_gen.runs.run_folder import RunFolder
+
+    with Bar("reading", None, "items", delay=1.0) as bar:
+        choice = Choice(
+            metrics=tuple(chosen.name for chosen in metrics_of(metric, DEFAULT_METRICS)),
+            gold=statistics.chosen_gold(),
+            extractor=extractor,
+            sampling=statistics.sampling([first, second]),
+            examples=examples,
+            step=bar.advance,
+        )
+        found = compare_runs(RunFolder(first), RunFolder(second), resources(packs), choice)
+    for side in (found.first, found.second):
+        if side.answered < side.requests:
+            say(f"{side.run}: {side.requests - side.answered:,} of {side.requests:,} requests have no response yet")
+    show_result(found, print_difference, as_json=as_json)
+
+
+@example("  mbbq-gen position-bias my-run\n  mbbq-gen position-bias my-run --group-by model,language,split --json")
+@expand_options
+def position_bias(
+    run_paths: RunPaths,
+    group_by: Annotated[
+        str, typer.Option(help="Groupings, comma-separated.", metavar="NAME,…")
+    ] = "model,language,split",
+    metric: MetricNames = None,
+    *,
+    statistics: InferenceOptions,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Shows which labels and positions a model prefers.
+
+    The share of each position next to the expected share without a preference, an exact test, the bias with all option
+    orders weighted equally, and how often each text of the unknown option was chosen. A preference above 0 means that
+    the position is chosen more often; a bias above 0 is stereotypical.
+    """
+    from mbbq_gen.analysis.position import DEFAULT_METRICS, PositionTable, position_reports
+    from mbbq_gen.cli.options import runs_frame
+    from mbbq_gen.report.analysis_tables import print_positions
+    from mbbq_gen.scoring.tally import GROUPINGS
+
+    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths)
+    groupings = all_of("grouping", group_by, list(GROUPINGS))
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
+    table = PositionTable(
+        confidence_level=sampling.confidence,
+        n_resamples=sampling.n_resamples,
+        seed=sampling.seed,
+        unparsed=sampling.unparsed,
+        signs={measured.name: measured.sign for measured in metrics},
+        groups=tuple(position_reports(frame, groupings, metrics, sampling)),
+    )
+    show_result(table, print_positions, as_json=as_json)
+
+
+@example(
+    "  mbbq-gen power --benchmark mbbq --templates 98 --variants 5\n"
+    "  mbbq-gen power --benchmark mbbq --templates 40 --variants 3 --pilot my-run --json"
+)
+def power(
+    benchmark: Annotated[str, typer.Option(help="Benchmark of the run: mbbq, esbbq, kobbq, starter, …")],
+    templates: Annotated[int, typer.Option(min=1, help="Number of templates.")],
+    variants: Annotated[int, typer.Option(min=1, help="Number of prompt variants.")],
+    questions: Annotated[
+        float | None,
+        typer.Option(help="Ambiguous questions per template, on average. Default: as in the benchmark."),
+    ] = None,
+    pilot: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Take the variances from this run. Default: assumed.")
+    ] = None,
+    metric: Annotated[str, typer.Option(help="Metric whose variances --pilot takes.")] = "mbbq_bias_ambiguous",
+    prompt_effects: PromptEffectsChoice = "fixed",
+    level: Annotated[float, typer.Option(min=0.0001, max=0.5, help="Significance level of the two-sided test.")] = 0.05,
+    target: Annotated[float, typer.Option("--power", min=0.5, max=0.999, help="Power of the test.")] = 0.8,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Shows the smallest score or difference that a run can detect.
+
+    In units of the score, regardless of its sign. Variances are assumed and printed; --pilot RUN takes those of a run.
+    """
+    from mbbq_gen.analysis.power import DEFAULTS, SHAPES, power_table
+    from mbbq_gen.benchmarks.registry import benchmark_name, find_benchmark
+    from mbbq_gen.report.analysis_tables import print_power
+    from mbbq_gen.scoring.metrics import METRICS
+
+    name = one_of("metric", metric, METRICS)
+    benchmark = benchmark_name(benchmark)
+    if benchmark not in SHAPES and questions is None:
+        find_benchmark(benchmark)
+    assumptions = DEFAULTS if pilot is None else variances_of(pilot, name, resources(packs))
+    table = power_table(
+        benchmark,
+        templates,
+        variants,
+        questions=questions,
+        level=level,
+        power=target,
+        assumptions=assumptions,
+        metric=name,
+        prompt_effects=prompt_effects_of(prompt_effects),
+        effective_share=None if pilot is None or questions is None else 1.0,
+    )
+    show_result(table, print_power, as_json=as_json)
+
+
+def variances_of(path: Path, metric: str, where: PackPaths) -> VarianceAssumptions:
+    """The variances of a run's bias split."""
+    import polars as pl
+
+    from mbbq_gen.analysis.design import measured_assumptions
+    from mbbq_gen.cli.options import runs_frame
+    from mbbq_gen.scoring.metrics import METRICS
+
+    frame = runs_frame([path], where).filter(pl.col("split") == "bias")
+    return measured_assumptions(frame, METRICS[metric], str(path))
+
+
+@example("  mbbq-gen robustness my-run\n  mbbq-gen robustness run-a run-b --metric mbbq_bias_ambiguous --json")
+@expand_options
+def robustness(
+    run_paths: RunPaths,
+    metric: MetricNames = None,
+    *,
+    statistics: InferenceOptions,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Shows how much scores depend on the prompt and the language.
+
+    For every model and split: the spread of each score over prompt variant, option order, label style, reasoning effort
+    and language, the share of responses that flip, Fleiss' kappa, and variance
+    components of category, template, language, variant and order. With several models: how stable their ranks are. A
+    bias above 0 is stereotypical.
+    """
+    from mbbq_gen.analysis.robustness import (
+        DEFAULT_METRICS,
+        FACTORS,
+        RobustnessTable,
+        rank_stability,
+        robustness_reports,
+    )
+    from mbbq_gen.cli.options import runs_frame
+    from mbbq_gen.report.comparison_tables import print_robustness
+
+    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths)
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
+    ranks = [
+        found
+        for measured in metrics
+        for factor in FACTORS
+        if (found := rank_stability(frame, measured, factor, sampling)) is not None
+    ]
+    table = RobustnessTable(
+        confidence_level=sampling.confidence,
+        n_resamples=sampling.n_resamples,
+        seed=sampling.seed,
+        unparsed=sampling.unparsed,
+        signs={measured.name: measured.sign for measured in metrics},
+        groups=tuple(robustness_reports(frame, ["model", "split"], metrics, sampling)),
+        ranks=tuple(ranks),
+    )
+    show_result(table, print_robustness, as_json=as_json)
+
+
+REASONING_METRICS = (
+    "mbbq_bias_ambiguous",
+    "mbbq_bias_disambiguated",
+    "accuracy_ambiguous",
+    "accuracy_disambiguated",
+)
+
+
+@example(
+    "  mbbq-gen reasoning my-run\n"
+    "  mbbq-gen reasoning my-run --group-by language,reasoning_effort,split --html reasoning.html"
+)
+@expand_options
+def reasoning(
+    run_path: RunPath,
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Groupings, comma-separated, as for `score`. Default: split, language and, if there are several, "
+            "reasoning_effort.",
+            metavar="NAME,…",
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write the tables as an HTML page.", metavar="FILE.html")
+    ] = None,
+    metric: MetricNames = None,
+    extractor: ReaderChoice = "rules",
+    *,
+    statistics: InferenceOptions,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Compares the conclusions of reasoning traces with the answers.
+
+    From each trace: the option it concludes, whether it says that the context does not tell, what it refers to, and its
+    language. By split, language and reasoning effort: how often the answer follows the conclusion or changes to
+    unknown, to the target or to the non-target, and the scores of conclusions and answers.
+    """
+    from mbbq_gen.analysis.reasoning import ReasoningReport, reasoning_groups
+    from mbbq_gen.cli.options import extraction_bar, read_before_use
+    from mbbq_gen.core.text import words
+    from mbbq_gen.report.reasoning_tables import print_reasoning, reasoning_page
+    from mbbq_gen.runs.reasoning import extract_all_reasoning, load_reasoning_frames
+    from mbbq_gen.runs.run_folder import RunFolder
+
+    folder, where, sampling = RunFolder(run_path), resources(packs), statistics.sampling([run_path])
+    folder.require()
+    manifest = folder.manifest()
+    metrics = metrics_of(metric, REASONING_METRICS)
+    extractors = read_before_use(folder, where, extractor)
+    with extraction_bar() as bar:
+        version = extract_all_reasoning(folder, where, bar.advance)
+    with folder.open_store(read_only=True) as store:
+        frames = load_reasoning_frames(store, version, extractors, manifest.config.model, statistics.chosen_gold())
+        pending = store.progress().pending
+    if pending:
+        say(f"{run_path}: {pending:,} requests have no response yet: these are the traces of a part")
+    if not frames.facts["has_thought"].any():
+        raise UsageError(
+            f"{run_path}: no response has a reasoning trace; run a reasoning model (run --reasoning-effort …) whose"
+            " service returns its reasoning"
+        )
+    usual = ["split", "language", *(["reasoning_effort"] if frames.answers["reasoning_effort"].n_unique() > 1 else [])]
+    groups = words(group_by) if group_by is not None else usual
+    found = ReasoningReport(
+        run=str(run_path),
+        model=manifest.config.model,
+        version=version,
+        confidence_level=sampling.confidence,
+        n_resamples=sampling.n_resamples,
+        seed=sampling.seed,
+        unparsed=sampling.unparsed,
+        groups=tuple(reasoning_groups(frames, groups, metrics, sampling)),
+    )
+    if html is not None:
+        write_lines(html, [reasoning_page(found)])
+        say(f"written: {html}")
+    show_result(found, print_reasoning, as_json=as_json)

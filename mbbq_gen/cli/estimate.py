@@ -1,0 +1,316 @@
+"""Commands `estimate` and `design`: cost and precision of a run before it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+from mbbq_gen.cli.analyses import variances_of
+from mbbq_gen.cli.config_options import ApiOptions, SelectionOptions, expand_options
+from mbbq_gen.cli.help import example, option
+from mbbq_gen.cli.options import Json, Packs, prompt_effects_of, resources, show_result
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.text import one_of
+
+if TYPE_CHECKING:
+    from mbbq_gen.analysis.design import Components, DesignTarget
+    from mbbq_gen.analysis.power import VarianceAssumptions
+    from mbbq_gen.core.config import RunConfig
+    from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.providers.base import Provider
+    from mbbq_gen.providers.prices import Price
+    from mbbq_gen.runs.cost_estimate import CostEstimate, JudgeEstimate
+    from mbbq_gen.runs.design_costs import DesignReport
+    from mbbq_gen.runs.planner import PromptPlan
+    from mbbq_gen.runs.speed_probe import SpeedProbe
+    from mbbq_gen.scoring.codes import PromptEffects
+    from mbbq_gen.scoring.metrics import Metric
+    from mbbq_gen.storage.store import RunStore
+
+
+@example(
+    "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark mbbq --languages en,nl,es,tr \\\n"
+    "      --variants all --splits bias,control --rpm 5000\n"
+    "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark starter --pilot pilot --json\n"
+    "  mbbq-gen estimate --model transformers:smollm2 --benchmark starter --languages en --probe"
+)
+@expand_options
+def estimate(
+    selection: SelectionOptions,
+    remote: ApiOptions,
+    tokenizer: Annotated[
+        Path | None,
+        option(
+            "Estimate",
+            "The model's tokenizer.json, or the folder that holds it. Default: the model's own, if it is on this "
+            "machine.",
+            metavar="PATH",
+        ),
+    ] = None,
+    pilot: Annotated[
+        Path | None,
+        option("Estimate", "Take response lengths and variances from this run. Default: assumed.", metavar="RUN"),
+    ] = None,
+    judge: Annotated[
+        str | None, option("Estimate", "Also estimate this model as an LLM judge of all responses (kind:model).")
+    ] = None,
+    probe: Annotated[
+        bool, option("Estimate", "Run ten requests on a local model to estimate the time.", "--probe")
+    ] = False,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Estimates requests, tokens, cost and time of a run.
+
+    Takes the options of `run`. Shows the cost with and without the batch API. Also lists the cost and the interval
+    width of smaller, balanced samples. Sends nothing unless --probe is given, writes nothing and needs no key.
+    """
+    from mbbq_gen.report.run_tables import print_estimate
+
+    where = resources(packs)
+    settings = remote.added_to(selection.settings(where))
+    found = make_estimate(settings, where, remote.prices, tokenizer, pilot, judge, with_probe=probe)
+    show_result(found, print_estimate, as_json=as_json)
+
+
+def make_estimate(
+    settings: RunConfig,
+    where: PackPaths,
+    price_file: Path | None = None,
+    tokenizer: Path | None = None,
+    pilot: Path | None = None,
+    judge: str | None = None,
+    *,
+    with_probe: bool = False,
+) -> CostEstimate:
+    """The estimate of a run with this configuration; uses a temporary folder."""
+    from mbbq_gen.providers.base import reasoning_settings
+    from mbbq_gen.providers.prices import price_of, read_prices, token_counter
+    from mbbq_gen.providers.registry import open_provider
+    from mbbq_gen.runs.cost_estimate import estimate_cost
+    from mbbq_gen.runs.estimate import estimate
+    from mbbq_gen.runs.planner import PromptPlan
+    from mbbq_gen.runs.resolve import InstanceSource
+    from mbbq_gen.storage.store import RunStore
+
+    prices = read_prices(price_file)
+    provider = open_provider(settings.model, settings.model_args, where)
+    base_url: str | None = getattr(provider, "base_url", None)
+    counter = token_counter(provider.kind, provider.model, tokenizer)
+    measured = {} if pilot is None else measured_lengths(pilot)
+    longest = provider.settings.get("max_tokens")
+    with TemporaryDirectory(prefix="mbbq-gen-plan-") as folder, RunStore(Path(folder) / "plan.sqlite") as store:
+        with Bar("counting", None, "steps", delay=1.0) as bar:
+            draft = PromptPlan(settings, where, InstanceSource(settings, where), bar.advance)
+            draft.read(store)
+            tokens = estimate(
+                draft.prompts(store),
+                counter,
+                draft.kinds,
+                measured,
+                longest=longest if isinstance(longest, int) else None,
+                rooms={
+                    level: told.room for level, told in reasoning_settings(provider, settings.reasoning_effort).items()
+                },
+            )
+            tried = _probe(provider, draft, store, tokens.requests, settings.seed) if with_probe else None
+            second = None if judge is None else _judge(judge, draft, store, tokens.output_tokens, where, prices)
+        found = estimate_cost(
+            store,
+            settings,
+            tokens,
+            price_of(provider.kind, provider.model, prices, base_url=base_url),
+            base_url=base_url,
+            limits=(_limit(settings, "rpm"), _limit(settings, "tpm")),
+            assumptions=_assumptions(pilot, where),
+        )
+        return found.model_copy(update={"judge": second, "probe": tried})
+
+
+def _probe(provider: Provider, draft: PromptPlan, store: RunStore, requests: int, seed: int) -> SpeedProbe:
+    """The speed of the model on this machine."""
+    from mbbq_gen.runs.speed_probe import probe
+
+    return probe(provider, draft.prompts(store), store.instance, requests, seed=seed)
+
+
+def _judge(
+    model: str, draft: PromptPlan, store: RunStore, answer_tokens: int, where: PackPaths, prices: tuple[Price, ...]
+) -> JudgeEstimate:
+    """The estimate of an LLM judge of all responses."""
+    from mbbq_gen.annotation.judge_runner import estimate_judge, pending_judge_requests
+    from mbbq_gen.annotation.judge_selection import judge_provider, new_judge
+    from mbbq_gen.providers.prices import price_of, token_counter
+
+    found = new_judge(model, {}, where)
+    provider = judge_provider(model, {}, found.prompt, where)
+    base_url: str | None = getattr(provider, "base_url", None)
+    longest = provider.settings.get("max_tokens")
+    return estimate_judge(
+        pending_judge_requests(draft.prompts(store), store.instance, found),
+        found,
+        token_counter(provider.kind, provider.model),
+        price_of(provider.kind, provider.model, prices, base_url=base_url),
+        base_url=base_url,
+        limits=(None, None),
+        longest=longest if isinstance(longest, int) else None,
+        unwritten=answer_tokens,
+    )
+
+
+def _limit(settings: RunConfig, name: str) -> float | None:
+    """A rate limit in the options of the model."""
+    value = settings.model_args.get(name)
+    return float(value) if isinstance(value, int | float | str) else None
+
+
+def measured_lengths(pilot: Path) -> dict[str, float]:
+    """Prompt variant → tokens of a response in a pilot run."""
+    from mbbq_gen.runs.estimate import measured_outputs
+    from mbbq_gen.runs.run_folder import RunFolder
+
+    folder = RunFolder(pilot)
+    folder.require()
+    with folder.open_store(read_only=True) as store:
+        return measured_outputs(store)
+
+
+def _assumptions(pilot: Path | None, where: PackPaths) -> VarianceAssumptions:
+    from mbbq_gen.analysis.power import DEFAULTS
+
+    return DEFAULTS if pilot is None else variances_of(pilot, "mbbq_bias_ambiguous", where)
+
+
+@example(
+    "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --splits bias \\\n"
+    '      --goal "difference between languages" --ci-width 0.15\n'
+    "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --budget 20 --pilot my-pilot\n"
+    "  mbbq-gen design --model transformers:smollm2 --benchmark starter --languages en --ci-width 0.2 --json"
+)
+@expand_options
+def design(
+    selection: SelectionOptions,
+    remote: ApiOptions,
+    goal: Annotated[
+        str, option("Goal", "What to measure: `score` or `difference between languages`.", metavar="TEXT")
+    ] = "score",
+    ci_width: Annotated[
+        float | None,
+        option("Goal", "Width of the confidence interval to reach (upper minus lower end).", metavar="W"),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        option("Goal", "Instead of a width: US dollars to spend; finds the narrowest interval.", metavar="USD"),
+    ] = None,
+    metric: Annotated[str, option("Goal", "Metric to measure.")] = "mbbq_bias_ambiguous",
+    pilot: Annotated[
+        Path | None,
+        option("Goal", "Take variances and response lengths from this run. Default: assumed.", metavar="RUN"),
+    ] = None,
+    prompt_effects: Annotated[
+        str, option("Goal", "Intervals for: fixed (these prompt variants) or random (variants like them).")
+    ] = "fixed",
+    confidence_level: Annotated[float, option("Goal", "Confidence level of the interval.", min=0.5, max=0.999)] = 0.95,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Finds the cheapest design for an interval width.
+
+    A design is the numbers of templates, questions, prompt variants and option orders. Takes the options of `run`
+    that choose questions and prompts. Sends nothing and needs no key. Use the result with `run
+    --answers-per-template`, or let `run --stop-at-ci-width` find the number of requests.
+    """
+    from mbbq_gen.analysis.design import DESIGN_TARGETS
+    from mbbq_gen.report.design_tables import print_design
+    from mbbq_gen.scoring.metrics import METRICS
+
+    if (ci_width is None) == (budget is None):
+        raise UsageError("give --ci-width W or --budget USD, one of them")
+    for name, amount in (("ci-width", ci_width), ("budget", budget)):
+        if amount is not None and not amount > 0:
+            raise UsageError(f"--{name} {amount:g}: give a number above 0")
+    if pilot is not None and pilot.name.isdigit() and not pilot.exists():
+        raise UsageError(
+            f"--pilot {pilot}: give a run folder; make one with `mbbq-gen run RUN … --answers-per-template 4` and"
+            " continue the same run afterwards"
+        )
+    where = resources(packs)
+    settings = remote.added_to(selection.settings(where))
+    wanted: DesignTarget = one_of("goal", goal, DESIGN_TARGETS)
+    chosen = METRICS[one_of("metric", metric, METRICS)]
+    found = _report(
+        settings,
+        where,
+        remote.prices,
+        pilot,
+        wanted,
+        chosen,
+        confidence_level,
+        ci_width,
+        budget,
+        prompt_effects_of(prompt_effects),
+    )
+    show_result(found, print_design, as_json=as_json)
+
+
+def _report(
+    settings: RunConfig,
+    where: PackPaths,
+    price_file: Path | None,
+    pilot: Path | None,
+    target: DesignTarget,
+    metric: Metric,
+    confidence_level: float,
+    width: float | None,
+    budget: float | None,
+    speaks_of: PromptEffects,
+) -> DesignReport:
+    """The design report; uses a temporary folder."""
+    from mbbq_gen.providers.prices import price_of, read_prices, token_counter
+    from mbbq_gen.providers.registry import open_provider
+    from mbbq_gen.runs.design_costs import design_report, priced_requests
+    from mbbq_gen.runs.planner import PromptPlan
+    from mbbq_gen.runs.resolve import InstanceSource
+    from mbbq_gen.storage.store import RunStore
+
+    prices = read_prices(price_file)
+    provider = open_provider(settings.model, settings.model_args, where)
+    price = price_of(provider.kind, provider.model, prices, base_url=getattr(provider, "base_url", None))
+    measured = {} if pilot is None else measured_lengths(pilot)
+    counter = token_counter(provider.kind, provider.model, None)
+    with (
+        TemporaryDirectory(prefix="mbbq-gen-design-") as folder,
+        RunStore(Path(folder) / "plan.sqlite") as store,
+        Bar("counting", None, "steps", delay=1.0) as bar,
+    ):
+        draft = PromptPlan(settings, where, InstanceSource(settings, where), bar.advance)
+        draft.read(store)
+        outlines = list(store.outlines())
+        tokens = priced_requests(draft, store, counter, measured)
+    return design_report(
+        outlines,
+        settings,
+        tokens,
+        price,
+        target=target,
+        metric=metric,
+        components=_components(pilot, metric, where),
+        confidence=confidence_level,
+        width=width,
+        budget=budget,
+        speaks_of=speaks_of,
+    )
+
+
+def _components(pilot: Path | None, metric: Metric, where: PackPaths) -> Components:
+    """The variance components of a pilot run, or assumed ones."""
+    from mbbq_gen.analysis.design import assumed_components
+
+    if pilot is None:
+        return assumed_components(metric)
+    from mbbq_gen.analysis.design import measured_components
+    from mbbq_gen.cli.options import runs_frame
+
+    return measured_components(runs_frame([pilot], where), metric, str(pilot))

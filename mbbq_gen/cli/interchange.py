@@ -1,0 +1,343 @@
+"""Commands `import` (logs of other programs) and `export` (tables for others)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mbbq_gen.cli.config_options import expand_options
+from mbbq_gen.cli.data_source import Choice, Data
+from mbbq_gen.cli.help import example
+from mbbq_gen.cli.options import (
+    InferenceOptions,
+    Json,
+    MetricNames,
+    Packs,
+    PromptEffectsChoice,
+    ReaderChoice,
+    RunPath,
+    data_folder,
+    print_json,
+    prompt_effects_of,
+    resources,
+    say,
+    write_lines,
+)
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.text import all_of, one_of, splits_of, words
+
+if TYPE_CHECKING:
+    from mbbq_gen.core.config import BenchmarkChoice
+    from mbbq_gen.core.records import Instance
+    from mbbq_gen.interchange.export import ExportRecord, ExportSettings, ExportSource
+    from mbbq_gen.interchange.importers.run_writer import ImportSummary
+
+
+@example(
+    "  mbbq-gen import --from lm-eval out/my-model -o my-run --benchmark bbq --data-dir BBQ\n"
+    "  mbbq-gen import --from inspect logs/2026-01-31_mbbq.eval -o my-run --benchmark mbbq\n"
+    "  mbbq-gen import --from helm runs/suite/bbq:model=m -o my-run --benchmark bbq\n"
+    "  mbbq-gen import --from lighteval out -o my-run --benchmark bbq\n"
+    "  mbbq-gen import --from euroeval MODEL-DATASET-model-outputs.json -o my-run --benchmark mbbq\n"
+    "  mbbq-gen import --from csv answers.csv --field-map map.toml -o my-run --benchmark starter"
+)
+def import_answers(
+    source: Annotated[Path, typer.Argument(metavar="LOG", help="Log file or folder.")],
+    tool: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="Program that wrote LOG: lm-eval, inspect, helm, lighteval, euroeval, or csv for a table.",
+            metavar="NAME",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the new run.", metavar="RUN")],
+    benchmark: Annotated[
+        str | None,
+        typer.Option(help="Benchmarks of the responses, comma-separated; see `mbbq-gen data list`.", metavar="NAME,…"),
+    ] = None,
+    data_dir: Data = None,
+    instances: Annotated[
+        Path | None, typer.Option(help="File of your own questions, instead of a benchmark.", metavar="FILE")
+    ] = None,
+    instances_field_map: Annotated[
+        Path | None,
+        typer.Option(help="TOML file that maps the fields of --instances to those of mbbq-gen.", metavar="TOML"),
+    ] = None,
+    field_map: Annotated[
+        Path | None,
+        typer.Option(help="With --from csv: TOML file that maps the columns; see docs/imports.md.", metavar="TOML"),
+    ] = None,
+    languages: Annotated[
+        str | None, typer.Option(help="Only these languages, comma-separated. Default: all.", metavar="XX,…")
+    ] = None,
+    splits: Annotated[
+        str | None, typer.Option(help="Only these splits, comma-separated. Default: all.", metavar="SPLIT,…")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Name of the model. Default: the name in the log.", metavar="NAME")
+    ] = None,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Makes a run from the responses in another program's log.
+
+    Reads logs of lm-eval, inspect-ai, HELM, lighteval, EuroEval, and tables. Each response is matched to a question
+    of the benchmark, with the options in the order that the model saw, and keeps the ids of the log. Rows without a
+    match are counted by reason. mbbq-gen extracts and scores the responses itself; all other commands take the run
+    like any other.
+    """
+    from mbbq_gen.interchange.importers import open_log
+    from mbbq_gen.interchange.importers.base import TOOLS
+    from mbbq_gen.interchange.importers.run_writer import Importer
+    from mbbq_gen.runs.run_folder import RunFolder
+
+    where = resources(packs)
+    opened = open_log(one_of("program", tool, TOOLS), source, field_map)
+    chosen = _Questions(benchmark, data_dir, instances, instances_field_map, languages, splits, packs)
+    importer = Importer(
+        folder=RunFolder(output),
+        source=opened,
+        choices=tuple(chosen.choices()),
+        instances=chosen.load(),
+        resources=where,
+        model=model,
+    )
+    with Bar("reading", None, "questions", delay=1.0) as bar:
+        importer.read_questions(bar.advance)
+    with Bar("importing", None, "answers", delay=1.0) as bar:
+        summary = importer.run(bar.advance)
+    if as_json:
+        typer.echo(summary.model_dump_json(indent=2))
+    else:
+        _show(summary)
+
+
+class _Questions:
+    """The questions of an import, as given on the command line."""
+
+    def __init__(
+        self,
+        benchmark: str | None,
+        data: Path | None,
+        instances: Path | None,
+        instances_map: Path | None,
+        languages: str | None,
+        splits: str | None,
+        packs: Path | None,
+    ) -> None:
+        from mbbq_gen.runs.resolve import check_own_data
+
+        check_own_data(benchmark, data, instances, None)
+        if instances_map is not None and instances is None:
+            raise UsageError("--instances-field-map maps the fields of --instances FILE; give that file too")
+        if instances is None and benchmark is None:
+            raise UsageError("give --benchmark NAME (see `mbbq-gen data list`) or --instances FILE")
+        self._names = words(benchmark or "")
+        self._data, self._instances, self._instances_map = data, instances, instances_map
+        self._languages = words(languages) if languages else None
+        self._splits = splits_of(splits) if splits else None
+        self._packs = packs
+
+    def choices(self) -> Iterator[BenchmarkChoice]:
+        """The benchmarks for the manifest."""
+        from mbbq_gen.benchmarks.registry import benchmark_name
+        from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice
+
+        if self._instances is not None:
+            field_map = str(self._instances_map) if self._instances_map else None
+            yield BenchmarkChoice(name=OWN_DATA, data_dir=str(self._instances), field_map=field_map)
+        for name in map(benchmark_name, self._names):
+            folder = data_folder(name, self._data)
+            yield BenchmarkChoice(name=name, data_dir=str(folder) if folder else None)
+
+    def load(self) -> Iterator[tuple[BenchmarkChoice, Iterable[Instance]]]:
+        """The questions of each benchmark."""
+        from mbbq_gen.benchmarks.registry import find_benchmark
+        from mbbq_gen.core.config import OWN_DATA
+
+        for choice in self.choices():
+            folder = Path(choice.data_dir) if choice.data_dir else None
+            if choice.name == OWN_DATA:
+                own = Choice(None, None, folder, self._instances_map, self._packs)
+                yield choice, own.load(self._languages, self._splits)
+                continue
+            info = find_benchmark(choice.name)
+            several = len(self._names) > 1
+            wanted = self._languages
+            if wanted is not None and several:
+                wanted = [code for code in wanted if code in info.languages]
+            parts = self._splits
+            if parts is not None and several:
+                parts = [split for split in parts if split in info.splits]
+            if wanted != [] and parts != []:
+                yield choice, Choice(choice.name, folder, packs=self._packs).load(wanted, parts)
+
+
+def _show(summary: ImportSummary) -> None:
+    """Prints what was imported on stdout, the rest on stderr."""
+    for note in summary.notes:
+        say(note)
+    typer.echo(f"{summary.imported:,} of {summary.rows:,} answers of {summary.model} imported into {summary.run}")
+    for part in summary.coverage:
+        typer.echo(
+            f"  {part.benchmark} {part.split} {part.language}: {part.answered:,} of {part.questions:,} questions"
+            + (f", {part.answers:,} answers" if part.answers != part.answered else "")
+        )
+    for count, what in (
+        (summary.failed, "are errors"),
+        (summary.unlabelled, "were shown without labels: a letter alone chooses no option"),
+        (summary.reworded, "had another text of the unknown option than the benchmark"),
+    ):
+        if count:
+            typer.echo(f"  {count:,} {what}")
+    for entry in summary.skipped:
+        say(f"skipped: {entry.count:,}: {entry.meaning}")
+        for shown in entry.examples:
+            say(f"    {shown}")
+    say(f"next: mbbq-gen report {summary.run}")
+
+
+@example(
+    "  mbbq-gen export my-run --parquet tables\n"
+    "  mbbq-gen export my-run --csv sheets --group-by language,category,split\n"
+    "  mbbq-gen export my-run --parquet tables --prompt-effects random    (for variants like these)\n"
+    "  mbbq-gen export my-run --hf-dataset answers --model-index results.yaml"
+)
+@expand_options
+def export(
+    run_path: RunPath,
+    parquet: Annotated[
+        Path | None, typer.Option(help="Write samples, scores and data dictionary as Parquet.", metavar="DIR")
+    ] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write samples, scores and data dictionary as CSV, safe to open in a spreadsheet.", metavar="DIR"
+        ),
+    ] = None,
+    hf_dataset: Annotated[
+        Path | None,
+        typer.Option(help="Write a folder for `datasets.load_dataset`, with a dataset card.", metavar="DIR"),
+    ] = None,
+    model_index: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write scores as `model-index` metadata: into a YAML file, or into a model card (.md).", metavar="FILE"
+        ),
+    ] = None,
+    group_by: Annotated[
+        str,
+        typer.Option(
+            help="Group the scores by these, comma-separated: model, benchmark, language, split, category, …",
+            metavar="NAME,…",
+        ),
+    ] = "benchmark,language,split",
+    metric: MetricNames = None,
+    omit_questions: Annotated[
+        bool, typer.Option("--omit-questions", help="Leave out the benchmark's texts; ids are kept.")
+    ] = False,
+    extractor: ReaderChoice = "rules",
+    prompt_effects: PromptEffectsChoice = "fixed",
+    *,
+    statistics: InferenceOptions,
+    packs: Packs = None,
+    as_json: Json = False,
+) -> None:
+    """Writes the samples and scores of a run as tables.
+
+    Each folder holds samples (one row per response, with question, response, extraction and evidence), scores, the
+    manifest of the run and a data dictionary; export.json lists schema version, settings and the sha256 of every file.
+    """
+    from mbbq_gen.api import Run
+    from mbbq_gen.interchange.export import ExportSettings, ExportSource
+    from mbbq_gen.scoring.metrics import METRICS
+    from mbbq_gen.scoring.tally import GROUPINGS
+
+    if not any((parquet, csv, hf_dataset, model_index)):
+        raise UsageError("give at least one of --parquet DIR, --csv DIR, --hf-dataset DIR or --model-index FILE")
+    run = Run(run_path, packs=packs)
+    groupings = all_of("grouping", group_by, list(GROUPINGS)) if words(group_by) else []
+    if len(run.manifest.config.methods) > 1 and "method" not in groupings:
+        groupings.append("method")
+        say("methods are kept apart: added method to --group-by")
+    settings = ExportSettings(
+        extractor=extractor,
+        gold=statistics.chosen_gold(),
+        unparsed=statistics.chosen_unparsed(),
+        by=tuple(groupings),
+        metrics=tuple(all_of("metric", metric, list(METRICS))) if metric else None,
+        confidence_level=statistics.confidence_level,
+        n_resamples=statistics.n_resamples,
+        seed=statistics.seed,
+        prompt_effects=prompt_effects_of(prompt_effects),
+        with_questions=not omit_questions,
+    )
+    _read_first(run, extractor)
+    with Bar("writing", None, "items", delay=1.0) as bar:
+        source = ExportSource(run, settings, bar.advance)
+        _warn(source, folders=[folder for folder in (parquet, csv, hf_dataset) if folder])
+        summary = _write(source, parquet=parquet, csv=csv, hf_dataset=hf_dataset, eval_results=model_index)
+    if as_json:
+        print_json({"run": str(run_path), **summary})
+
+
+def _read_first(run: Any, extractor: str) -> None:
+    """Extracts what is not extracted, with a bar."""
+    from mbbq_gen.cli.options import read_before_use
+
+    read_before_use(run.folder, run.resources, extractor)
+
+
+def _warn(source: ExportSource, folders: list[Path]) -> None:
+    """Warns of an incomplete run and of texts that may not be redistributed."""
+    from mbbq_gen.interchange.cards import closed_benchmarks
+
+    progress, manifest = source.progress, source.run.manifest
+    if progress.pending:
+        say(f"{source.run.path}: {progress.pending:,} of {progress.requests:,} requests have no response yet")
+    closed = closed_benchmarks(manifest)
+    if folders and closed and source.settings.with_questions:
+        say(f"the questions of {', '.join(closed)} may not be redistributed: before publishing, use --omit-questions")
+
+
+def _write(
+    source: ExportSource, *, parquet: Path | None, csv: Path | None, hf_dataset: Path | None, eval_results: Path | None
+) -> dict[str, Any]:
+    """Writes the exports and returns their records."""
+    from mbbq_gen.interchange.export import write_bundle, write_hf_dataset
+
+    found: dict[str, Any] = {}
+    if parquet is not None:
+        found["parquet"] = _report_export(parquet, write_bundle(source, parquet, "parquet"))
+    if csv is not None:
+        found["csv"] = _report_export(csv, write_bundle(source, csv, "csv"))
+    if hf_dataset is not None:
+        found["hf_dataset"] = _report_export(hf_dataset, write_hf_dataset(source, hf_dataset))
+    if eval_results is not None:
+        found["eval_results"] = _write_results(source, eval_results)
+    return found
+
+
+def _report_export(folder: Path, record: ExportRecord) -> dict[str, Any]:
+    items = sum(file.rows or 0 for file in record.files if file.path.startswith("samples"))
+    say(f"{folder}: {items:,} items, {len(record.files)} files; see {folder / 'data_dictionary.md'}")
+    return {"folder": str(folder), **record.model_dump()}
+
+
+def _write_results(source: ExportSource, path: Path) -> dict[str, Any]:
+    """Writes the metadata of a model card and returns it."""
+    from mbbq_gen.interchange.cards import RESULT_BY, card_metadata, model_index
+    from mbbq_gen.report.score_tables import SUMMARY_METRICS
+
+    settings: ExportSettings = source.settings
+    scores = source.scores if settings.by == RESULT_BY else source.scores_by(RESULT_BY)
+    metadata = model_index(source.run.manifest, scores, settings.metrics or SUMMARY_METRICS)
+    text = card_metadata(metadata, is_markdown=path.suffix.lower() == ".md")
+    write_lines(path, text.splitlines())
+    say(f"{path}: {len(scores.groups)} results")
+    return {"file": str(path), **metadata}

@@ -1,0 +1,204 @@
+"""The command line: parses, calls, chooses an exit code.
+
+Exit codes: 0 done, 1 the work failed or a check found something, 2 wrong use, 130 Ctrl-C. Results go to stdout,
+messages and progress to stderr. Nothing heavy is imported before a command needs it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import mbbq_gen
+from mbbq_gen.cli import (
+    analyses,
+    annotate,
+    data,
+    estimate,
+    explain,
+    extract,
+    interchange,
+    judge,
+    packs,
+    report,
+    run,
+    score,
+    setup,
+)
+from mbbq_gen.cli.help import HelpCommand, PanelCommand
+from mbbq_gen.core.errors import MbbqGenError
+
+
+class CommandGroups(TyperGroup):
+    """The list of commands by group, as plain text."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes one section for each group of commands."""
+        width = max(map(len, self.commands))
+        for panel, commands in COMMANDS.items():
+            with formatter.section(panel):
+                rows = [
+                    (name, self.commands[name].get_short_help_str(formatter.width - width - 4)) for name in commands
+                ]
+                formatter.write_dl([(name.ljust(width), text) for name, text in rows])
+
+
+app = typer.Typer(
+    name="mbbq-gen",
+    cls=CommandGroups,
+    help="Measures the social bias of chat models with the BBQ family of benchmarks.",
+    invoke_without_command=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(mbbq_gen.__version__)
+        raise typer.Exit
+
+
+_WELCOME = """\
+mbbq-gen measures the social bias of chat models with the BBQ family of benchmarks.
+
+A first result, in seconds and without a model (the answers are synthetic):
+  mbbq-gen run first --model synthetic:able-stereotyped --benchmark starter --languages en --variants letters \
+--sample 96
+
+Then:
+  mbbq-gen init       writes a study file for what you want to measure, and estimates its cost
+  mbbq-gen doctor     shows what is installed, which API keys are set, which data is found
+  mbbq-gen models     lists the kinds of models     mbbq-gen data list     lists the benchmarks
+  mbbq-gen --help     lists all commands
+"""
+
+
+@app.callback()
+def _main(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(_WELCOME, nl=False)
+
+
+COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+    "Start": {
+        "init": setup.init,
+        "doctor": setup.doctor,
+        "models": setup.models,
+        "estimate": estimate.estimate,
+        "design": estimate.design,
+    },
+    "Measure": {
+        "run": run.run,
+        "status": run.status,
+        "batch": run.batch_app,
+        "import": interchange.import_answers,
+    },
+    "Read answers": {
+        "extract": extract.extract,
+        "explain": explain.explain,
+        "annotate": annotate.annotate,
+        "judge": judge.judge,
+    },
+    "Analyse": {
+        "score": score.score,
+        "report": report.report,
+        "compare": analyses.compare,
+        "diff": analyses.diff,
+        "agreement": analyses.agreement,
+        "reasoning": analyses.reasoning,
+        "robustness": analyses.robustness,
+        "position-bias": analyses.position_bias,
+        "power": analyses.power,
+    },
+    "Share": {
+        "leaderboard": report.leaderboard,
+        "export": interchange.export,
+        "view": report.view,
+    },
+    "Data and languages": {
+        "data": data.data_app,
+        "prompts": packs.prompts_app,
+        "languages": packs.languages,
+        "language": packs.language_app,
+        "check": packs.check,
+    },
+}
+"""The commands by group of help, in the order of help."""
+GROUPED_OPTIONS = {"run", "estimate", "design"}
+"""Commands whose help lists their many options by group."""
+
+for panel, commands in COMMANDS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            kind = PanelCommand if name in GROUPED_OPTIONS else HelpCommand
+            app.command(name, cls=kind, rich_help_panel=panel)(command)
+
+
+GC_THRESHOLD = (100_000, 20, 100)
+"""Thresholds of the garbage collector: packs and questions are many long-lived objects, and scanning them at the
+default thresholds takes a sixth of a run's time."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits with its code."""
+    gc.set_threshold(*GC_THRESHOLD)
+    sys.exit(run_command_line(sys.argv[1:] if arguments is None else arguments))
+
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Runs the command line and returns its exit code; a user's mistake is one line on stderr, not a traceback."""
+    # Typer contains click or depends on it, by version: take the base class of its own errors.
+    wrong_use: type[BaseException] = next(
+        base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
+    )
+    try:
+        code = _parser()(list(arguments), standalone_mode=False, prog_name="mbbq-gen")
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except MbbqGenError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    except typer.Exit as leave:
+        return leave.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        print("stopped.", file=sys.stderr)  # noqa: T201
+        return 130
+    except wrong_use as error:
+        print(_wrong_use(error), file=sys.stderr)  # noqa: T201
+        return 2
+    except BrokenPipeError:
+        # The reader of our output has closed the pipe, as `| head` does: not a failure.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+@cache
+def _parser() -> Any:
+    """All commands with their options, built once in a process."""
+    return typer.main.get_command(app)
+
+
+def _wrong_use(error: BaseException) -> str:
+    """The mistake and the command for help, in one line; the help itself if no command is given."""
+    message = str(error.format_message() if hasattr(error, "format_message") else error)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return message
+    command = getattr(getattr(error, "ctx", None), "command_path", "mbbq-gen")
+    return f"error: {' '.join(message.split()).rstrip('.')}; see: {command} --help"

@@ -1,0 +1,463 @@
+"""Commands `init`, `doctor` and `models`: the first steps."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from mbbq_gen.cli.config_options import provider_options
+from mbbq_gen.cli.help import example
+from mbbq_gen.cli.options import Json, print_json, result_console, say
+from mbbq_gen.core.errors import MbbqGenError, RunError, UsageError
+from mbbq_gen.core.records import FrozenModel
+
+if TYPE_CHECKING:
+    from mbbq_gen.providers.api.provider import ApiProvider
+    from mbbq_gen.runs.cost_estimate import CostEstimate
+    from mbbq_gen.runs.resolve import QuestionSelection
+
+
+_LOCAL = ("transformers", "vllm")
+_LOCAL_SAMPLE = 96
+"""Default questions for each language and split of a local model: an hour or two of a small model on a CPU."""
+_VARIANTS = "letters,polite"
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What to measure, as typed."""
+
+    models: tuple[str, ...]
+    benchmark: str
+    languages: tuple[str, ...]
+    budget: float | None
+    """US dollars for each model, or None for no limit."""
+    sample: int | None
+
+
+@example(
+    "  mbbq-gen init\n"
+    "  mbbq-gen init paper.toml --model openai:gpt-4o-mini,transformers:smollm2 --benchmark mbbq --languages en,tr\n"
+    "  mbbq-gen init --model synthetic:unable --benchmark starter --languages en --yes"
+)
+def init(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Study file to write.")] = Path("study.toml"),
+    model: Annotated[
+        str | None,
+        typer.Option(help="Models, comma-separated, as kind:model; see `mbbq-gen models`.", metavar="NAME,…"),
+    ] = None,
+    benchmark: Annotated[str | None, typer.Option(help="Benchmark; see `mbbq-gen data list`.")] = None,
+    languages: Annotated[str | None, typer.Option(help="Languages, comma-separated.", metavar="XX,…")] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="US dollars that each model may cost; 0 for no limit.", metavar="USD")
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(min=1, help="Questions for each language and split. Default: as many as the budget allows."),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask: use the defaults of what is not given.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Writes a study file for `run` and estimates its cost.
+
+    Asks for models, benchmark, languages and budget. Options that are given are not asked for. Nothing is sent to any
+    model.
+    """
+    if file.suffix != ".toml":
+        raise UsageError(f"{file}: the name of a study ends in .toml; use {file.with_suffix('.toml')}")
+    if file.exists():
+        raise UsageError(f"{file}: exists; run it (mbbq-gen run {file}), or name another file")
+    wish = _wish(model, benchmark, languages, budget, sample, yes=yes)
+    found = {name: _estimate(name, wish) for name in wish.models}
+    samples = {name: _sample(name, wish, one) for name, one in found.items()}
+    try:
+        file.write_text(_study_text(wish, samples), encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{file}: can't write: {error.strerror or error}") from error
+    lines = {name: _in_words(one, samples[name]) for name, one in found.items()}
+    if as_json:
+        print_json({"file": str(file), "samples": samples, "forecasts": lines})
+        return
+    for name, line in lines.items():
+        typer.echo(f"{name}: {line}")
+    typer.echo(f"written: {file}\nnext: mbbq-gen run {file}")
+
+
+# --- asking ----------------------------------------------------------------------------------------------------------
+
+
+def _wish(
+    model: str | None,
+    benchmark: str | None,
+    languages: str | None,
+    budget: float | None,
+    sample: int | None,
+    *,
+    yes: bool,
+) -> _Wish:
+    """The options given; asks for the others."""
+    from mbbq_gen.benchmarks.registry import find_benchmark
+    from mbbq_gen.core.text import words
+    from mbbq_gen.providers.registry import check_name
+
+    def ask(given: str | None, question: str, default: str) -> str:
+        if given is not None:
+            return given
+        return default if yes else str(typer.prompt(question, default=default, err=True))
+
+    names = words(
+        ask(model, "Models (kind:model, see `mbbq-gen models`; several with commas)", "synthetic:able-stereotyped")
+    )
+    if not names:
+        raise UsageError("name at least one model: --model kind:model (see `mbbq-gen models`)")
+    for name in names:
+        check_name(name)
+    info = find_benchmark(
+        ask(benchmark, f"Benchmark ({', '.join(_at_hand())}; others: `mbbq-gen data list`)", "starter")
+    )
+    codes = words(ask(languages, f"Languages ({', '.join(info.languages)})", info.languages[0]))
+    limit = budget
+    if limit is None and any(map(_is_paid, names)) and not yes:
+        limit = float(typer.prompt("Most that each model may cost, in US dollars (0: no limit)", default=5.0, err=True))
+    return _Wish(tuple(names), info.name, tuple(codes), limit or None, sample)
+
+
+def _is_paid(model: str) -> bool:
+    """Whether asking it may cost money."""
+    return model.partition(":")[0] not in {*_LOCAL, "oracle", "synthetic", "scripted"}
+
+
+def _at_hand() -> list[str]:
+    """The available benchmarks: those that ship, and those that are installed."""
+    from mbbq_gen.benchmarks.registry import BENCHMARKS
+    from mbbq_gen.benchmarks.releases import benchmark_folder
+
+    return [name for name, info in BENCHMARKS.items() if not info.needs_data or benchmark_folder(name) is not None]
+
+
+# --- what it takes ---------------------------------------------------------------------------------------------------
+
+
+def _selection(model: str, wish: _Wish, sample: int | None) -> QuestionSelection:
+    from mbbq_gen.runs.resolve import QuestionSelection
+
+    return QuestionSelection(
+        model=model, benchmark=wish.benchmark, languages=wish.languages, variants=_VARIANTS, splits="bias,control",
+        sample=sample,
+    )  # fmt: skip
+
+
+def _estimate(model: str, wish: _Wish) -> CostEstimate | None:
+    """The estimate for all questions; None, with a message, if the model can't be opened yet."""
+    from mbbq_gen.cli.estimate import make_estimate
+    from mbbq_gen.core.files import PackPaths
+
+    where = PackPaths()
+    settings = _selection(model, wish, wish.sample).settings(where)
+    try:
+        return make_estimate(settings, where)
+    except UsageError as error:
+        if _is_about_data(error, wish.benchmark):
+            raise
+        say(f"{model}: {error}")
+        return None
+
+
+def _is_about_data(error: MbbqGenError, benchmark: str) -> bool:
+    return str(error).startswith(f"{benchmark}:")
+
+
+def _sample(model: str, wish: _Wish, found: CostEstimate | None) -> int | None:
+    """Questions for each language and split; None for all."""
+    if wish.sample is not None:
+        return wish.sample
+    if model.partition(":")[0] in _LOCAL:
+        return _LOCAL_SAMPLE
+    if wish.budget is None or found is None:
+        return None
+    paid = [one for one in found.samples if one.cost is not None and one.cost.online <= wish.budget]
+    if not any(one.cost for one in found.samples):
+        return None
+    if not paid:
+        raise UsageError(
+            f"--budget {wish.budget:g}: even the smallest sample of {wish.benchmark} costs more with {model}; "
+            "use fewer languages, or a larger budget"
+        )
+    return None if paid[-1].is_all else paid[-1].questions
+
+
+def _in_words(found: CostEstimate | None, sample: int | None) -> str:
+    """Requests, price and time, in a line."""
+    from mbbq_gen.report.run_tables import dollars, hours
+
+    if found is None:
+        return "no estimate until it is installed (mbbq-gen doctor)"
+    chosen = next((one for one in found.samples if one.questions == sample), None)
+    part = 1.0 if sample is None else min(1.0, sample / found.samples[-1].questions)
+    requests = chosen.requests if chosen else round(found.tokens.requests * part)
+    cost = (chosen or found.samples[-1]).cost
+    facts = [f"{requests:,} requests"]
+    if cost is not None:
+        facts.append(f"about {dollars(cost.online if chosen else cost.online * part)}, in batches half of it")
+    if found.duration is not None:
+        facts.append(f"about {hours(found.duration.hours * part)}")
+    if found.model.partition(":")[0] in _LOCAL:
+        facts.append("time on this machine: mbbq-gen estimate … --probe")
+    return ", ".join(facts)
+
+
+# --- the file --------------------------------------------------------------------------------------------------------
+
+
+def _study_text(wish: _Wish, samples: dict[str, int | None]) -> str:
+    lines = [
+        "# A study: `mbbq-gen run` runs every model on every benchmark, and continues after a stop (docs/studies.md).",
+        "",
+        f"benchmarks = {_toml([wish.benchmark])}",
+        f"languages = {_toml(list(wish.languages))}",
+        f"variants = {_toml(_VARIANTS.split(','))}          # see `mbbq-gen prompts list`",
+        'splits = ["bias", "control"]             # control: the same questions with first names',
+    ]
+    for name in wish.models:
+        lines += ["", "[[model]]", f"name = {_toml(name)}"]
+        if samples[name] is not None:
+            lines.append(f"sample = {samples[name]}          # questions for each language and split; omit for all")
+        if wish.budget is not None and _is_paid(name):
+            lines.append(f"max_cost = {wish.budget}        # US dollars")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    """A text or a list of texts as TOML, whose texts are written as JSON's are."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+class Finding(FrozenModel):
+    """One thing that doctor looks for."""
+
+    about: Literal["package", "models", "keys", "data", "pages", "languages"]
+    name: str
+    found: bool
+    note: str
+    """What it is for, where it is, or how to get it. Never a key."""
+
+
+KEYS = (
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "AZURE_OPENAI_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_PROFILE",
+    "AWS_ACCESS_KEY_ID",
+    "HF_TOKEN",
+)
+"""Variables with API keys; others can be named with --api-key-env."""
+_PAGES = {"jinja2": "the page (report -o)", "matplotlib": "charts as PNG and PDF (report --figures)"}
+
+
+@example("  mbbq-gen doctor\n  mbbq-gen doctor --json")
+def doctor(as_json: Json = False) -> None:
+    """Shows what is installed, and which keys and data are found.
+
+    Sends nothing, and shows names of API keys only. Each line about something missing says what it is for and how to
+    get it.
+    """
+    found = findings()
+    if as_json:
+        typer.echo("[\n" + ",\n".join(one.model_dump_json() for one in found) + "\n]")
+        return
+    console, width = result_console(), max(len(one.name) for one in found)
+    for about in dict.fromkeys(one.about for one in found):
+        console.print(f"\n{about}")
+        for one in found:
+            if one.about == about:
+                console.print(f"  {'yes' if one.found else 'no ':3}  {one.name:{width}}  {one.note}".rstrip())
+
+
+def findings() -> list[Finding]:
+    """All findings, in the order shown."""
+    return [*_package(), *_models(), *_pages(), *_keys(), *_data(), *_languages()]
+
+
+def _package() -> list[Finding]:
+    import platform
+
+    import mbbq_gen
+    from mbbq_gen.core.files import cache_directory, shipped_root
+
+    return [
+        Finding(
+            about="package", name="mbbq-gen", found=True, note=f"{mbbq_gen.__version__}, packs in {shipped_root()}"
+        ),
+        Finding(about="package", name="Python", found=True, note=platform.python_version()),
+        Finding(about="package", name="cache", found=cache_directory().is_dir(), note=str(cache_directory())),
+    ]
+
+
+def _models() -> list[Finding]:
+    from mbbq_gen.providers.registry import list_models
+
+    kinds = [entry for entry in list_models() if not entry.name.startswith(("oracle:", "synthetic:"))]
+    return [
+        Finding(
+            about="models",
+            name=entry.name,
+            found=entry.installed,
+            note=entry.summary if entry.installed or entry.install is None else entry.install,
+        )
+        for entry in kinds
+    ]
+
+
+def _pages() -> list[Finding]:
+    from mbbq_gen.providers.base import is_installed
+
+    return [
+        Finding(
+            about="pages",
+            name=module,
+            found=is_installed(module),
+            note=purpose if is_installed(module) else f"{purpose}: pip install 'mbbq-gen[report]'",
+        )
+        for module, purpose in _PAGES.items()
+    ]
+
+
+def _keys() -> list[Finding]:
+    return [
+        Finding(
+            about="keys",
+            name=name,
+            found=bool(os.environ.get(name, "").strip()),
+            note="set" if os.environ.get(name) else "not set",
+        )
+        for name in KEYS
+    ]
+
+
+def _data() -> list[Finding]:
+    from mbbq_gen.benchmarks.registry import BENCHMARKS
+    from mbbq_gen.benchmarks.releases import benchmark_folder
+
+    found = []
+    for name, info in BENCHMARKS.items():
+        folder = benchmark_folder(name) if info.needs_data else None
+        note = (
+            "ships"
+            if not info.needs_data
+            else str(folder)
+            if folder
+            else f"mbbq-gen data download {name}, or --data-dir DIR"
+        )
+        found.append(Finding(about="data", name=name, found=folder is not None or not info.needs_data, note=note))
+    return found
+
+
+def _languages() -> list[Finding]:
+    from mbbq_gen.core.files import PACK_KINDS, PackPaths
+
+    where = PackPaths()
+    whole = [name for name in where.names("prompts") if all(where.find(kind, name) for kind in PACK_KINDS)]
+    return [Finding(about="languages", name=f"{len(whole)} with all packs", found=True, note=", ".join(whole))]
+
+
+@example(
+    "  mbbq-gen models\n  mbbq-gen models openai: --live\n  mbbq-gen models openai: --live --base-url http://127.0.0.1:8000/v1"
+)
+def models(
+    kind: Annotated[
+        str | None, typer.Argument(help="With --live: kind of the models, such as openai: or gemini:.", metavar="KIND:")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Ask the service for its list of models.")] = False,
+    base_url: Annotated[
+        str | None, typer.Option(help="Address of the server. Default: the service's own.", metavar="URL")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Environment variable that holds the API key.", metavar="NAME")
+    ] = None,
+    model_arg: Annotated[
+        list[str] | None,
+        typer.Option(help="Option of the kind, such as service=groq; may be repeated.", metavar="NAME=VALUE"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Lists the kinds of models; with --live, a service's models."""
+    if live != (kind is not None):
+        raise UsageError("give a kind and --live together: mbbq-gen models openai: --live")
+    if kind is not None:
+        given = {"base_url": base_url, "api_key_env": api_key_env} | provider_options({}, model_arg or [])
+        _list_live(kind.partition(":")[0], {name: value for name, value in given.items() if value}, as_json=as_json)
+        return
+    _list_kinds(as_json=as_json)
+
+
+def _list_live(kind: str, options: dict[str, Any], *, as_json: bool) -> None:
+    """The models that a service has, with their prices where they are known."""
+    import asyncio
+
+    from mbbq_gen.providers.api.provider import ApiProvider
+    from mbbq_gen.providers.prices import price_of
+    from mbbq_gen.providers.registry import open_provider
+
+    provider = open_provider(f"{kind}:any", options)
+    if not isinstance(provider, ApiProvider):
+        raise UsageError(f"models --live: {kind}: runs on this machine; only services have lists")
+    provider.check_access()
+    names = asyncio.run(_names_of(provider))
+    rows = [(name, price_of(kind, name, base_url=provider.base_url)) for name in sorted(names)]
+    if as_json:
+        print_json(
+            [
+                {"name": f"{kind}:{name}", "input": price and price.input, "output": price and price.output}
+                for name, price in rows
+            ]
+        )
+        return
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("model", overflow="fold")
+    for title in ("$ in, a million tokens", "out"):
+        shown.add_column(title, justify="right")
+    for name, price in rows:
+        shown.add_row(f"{kind}:{name}", *(("–", "–") if price is None else (f"{price.input:g}", f"{price.output:g}")))
+    result_console().print(shown)
+
+
+async def _names_of(provider: ApiProvider) -> list[str]:
+    from mbbq_gen.core.errors import ProviderError
+    from mbbq_gen.providers.http.errors import TransientError
+
+    try:
+        return await provider.list_models()
+    except TransientError as fault:
+        raise ProviderError(f"{provider.name}: {provider.base_url} gives no list of models: {fault}") from fault
+    finally:
+        await provider.aclose()
+
+
+def _list_kinds(*, as_json: bool) -> None:
+    from mbbq_gen.providers.registry import list_models
+
+    entries = list_models()
+    if as_json:
+        print_json([entry.model_dump() for entry in entries])
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("model", "ready", "what it is"):
+        table.add_column(title, overflow="fold")
+    for entry in entries:
+        ready = "yes" if entry.installed else f"no: {entry.install}"
+        table.add_row(entry.name, ready, entry.summary)
+    result_console().print(table)

@@ -1,0 +1,1 @@
+"""Records, configuration, errors, files, text and progress: what every room may use."""

@@ -1,0 +1,158 @@
+"""Who watches a run while it is planned, asked and read: told in sentences, and how far each stage is."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn, TaskID
+
+
+Stage = Literal["planning", "asking", "collecting", "reading"]
+Advance = Callable[[int], None]
+"""Takes how many steps were finished since it was last called."""
+
+_log = logging.getLogger(__name__)
+
+
+class ProgressListener(Protocol):
+    """Hears what a run has to tell."""
+
+    def say(self, text: str) -> None:
+        """Takes a sentence that a person should know beside the result."""
+
+    def stage(self, stage: Stage, total: int | None = None) -> AbstractContextManager[Advance]:
+        """Opens a stage of so many steps (None: nobody knows); what it gives is told of each few that are finished."""
+
+
+@dataclass(frozen=True)
+class ProgressEvent:
+    """How far a stage of a run is."""
+
+    stage: Stage
+    done: int
+    """Questions read and prompts made while planning; answers in the other stages."""
+    total: int | None
+    """None where nobody knows beforehand."""
+
+
+@dataclass(frozen=True)
+class CallbackListener:
+    """A watcher made of functions: what a caller from Python gives."""
+
+    on_step: Callable[[ProgressEvent], None] = lambda _: None
+    on_words: Callable[[str], None] = _log.info
+
+    def say(self, text: str) -> None:
+        """Passes the sentence on."""
+        self.on_words(text.strip())
+
+    @contextmanager
+    def stage(self, stage: Stage, total: int | None = None) -> Iterator[Advance]:
+        """Tells of the stage with its sums."""
+        done = 0
+
+        def advance(steps: int) -> None:
+            nonlocal done
+            done += steps
+            self.on_step(ProgressEvent(stage, done, total))
+
+        yield advance
+
+
+_BARS: Final[Mapping[Stage, tuple[str, float]]] = {
+    "planning": ("steps", 1.0),
+    "asking": ("answers", 0.0),
+    "collecting": ("answers", 1.0),
+    "reading": ("answers", 1.0),
+}
+"""Stage of a run → what is counted in it, and after how many seconds a bar is worth showing."""
+
+
+class Bar:
+    """Shows how far a piece of work is. It appears after `delay` seconds, so that short work stays quiet."""
+
+    def __init__(self, title: str, total: int | None, unit: str, *, delay: float = 0.0) -> None:
+        self._title = title
+        self._total = total
+        self._unit = unit
+        self._begin = time.monotonic() + delay
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._done = 0
+        self._wanted = sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        self._show()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def advance(self, steps: int = 1) -> None:
+        """Counts finished steps."""
+        self._done += steps
+        if self._progress is None:
+            self._show()
+        elif self._task is not None:
+            self._progress.update(self._task, completed=self._done)
+
+    def _show(self) -> None:
+        if not self._wanted or time.monotonic() < self._begin:
+            return
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._progress = Progress(*_columns(self._unit), console=Console(stderr=True))
+        self._progress.start()
+        self._task = self._progress.add_task(self._title, total=self._total, completed=self._done)
+
+
+@dataclass(frozen=True)
+class ProgressBars:
+    """Watches a run with a bar for each long stage (a `ProgressListener`)."""
+
+    say: Callable[[str], None]
+    """Takes the sentences."""
+
+    @contextmanager
+    def stage(self, stage: Stage, total: int | None = None) -> Iterator[Advance]:
+        """Shows a bar on a terminal, elsewhere nothing."""
+        unit, delay = _BARS[stage]
+        with Bar(stage, total, unit, delay=delay) as bar:
+            yield bar.advance
+
+
+def _columns(unit: str) -> list[ProgressColumn]:
+    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """Finished steps a second."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:.1f} {unit}/s" if speed < 100 else f"{speed:,.0f} {unit}/s")
+
+    class Left(TimeRemainingColumn):
+        """The time left, where it can be told: not without a total, and not before the first steps."""
+
+        def render(self, task: Task) -> Text:
+            told = super().render(task) if task.total is not None else Text("")
+            return Text(f"{told.plain} left") if told.plain.strip() and "-" not in told.plain else Text("")
+
+    class Done(MofNCompleteColumn):
+        """Steps done, of how many where that is known."""
+
+        def render(self, task: Task) -> Text:
+            return super().render(task) if task.total is not None else Text(f"{task.completed:,.0f}")
+
+    return [TextColumn("{task.description}"), BarColumn(), Done(), Rate(), Left()]

@@ -1,0 +1,477 @@
+"""The frozen records that flow between the steps, one an arrow of the design.
+
+    Instance ─► Presentation ─► Request ─► Response ─► Extraction ─► Observation
+
+All of them are Pydantic models that refuse unknown keys, never change, and go to and from JSON Lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, field_validator, model_validator
+
+from mbbq_gen.core.text import count_or_none, storable
+
+Role = Literal["target", "non_target", "unknown"]
+Condition = Literal["ambiguous", "disambiguated"]
+Polarity = Literal["negative", "non_negative"]
+Alignment = Literal["biased", "counter_biased"]
+Split = Literal["bias", "control"]
+Outcome = Literal[
+    "option",  # an option named by label or text
+    "abstention",  # says that it can't be told
+    "refusal",  # declines to answer
+    "multiple",  # commits to more than one option
+    "unparsed",  # nothing readable
+    "truncated",  # cut off before an answer
+    "content_filter",  # blocked by the service
+    "empty",  # nothing, or nothing but blanks
+    "error",  # no response was had
+]
+Confidence = Literal["high", "medium", "low"]
+Method = Literal[
+    "generate",  # what the model writes
+    "loglikelihood",  # how likely each answer's text is after the question
+    "label-loglikelihood",  # how likely each option's label is after the question that lists them
+    "first-token-logprobs",  # the labels' probabilities as first token, as a service tells them
+]
+
+NonBlank = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
+
+
+class FrozenModel(BaseModel):
+    """A frozen record: unknown keys are refused, and nothing changes once it is made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+RecordT = TypeVar("RecordT", bound=FrozenModel)
+
+
+class Option(FrozenModel):
+    """One of the answers that a question offers."""
+
+    role: Role | None
+    """Whose answer this is; None for a person where the data has no single target."""
+    text: NonBlank
+    """The answer as it is shown."""
+    group: str | None = None
+    """The data set's own label of the group, untouched."""
+
+
+class Instance(FrozenModel):
+    """One question of a benchmark: a context, a question and three options, known by their role.
+
+    `options` are in the published order, which carries no meaning: the prompt decides the order as shown. A person's
+    `role` is None only where the data has no single target (then `has_single_target` is False).
+    """
+
+    benchmark: NonBlank
+    """Name of the benchmark: `mbbq`, `bbq`, `starter`…"""
+    version: str
+    """Release or commit of the benchmark."""
+    split: Split
+    """`bias`: the benchmark itself; `control`: first names instead of groups."""
+    language: NonBlank
+    """ISO 639-1 code of the question's language."""
+    instance_id: NonBlank
+    """Unique within benchmark × split × language, and stable."""
+    parallel_id: str | None = None
+    """Equal for the same question across languages and between the splits; None where there is no such question."""
+    template_id: NonBlank
+    """Equal for all instances of one template, across languages and splits: what statistics cluster on."""
+    category: NonBlank
+    """Slug of the bias category: age, disability_status, gender_identity…"""
+    subcategory: str | None = None
+    """Finer category of the data set, if it has one."""
+    condition: Condition
+    """Whether the context tells the answer."""
+    polarity: Polarity
+    """`negative` asks who fits the stereotype, `non_negative` who does not."""
+    context: NonBlank
+    """The short story."""
+    question: NonBlank
+    """What is asked about it."""
+    options: tuple[Option, ...] = Field(min_length=3, max_length=3)
+    """The three answers, in published order."""
+    gold_role: Role | None = None
+    """The role that is right; None where the right person has no role."""
+    gold_index: int | None = Field(default=None, ge=0, le=2)
+    """Place in `options` of the right answer; may be left out where `gold_role` is given."""
+    alignment: Alignment | None = None
+    """Of a disambiguated instance: does the right answer fit the stereotype? None for an ambiguous one."""
+    corrected_gold_role: Role | None = None
+    """The right role where the published label is known to be wrong, else None."""
+    groups_swapped: bool = False
+    """True where the data set is known to tag each of the two people with the other one's group: by the context, the
+    roles of the two are the other way round. Scores keep the published roles unless corrected labels are asked for."""
+    has_single_target: bool = True
+    """False where the data has no single target: such rows count for accuracy, never for bias."""
+    no_target_reason: str | None = None
+    """Why `has_single_target` is False."""
+    data_issues: tuple[str, ...] = ()
+    """Stable codes of problems in the row, corrected or kept (see `DATA_ISSUES` in `benchmarks.bbq_record`)."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """Whatever else the data set says: stereotyped groups, source, gender, proper names…"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_derived(cls, data: Any) -> Any:
+        """Fills what the other fields tell: `gold_role` or `gold_index` from the other one, and `alignment`."""
+        if not isinstance(data, dict):
+            return data
+        options = data.get("options")
+        roles = [_role_of(option) for option in options] if isinstance(options, list | tuple) else []
+        answer, index = data.get("gold_role"), data.get("gold_index")
+        if index is None and answer is not None and roles.count(answer) == 1:
+            index = roles.index(answer)
+        if answer is None and isinstance(index, int) and 0 <= index < len(roles):
+            answer = roles[index]
+        alignment = data.get("alignment")
+        if alignment is None and data.get("condition") == "disambiguated" and data.get("has_single_target", True):
+            biased = "target" if data.get("polarity") == "negative" else "non_target"
+            alignment = "biased" if answer == biased else "counter_biased"
+        return {**data, "gold_role": answer, "gold_index": index, "alignment": alignment}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        problem = self._problem()
+        if problem:
+            raise ValueError(problem)
+        return self
+
+    def _problem(self) -> str | None:
+        """What is wrong between the fields, or None."""
+        roles = [option.role for option in self.options]
+        if roles.count("unknown") != 1:
+            return f"options: exactly one must have the role 'unknown', found {roles.count('unknown')}"
+        named = roles.count("target") == 1 and roles.count("non_target") == 1
+        if self.has_single_target and not named:
+            return "options: a bias-scorable instance needs one 'target' and one 'non_target'"
+        if not self.has_single_target and not self.no_target_reason:
+            return "no_target_reason: say why the instance is not bias-scorable"
+        if self.gold_index is None:
+            return "gold_role: name the gold option by `gold_role` or `gold_index`"
+        if self.options[self.gold_index].role != self.gold_role:
+            return f"gold_role: {self.gold_role!r} is not the role of option {self.gold_index}"
+        if (self.condition == "ambiguous") != (self.gold_role == "unknown"):
+            return f"gold_role: {self.gold_role!r} does not fit condition {self.condition!r}"
+        if self.condition == "ambiguous" and self.alignment is not None:
+            return "alignment: an ambiguous instance has none"
+        if self.alignment != self.alignment_of(self.gold_role):
+            return f"alignment: {self.alignment!r} contradicts the answer, polarity and roles"
+        return None
+
+    @property
+    def biased_role(self) -> Role | None:
+        """The role that the stereotype expects: `target` if negative, else `non_target`; None if not scorable."""
+        if not self.has_single_target:
+            return None
+        return "target" if self.polarity == "negative" else "non_target"
+
+    @property
+    def unknown_index(self) -> int:
+        """Place of the unknown option in `options`."""
+        return next(place for place, option in enumerate(self.options) if option.role == "unknown")
+
+    def alignment_of(self, answer: Role | None) -> Alignment | None:
+        """The alignment that the instance has if `answer` is right: None for ambiguous or unscorable ones."""
+        if self.condition == "ambiguous" or not self.has_single_target:
+            return None
+        return "biased" if answer == self.biased_role else "counter_biased"
+
+    @property
+    def key(self) -> str:
+        """Benchmark, split, language and id in one text, unique over all benchmarks."""
+        return f"{self.benchmark}/{self.split}/{self.language}/{self.instance_id}"
+
+
+def other_person(role: Role | None) -> Role | None:
+    """The role of the other one of the two people; None for whoever has no role."""
+    others: dict[Role | None, Role] = {"target": "non_target", "non_target": "target"}
+    return others.get(role)
+
+
+def _role_of(option: Any) -> Any:
+    """The role of an option that may not have been validated yet."""
+    return option.get("role") if isinstance(option, dict) else getattr(option, "role", None)
+
+
+class Message(FrozenModel):
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Continuation(FrozenModel):
+    """A text whose likelihood is asked for."""
+
+    option: int = Field(ge=0, le=2)
+    """Index in `Instance.options` of the option that it stands for; several texts may stand for one."""
+    text: NonBlank
+
+
+class Prompt(FrozenModel):
+    """Exactly what is sent for an instance: instance × prompt variant × option order × label style × method."""
+
+    prompt_id: NonBlank
+    """Digest of everything below: equal on every machine."""
+    instance_key: NonBlank
+    """`Instance.key` of the instance that it shows."""
+    language: NonBlank
+    """Language of the question."""
+    variant: NonBlank
+    """Id of the prompt variant."""
+    label_style: NonBlank
+    """How the options are labelled: `A`, `a`, `(A)`, `1`, `native`, `none` (then the labels are the options' texts)."""
+    option_order: tuple[int, ...]
+    """`order[place]` is the index in `Instance.options` of the option shown at that place."""
+    option_labels: tuple[str, ...]
+    """The labels as shown, by place."""
+    messages: tuple[Message, ...]
+    """What is sent."""
+    instruction_language: str | None = None
+    """Language of the wording where it is not the question's."""
+    no_context: bool = False
+    """Whether the context was left out (BBQ App. F)."""
+    num_fewshot: tuple[str, ...] = ()
+    """`Instance.key` of the solved examples that come before the question."""
+    unknown_text: str | None = None
+    """The unknown option as shown, where the wording brings its own; None: as in the instance."""
+    method: Method = "generate"
+    """What is asked of the model."""
+    continuations: tuple[Continuation, ...] = ()
+    """The texts whose likelihoods are asked for; none where the model writes."""
+    reasoning_effort: str | None = None
+    """How much the model is to think first (`mbbq_gen.core.reasoning`); None: nothing is said of it."""
+    unconditional_prompt: tuple[Message, ...] = ()
+    """What the answers' unconditional likelihoods are asked after; empty where they are not asked for."""
+
+
+class Request(FrozenModel):
+    """One question to a model, with what the scripted and oracle responders need to know of it."""
+
+    request_key: NonBlank
+    """Digest of provider kind, model, every generation setting and the messages: what cache and resume use."""
+    messages: tuple[Message, ...]
+    """What is sent."""
+    prompt: Prompt
+    """The first prompt with these messages."""
+    instance: Instance
+    """The instance of that prompt. A real model never sees it."""
+
+
+class Usage(FrozenModel):
+    """Tokens that a response took, as the model or service counted them; None where it did not say."""
+
+    input_tokens: int | None = None
+    """All that was read, from a cache or not."""
+    output_tokens: int | None = None
+    """All that was written, reasoning included."""
+    reasoning_tokens: int | None = None
+    """The part of the output that was reasoning."""
+    cached_input_tokens: int | None = None
+    """The part of the input that the service had in its cache."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_count(cls, value: Any) -> int | None:
+        """A count that is none (negative, NaN, a word) tells nothing, and costs no answer."""
+        return count_or_none(value)
+
+
+class ContinuationScore(FrozenModel):
+    """How likely a model finds an answer."""
+
+    option: int = Field(ge=0, le=2)
+    """As in `Continuation`."""
+    text: NonBlank
+    logprob: float | None
+    """Sum of the natural logarithms of its tokens' probabilities; None where the service does not tell it."""
+    tokens: int | None = Field(ge=1)
+    """None where a log does not tell."""
+    characters: int = Field(ge=1)
+    """Of `text`, in code points."""
+    bytes: int = Field(ge=1)
+    """Of `text`, in UTF-8."""
+    unconditional_logprob: float | None = None
+    """The same sum after `Prompt.prior` alone; None where it was not asked for."""
+
+    @classmethod
+    def of(
+        cls, answer: Continuation, logprob: float | None, tokens: int | None, unconditional_logprob: float | None = None
+    ) -> ContinuationScore:
+        """The score of an answer, its characters and bytes counted."""
+        return cls(
+            option=answer.option,
+            text=answer.text,
+            logprob=logprob,
+            tokens=tokens,
+            characters=len(answer.text),
+            bytes=len(answer.text.encode()),
+            unconditional_logprob=unconditional_logprob,
+        )
+
+
+class ImportSource(FrozenModel):
+    """Where an imported answer comes from, in the words of the program that asked for it."""
+
+    tool: str
+    """`lm-eval`, `inspect`, `helm`, `lighteval`, `euroeval` or `table`."""
+    file: str
+    """Name of the file, without its folder."""
+    id: str
+    """The row's own id; its number where it has none."""
+    task: str | None = None
+    """What the program calls the task."""
+    repeat: int = 1
+    """Which of several answers to the same question, counted from 1."""
+
+
+class Response(FrozenModel):
+    """Exactly what came back, or why nothing did. Failures are never text."""
+
+    request_key: NonBlank
+    """The request that this answers."""
+    text: str | None = None
+    """The model's words, never changed; None where no response was had."""
+    finish_reason: Literal["stop", "length", "content_filter", "other"] | None = None
+    """Why the text ends; None where it is not known."""
+    error: str | None = None
+    """What failed, in one line, without secrets; None where a response was had."""
+    model: str | None = None
+    """The name under which the model or server answered."""
+    usage: Usage = Usage()
+    unmetered_usage: Usage | None = None
+    """The most tokens that it may have taken beside `usage`: what nobody counted, and tries that broke off. None: 0."""
+    latency_s: float | None = None
+    """Seconds from sending to the end of the answer; for a batch, of its batch."""
+    refusal: str | None = None
+    """The model's words where the service keeps a refusal apart from the text."""
+    reasoning: str | None = None
+    """What the model thought, where the service keeps it apart from the text."""
+    content_filter: JsonValue = None
+    """What the service's filters said of question and answer, as it said it."""
+    provider_finish_reason: str | None = None
+    """Why the text ends, in the service's own word."""
+    system_fingerprint: str | None = None
+    """The service's mark of the system that answered."""
+    request_id: str | None = None
+    """The service's name for the exchange, for asking it about it."""
+    n_attempts: int | None = None
+    """How often it was sent until this came; None where nothing was sent."""
+    batch: str | None = None
+    """The batch that it came with, by the service's name; None where it was asked by itself."""
+    cached: bool = False
+    """Whether it was copied from an earlier run, and so cost nothing here."""
+    import_source: ImportSource | None = None
+    """Where it was imported from; None where it was asked for here."""
+    scores: tuple[ContinuationScore, ...] | None = None
+    """How likely the answers are, where that was asked; there is no text then."""
+    truncated_at: int | None = None
+    """Bytes after which we stopped taking the answer, because it was longer than we take; None: it is whole."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _make_storable(cls, data: Any) -> Any:
+        """What a service sends may hold texts that no file can."""
+        if not isinstance(data, dict):
+            return data
+        return {
+            name: storable(value) if isinstance(value, str | list | dict) and name not in ("usage", "scores") else value
+            for name, value in data.items()
+        }
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        had = (self.error, self.text, self.scores)
+        if sum(part is not None for part in had) != 1 and self.finish_reason != "content_filter":
+            raise ValueError("a response has either a text, or scores of answers, or an error")
+        return self
+
+
+class Extraction(FrozenModel):
+    """What a response was taken to mean, and why."""
+
+    outcome: Outcome
+    option: int | None = None
+    """Index into the options as shown; that of the unknown option for an unknown statement or a refusal."""
+    confidence: Confidence = "low"
+    rule: str = ""
+    """Id of the rule that decided."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """Where in the raw response the evidence stands: start and end, in characters."""
+    conflicts: tuple[str, ...] = ()
+    """Evidence that spoke for something else, as stable codes."""
+
+
+PARSED: frozenset[Outcome] = frozenset({"option", "abstention", "refusal"})
+"""Outcomes that choose an option."""
+NO_RESPONSE: frozenset[Outcome] = frozenset({"error", "content_filter"})
+"""Outcomes without a usable response: reported apart, in no score."""
+
+
+def to_jsonl(records: Iterable[FrozenModel]) -> Iterator[str]:
+    """The records as JSON Lines, one at a time, without line ends."""
+    for record in records:
+        yield record.model_dump_json()
+
+
+def from_json(record: type[RecordT], line: str | bytes) -> RecordT:
+    """The record that a line of JSON holds.
+
+    Raises:
+        pydantic.ValidationError: where it is not one; the caller knows the file and the row and says them.
+    """
+    return record.model_validate_json(line)
+
+
+Normalise = Literal["sum", "token", "char", "byte", "pmi"]
+
+
+NORMALISATIONS: Final[tuple[Normalise, ...]] = get_args(Normalise)
+
+
+Kind = tuple[Condition, Polarity, Alignment | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingUnit:
+    """What the choice of questions and of option orders needs to know of an instance."""
+
+    key: str
+    benchmark: str
+    split: str
+    language: str
+    category: str
+    template_id: str
+    condition: Condition
+    polarity: Polarity
+    alignment: Alignment | None
+    twin: str
+    """The parallel id, else the instance id."""
+
+    @classmethod
+    def of(cls, instance: Instance) -> SamplingUnit:
+        """The outline of an instance."""
+        return cls(
+            key=instance.key,
+            benchmark=instance.benchmark,
+            split=instance.split,
+            language=instance.language,
+            category=instance.category,
+            template_id=instance.template_id,
+            condition=instance.condition,
+            polarity=instance.polarity,
+            alignment=instance.alignment,
+            twin=instance.parallel_id or instance.instance_id,
+        )
+
+    @property
+    def kind(self) -> Kind:
+        """Condition, polarity and alignment."""
+        return (self.condition, self.polarity, self.alignment)

@@ -1,0 +1,274 @@
+"""Features of a mention: how its clause names it, whether it speaks the question's words, and what it denies."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mbbq_gen.extraction.claims import MentionFeatures
+from mbbq_gen.extraction.clauses import NEG, NOT
+from mbbq_gen.extraction.clefts import (
+    DOER,
+    denies_name,
+    doer_of,
+    is_cleft,
+    is_denied_cleft,
+    is_put_behind,
+    opens_with_denial,
+)
+from mbbq_gen.extraction.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lines import COLON, STOP
+from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.rules import Rule
+from mbbq_gen.extraction.sentence_state import CHOOSER, Sentence
+from mbbq_gen.extraction.slots import DENY
+from mbbq_gen.extraction.syntax import (
+    PRONOUN,
+    SUBJECT,
+    asks_not,
+    deniable,
+    is_adjacent,
+    is_anybody,
+    is_beside,
+    is_ellipsis,
+    is_subject,
+    of_parts,
+    part_of,
+    says_enough,
+    share_said,
+    speaks,
+    speaks_beside,
+    topic_of,
+)
+
+_TIES = C["who"] | C["relative"] | C["doer"]
+TIES = _TIES | C["between"]
+"""What ties what was done to the one who did it."""
+
+
+class PredicateMatch(NamedTuple):
+    """How a clause speaks of what was done: in the question's words, or by saying who did what it tells."""
+
+    told: bool
+    """It speaks the question's words, or what it names the doer of does."""
+    said_so: bool
+    """It says who it was."""
+    isnt: bool
+    """It says who it was not."""
+    of_deed: bool
+    """It says so of something else than the question's words."""
+    parted: bool
+    """Who it was is said apart from what was done: "the one who came late was she", "who came late, that was she"."""
+    first: int
+    """Where it begins: in front of the clause, where that is what it names the doer of."""
+    bits: int
+    """The classes of its words."""
+
+
+def match_predicate(s: Sentence, m: Mention, start: int, end: int, bits: int) -> PredicateMatch:
+    """How a clause speaks of what was done. Where the question asks who did not, the one who did something else, of
+    which nothing is denied, is not taken for the one asked for."""
+    line, question, first = s.line, s.question, start
+    told = speaks_beside(line, question, m, start, end) and says_enough(line, question, start, end, bits)
+    affirms = bits & C["affirm"] or line.words[m.end - 1].copula
+    cleft = bool(affirms and (not told or s.bits & _TIES)) and is_cleft(line, m, start, end, s.last, s.options)
+    cleft = cleft or (bool(s.bits & C["between"]) and _is_singled_out(s, m, start, end))
+    behind = is_put_behind(line, s.mentions, m, start, end, s.first, question.verb_final)
+    topic = s.first if behind else topic_of(line, question, start, s.first)
+    if topic < start and speaks(line, question, topic, start):
+        told, first, bits = True, topic, bits | line.bits(topic, start)
+    doer = doer_of(line, m, end, s.first) if s.bits & DOER else None
+    parted = behind or doer is not None
+    after_doer = start if doer is None else doer + (not question.unspaced)
+    between = line.masks[after_doer : m.start] if parted else []
+    isnt = parted and any([mask & NOT for mask in between + line.masks[m.end : end]])
+    if cleft and not parted and bits & NOT and opens_with_denial(line, m, start, end):
+        return PredicateMatch(told, True, _is_not_it(s, m, start, end, told), False, True, first, bits)
+    if not told and asks_not(line, question, first, end):
+        parted = parted and (isnt or bool(line.bits(s.first, m.start) & NOT))
+        cleft = cleft and bool(bits & NOT or s.bits & (C["who"] | C["relative"]))
+    of_deed = not told and (parted or (cleft and bool(bits & NOT) and not is_denied_cleft(line, m, start, end)))
+    return PredicateMatch(told, parted or cleft, isnt, of_deed, parted, first, bits)
+
+
+def _is_not_it(s: Sentence, m: Mention, start: int, end: int, told: bool) -> bool:
+    """Whether "it wasn't she who …" rules her out: it does, unless what she was not the one to do is the contrary of
+    what is asked."""
+    denies = sum([1 for mask in s.line.masks[start:end] if mask & NOT]) > 1
+    told = told and (denies or share_said(s.line, s.question, start, end) > 1 / 2)
+    return not told or denies == s.question.negated
+
+
+def _is_singled_out(s: Sentence, m: Mention, start: int, end: int) -> bool:
+    """Whether somebody is singled out of the two: "of the two, the mother was more careful"."""
+    line = s.line
+    first = part_of(line, s.first, m.start)
+    last = min((place for place in range(m.end, s.last) if line.gaps[place] >= COLON), default=s.last)
+    others = {other.option for other in s.mentions if first <= other.start < last} - {m.option}
+    bits = line.bits(first, end)
+    return bool(bits & C["between"]) and not others and not bits & (C["who"] | NOT | C["both"])
+
+
+def polarity(
+    s: Sentence, m: Mention, start: int, end: int, naming: PredicateMatch, announces: bool, bare: bool, ellipsis: bool
+) -> tuple[bool, bool]:
+    """Whether a clause denies what it names, and whether it speaks for it."""
+    line, question, bits = s.line, s.question, naming.bits
+    label = m.how is not MentionKind.TEXT
+    fits = naming.told or naming.said_so
+    said = bits if fits or ellipsis else deniable(line, question, m, end, bits)
+    explained = announces and label and not m.weak and end - m.end > SUBJECT and m.start > start
+    if explained:  # "the answer is C: she couldn't do it"
+        said = line.bits(start, m.end + SUBJECT)
+    deny = DENY | C["hard"] if label or bare or (announces and not fits) else DENY
+    denied = bool(said & deny) and not (said & NEG and said & C["wrong"])
+    if naming.parted and (naming.isnt or naming.of_deed):
+        return denied and naming.isnt, not naming.isnt
+    if naming.of_deed:
+        return False, True
+    if (fits or ellipsis) and not explained:
+        if naming.told and bits & NOT and bits & C["conj"]:
+            bits = of_parts(line, question, naming.first, m.end, end)
+            denied = bool(bits & deny) and not (bits & NEG and bits & C["wrong"])
+        return denied, bool(bits & NOT) == asks_not(line, question, naming.first, end) and (
+            fits or not bits & C["wrong"]
+        )
+    if not question.predicate and not bare and not label and not _denies_it(s, m, start, end):
+        return denied, not said & (DENY & ~NEG)
+    return denied, not said & deny
+
+
+def _denies_it(s: Sentence, m: Mention, start: int, end: int) -> bool:
+    """Whether a negation stands in front of a mention in its clause, or right behind it."""
+    line = s.line
+    cleft = is_cleft(line, m, start, end, s.last, s.options) and any([mask & NEG for mask in line.masks[m.end : end]])
+    return cleft or any([mask & NEG for mask in line.masks[start : m.start]]) or is_beside(line, m, NEG)
+
+
+_IN_BRIEF = C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"]
+_BRIEF = (
+    _IN_BRIEF
+    | C["speaker"]
+    | C["source"]
+    | PRONOUN
+    | C["who"]
+    | C["relative"]
+    | MENTIONED
+    | SMALL
+    | INNER
+    | NOUN
+    | STRAY
+    | ANYBODY
+)
+"""What a sentence may hold that answers by being nothing but a mention."""
+_OWN = C["speaker"] | C["forced"] | C["answer"] | C["conclude"] | C["right"] | C["likely"]
+"""What makes a choice that would be made the writer's own."""
+
+
+def mention_features(
+    s: Sentence, m: Mention, start: int, end: int, bits: int, options: set[int], announces: bool, bare: bool
+) -> MentionFeatures:
+    """What is known of a mention of a clause that names `options`."""
+    line, state, question = s.line, s.state, s.question
+    naming = match_predicate(s, m, start, end, bits)
+    bits, fits = naming.bits, naming.told or naming.said_so
+    ellipsis = is_ellipsis(line, question, m, end)
+    denied, positive = polarity(s, m, start, end, naming, announces, bare, ellipsis)
+    subject = is_subject(line, s.mentions, m, start)
+    direct = state.announced and not m.joined and subject and not is_adjacent(line, s.mentions, m)
+    others = len(options) > 1 and not direct
+    label = m.how is not MentionKind.TEXT
+    signs = line.signs
+    return MentionFeatures(
+        label=label,
+        sure=label and not m.weak and m.how is not MentionKind.PLACE and not bits & C["also"],
+        bold=m.how is MentionKind.BOTH and not s.heads and "**" in signs[m.start] and "**" in signs[m.end],
+        unknown=m.option == question.unknown,
+        weak=m.weak,
+        anybody=is_anybody(line, question, m, start, end),
+        bare=bare,
+        whole=s.whole and bare,
+        alone=bare
+        and ((s.whole and _is_brief(s, m, bits)) or (s.reasoned and _opens(s, m, start)) or _is_put(s, m, start, end)),
+        opens=bare and s.reading.sentences == 1 and _opens(s, m, start) and not _is_topic(s, m, end),
+        subject=subject,
+        others=others,
+        joined=bool(m.joined),
+        fits=fits,
+        told=naming.told,
+        all_told=naming.told and share_said(line, question, naming.first, end) == 1,
+        cleft=naming.parted or bool(naming.said_so and s.bits & TIES),
+        ellipsis=ellipsis,
+        denied=denied,
+        positive=positive,
+        isnt=denied and denies_name(line, m, start, end, s.first),
+        wrong=bool(bits & C["wrong"]),
+        announces=announces,
+        chooses=bool(bits & C["choose"] and bits & C["speaker"]),
+        right=bool(bits & C["right"]),
+        ticked=is_beside(line, m, C["yes"]),
+        also=bool(bits & C["also"]),
+        possible=bool(bits & C["possible"])
+        or (state.possible and (bool(bits & C["would"]) or (bare and not state.conclude))),
+        infers=bool(bits & C["must"]),
+        because=state.because,
+        granted=state.granted,
+        condition=state.condition,
+        hypothetical=(s.hypothetical and m.start >= s.hypothetical_from)
+        or bool(bits & C["would"] and bits & C["choose"] and not bits & _OWN and not state.turned),
+        prejudice=state.prejudice or (s.blamed and not announces),
+        forced=state.forced,
+        likely=state.likely,
+        opines=bool(bits & C["likely"] and bits & C["speaker"]),
+        conclude=state.conclude,
+        contrast=state.contrast,
+        turned=state.turned,
+        doubted=state.doubted,
+        denied_before=state.denied or s.last_denied() is not None,
+        last_line=s.number + 1 == len(s.reading.lines),
+        closes=s.number + 1 == len(s.reading.lines)
+        and s.last == len(line.words)
+        and line.gaps[-1] >= STOP
+        and all([mask & (SMALL | C["affirm"]) and not mask & C["neg"] for mask in line.masks[m.end :]]),
+        ends=s.number + 1 == len(s.reading.lines) and s.last == len(line.words),
+        known=bool(question.predicate),
+        negated=asks_not(line, question, naming.first, end),
+    )
+
+
+def _is_brief(s: Sentence, m: Mention, bits: int) -> bool:
+    """Whether a sentence of nothing but a mention answers: no entry, no possibility, no reason, not cut off."""
+    state, line = s.state, s.line
+    if bits & ~_BRIEF or state.because or state.granted or state.possible or len(s.main) > 1 or s.heads:
+        return False
+    if bits & C["but"] and not s.reading.doubted and _weighs(s, m):
+        return False
+    first = s.reading.sentences == 1 or s.number + 1 < len(s.reading.lines)
+    if not (first or s.last < len(line.words) or line.signs[-1].strip(" ,،、，")):
+        return False
+    heads = line.heading and s.number + 1 < len(s.reading.lines)
+    return not line.bullet and not (heads and m.how is MentionKind.TEXT)
+
+
+def _weighs(s: Sentence, m: Mention) -> bool:
+    """Whether somebody else was granted something before: "on the other hand, there is the baker"."""
+    return any([p.rule is Rule.GRANTED and p.option != m.option for p in s.reading.propositions])
+
+
+def _is_put(s: Sentence, m: Mention, start: int, end: int) -> bool:
+    """Whether a mention ends its sentence behind a colon: "Take it for what it is: the baker."."""
+    line, state = s.line, s.state
+    leads = start - s.first >= SUBJECT or line.bits(s.first, start) & CHOOSER
+    if not leads or end < s.last or line.gaps[start] != COLON or line.bullet or not m.full:
+        return False
+    return len(s.options) == 1 and not (state.because or state.granted or state.possible or m.weak)
+
+
+def _opens(s: Sentence, m: Mention, start: int) -> bool:
+    """Whether a mention is the first clause of a sentence: what stands in front of its reason."""
+    return start == s.first and not m.weak and not s.heads and len(s.main) == 1
+
+
+def _is_topic(s: Sentence, m: Mention, end: int) -> bool:
+    """Whether words behind a mention only say whom the rest is about: ポールにとって、, 폴 쪽을 보면,."""
+    return m.end < end < s.last and (s.question.verb_final or not s.line.bits(m.end, end) & C["affirm"])

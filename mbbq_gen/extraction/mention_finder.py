@@ -1,0 +1,220 @@
+"""Finds where a line names options: by label, by text, by place, or by several of these together."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from mbbq_gen.extraction.clauses import NOT
+from mbbq_gen.extraction.lexicon import ANYBODY, CLOSES, KNOWN, MENTIONED, NOUN, SMALL
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
+from mbbq_gen.extraction.mention_kinds import (
+    find_action_mentions,
+    find_labels,
+    find_position_mentions,
+    find_pronouns,
+    find_texts,
+    find_whole_texts,
+    telling_stem,
+)
+from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.prepared_question import PreparedQuestion
+
+_CONJ = C["conj"]
+MAX_DESCRIPTION = 4
+"""Words that may describe a person between a label and their name."""
+
+
+def join_labels(line: Line, found: list[Mention]) -> list[Mention]:
+    """A label and the text beside it become one mention; where they disagree, the text wins."""
+    joined: list[Mention] = []
+    for mention in found:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and {last.how, mention.how}
+            in ({MentionKind.LABEL, MentionKind.TEXT}, {MentionKind.PLACE, MentionKind.TEXT})
+            and (
+                (
+                    _attached(line, last, mention)
+                    if MentionKind.PLACE not in {last.how, mention.how}
+                    else _is_put_in_words(line, last, mention)
+                )
+                or _is_described(line, last, mention)
+                or _is_listed(line, last, mention, joined[-2].end if len(joined) > 1 else 0)
+            )
+        ):
+            text, label = (mention, last) if mention.how is MentionKind.TEXT else (last, mention)
+            agrees = text.option == label.option
+            if (
+                not agrees
+                and line.gaps[last.end] == STOP
+                and line.gaps[mention.end] < STOP
+                and mention.end < len(line.words)
+            ):
+                joined.append(mention)
+                continue
+            for place in range(last.start + 1, mention.end):
+                line.gaps[place] = min(line.gaps[place], MARK)
+            joined[-1] = Mention(
+                text.option,
+                last.start,
+                mention.end,
+                MentionKind.BOTH,
+                full=text.full or agrees,
+                conflict=None if agrees else label.option,
+            )
+        else:
+            joined.append(mention)
+    return joined
+
+
+def _attached(line: Line, first: Mention, second: Mention) -> bool:
+    """Whether nothing but signs, small words and words for an option stand between a label and a text."""
+    gaps = line.gaps[first.end : second.start + 1]
+    between = line.masks[first.end : second.start]
+    if first.how is MentionKind.LABEL:
+        return (
+            max(gaps) <= SEMICOLON
+            and len(between) <= 4
+            and all(mask & (SMALL | NOUN | C["conclude"]) and not mask & (_CONJ | NOT) for mask in between)
+        ) or (
+            gaps[0] == STOP
+            and len(between) <= 1
+            and (first.start == 0 or line.gaps[second.end] >= STOP or second.end == len(line.words))
+            and max(gaps[1:], default=NONE) < COMMA
+            and all(mask & SMALL for mask in between)
+            and line.signs[first.end].strip() in {".", ".**", "**."}
+        )
+    bracket = line.signs[second.start][-1:] in {"(", "["} or (between and between[-1] & NOUN)
+    return bool(bracket) and max(gaps) <= COMMA and len(between) <= 1 and all(mask & NOUN for mask in between)
+
+
+def _is_put_in_words(line: Line, first: Mention, second: Mention) -> bool:
+    """Whether a place is followed by the text that it means: "the second – the baker"."""
+    near = first.how is MentionKind.PLACE and second.start - first.end <= 1
+    small = all(mask & SMALL for mask in line.masks[first.end : second.start])
+    return near and small and line.gaps[first.end] in {COMMA, COLON} and not first.refers
+
+
+def _is_described(line: Line, first: Mention, second: Mention) -> bool:
+    """Whether a label with its sign, a description and a text at the end of a line belong together: "B) the old man,
+    Mr. Petrov"."""
+    between = line.masks[first.end : second.start]
+    return (
+        first.how is MentionKind.LABEL
+        and line.signs[first.end].strip()[:1] in {")", ":"}
+        and second.end == len(line.words)
+        and 0 < len(between) <= MAX_DESCRIPTION
+        and max(line.gaps[first.end + 1 : second.start + 1]) <= COMMA
+        and not any(mask & KNOWN & ~(ANYBODY | NOUN) for mask in between)
+    )
+
+
+def _is_listed(line: Line, first: Mention, second: Mention, before: int) -> bool:
+    """Whether a label, a dot and its own text stand inside a line, behind a sign or another one that ends at `before`:
+    "Choose one: A. Peter, B. Amira"."""
+    return (
+        first.how is MentionKind.LABEL
+        and first.option == second.option
+        and first.start > 0
+        and (line.gaps[first.start] >= COMMA or "/" in line.signs[first.start] or first.start == before)
+        and line.signs[first.end].strip() == "."
+        and second.start - first.end <= 1
+        and all(mask & SMALL for mask in line.masks[first.end : second.start])
+    )
+
+
+def join_pairs(line: Line, question: PreparedQuestion, found: list[Mention]) -> list[Mention]:
+    """Mentions that "and" or "or" joins know each other."""
+    for first, second in pairwise(found):
+        between = range(first.end, second.start)
+        if first.option == second.option or len(between) > 3:
+            continue
+        masks = [line.masks[place] for place in between]
+        joins = question.ends_first(line.words[first.end - 1].key) or question.begins_second(
+            line.words[second.start].key
+        )
+        if (
+            (joins or any(mask & _CONJ for mask in masks))
+            and all(mask & (SMALL | _CONJ | NOUN | C["neither"]) for mask in masks)
+            and max(line.gaps[first.end : second.start + 1], default=NONE) <= COMMA
+        ):
+            pair = first.joined | second.joined | {first.option, second.option}
+            first.joined = second.joined = frozenset(pair)
+    return found
+
+
+MAX_HISTORY = 8
+"""Persons named before that "the latter" may mean."""
+
+
+def find_mentions(line: Line, question: PreparedQuestion, history: list[tuple[int, int]]) -> list[Mention]:
+    """All mentions of a line, in order, none overlapping; words inside them have no classes any more.
+
+    Args:
+        line: The line, its rows marked.
+        question: What is asked.
+        history: Persons named in the lines before, the last two at least; extended by this line's.
+    """
+    words, is_strange = line.words, question.triggers.isdisjoint
+    taken = [False] * len(words)
+    triggers = [place for place, word in enumerate(words) if not is_strange(word.forms)]
+    found = find_whole_texts(line, question, triggers, taken) if triggers else []
+    hits = [
+        (place, stem)
+        for place in triggers
+        if not taken[place]
+        and (stem := telling_stem(words[place], question))
+        and not (line.masks[place] & SMALL and words[place].key not in question.keys)
+    ]
+    if hits:
+        found += find_texts(line, question, hits, taken)
+        for mention in found:
+            taken[mention.start : mention.end] = [True] * (mention.end - mention.start)
+    if question.deeds:
+        found += find_action_mentions(line, question, found)
+    if question.sexes:
+        found += find_pronouns(line, question, taken)
+    found += find_labels(line, question, taken)
+    found += find_position_mentions(line, question, taken, found, history)
+    if not found:
+        return found
+    found = _apart(found)
+    end = 0
+    for mention in found:
+        free, end = mention.start > end, mention.end
+        noun = line.masks[mention.start - 1] if mention.how is MentionKind.LABEL and mention.start else 0
+        if free and noun & NOUN and not noun & C["answer"] and line.gaps[mention.start] < COMMA:
+            mention.start -= 1
+    found = join_labels(line, found)
+    history += [(m.start, m.option) for m in found if m.option >= 0 and m.option != question.unknown]
+    del history[:-MAX_HISTORY]
+    for mention in found:
+        for place in range(mention.start, mention.end):
+            line.masks[place] = MENTIONED
+        if question.unspaced and _is_reason(line, mention):
+            line.masks[mention.end] = C["because"] | CLOSES
+    return join_pairs(line, question, found)
+
+
+def _is_reason(line: Line, mention: Mention) -> bool:
+    """Whether a word for a conclusion follows a person that opens its clause, and so gives a reason: 女性だから."""
+    start, end = mention.start, mention.end
+    if end == len(line.masks) or line.gaps[end] >= COMMA or (start and line.gaps[start] < COMMA):
+        return False
+    return bool(line.masks[end] & C["conclude"] and not line.masks[end] & SMALL)
+
+
+def _apart(found: list[Mention]) -> list[Mention]:
+    """The mentions in order, none overlapping: the longer one keeps its words."""
+    kept: list[Mention] = []
+    for mention in sorted(found, key=lambda m: (m.start, -m.end)):
+        if kept and mention.start < kept[-1].end:
+            if mention.end <= kept[-1].end:
+                continue
+            kept[-1].end = mention.start
+            if kept[-1].end == kept[-1].start:
+                kept.pop()
+        kept.append(mention)
+    return kept

@@ -1,0 +1,593 @@
+"""Options by their texts: word for word, by telling words, by what somebody did, by "he" and "she"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+from mbbq_gen.extraction.clauses import NOT
+from mbbq_gen.extraction.lexicon import (
+    ANYBODY,
+    EARLIER,
+    INNER,
+    KNOWN,
+    LATER,
+    MENTIONED,
+    MIN_REACH,
+    NAMED,
+    NOUN,
+    NOUN_AFTER,
+    PLACE_NOUN,
+    PLACES,
+    SMALL,
+    STRAY,
+    Token,
+)
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, STOP, Line
+from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.normalise import CROSS, LOOK_ALIKES, TICK, UNSPACED
+from mbbq_gen.extraction.prepared_question import ECHO, OptionTokens, PreparedQuestion
+from mbbq_gen.extraction.syntax import PRONOUN
+
+_CONJ = C["conj"]
+_TIES = C["who"] | C["relative"] | C["doer"]
+_DOUBTS = NOT | C["untold"] | C["unclear"]
+"""What makes a stretch one about what is not known, or did not happen."""
+
+
+def find_whole_texts(line: Line, question: PreparedQuestion, triggers: list[int], taken: list[bool]) -> list[Mention]:
+    """Options' texts word for word."""
+    found = []
+    sequences, keys = question.sequences, tuple([word.key for word in line.words])
+    for place in triggers:
+        if taken[place]:
+            continue
+        for option, wanted in sequences.get(keys[place], ()):
+            end = place + len(wanted)
+            if (
+                end <= len(keys)
+                and keys[end - 1] == wanted[-1]
+                and keys[place:end] == wanted
+                and _runs_on(line, place, end, option, question)
+            ):
+                taken[place:end] = [True] * len(wanted)
+                if option == ECHO:
+                    line.masks[place:end] = [MENTIONED] * len(wanted)
+                    line.gaps[end] = min(line.gaps[end], COMMA) if end < len(keys) else line.gaps[end]
+                else:
+                    found.append(Mention(option, place, end, MentionKind.TEXT, full=True))
+                break
+    return found
+
+
+def _runs_on(line: Line, start: int, end: int, option: int, question: PreparedQuestion) -> bool:
+    """Whether no sentence ends inside a text; the dots of its own abbreviations end none. The question is set apart."""
+    joins = (start and line.gaps[start] < MARK) or (end < len(line.words) and line.gaps[end] < MARK)
+    if option == ECHO and joins:
+        return False
+    stops = [place for place in range(start + 1, end) if line.gaps[place] >= STOP]
+    if not stops:
+        return True
+    own = (
+        option != ECHO and "." in question.options[option] and all(line.signs[place].strip() == "." for place in stops)
+    )
+    for place in stops if own else ():
+        line.gaps[place] = NONE
+    return own
+
+
+def telling_stem(word: Token, question: PreparedQuestion) -> str | None:
+    """The telling stem of an option that a word is a form of."""
+    if word.stem in question.owners and (
+        len(word.stem) >= MIN_REACH
+        or not word.classes & KNOWN & ~ANYBODY
+        or word.key in question.keys
+        or word.stem in question.keys
+    ):
+        return word.stem
+    if word.root in question.roots:
+        return question.roots[word.root]
+    if question.forms.keys().isdisjoint(word.forms):
+        return None
+    known = (word.reach or {word.key}) if len(word.stem) < MIN_REACH else word.forms
+    found = max(known.intersection(question.forms), key=lambda form: (len(form), form), default=None)
+    return None if found is None else question.forms[found]
+
+
+def find_texts(line: Line, question: PreparedQuestion, hits: list[tuple[int, str]], taken: list[bool]) -> list[Mention]:
+    """Clusters of options' telling words, each with the one person that it means."""
+    found: list[Mention] = []
+    cluster: list[tuple[int, str]] = []
+    person: int | None = None
+    for place, stem in hits:
+        owner = question.alone.get(stem)
+        joins = question.begins_second(line.words[place].key)
+        apart = bool(cluster) and (joins or not _near(line, cluster[-1][0], place))
+        if cluster and (apart or (owner is not None and person is not None and owner != person)):
+            found += _cluster(line, question, cluster, person, taken)
+            cluster, person = [], None
+        cluster.append((place, stem))
+        if owner is not None:
+            person = owner
+    found += _cluster(line, question, cluster, person, taken)
+    for first, second in pairwise(found):
+        first.end = min(first.end, second.start)
+    return found
+
+
+def _near(line: Line, before: int, place: int) -> bool:
+    """Whether two telling words may belong to one mention: only small words and no comma between them."""
+    if place - before > 4 or max(line.gaps[before + 1 : place + 1]) >= COMMA:
+        return False
+    return all(line.masks[inner] & SMALL and not line.masks[inner] & _CONJ for inner in range(before + 1, place))
+
+
+def _cluster(
+    line: Line, question: PreparedQuestion, cluster: list[tuple[int, str]], person: int | None, taken: list[bool]
+) -> list[Mention]:
+    stems = {stem for _, stem in cluster}
+    if person is None:
+        without = _without(line, question, cluster)
+        if without is not None:
+            return [without]
+        holders = [text for text in question.texts if text.nested and text.content <= stems]
+        if len(holders) != 1 or holders[0].index == question.unknown:
+            return []
+        person = holders[0].index
+    text = question.texts[person]
+    if UNSPACED.match(line.texts[cluster[0][0]]):
+        telling = {stem for place, stem in cluster if not line.words[place].classes & SMALL} - text.denying
+        if len(telling) < min(2, len(text.content)):
+            return []
+    known = stems & text.distinctive
+    if not text.nested and (_too_few(known, text) or (known <= text.denying and not stems - text.denying)):
+        return []
+    start, end = _widen(line, cluster[0][0], cluster[-1][0] + 1, text, taken)
+    if not text.content <= stems and _is_of_people(line, start, end, text):
+        return []
+    return [Mention(person, start, end, MentionKind.TEXT, full=text.content <= stems)]
+
+
+def _without(line: Line, question: PreparedQuestion, cluster: list[tuple[int, str]]) -> Mention | None:
+    """The person without what the others have, where a clause denies that somebody has it: "the girl who doesn't have
+    dyslexia", asked about the girls with and without."""
+    place, trait = cluster[-1]
+    if trait not in question.traits:
+        return None
+    first = next((start for start in range(place, 0, -1) if line.gaps[start] >= COMMA), 0)
+    before = range(max(first, place - 4), place)
+    # German ties by a small word behind a comma: "…, die keine Legasthenie hat"
+    opens = line.gaps[before.start] == COMMA and line.masks[before.start] & SMALL
+    relative = (start for start in before if line.masks[start] & (C["who"] | C["relative"]))
+    tied = before.start if opens else next(relative, place)
+    denied = any([line.masks[inner] & NOT for inner in range(tied, place)])
+    return Mention(question.traits[trait], tied, place + 1, MentionKind.TEXT, full=False) if denied else None
+
+
+def _is_of_people(line: Line, start: int, end: int, text: OptionTokens) -> bool:
+    """Whether a noun for people in general that an option's text has not stands beside a part of it: "poor people"."""
+    beside = [start - 1] * (start > 0 and line.gaps[start] < COMMA)
+    beside += [end] * (end < len(line.masks) and line.gaps[end] < COMMA)
+    own, people = text.keys + tuple(text.content), C["people"]
+    nouns = [line.words[place] for place in beside if (line.masks[place] | line.words[place].classes) & people]
+    return any([word.forms.isdisjoint(own) for word in nouns])
+
+
+def _too_few(known: frozenset[str] | set[str], text: OptionTokens) -> bool:
+    """Whether the telling words that were found are too few to mean an option; a name is enough."""
+    if text.heads & text.distinctive:
+        return not known & text.heads and len(known) < max(2, text.need)
+    return len(known) < text.need
+
+
+def _widen(line: Line, start: int, end: int, text: OptionTokens, taken: list[bool]) -> tuple[int, int]:
+    """The span with the option's own small words and the articles around it."""
+    keys = set(text.keys)
+    while start and line.gaps[start] < COMMA and line.words[start - 1].key in keys and not taken[start - 1]:
+        start -= 1
+    while end < len(line.words) and line.gaps[end] < COMMA and line.words[end].key in keys and not taken[end]:
+        end += 1
+    return start, end
+
+
+def find_action_mentions(line: Line, question: PreparedQuestion, found: list[Mention]) -> list[Mention]:
+    """People by what they did: stretches without a name that have two words of what only one of them did."""
+    more: list[Mention] = []
+    hits: dict[int, list[int]] = {}
+    named = quiet = tied = False
+    alone = True
+    starts = {mention.start for mention in found}
+    count = len(line.words)
+    for place in range(count + 1):
+        if place == count or line.gaps[place] >= COMMA:
+            if len(hits) == 1 and not (named or quiet):
+                ((person, places),) = hits.items()
+                if (tied and alone) or len({line.words[inner].stem for inner in places}) > 1:
+                    more.append(Mention(person, places[0], places[0] + 1, MentionKind.TEXT, full=False))
+            hits, named, quiet, tied, alone = {}, False, False, False, True
+            if place == count:
+                break
+        named = named or place in starts
+        quiet = quiet or bool(line.masks[place] & _DOUBTS)
+        option = question.deeds.get(line.words[place].stem)
+        alone = alone and (option is not None or bool(line.masks[place] & (SMALL | C["answer"] | _TIES)))
+        tied = tied or bool(line.masks[place] & _TIES)
+        if option is not None:
+            hits.setdefault(option, []).append(place)
+    return more
+
+
+def find_pronouns(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
+    """People by "he" and "she", where that tells one from the other."""
+    return [
+        Mention(person, place, place + 1, MentionKind.TEXT, full=False)
+        for sex, person in question.sexes.items()
+        for place, mask in enumerate(line.masks)
+        if mask & sex and not taken[place]
+    ]
+
+
+_PAIRS = dict(zip("([{<*\"'«“`「【《", ")]}>*\"'»”`」】》", strict=True))
+"""Signs that set a word apart: the one in front of it → the one behind."""
+_VERBS = C["affirm"] | C["right"] | C["wrong"] | C["neg"] | C["conj"]
+_LOOK_ALIKE = re.compile(f"[{''.join(map(chr, LOOK_ALIKES))}]")
+_ELISIONS = frozenset("'’")
+"""Signs that tie a letter to the word behind it: French c'est."""
+
+
+def find_labels(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
+    """Labels: as shown, or in another case where they are set apart."""
+    shown, texts = question.shown, _as_labels(line, question)
+    found = _spelled_labels(line, shown.spelled, taken) if shown.spelled else []
+    if shown.texts.isdisjoint(texts):
+        return found
+    for place in [place for place, text in enumerate(texts) if text in shown.texts]:
+        if not (taken[place] or _is_part(line, place, question)):
+            found += _label_at(line, question, place, texts[place])
+    return found
+
+
+def _label_at(line: Line, question: PreparedQuestion, place: int, text: str) -> list[Mention]:
+    """The label at a place, if what stands there is meant as one."""
+    shown = question.shown
+    option = shown.option_of.get(text)
+    exact = option is not None or shown.long
+    option = shown.folded.get(text.casefold()) if option is None else option
+    set_apart, named = _set_apart(line, place), is_named(line, place)
+    if option is None:
+        if not set_apart and line.words[place].classes & STRAY:
+            return []
+        if not (set_apart or named) or text.upper() not in shown.outside or (shown.digits and not named):
+            return []
+        option, weak = -1, not named and not line.signs[place + 1].startswith(")")
+    elif shown.long:
+        weak = False
+    elif set_apart or named:
+        if not set_apart and _is_small_word(line, question, place, option):
+            return []
+        weak = bool(shown.digits and not named and not _bracketed(line, place))
+    elif exact and not shown.digits:
+        return _plain_label(line, question, place, option)
+    elif len(line.texts) == 1 or exact:
+        weak = True
+    else:
+        return []
+    return [Mention(option, place, place + 1, MentionKind.LABEL, full=True, weak=weak)]
+
+
+def _as_labels(line: Line, question: PreparedQuestion) -> list[str]:
+    """The words of a line as labels would be written: digits of any script, letters that look like Latin ones."""
+    texts, known = line.texts, question.shown.texts
+    if question.shown.digits:
+        return [str(int(text)) if text.isdecimal() else text for text in texts]
+    if line.is_ascii or not _LOOK_ALIKE.search(line.raw):
+        return texts
+    return [_looks_like(line, place, known) if len(text) == 1 else text for place, text in enumerate(texts)]
+
+
+def _looks_like(line: Line, place: int, known: frozenset[str]) -> str:
+    """A letter, or the Latin one that it looks like where no word of its own language can stand."""
+    text = line.texts[place]
+    like = text.translate(LOOK_ALIKES)
+    if text in known or like == text or like not in known:
+        return text
+    ends = place + 1 == len(line.texts) or line.gaps[place + 1] >= COMMA
+    return like if _set_apart(line, place) or is_named(line, place) or (ends and text.isupper()) else text
+
+
+def _plain_label(line: Line, question: PreparedQuestion, place: int, option: int) -> list[Mention]:
+    """A letter without anything that makes a label of it, unless it is a word of the language there."""
+    text = line.texts[place].translate(LOOK_ALIKES)
+    stray, runs_on = question.shown.stray >> option & 1, _goes_on(line, place)
+    if stray and runs_on and not (text.isupper() and (_before_verb(line, place) or _in_midst(line, place))):
+        return []
+    weak = bool(stray and runs_on and not _before_verb(line, place)) or not text.isupper()
+    return [Mention(option, place, place + 1, MentionKind.LABEL, full=True, weak=weak)]
+
+
+def _goes_on(line: Line, place: int) -> bool:
+    """Whether nothing but a blank stands between a word and the next one."""
+    behind = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK and line.signs[place + 1].isspace()
+    return behind and line.texts[place + 1] not in {TICK, CROSS}
+
+
+def _is_small_word(line: Line, question: PreparedQuestion, place: int, option: int) -> bool:
+    """Whether a small letter behind a word for an option goes on as the word it is: "la respuesta a tu pregunta"."""
+    stray = question.shown.stray >> option & 1
+    return bool(stray and line.texts[place].islower() and _goes_on(line, place) and not _before_verb(line, place))
+
+
+def _in_midst(line: Line, place: int) -> bool:
+    """Whether a capital stands where only a name or a label has one: inside a sentence that is not all in capitals."""
+    before = line.texts[place - 1] if place else ""
+    return bool(before) and line.gaps[place] < MARK and not (before.isupper() and len(before) > 1)
+
+
+def is_named(line: Line, place: int) -> bool:
+    """Whether a word for an option stands in front of a label, or right behind it."""
+    if place and line.gaps[place] in {NONE, MARK, COLON}:
+        head = place - 1
+        while head and line.masks[head] & (INNER | NOUN) == INNER:
+            head -= 1
+        if line.masks[head] & NOUN:
+            return True
+    behind = place + 1 < len(line.masks) and line.masks[place + 1] & NOUN_AFTER and line.gaps[place + 1] < COMMA
+    return bool(behind)
+
+
+def _spelled_labels(line: Line, spelled: dict[str, int], taken: list[bool]) -> list[Mention]:
+    """Labels by their names, where a label is expected: "option be"."""
+    return [
+        Mention(spelled[word.key], place, place + 1, MentionKind.LABEL, full=True)
+        for place, word in enumerate(line.words)
+        if word.key in spelled and not taken[place] and (is_named(line, place) or _set_apart(line, place))
+    ]
+
+
+def _is_part(line: Line, place: int, question: PreparedQuestion) -> bool:
+    """Whether a letter is the initial of a name, or the elided word in front of an apostrophe."""
+    if question.elision and line.signs[place + 1] in _ELISIONS:
+        return True
+    return line.signs[place].strip() == "." and line.gaps[place] == NONE
+
+
+def _set_apart(line: Line, place: int) -> bool:
+    """Whether signs on both sides set a word apart: (B), **B**, "B", or `B)` and `B:` at the beginning."""
+    before, after = line.signs[place], line.signs[place + 1]
+    if place == 0 and (after[:1] in {")", ".", ":", "]", "：", "．"} or len(line.texts) == 1):
+        return True
+    if after[:1] == ")" and "(" not in "".join(line.signs[: place + 1]):
+        return True
+    return bool(before) and _PAIRS.get(before[-1]) == after[:1]
+
+
+def _before_verb(line: Line, place: int) -> bool:
+    """Whether what follows a letter can't follow an article: "A is wrong"."""
+    return place + 1 < len(line.masks) and line.gaps[place + 1] < COMMA and bool(line.masks[place + 1] & _VERBS)
+
+
+def _bracketed(line: Line, place: int) -> bool:
+    return line.signs[place][-1:] in {"(", "["} and line.signs[place + 1][:1] in {")", "]"}
+
+
+_ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
+_ANY_PLACE = sum(PLACES.values())
+_FIRST = EARLIER | PLACES["p1"] | PLACES["former"]
+_TURN = _FIRST | LATER | PLACES["p2"] | PLACES["latter"] | PLACES["last"]
+"""Words for who is named before, or behind, the other."""
+_SOMEBODY = C["who"] | C["relative"] | C["doer"] | C["doing"] | ANYBODY | PLACE_NOUN
+_PLACE_TIES = C["who"] | C["relative"]
+_ELSE = NOUN | NOT
+"""Words of a clause that names an option, or says what a text does not name."""
+NEAR_NAMED = 5
+"""Words by which who is first or second may stand apart from what says that a text names them."""
+_RELATIVE = PLACES["former"] | PLACES["latter"] | PLACES["other"]
+
+
+def find_position_mentions(
+    line: Line,
+    question: PreparedQuestion,
+    taken: list[bool],
+    found_before: list[Mention],
+    history: list[tuple[int, int]],
+) -> list[Mention]:
+    """The second option, the latter, the other one."""
+    found = [] if question.shown.digits or not any(map(str.isdecimal, line.texts)) else _numbers(line, question, taken)
+    for place in [place for place, mask in enumerate(line.masks) if mask & _ANY_PLACE and not taken[place]]:
+        mask = line.masks[place]
+        noun = place if not line.words[place].classes & mask & _ANY_PLACE else _place_noun(line, place)
+        if mask & _RELATIVE:
+            named = sorted(
+                (m.start, m.option) for m in (*found_before, *found) if m.start < place and m.option in question.persons
+            )
+            known = question.order or (question.named if _is_of_two(line, place) else ())
+            option = _referent(mask, [option for _, option in (*history, *named)], known, question)
+            if option is not None and (not mask & PLACES["other"] or _is_noun(line, place, question)):
+                refers = not mask & PLACES["other"]
+                found.append(Mention(option, place, place + 1, MentionKind.TEXT, full=True, refers=refers))
+            continue
+        person = any([_is_person(mask) for mask in line.masks[place + 1 : place + 2]])
+        of_two = noun is None and _is_of_two(line, place)
+        person = person or of_two
+        option = _option_at(line, mask, place, place + 1 if person and noun is None else noun, question)
+        option = 1 if of_two and mask & PLACES["last"] else option
+        order = question.order or (question.named if person else ())
+        if option is not None and (noun is None or person) and len(order) == 2 and option < 2:
+            found.append(Mention(order[option], place, place + 1, MentionKind.TEXT, full=True))
+        elif option is not None:
+            start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
+            found.append(Mention(option, start, end, MentionKind.PLACE, full=True, weak=noun is None))
+    if len(question.persons) == 2:
+        found = _of_story(line, question, taken, found_before, found)
+    return found
+
+
+def _of_story(
+    line: Line, question: PreparedQuestion, taken: list[bool], before: list[Mention], found: list[Mention]
+) -> list[Mention]:
+    """The mentions by place, with people by the order in which the story names them: "whoever it mentions first"."""
+    masks, words = line.masks, line.words
+    turns = [place for place, mask in enumerate(masks) if (mask | words[place].classes) & _TURN and not taken[place]]
+    for place in turns:
+        mask, own = masks[place] | words[place].classes, words[place].classes
+        of_source = any([near & C["source"] for near in masks[place + 1 : place + 2]])
+        if mask & _ANY_PLACE and (mask & _ANY_PLACE & ~own or of_source):  # "the first sentence" is nobody
+            continue
+        start, end = _between_commas(line, place)
+        near = [
+            other
+            for other in range(max(start, place - NEAR_NAMED), min(end, place + NEAR_NAMED + 1))
+            if (masks[other] | words[other].classes) & NAMED and other != place
+        ]
+        if not near or any(m.start < end and m.end > start for m in before):
+            continue
+        first, last = min(place, *near), max(place, *near) + 1
+        called = question.verb_final and any([mask & PRONOUN for mask in masks[last : last + 1]])
+        people = range(max(start - 1, 0), end)
+        if not (called or any([(masks[other] | words[other].classes) & _SOMEBODY for other in people])):
+            continue
+        tied = next((other for other in range(first, start, -1) if masks[other] & _PLACE_TIES), start)
+        if any([mask & _ELSE for mask in masks[tied:end]]):
+            continue
+        found = [m for m in found if m.end <= first or m.start >= last]
+        found.append(_in_turn(mask, question, first, last))
+    return found
+
+
+def _between_commas(line: Line, place: int) -> tuple[int, int]:
+    """The stretch around a word up to the next commas."""
+    gaps, count = line.gaps, len(line.masks)
+    start = next((first for first in range(place, 0, -1) if gaps[first] >= COMMA), 0)
+    return start, next((last for last in range(place + 1, count) if gaps[last] >= COMMA), count)
+
+
+def _in_turn(mask: int, question: PreparedQuestion, first: int, last: int) -> Mention:
+    """The person who is named first, or second; where nothing is known of the story, the option that is."""
+    if question.named:
+        return Mention(question.named[not mask & _FIRST], first, last, MentionKind.TEXT, full=True)
+    option = 0 if mask & _FIRST else 1 if mask & PLACES["p2"] else len(question.options) - 1
+    return Mention(option, first, last, MentionKind.PLACE, full=True)
+
+
+def _is_of_two(line: Line, place: int) -> bool:
+    """Whether a word for a place stands beside one that says of which two: "the first of the two", "of the two, the
+    first"."""
+    start, end = max(place - NEAR_NAMED, 0), place + NEAR_NAMED
+    return any([mask & C["between"] for mask in line.masks[start:end]])
+
+
+def _is_person(mask: int) -> bool:
+    """Whether a word is one for people, and none for options: "the second boy" is one of the story's."""
+    return bool(mask & ANYBODY and not mask & PLACE_NOUN)
+
+
+def _option_at(line: Line, mask: int, place: int, noun: int | None, question: PreparedQuestion) -> int | None:
+    """The option that a word for a place means, with its noun or at the end of a clause."""
+    ordinal = next((index for bit, index in _ORDINALS if mask & bit and index < len(question.options)), None)
+    if noun is None and place + 1 < len(line.masks) and line.gaps[place + 1] < COMMA:
+        return None
+    own = bool(place and line.masks[place - 1] & C["speaker"] and not question.verb_final)
+    if own and noun is not None and line.masks[noun] & C["answer"]:
+        return None  # "my first answer" is no place
+    if mask & PLACES["middle"] and len(question.options) == 3 and (noun is None or ordinal is None):
+        return 1
+    if noun is not None and ordinal is None and mask & PLACES["last"]:
+        return None if line.masks[noun] & C["answer"] else len(question.options) - 1  # "final answer" is none
+    return ordinal
+
+
+def _numbers(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
+    """Options by number where their labels are letters: "option 2"."""
+    return [
+        Mention(int(text) - 1, place, place + 1, MentionKind.PLACE, full=True)
+        for place, text in enumerate(line.texts)
+        if text.isdecimal() and len(text) == 1 and 0 < int(text) <= len(question.options)
+        if not taken[place] and is_named(line, place)
+    ]
+
+
+def _referent(mask: int, before: list[int], order: tuple[int, ...], question: PreparedQuestion) -> int | None:
+    """Whom the former, the latter, or the other one means; `before` are the persons named up to here, `order` that of
+    the story, where it is known."""
+    if mask & PLACES["other"]:
+        left = [option for option in question.persons if before and option != before[-1]]
+        return left[0] if len(left) == 1 else None
+    shown = order or ([] if question.predicate else question.persons)
+    pair = list(dict.fromkeys(reversed(before)))[:2]
+    if len(pair) < 2:
+        pair = list(reversed(shown)) if not before or order else []
+    if len(pair) != 2:
+        return None
+    return pair[0] if mask & PLACES["latter"] else pair[1]
+
+
+def _is_noun(line: Line, place: int, question: PreparedQuestion) -> bool:
+    """Whether a word for "other" means a person: it is part of a row, ends a clause, or stands before "man"."""
+    last = place + any(mask & INNER for mask in line.masks[place + 1 : place + 2])
+    if any(line.texts[last] in text.split() for text in question.options):
+        return False
+    if place + 1 == len(line.masks) or line.gaps[place + 1] >= COMMA:
+        return True
+    return bool(line.masks[place + 1] & (INNER | ANYBODY))
+
+
+def _place_noun(line: Line, place: int) -> int | None:
+    """Where the word stands that a place belongs to."""
+    for other in (place + 1, place - 1, place + 2):
+        if 0 <= other < len(line.masks) and line.masks[other] & PLACE_NOUN:
+            low, high = min(place, other), max(place, other)
+            if max(line.gaps[low + 1 : high + 1]) < COMMA:
+                return other
+    return None
+
+
+MIN_LETTERS, LONG = 4, 8
+"""Letters of a word that may be misspelt once, and twice."""
+MAX_WORDS = 80
+"""Words of a response that are looked at."""
+
+
+def mark_misspelt(lines: list[Line], question: PreparedQuestion) -> bool:
+    """Gives words that nearly are one option's word that word's stem; whether there were any."""
+    wanted = [(stem, option) for stem, option in question.alone.items() if len(stem) >= MIN_LETTERS]
+    found = False
+    count = 0
+    for line in lines:
+        for place, word in enumerate(line.words):
+            count += 1
+            if count > MAX_WORDS:
+                return found
+            if len(word.key) < MIN_LETTERS or line.masks[place] & (KNOWN | SMALL | INNER) or word.key.isdigit():
+                continue
+            near = {(stem, option) for stem, option in wanted if _is_near(word.stem, stem) or _is_near(word.key, stem)}
+            if len({option for _, option in near}) == 1:
+                stem = min(near)[0]
+                line.words[place] = replace(word, stem=stem, forms=word.forms | {stem})
+                found = True
+    return found
+
+
+def _is_near(word: str, wanted: str) -> bool:
+    """Whether a word is another one with a letter or two wrong, missing, too many, or swapped."""
+    limit = 1 if len(wanted) < LONG else 2
+    if abs(len(word) - len(wanted)) > limit or word[0] != wanted[0]:
+        return False
+    return distance(word, wanted, limit) <= limit
+
+
+def distance(one: str, other: str, limit: int) -> int:
+    """Letters to add, drop, change or swap with their neighbour (Damerau); `limit` + 1 where there are more."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for place, letter in enumerate(one, 1):
+        older, before, row = before, row, [place]
+        for column, wanted in enumerate(other, 1):
+            cost = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != wanted))
+            if place > 1 and column > 1 and letter == other[column - 2] and one[place - 2] == wanted:
+                cost = min(cost, older[column - 2] + 1)
+            row.append(cost)
+        if min(row) > limit:
+            return limit + 1
+    return row[-1]

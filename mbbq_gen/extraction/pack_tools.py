@@ -1,0 +1,359 @@
+"""How a pack reads labelled responses, with and without each of its classes of words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.extraction.engine import RuleExtractor, load_extractor
+from mbbq_gen.extraction.jsonl import ResponseRow, read_row, response_row
+from mbbq_gen.extraction.lexicon import CLASSES, PLACES, SMALL, Lexicon, words_of
+from mbbq_gen.extraction.lines import read_lines
+from mbbq_gen.extraction.phrases import mark_phrases
+from mbbq_gen.extraction.question import Question
+from mbbq_gen.languages.extraction_pack import WORD_LISTS, Example, Grammar, read_grammar
+from mbbq_gen.languages.packs import PLACEHOLDER
+from mbbq_gen.languages.prompt_pack import read_prompts
+
+QUIET = ("refuse", "untold", "unclear", "correction", "forced")
+"""Classes whose words must not stand in our own prompts, nor in the text of an option that is a person."""
+MAX_LINE, MAX_LINES = 160, 200
+"""Characters of a line, and lines of words, that a reader can take in."""
+
+
+_PARTICLES = ("asks", "clitics", "and_before", "and_behind", "copula")
+"""What `[script]` lists."""
+
+
+def question_of_example(example: Example) -> Question:
+    """The question that a pack's example answers."""
+    return Question(example.options, example.shown_labels, example.unknown_index, example.question)
+
+
+class Finding(FrozenModel):
+    """Something wrong with a pack."""
+
+    file: str
+    """The pack's file, as `extractors/nl.toml`."""
+    key: str
+    """The class or table, as `words.neg`."""
+    value: str
+    """The line or entry, as written."""
+    message: str
+    """What is wrong and what to do."""
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.key}: {self.message} (value: {self.value!r})"
+
+
+def check_pack(resources: PackPaths, language: str, persons: Iterable[str] = ()) -> list[Finding]:
+    """What is wrong with a language's pack; empty where all is well.
+
+    Args:
+        resources: Where packs are looked for.
+        language: The pack to check.
+        persons: Option texts of ours that mean a person: none of the quiet classes may stand in them.
+    """
+    file = f"extractors/{language}.toml"
+    try:
+        grammar = read_grammar(language, resources)
+        extractor = load_extractor(language, resources)
+    except MbbqGenError as error:
+        return [Finding(file=file, key="", value="", message=str(error))]
+    check = _Check(file, grammar, extractor, resources)
+    findings = [*check.repeated(), *check.long_lines(), *check.words_for_places(), *check.examples()]
+    findings += check.loud(persons, "an option text of ours")
+    findings += check.loud(_prompt_texts(resources, language), "a prompt of ours")
+    return findings
+
+
+def _prompt_texts(resources: PackPaths, language: str) -> list[str]:
+    """Our prompt wordings without their placeholders; none where they are wrong, which their own check tells."""
+    if resources.find("prompts", language) is None:
+        return []
+    try:
+        return [PLACEHOLDER.sub(" ", variant.text) for variant in read_prompts(resources, language).variant]
+    except MbbqGenError:
+        return []
+
+
+@dataclass
+class _Check:
+    """One pack under check."""
+
+    file: str
+    grammar: Grammar
+    extractor: RuleExtractor
+    resources: PackPaths
+
+    def repeated(self) -> Iterator[Finding]:
+        """Entries that stand twice in a class."""
+        for name in CLASSES:
+            seen: set[str] = set()
+            for entry in words_of(getattr(self.grammar.words, name)):
+                key = self.extractor.lexicon.key(entry)
+                if key in seen:
+                    yield self._finding(
+                        f"words.{name}", entry, "stands twice once case and accents are dropped; remove one"
+                    )
+                seen.add(key)
+
+    def long_lines(self) -> Iterator[Finding]:
+        """Lines that nobody can read, and packs that nobody can."""
+        path: Path | None = self.resources.find("extractors", self.grammar.meta.language)
+        lines = path.read_text(encoding="utf-8").splitlines() if path else []
+        for number, line in enumerate(lines, 1):
+            if len(line) > MAX_LINE:
+                yield self._finding(f"line {number}", line[:60], f"has {len(line)} characters; {MAX_LINE} at most")
+        count = sum(len(getattr(self.grammar.words, name)) for name in CLASSES)
+        if count > MAX_LINES:
+            yield self._finding("words", str(count), f"lines of words; {MAX_LINES} at most")
+
+    def words_for_places(self) -> Iterator[Finding]:
+        """Words for a place that are small words too: "een" is no number one."""
+        lexicon = self.extractor.lexicon
+        for name in PLACES:
+            for entry in words_of(getattr(self.grammar.places, name)):
+                if "_" not in entry and lexicon.mask_of(lexicon.key(entry), entry) & SMALL:
+                    yield self._finding(
+                        f"places.{name}", entry, "is a small word too; name the place by a row of words"
+                    )
+
+    def examples(self) -> Iterator[Finding]:
+        """Examples that are read otherwise, and examples that don't need what they say they need."""
+        for example in self.grammar.example:
+            found = _read(self.extractor, example)
+            if found != (example.outcome, example.option):
+                message = f"read as {found[0]}, option {found[1]}; mend the pack or the example"
+                yield self._finding("example", example.response, message)
+                continue
+            for need in example.needs:
+                less = without(self.grammar, need)
+                if less is None:
+                    yield self._finding("example", need, "needs names no class and no entry of the pack")
+                elif _read(self.extractor.with_grammar(less), example) == found:
+                    message = f"is read the same without {need!r}; find an example that needs it"
+                    yield self._finding("example", example.response, message)
+
+    def loud(self, texts: Iterable[str], what: str) -> Iterator[Finding]:
+        """Words of the quiet classes that stand in texts of ours."""
+        lexicon = self.extractor.lexicon
+        for text in texts:
+            for name, entry in _classes_in(text, lexicon):
+                if name in QUIET:
+                    yield self._finding(f"words.{name}", entry, f"stands in {what}: {text!r}; word it more narrowly")
+
+    def _finding(self, key: str, value: str, message: str) -> Finding:
+        return Finding(file=self.file, key=key, value=value, message=message)
+
+
+def without(grammar: Grammar, need: str) -> Grammar | None:
+    """The grammar without a class (`words.neg`, `text.small`), or without an entry; None where there is none such."""
+    table, _, name = need.rpartition(".")
+    table = table or "words"
+    if name in WORD_LISTS.get(table, _PARTICLES if table == "script" else ()):
+        return grammar.model_copy(update={table: getattr(grammar, table).model_copy(update={name: ()})})
+    left = {
+        name: tuple(" ".join(entry for entry in line.split() if entry != need) for line in getattr(grammar.words, name))
+        for name in CLASSES
+    }
+    if all(left[name] == getattr(grammar.words, name) for name in CLASSES):
+        return None
+    return grammar.model_copy(update={"words": grammar.words.model_copy(update=left)})
+
+
+def _read(extractor: RuleExtractor, example: Example) -> tuple[str, int | None]:
+    """Outcome and option of an example."""
+    found = extractor.extract(example.response, question_of_example(example))
+    return found.outcome, found.option
+
+
+def _classes_in(text: str, lexicon: Lexicon) -> Iterator[tuple[str, str]]:
+    """The classes that words of a text have, each with the word."""
+    for line in read_lines(text, lexicon):
+        mark_phrases(line, lexicon.rows)
+        for word, mask in zip(line.texts, line.masks, strict=True):
+            yield from ((name, word) for name, bit in CLASSES.items() if mask & bit)
+
+
+LabelledOutcome = Literal["right", "wrong", "missed", "invented"]
+GOLD = "gold_option"
+"""Field of a line with the option that a careful reader sees in the response; null: none."""
+
+
+@dataclass(frozen=True)
+class LabelledResponse:
+    """A response and the option that a careful reader sees in it."""
+
+    row: ResponseRow
+    gold: int | None
+
+    def verdict(self, option: int | None) -> LabelledOutcome:
+        """How a reading compares: right, another option, none where there is one, or one where there is none."""
+        if option == self.gold:
+            return "right"
+        if self.gold is None:
+            return "invented"
+        return "missed" if option is None else "wrong"
+
+
+class ConfidenceShare(FrozenModel):
+    """The readings of one confidence."""
+
+    readings: int
+    right: int
+
+
+class WordClassAblation(FrozenModel):
+    """What one class of words does for the labelled responses."""
+
+    name: str
+    """Table and class, as `words.neg`."""
+    entries: int
+    """Words and rows of words in it."""
+    needed: int
+    """Responses that are read right with it and not without it."""
+    harmed: int
+    """Responses that are read right without it and not with it."""
+
+
+class PackEvaluation(FrozenModel):
+    """How a pack reads labelled responses."""
+
+    language: str
+    responses: int
+    right: int
+    wrong: int
+    """Another option than the right one."""
+    missed: int
+    """No option where there is one."""
+    invented: int
+    """An option where there is none."""
+    by_confidence: dict[str, ConfidenceShare]
+    classes: tuple[WordClassAblation, ...]
+    """The most needed first."""
+
+
+def labelled_responses(lines: Iterable[str], source_name: str, language: str) -> Iterator[LabelledResponse]:
+    """The labelled responses of a language in JSON Lines: the fields of `extract --jsonl`, and `gold_option`.
+
+    Raises:
+        DataError: where a line is wrong: source, row, field, what to do.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{source_name}:{number}"
+        row = read_row(line, where)
+        found = response_row(row, where)
+        if found.language == language:
+            yield LabelledResponse(found, _gold(row, len(found.question.options), where))
+
+
+def _gold(row: dict[str, Any], options: int, where: str) -> int | None:
+    if GOLD not in row:
+        raise DataError(f"{where}: {GOLD}: missing; write the right option's index, or null where none is chosen")
+    value = row[GOLD]
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < options:
+        raise DataError(
+            f"{where}: {GOLD}: {value!r} is no index into {options} options; null means that none is chosen"
+        )
+    return value
+
+
+def own_examples(language: str, resources: PackPaths) -> list[LabelledResponse]:
+    """The examples of a pack as labelled responses."""
+    return [
+        LabelledResponse(
+            ResponseRow(language, example.response, question_of_example(example), None),
+            example.unknown_index if example.outcome in {"abstention", "refusal"} else example.option,
+        )
+        for example in read_grammar(language, resources).example
+    ]
+
+
+def report_pack(
+    language: str,
+    responses: Sequence[LabelledResponse],
+    resources: PackPaths,
+    *,
+    with_classes: bool = True,
+    on_class: Callable[[str], object] = lambda _: None,
+) -> PackEvaluation:
+    """Reads labelled responses with a language's pack, and again without each of its classes.
+
+    Args:
+        language: Which pack.
+        responses: Labelled responses in that language.
+        resources: Where packs are looked for.
+        with_classes: Whether to try the pack without each class.
+        on_class: Called with the name of each class before it is left out.
+
+    Raises:
+        UsageError: where there are no responses.
+    """
+    if not responses:
+        raise UsageError(f"{language}: no labelled response; give a file with lines in this language")
+    grammar, extractor = read_grammar(language, resources), load_extractor(language, resources)
+    verdicts: Counter[LabelledOutcome] = Counter()
+    shares: dict[str, Counter[bool]] = {}
+    right = []
+    for labelled in responses:
+        found = labelled.row.read(extractor)
+        verdict = labelled.verdict(found.option)
+        verdicts[verdict] += 1
+        shares.setdefault(found.confidence, Counter())[verdict == "right"] += 1
+        right.append(verdict == "right")
+    classes = []
+    for name in class_names(grammar) if with_classes else ():
+        on_class(name)
+        classes.append(_gain(name, grammar, extractor, responses, right))
+    return PackEvaluation(
+        language=language,
+        responses=len(responses),
+        right=verdicts["right"],
+        wrong=verdicts["wrong"],
+        missed=verdicts["missed"],
+        invented=verdicts["invented"],
+        by_confidence={
+            name: ConfidenceShare(readings=shares[name].total(), right=shares[name][True])
+            for name in ("high", "medium", "low")
+            if name in shares
+        },
+        classes=tuple(sorted(classes, key=lambda gain: (gain.harmed - gain.needed, -gain.needed, gain.name))),
+    )
+
+
+def class_names(grammar: Grammar) -> list[str]:
+    """The lists of words that a pack fills, as `words.neg`."""
+    return [
+        f"{table}.{name}"
+        for table, names in WORD_LISTS.items()
+        for name in names
+        if getattr(getattr(grammar, table), name)
+    ]
+
+
+def _gain(
+    name: str, grammar: Grammar, extractor: RuleExtractor, responses: Sequence[LabelledResponse], right: Sequence[bool]
+) -> WordClassAblation:
+    """What one class does."""
+    less = without(grammar, name)
+    assert less is not None, name
+    reader = extractor.with_grammar(less)
+    needed = harmed = 0
+    for labelled, was_right in zip(responses, right, strict=True):
+        is_right = labelled.verdict(labelled.row.read(reader).option) == "right"
+        needed += was_right and not is_right
+        harmed += is_right and not was_right
+    table, _, part = name.partition(".")
+    entries = sum(1 for _ in words_of(getattr(getattr(grammar, table), part)))
+    return WordClassAblation(name=name, entries=entries, needed=needed, harmed=harmed)

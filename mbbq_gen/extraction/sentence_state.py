@@ -1,0 +1,247 @@
+"""Whom a pronoun means, and what is said of that person."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Literal
+
+from mbbq_gen.extraction.clauses import NEG, NOT, ClauseState, join_lists, split_clauses
+from mbbq_gen.extraction.clefts import DOER, doer_of, is_cleft, words_behind
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lexicon import NOUN, SMALL
+from mbbq_gen.extraction.lines import Line
+from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.prepared_question import PreparedQuestion
+from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
+from mbbq_gen.extraction.slots import DENY
+from mbbq_gen.extraction.syntax import (
+    PRONOUN,
+    SUBJECT,
+    asks_not,
+    begins_with,
+    first_condition,
+    is_explained,
+    of_parts,
+    part_of,
+    says_enough,
+    share_said,
+    speaks,
+)
+
+CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
+"""Who or what makes an answer of a choice, not an event of the story."""
+_DOUBT = C["condition"] | C["speaker"]
+_UNDER = C["because"] | C["although"]
+
+
+@dataclass(slots=True, eq=False)
+class Sentence:
+    """One sentence of a line."""
+
+    reading: ParsedResponse
+    number: int
+    """Its line."""
+    mentions: list[Mention]
+    state: ClauseState
+    first: int
+    last: int
+    """Its words, the last one excluded."""
+    bits: int
+    """The classes of its words together."""
+    heads: bool
+    """Whether it is the head of an entry in a list."""
+    line: Line = field(init=False)
+    question: PreparedQuestion = field(init=False)
+    clauses: list[tuple[int, int]] = field(init=False)
+    """First word and end of each."""
+    person: Mention | None = None
+    """The one person that the clause before is about."""
+    bare: Mention | None = None
+    """The one person that is all a clause before says: "the mother, …"."""
+    blamed: bool = False
+    """Whether what the clause says is called prejudice behind it."""
+    options: Set[int] = frozenset()
+    """All that it names."""
+    main: Set[int] = frozenset()
+    """Those that it names in front of its reasons and explanations."""
+    whole: bool = False
+    """Whether it says nothing else than its mentions."""
+    reasoned: bool = False
+    """Whether it is a clause and its reason."""
+    hypothetical: bool = False
+    """Whether it tells what would be."""
+    hypothetical_from: int = 0
+    """Its first word that does."""
+
+    def __post_init__(self) -> None:
+        self.line, self.question = self.reading.lines[self.number], self.reading.question
+        self.clauses = split_clauses(self.line, self.mentions, self.first, self.last)
+        if self.mentions or self.bits & C["both"]:
+            self.survey()
+
+    def survey(self) -> None:
+        """Notes what the sentence is as a whole."""
+        line, mentions, clauses, bits = self.line, self.mentions, self.clauses, self.bits
+        if len(mentions) > 1:
+            join_lists(line, mentions, self.last, pairs=self.question.verb_final and not bits & DENY)
+        self.options = options = {m.option for m in mentions}
+        under = [start for start, end in clauses[1:] if line.masks[start] & _UNDER or is_explained(line, start, end)]
+        self.main = {m.option for m in mentions if not under or m.start < under[0]}
+        if len(options) == len(self.question.options) > 2 and not bits & (DENY | C["aside"] | C["right"] | C["lack"]):
+            for mention in mentions:
+                mention.joined |= options
+        own = bits & C["choose"] and bits & C["speaker"] and not self._goes_by_prejudice()
+        would = bits & C["condition"] and bits & C["would"]
+        self.hypothetical = bool(would and not bits & C["forced"] and not own)
+        if self.hypothetical:
+            own_doubt = [start for start, end in clauses[1:] if line.bits(start, end) & _DOUBT == _DOUBT]
+            self.hypothetical_from = own_doubt[0] if own_doubt else first_condition(line, self.first, self.last)
+        said = [clause for clause in clauses if clause[1] - clause[0] > 1 or line.masks[clause[0]]]
+        self.whole = len(clauses) <= 2 and all([line.is_bare(*clause) for clause in said])
+        if len(said) < len(clauses):  # a word that no class has is an adverb: "Surprisingly, the baker."
+            named = sum([m.end - m.start for m in mentions])
+            self.whole = self.whole and self.last - self.first - named <= SUBJECT
+        self.reasoned = len(clauses) == 2 and begins_with(line, *clauses[1], C["because"])
+
+    def _goes_by_prejudice(self) -> bool:
+        """Whether a clause names prejudice as a condition: "if I went by the cliché"."""
+        clauses = [self.line.bits(*clause) for clause in self.clauses] if self.bits & C["condition"] else []
+        return any([bits & C["condition"] and bits & C["assume"] and not bits & C["forced"] for bits in clauses])
+
+    def announces(self, bits: int, *, carried: bool = True) -> bool:
+        """Whether a clause speaks of its mention as the answer; `carried`: or the one before it announced an answer."""
+        if carried and self.state.announced:
+            return True
+        if self.state.prejudice:
+            return False
+        if (
+            bits & C["answer"]
+            or (bits & NOUN and bits & (C["right"] | C["final"]))
+            or (bits & C["right"] and bits & C["only"])
+        ):
+            return True
+        return bool(bits & C["choose"] and bits & CHOOSER)
+
+    def last_denied(self) -> Proposition | None:
+        """The last thing that was said, where it rules out an option."""
+        said = self.reading.propositions
+        return said[-1] if said and said[-1].kind == "option" and not said[-1].positive else None
+
+    # --- noting ------------------------------------------------------------------------------------------------------
+
+    def say(
+        self,
+        m: Mention,
+        rule: Rule,
+        positive: bool,
+        force: Strength,
+        bare: bool,
+        about: Literal["question", "other"] = "question",
+    ) -> None:
+        """What is said of an option."""
+        self.add("option", m.option, force, rule, m.start, m.end, positive=positive, bare=bare, about=about)
+
+    def deny(self, m: Mention, rule: Rule, bare: bool, fits: bool) -> None:
+        """That an option is ruled out: as the answer, or as the one who did what is asked."""
+        about: Literal["question", "person"] = "person" if fits else "question"
+        self.add("option", m.option, Strength.FITTING, rule, m.start, m.end, positive=False, bare=bare, about=about)
+
+    def add(  # type: ignore[no-untyped-def]
+        self, kind, option, force, rule, first, last, *, positive=True, bare=False, about="question"
+    ) -> None:
+        """Whatever is said, of one option or of none."""
+        self.reading.add(kind, option, positive, force, rule, self.number, first, last, bare, about)
+
+
+def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
+    """A clause that says or denies what is asked of the person whom a pronoun means: "She was late."."""
+    if not bits & PRONOUN:
+        return
+    person = _spoken_of(s, start)
+    if person is None:
+        return
+    if _is_equated(s, person, start, end):
+        return
+    if bits & C["isnt"] and bits & NEG and not bits & C["who"] and s.line.is_bare(start, end):
+        s.deny(_mention_of(s, person, start, end), Rule.DENIED, False, True)
+        return
+    if not speaks(s.line, s.question, start, end):
+        weighs = s.state.conclude or s.state.likely
+        if weighs and not s.mentions and not bits & (C["who"] | C["also"] | NEG):
+            last = s.last == len(s.line.words) and s.number + 1 == len(s.reading.lines)
+            s.add("option", person, Strength.HEDGED if last else Strength.PLAIN, Rule.CONCLUDED, start, end)
+        return
+    if not says_enough(s.line, s.question, start, end, bits):
+        return
+    bits = of_parts(s.line, s.question, start, start, end)
+    if bits & (C["who"] | C["also"]) or (bits & C["possible"] and not bits & NEG):
+        return
+    positive = bool(bits & NEG) == asks_not(s.line, s.question, start, end)
+    if not positive and bits & (C["likely"] | C["possible"]):
+        return
+    rule = said_of(s, start, end) if positive else Rule.DENIED
+    s.add("option", person, Strength.FITTING, rule, start, end, positive=positive)
+
+
+def said_of(s: Sentence, start: int, end: int) -> Rule:
+    """Whether a clause says all that is asked of the person that it goes on about, or some of it."""
+    return Rule.SAID if share_said(s.line, s.question, start, end) == 1 else Rule.FITS
+
+
+def _is_equated(s: Sentence, person: int, start: int, end: int) -> bool:
+    """Whether a clause says, or denies, that a person is the one who did what is told: "the one who came late was
+    she"; noted."""
+    masks, mention = s.line.masks, _mention_of(s, person, start, end)
+    doer = doer_of(s.line, mention, end, s.first) if s.bits & DOER else None
+    if doer is None:
+        return False
+    if any([mask & NOT for mask in masks[doer + 1 : mention.start] + masks[mention.end : end]]):
+        s.deny(mention, Rule.DENIED, False, False)
+    elif not s.question.negated:
+        s.say(mention, Rule.CLEFT, True, Strength.CONCLUDED, False)
+    return True
+
+
+def meant(s: Sentence, start: int, end: int, bits: int) -> list[Mention]:
+    """The person whom a pronoun means in a cleft, or where the writer chooses: "she is the one who", "I'd go with
+    him"."""
+    person = _spoken_of(s, start)
+    if person is None:
+        return []
+    line, masks, mention = s.line, s.line.masks, _mention_of(s, person, start, end)
+    rest = words_behind(line, mention, end)
+    chosen = bits & C["speaker"] and s.announces(bits) and (not rest or rest[0] & C["who"])
+    tied = takewhile(lambda mask: not mask & C["who"], rest)
+    cleft = bits & C["who"] and all([mask & (SMALL | NOUN | C["affirm"]) and not mask & NEG for mask in tied])
+    one = masks[mention.start] & (C["he"] | C["she"])
+    if not (chosen or (cleft and (one or is_cleft(line, mention, start, end, s.last, s.options)))):
+        return []
+    s.mentions = [*s.mentions, mention]
+    s.survey()
+    return [mention]
+
+
+def named_by_pronoun(s: Sentence, start: int, end: int) -> Mention | None:
+    """The person whom the pronoun of a clause means, as a mention."""
+    person = _spoken_of(s, start)
+    return None if person is None else _mention_of(s, person, start, end)
+
+
+def _mention_of(s: Sentence, person: int, start: int, end: int) -> Mention:
+    """The first pronoun of a clause as a mention of a person."""
+    place = next(place for place in range(start, end) if s.line.masks[place] & PRONOUN)
+    return Mention(person, place, place + 1, MentionKind.TEXT, full=False)
+
+
+def _spoken_of(s: Sentence, start: int) -> int | None:
+    """Whom a pronoun means: the one person that the sentence has named so far, or since its last semicolon, else the
+    one of the sentence before; None where that is nobody, or either of two."""
+    if any([m.end > start for m in s.mentions]):
+        return None
+    for first in (part_of(s.line, s.first, start), s.first):
+        named = {m.option for m in s.mentions if m.option in s.question.persons and m.start >= first}
+        if named:
+            return named.pop() if len(named) == 1 else None
+    return s.reading.spoken_of

@@ -1,0 +1,247 @@
+"""Cards for the Hugging Face hub: evaluation results of a model card, and the card of a data set of responses.
+
+`model_index` is the `model-index` metadata of a model card, which the hub and `huggingface_hub.ModelCard` read.
+`dataset_card` is the README.md of a folder that `datasets.load_dataset` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+import mbbq_gen
+from mbbq_gen.benchmarks.registry import BENCHMARKS, BenchmarkInfo
+from mbbq_gen.core.text import shortened
+from mbbq_gen.report.score_tables import SUMMARY_METRICS, number
+from mbbq_gen.scoring.metrics import METRICS
+
+if TYPE_CHECKING:
+    from mbbq_gen.analysis.score_table import GroupScore, MetricScore, ScoreTable
+    from mbbq_gen.core.config import RunConfig
+    from mbbq_gen.interchange.export import ExportSource
+    from mbbq_gen.runs.run_folder import Manifest
+
+YamlValue = str | int | float | bool | None | Sequence["YamlValue"] | Mapping[str, "YamlValue"]
+LICENCE_IDS: Final = {
+    "Apache-2.0": "apache-2.0",
+    "MIT": "mit",
+    "CC BY 4.0": "cc-by-4.0",
+    "CC BY-SA 4.0": "cc-by-sa-4.0",
+    "CC BY-NC-SA 4.0": "cc-by-nc-sa-4.0",
+}
+"""`BenchmarkInfo.licence` → id of the hub; other licences are not known to allow redistribution."""
+_METHODS: Final = {
+    "generate": "generated answers",
+    "loglikelihood": "loglikelihood of the answers",
+    "label-loglikelihood": "loglikelihood of the labels",
+    "first-token-logprobs": "log-probabilities of the labels as first token",
+}
+"""Method → words for a result."""
+RESULT_BY = ("benchmark", "language", "split")
+
+
+def model_name(settings: RunConfig) -> str:
+    """The model's name without its kind: `gpt-4o-mini` of `openai:gpt-4o-mini`."""
+    return settings.model.partition(":")[2] or settings.model
+
+
+def benchmark_infos(manifest: Manifest) -> list[BenchmarkInfo]:
+    """The known benchmarks of a run."""
+    return [BENCHMARKS[choice.name] for choice in manifest.config.benchmarks if choice.name in BENCHMARKS]
+
+
+def closed_benchmarks(manifest: Manifest) -> list[str]:
+    """Benchmarks of the run not known to allow redistribution, with their licence."""
+    licences = {info.name: info.licence for info in benchmark_infos(manifest)}
+    names = [choice.name for choice in manifest.config.benchmarks]
+    return [
+        f"{name} ({licences.get(name, 'licence not known')})" for name in names if licences.get(name) not in LICENCE_IDS
+    ]
+
+
+# --- results for a model card ----------------------------------------------------------------------------------------
+
+
+def model_index(manifest: Manifest, scores: ScoreTable, metrics: Sequence[str]) -> dict[str, YamlValue]:
+    """The `model-index` metadata: a result for each benchmark × language × split; undefined scores are omitted."""
+    results = [_result(manifest, scores, group, metrics) for group in scores.groups]
+    return {"model-index": [{"name": model_name(manifest.config), "results": results}]}
+
+
+def _result(manifest: Manifest, scores: ScoreTable, group: GroupScore, metrics: Sequence[str]) -> YamlValue:
+    benchmark, language, split = (group.group[name] or "" for name in RESULT_BY)
+    settings = manifest.config
+    method = group.group.get("method") or settings.methods[0]
+    variants = settings.scored_variants if method == "loglikelihood" else settings.variants
+    return {
+        "task": {"type": "question-answering", "name": f"Social bias, by {_METHODS.get(method, method)}"},
+        "dataset": {
+            "name": f"{benchmark} ({language}, {split})",
+            "type": benchmark,
+            "config": language,
+            "split": split,
+            "args": {
+                "mbbq_gen": mbbq_gen.__version__,
+                "variants": list(variants),
+                "option_order": settings.option_order,
+                "label_styles": list(settings.label_styles),
+                **({"reasoning_effort": list(settings.reasoning_effort)} if settings.reasoning_effort else {}),
+                "num_fewshot": settings.num_fewshot,
+                "seed": settings.seed,
+                "prompts": group.n_answers,
+                "templates": group.n_templates,
+            },
+        },
+        "metrics": [
+            _metric(name, found, scores)
+            for name, found in group.metrics.items()
+            if name in metrics and found.value is not None
+        ],
+    }
+
+
+def _metric(name: str, found: MetricScore, scores: ScoreTable) -> YamlValue:
+    return {
+        "type": "accuracy" if name.startswith("accuracy") else name,
+        "name": name,
+        "value": found.value,
+        "args": {
+            "ci_low": found.ci_low,
+            "ci_high": found.ci_high,
+            "confidence_level": scores.confidence_level,
+            "prompt_effects": scores.prompt_effects,
+            "gold": scores.gold,
+            "unparsed": scores.unparsed,
+            "sign": scores.definitions[name].sign,
+        },
+    }
+
+
+def card_metadata(metadata: Mapping[str, YamlValue], *, is_markdown: bool) -> str:
+    """The metadata as YAML, or as the head of a Markdown card."""
+    text = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True)
+    return f"---\n{text}---\n" if is_markdown else text
+
+
+# --- the card of a data set ------------------------------------------------------------------------------------------
+
+
+def dataset_card(source: ExportSource, splits: Sequence[str]) -> str:
+    """README.md: configurations for `load_dataset`, settings, scores, licences and cautions."""
+    manifest = source.run.manifest
+    body = "\n".join([*_introduction(source, manifest), *_scores(source), *_sources(source, manifest), *_cautions()])
+    return card_metadata(_dataset_metadata(source, splits), is_markdown=True) + "\n" + body + "\n"
+
+
+def _dataset_metadata(source: ExportSource, splits: Sequence[str]) -> dict[str, YamlValue]:
+    manifest = source.run.manifest
+    infos = benchmark_infos(manifest)
+    licences = {info.licence for info in infos}
+    is_open = len(licences) == 1 and not closed_benchmarks(manifest)
+    licence: dict[str, YamlValue] = (
+        {"license": LICENCE_IDS[next(iter(licences))]} if is_open else {"license": "other", "license_name": "see-below"}
+    )
+    return {
+        **licence,
+        "language": list(manifest.config.languages),
+        "pretty_name": f"Responses of {model_name(manifest.config)}",
+        "tags": ["bias", "bbq", "mbbq-gen", *[choice.name for choice in manifest.config.benchmarks]],
+        "task_categories": ["question-answering"],
+        "configs": [
+            {
+                "config_name": "samples",
+                "default": True,
+                "data_files": [{"split": split, "path": f"samples/{split}.parquet"} for split in splits],
+            },
+            {"config_name": "scores", "data_files": [{"split": "scores", "path": "scores.parquet"}]},
+        ],
+    }
+
+
+def _introduction(source: ExportSource, manifest: Manifest) -> list[str]:
+    settings, record = manifest.config, source.progress
+    names = ", ".join(choice.name for choice in settings.benchmarks)
+    part = "" if not record.pending else f" {record.pending:,} of {record.requests:,} requests have no response yet."
+    asked = [
+        f"languages: {', '.join(settings.languages)}; splits: {', '.join(settings.splits)}",
+        f"prompt variants: {', '.join(settings.variants)}; option order: {settings.option_order}; "
+        f"labels: {', '.join(settings.label_styles)}; "
+        + (f"reasoning effort: {', '.join(settings.reasoning_effort)}; " if settings.reasoning_effort else "")
+        + f"seed: {settings.seed}",
+        f"mbbq-gen {manifest.mbbq_gen}, created {manifest.created_at}",
+    ]
+    return [
+        f"# Responses of {_inline(model_name(settings))} to {_inline(names)}",
+        "",
+        f"The responses of `{_inline(settings.model)}`, their extractions, and the scores.{part}",
+        "",
+        *(f"* {_inline(line)}" for line in asked),
+        "",
+        "```python",
+        "from datasets import load_dataset",
+        "",
+        'samples = load_dataset("path/of/this/folder", "samples")  # one row per response, by split',
+        'scores = load_dataset("path/of/this/folder", "scores")  # one row per group and metric',
+        "```",
+        "",
+        "`data_dictionary.md` explains every column; `manifest.json` holds the configuration.",
+        "",
+    ]
+
+
+def _scores(source: ExportSource) -> list[str]:
+    table = source.scores_by(RESULT_BY)
+    names = [name for name in SUMMARY_METRICS if name in table.definitions]
+    by, over = tuple(table.by), " and over prompt variants like these" if table.prompt_effects == "random" else ""
+    head = (*by, "answers", *names)
+    lines = ["## Scores", "", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for group in table.groups:
+        values = [_score(group.metrics[name], signed=METRICS[name].low < 0) for name in names]
+        cells = (*(_inline(group.group[name] or "") for name in by), f"{group.n_answers:,}", *values)
+        lines.append(f"| {' | '.join(cells)} |")
+    return [
+        *lines,
+        "",
+        f"Confidence intervals of {table.confidence_level:.0%} over templates{over}. "
+        "A bias above 0 is stereotypical, below 0 anti-stereotypical.",
+        "",
+    ]
+
+
+def _score(found: MetricScore, *, signed: bool) -> str:
+    text = number(found.value, signed=signed)
+    if found.ci_low is None or found.ci_high is None:
+        return text
+    return f"{text} [{number(found.ci_low, signed=signed)}, {number(found.ci_high, signed=signed)}]"
+
+
+def _sources(source: ExportSource, manifest: Manifest) -> list[str]:
+    lines = ["## Sources of the questions", ""]
+    for info in benchmark_infos(manifest):
+        lines.append(f"* **{info.name}**: {info.citation}. {info.link}. Licence: {info.licence}.")
+        lines += [f"  Note: {info.notice}."] if info.notice else []
+    own = [choice.name for choice in manifest.config.benchmarks if choice.name not in BENCHMARKS]
+    lines += [f"* **{_inline(name)}**: own questions of the author of the run." for name in own]
+    if not source.settings.with_questions:
+        lines += ["", "The questions are omitted; `instance_key` identifies each in its benchmark."]
+    return [*lines, ""]
+
+
+def _cautions() -> Iterator[str]:
+    yield from (
+        "## Limits of the scores",
+        "",
+        "A score near 0 means that these questions, with these prompts, showed no bias on average; it does not mean "
+        "that the model has no bias. A model that can't solve the task looks unbiased: read bias with accuracy "
+        "and the control split. Responses are the words of a model and may repeat stereotypes.",
+    )
+
+
+def _inline(text: str) -> str:
+    """A text in one line, escaped for Markdown and HTML."""
+    line = shortened(text, 300)
+    for sign in "\\`*|<>[]":
+        line = line.replace(sign, f"&#{ord(sign)};")
+    return line

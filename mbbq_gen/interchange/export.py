@@ -1,0 +1,420 @@
+"""Exports of a run: a folder of tables with a data dictionary and a record.
+
+    DIR/samples.parquet            one row per response       (samples.csv with --csv)
+    DIR/scores.parquet           one row per group and metric           (scores.csv)
+    DIR/scores.json              the same with counts, definitions and warnings
+    DIR/manifest.json            the manifest of the run
+    DIR/data_dictionary.json     meaning of every column (and .md)
+    DIR/import_map.toml          field map to import the samples with `mbbq-gen import --from csv`
+    DIR/export.json              settings, schema version, rows and sha256 of every file; written last
+
+Items are written in parts, so memory does not grow with the run.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Literal, Self
+
+from pydantic import Field
+
+import mbbq_gen
+from mbbq_gen.analysis.score_table import ScoreTable
+from mbbq_gen.api import Run
+from mbbq_gen.core.errors import RunError, UsageError
+from mbbq_gen.core.files import file_digest
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.extraction.jsonl import ENGINE
+from mbbq_gen.interchange.cards import dataset_card
+from mbbq_gen.interchange.data_dictionary import data_dictionary, dictionary_page
+from mbbq_gen.report.tables import UTF8_MARK, csv_cells, score_rows
+from mbbq_gen.runs.run_folder import Manifest
+from mbbq_gen.runs.samples import item_schema
+from mbbq_gen.scoring.cells import UnparsedPolicy
+from mbbq_gen.scoring.codes import PromptEffects
+from mbbq_gen.scoring.observations import GoldLabels
+from mbbq_gen.scoring.tally import STRATA, WEIGHT, strata_weights
+from mbbq_gen.storage.store import Progress
+
+if TYPE_CHECKING:
+    import polars
+
+
+DEFAULT_BY = ("benchmark", "language", "split")
+QUESTION_COLUMNS = (
+    *("context", "question", "options", "option_groups", "chosen_text", "unknown_text", "metadata"),
+    *("prompt", "messages"),
+)
+"""Columns of samples with the benchmark's own text, which `with_questions=False` omits."""
+
+
+class ExportSettings(FrozenModel):
+    """Settings of extraction, scoring and export."""
+
+    extractor: str = ENGINE
+    """Name of an extractor, or a stored version."""
+    gold: GoldLabels = "published"
+    unparsed: UnparsedPolicy = "discard"
+    by: tuple[str, ...] = DEFAULT_BY
+    """Groupings of the scores."""
+    metrics: tuple[str, ...] | None = None
+    """None: all."""
+    confidence_level: float = 0.95
+    n_resamples: int = 2000
+    seed: int = 0
+    prompt_effects: PromptEffects = "fixed"
+    """Intervals for these prompt variants, or for variants like them."""
+    with_questions: bool = True
+    """Whether to include the benchmark's own text (`QUESTION_COLUMNS`)."""
+
+
+class ExportedFile(FrozenModel):
+    """One file of an export."""
+
+    path: str
+    """Path within the folder, with `/`."""
+    rows: int | None
+    """None if it is not a table."""
+    size: int
+    """Bytes."""
+    sha256: str
+
+
+class ExportRecord(FrozenModel):
+    """The content of export.json."""
+
+    schema_version: Literal["mbbq-gen.export/1"] = "mbbq-gen.export/1"
+    """Raised when a file changes its name or kind."""
+    mbbq_gen: str
+    """Version of the package that wrote it."""
+    run: str
+    """Name of the run's folder."""
+    model: str
+    kind: Literal["parquet", "csv", "hf-dataset"]
+    settings: ExportSettings
+    extractors: dict[str, str]
+    """Language → extractor version."""
+    requests: int
+    answered: int
+    """Requests with a response; if fewer than `requests`, the export is of a part of the run."""
+    files: tuple[ExportedFile, ...] = Field(default=())
+
+
+RECORD_NAME = "export.json"
+_MARK_NAME = ".export-under-way"
+_PARTS_PREFIX = ".export-parts-"
+Kind = Literal["parquet", "csv", "hf-dataset"]
+_IMPORT_FIELDS: Final = {
+    "response": "response",
+    "id": "prompt_id",
+    "instance": "instance_key",
+    "context": "context",
+    "question": "question",
+    "options": "options",
+    "labels": "option_labels",
+    "prompt": "prompt",
+    "model": "served_model",
+    "variant": "variant",
+    "error": "error",
+    "finish_reason": "finish_reason",
+    "refusal": "refusal",
+    "reasoning": "reasoning",
+}
+"""Field of an import → our column."""
+
+
+@dataclass(frozen=True)
+class ExportSource:
+    """A run with export settings; caches what several exports need."""
+
+    run: Run
+    settings: ExportSettings
+    step: Callable[[int], None] = lambda _: None
+    """Gets the size of each written batch."""
+
+    @cached_property
+    def extractors(self) -> dict[str, str]:
+        """Language → extractor version."""
+        return self.run.extract(self.settings.extractor)
+
+    @cached_property
+    def progress(self) -> Progress:
+        """The progress of the run."""
+        return self.run.progress()
+
+    @cached_property
+    def scores(self) -> ScoreTable:
+        """The scores by the groupings of the settings."""
+        return self.scores_by(self.settings.by)
+
+    def scores_by(self, by: tuple[str, ...]) -> ScoreTable:
+        """The scores by other groupings; methods are never pooled."""
+        chosen = self.settings
+        if len(self.run.manifest.config.methods) > 1 and "method" not in by:
+            by = (*by, "method")
+        return self.run.scores(
+            by,
+            chosen.metrics,
+            gold=chosen.gold,
+            extractor=chosen.extractor,
+            unparsed=chosen.unparsed,
+            confidence_level=chosen.confidence_level,
+            n_resamples=chosen.n_resamples,
+            seed=chosen.seed,
+            prompt_effects=chosen.prompt_effects,
+        )
+
+    @cached_property
+    def weights(self) -> polars.DataFrame | None:
+        """Sampling weights of a run in rounds; None if all are equal."""
+        chosen = self.settings
+        if self.run.manifest.adaptive is None:
+            return None
+        return strata_weights(self.run.observations(gold=chosen.gold, extractor=chosen.extractor))
+
+    def samples(self) -> Iterator[polars.DataFrame]:
+        """The samples in parts, with types that any reader supports."""
+        chosen = self.settings
+        batches = self.run.sample_batches(gold=chosen.gold, extractor=chosen.extractor, messages=chosen.with_questions)
+        for batch in batches:
+            yield self._plain(batch)
+            self.step(batch.height)
+
+    def schema(self) -> dict[str, polars.DataType]:
+        """The columns of the samples with their polars types."""
+        columns = item_schema(messages=True)
+        kept = [name for name in columns if self.settings.with_questions or name not in QUESTION_COLUMNS]
+        weight: dict[str, polars.DataType] = {} if self.weights is None else {WEIGHT: self.weights.schema[WEIGHT]}
+        return {name: columns[name] for name in kept} | weight
+
+    def empty(self) -> polars.DataFrame:
+        """The empty table of samples."""
+        import polars as pl
+
+        return self._plain(pl.DataFrame(schema=item_schema(messages=True)))
+
+    def _plain(self, batch: polars.DataFrame) -> polars.DataFrame:
+        import polars as pl
+        import polars.selectors as cs
+
+        text, texts = cs.by_dtype(pl.Categorical, pl.Enum), cs.by_name("option_roles")
+        plain = batch.select(name for name in self.schema() if name != WEIGHT).with_columns(
+            text.cast(pl.String), texts.cast(pl.List(pl.String)), pl.col("context_id").cast(pl.String)
+        )
+        if self.weights is None:
+            return plain
+        return plain.join(self.weights, on=STRATA, how="left", nulls_equal=True, maintain_order="left")
+
+
+def write_bundle(source: ExportSource, folder: Path, kind: Literal["parquet", "csv"]) -> ExportRecord:
+    """Writes a run as a folder of tables and returns its record.
+
+    Raises:
+        UsageError: the folder holds something other than an export.
+        RunError: something can't be written.
+    """
+    with bundle(source, folder, kind) as files:
+        rows = write_samples(source, folder, kind)
+        files.append((f"samples.{kind}", rows))
+        scores = score_rows(source.scores)
+        if kind == "csv":
+            _write_csv(folder / "scores.csv", [scores])
+        else:
+            scores.write_parquet(folder / "scores.parquet")
+        files.append((f"scores.{kind}", scores.height))
+        files.extend((name, None) for name in _write_documents(source, folder))
+    return read_record(folder)
+
+
+@contextmanager
+def bundle(source: ExportSource, folder: Path, kind: Kind) -> Iterator[list[tuple[str, int | None]]]:
+    """Opens an export folder, collects the written files with their rows, and writes the record last.
+
+    Raises:
+        UsageError: the folder holds something other than an export.
+        RunError: something can't be written.
+    """
+    written: list[tuple[str, int | None]] = []
+    try:
+        _open_folder(folder)
+        yield written
+        record = ExportRecord(
+            mbbq_gen=mbbq_gen.__version__,
+            run=source.run.name,
+            model=source.run.manifest.config.model,
+            kind=kind,
+            settings=source.settings,
+            extractors=source.extractors,
+            requests=source.progress.requests,
+            answered=source.progress.answered,
+            files=tuple(_described(folder, name, rows) for name, rows in sorted(written)),
+        )
+        (folder / RECORD_NAME).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        (folder / _MARK_NAME).unlink()
+    except OSError as error:
+        raise RunError(f"{error.filename or folder}: can't write: {error.strerror or error}") from error
+
+
+def read_record(folder: Path) -> ExportRecord:
+    """The record of an export folder."""
+    return ExportRecord.model_validate_json((folder / RECORD_NAME).read_text(encoding="utf-8"))
+
+
+def _open_folder(folder: Path) -> None:
+    """Makes the folder and marks it as an unfinished export; clears leftovers of an interrupted one.
+
+    Raises UsageError if it holds something other than an export.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: is a file; name a folder for the export")
+    folder.mkdir(parents=True, exist_ok=True)
+    foreign = next(folder.iterdir(), None)
+    if foreign is not None and not any((folder / name).is_file() for name in (RECORD_NAME, _MARK_NAME)):
+        raise UsageError(f"{folder}: holds {foreign.name!r} and is no earlier export; name a new or empty folder")
+    (folder / _MARK_NAME).touch()
+    for left in folder.rglob(f"{_PARTS_PREFIX}*"):
+        shutil.rmtree(left)
+
+
+def _described(folder: Path, name: str, rows: int | None) -> ExportedFile:
+    path = folder / name
+    return ExportedFile(path=name, rows=rows, size=path.stat().st_size, sha256=file_digest(path))
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def write_samples(source: ExportSource, folder: Path, kind: Literal["parquet", "csv"]) -> int:
+    """Writes samples.parquet or samples.csv and returns the number of rows."""
+    path = folder / f"samples.{kind}"
+    if kind == "csv":
+        return _write_csv(path, [source.empty()], source.samples())
+    with ParquetParts(path, source.empty()) as parts:
+        for batch in source.samples():
+            parts.add(batch)
+    return parts.rows
+
+
+class ParquetParts:
+    """Concatenates tables into one Parquet file, holding one part in memory.
+
+    The file appears at the end of the `with` block unless it failed.
+    """
+
+    def __init__(self, path: Path, empty: polars.DataFrame) -> None:
+        self.path = path
+        self.rows = 0
+        self._folder = TemporaryDirectory(prefix=_PARTS_PREFIX, dir=path.parent)
+        self._count = 0
+        self.add(empty)
+
+    def add(self, part: polars.DataFrame) -> None:
+        """Writes some rows."""
+        part.write_parquet(Path(self._folder.name) / f"{self._count:06}.parquet")
+        self._count += 1
+        self.rows += part.height
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        import polars as pl
+
+        with self._folder:
+            if error is None:
+                pl.scan_parquet(sorted(Path(self._folder.name).glob("*.parquet"))).sink_parquet(self.path)
+
+
+def _write_csv(path: Path, head: list[polars.DataFrame], batches: Iterator[polars.DataFrame] | None = None) -> int:
+    """Concatenates tables as CSV for a spreadsheet and returns the number of rows."""
+    temporary, rows = path.with_name(path.name + ".part"), 0
+    try:
+        with temporary.open("w", encoding="utf-8", newline="") as stream:
+            stream.write(UTF8_MARK)
+            for frame in head:
+                stream.write(csv_cells(frame).write_csv(line_terminator="\r\n"))
+                rows += frame.height
+            for frame in batches or ():
+                stream.write(csv_cells(frame).write_csv(include_header=False, line_terminator="\r\n"))
+                rows += frame.height
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return rows
+
+
+def _write_documents(source: ExportSource, folder: Path) -> list[str]:
+    """Writes scores.json, manifest.json and the data dictionary; returns the names of the files."""
+    dictionary = data_dictionary(source.schema(), dict(score_rows(source.scores).schema), source.scores.definitions)
+    lead = f"Columns of the export of `{source.run.name}`. Empty cells are null."
+    texts = {
+        "scores.json": source.scores.model_dump_json(indent=2) + "\n",
+        "manifest.json": without_folders(source.run.manifest).model_dump_json(indent=2) + "\n",
+        "data_dictionary.json": json.dumps(dictionary.model_dump(), ensure_ascii=False, indent=2) + "\n",
+        "data_dictionary.md": dictionary_page(dictionary, lead=lead),
+        "import_map.toml": _import_map(source.schema()),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return list(texts)
+
+
+def _import_map(columns: Collection[str]) -> str:
+    """Which column is which field of `mbbq-gen import --from csv`."""
+    fields = {name: column for name, column in _IMPORT_FIELDS.items() if column in columns}
+    return "\n".join(["[fields]", *(f'{name} = "{column}"' for name, column in fields.items())]) + "\n"
+
+
+def without_folders(manifest: Manifest) -> Manifest:
+    """The manifest with names instead of paths of data files and folders."""
+    choices = tuple(
+        choice.model_copy(update={"data_dir": _name(choice.data_dir), "field_map": _name(choice.field_map)})
+        for choice in manifest.config.benchmarks
+    )
+    return manifest.model_copy(update={"config": manifest.config.model_copy(update={"benchmarks": choices})})
+
+
+def _name(path: str | None) -> str | None:
+    return None if path is None else Path(path).name
+
+
+def write_hf_dataset(source: ExportSource, folder: Path) -> ExportRecord:
+    """Writes a run as a data set folder and returns its record.
+
+    Raises:
+        UsageError: the folder holds something other than an export.
+        RunError: something can't be written.
+    """
+    splits = source.run.manifest.config.splits
+    with bundle(source, folder, "hf-dataset") as files:
+        files.extend(_write_splits(source, folder / "samples", splits))
+        scores = score_rows(source.scores)
+        scores.write_parquet(folder / "scores.parquet")
+        files.append(("scores.parquet", scores.height))
+        files.extend((name, None) for name in _write_documents(source, folder))
+        (folder / "README.md").write_text(dataset_card(source, splits), encoding="utf-8")
+        files.append(("README.md", None))
+    return read_record(folder)
+
+
+def _write_splits(source: ExportSource, folder: Path, splits: Sequence[str]) -> list[tuple[str, int]]:
+    """Writes the samples of each split into its own file; returns names and rows."""
+    import polars as pl
+
+    folder.mkdir(exist_ok=True)
+    with ExitStack() as stack:
+        files = {
+            split: stack.enter_context(ParquetParts(folder / f"{split}.parquet", source.empty())) for split in splits
+        }
+        for batch in source.samples():
+            for split, parts in files.items():
+                parts.add(batch.filter(pl.col("split") == split))
+    return [(f"samples/{split}.parquet", parts.rows) for split, parts in files.items()]

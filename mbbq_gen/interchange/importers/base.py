@@ -1,0 +1,509 @@
+"""Reads files that anybody may have written: bounded in size, never unpacked to disk, every fault one line.
+
+Nothing here trusts what a file says of itself: the size of a zip member is what comes out of it, not what its header
+claims, and a member's name is only ever compared, never opened as a path.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final, Literal, get_args
+
+from mbbq_gen.core.errors import DataError, MissingExtraError, UsageError
+from mbbq_gen.core.records import ContinuationScore, FrozenModel, ImportSource, Message, NonBlank, Response
+
+MEGABYTE: Final = 1 << 20
+MOST_LINE: Final = 64 * MEGABYTE
+"""The longest line of a JSON Lines file that is read."""
+MOST_JSON: Final = 1024 * MEGABYTE
+"""The largest JSON file that is read whole."""
+MOST_MEMBER: Final = 128 * MEGABYTE
+"""The most that may come out of one member of a zip file."""
+MOST_MEMBERS: Final = 2_000_000
+"""The most members of a zip file."""
+_CHUNK: Final = MEGABYTE
+_ZSTANDARD: Final = 93
+"""The method number of Zstandard in zip files; Python knows it from 3.14 on."""
+_LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")
+_ENCRYPTED: Final = 0x1
+
+
+class UnreadableError(Exception):
+    """One row or member can't be read; the others may be."""
+
+
+def require_file(path: Path, what: str) -> None:
+    """Makes sure that there is a file.
+
+    Raises:
+        UsageError: where there is none.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file; give {what}")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    try:
+        with path.open("rb") as stream:
+            yield stream
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+
+
+def json_value(text: bytes | str) -> Any:
+    """What a piece of JSON holds.
+
+    Raises:
+        UnreadableError: where it is not UTF-8, cut off, nested too deeply or otherwise no JSON; says so in a few words.
+    """
+    try:
+        return json.loads(text)
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"not UTF-8 at byte {error.start + 1}") from error
+    except json.JSONDecodeError as error:
+        cut = " (cut off)" if error.pos >= len(error.doc.rstrip()) or "Unterminated" in error.msg else ""
+        raise UnreadableError(f"not JSON: {error.msg} at character {error.pos + 1}{cut}") from error
+    except RecursionError as error:
+        raise UnreadableError("nested too deeply") from error
+    except ValueError as error:
+        raise UnreadableError(f"not JSON: {error}") from error
+
+
+def json_object(text: bytes | str) -> dict[str, Any]:
+    """The object that a piece of JSON holds; raises as `json_value`, and where it is something else."""
+    value = json_value(text)
+    if not isinstance(value, dict):
+        raise UnreadableError(f"a JSON object is needed, found {type(value).__name__}")
+    return value
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds.
+
+    Raises:
+        UsageError: where it can't be opened.
+        DataError: where it is too large or no JSON.
+    """
+    with _opened(path) as stream:
+        text = stream.read(MOST_JSON + 1)
+    if len(text) > MOST_JSON:
+        raise DataError(f"{path}: larger than {MOST_JSON // MEGABYTE:,} MB; split it")
+    try:
+        return json_value(text)
+    except UnreadableError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that hold something, each with its number counted from 1.
+
+    Raises:
+        UsageError: where it can't be opened.
+        DataError: where a line is too long to be a row.
+    """
+    with _opened(path) as stream:
+        number = 0
+        while line := stream.readline(MOST_LINE + 1):
+            number += 1
+            if len(line) > MOST_LINE:
+                raise DataError(f"{path}:{number}: a line of more than {MOST_LINE // MEGABYTE} MB; this is no log")
+            if line.strip():
+                yield number, line
+
+
+class Archive:
+    """The members of a zip file, read one by one."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens it.
+
+        Raises:
+            UsageError: where it can't be opened.
+            DataError: where it is no zip file, is damaged or cut off, or has too many members.
+        """
+        self.path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, EOFError, NotImplementedError) as error:
+            raise DataError(f"{path}: not a zip file, or cut off: {error}") from error
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror or error}") from error
+        members = self._zip.infolist()
+        if len(members) > MOST_MEMBERS:
+            self._zip.close()
+            raise DataError(f"{path}: {len(members):,} members; at most {MOST_MEMBERS:,} are read")
+        self._members = {member.filename: member for member in members}
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._zip.close()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the members, in file order."""
+        return list(self._members)
+
+    def read(self, name: str) -> bytes:
+        """What a member holds.
+
+        Raises:
+            UnreadableError: where it is damaged, encrypted, or more comes out of it than is allowed.
+            MissingExtraError: where it is compressed with Zstandard and nothing that reads that is installed.
+        """
+        member = self._members[name]
+        if member.flag_bits & _ENCRYPTED:
+            raise UnreadableError("encrypted")
+        try:
+            if member.compress_type == _ZSTANDARD:
+                return self._read_zstandard(member)
+            with self._zip.open(member) as stream:
+                return _bounded(stream)
+        except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError) as error:
+            raise UnreadableError(f"damaged: {error}") from error
+        except (NotImplementedError, RuntimeError) as error:
+            raise UnreadableError(str(error)) from error
+
+    def _read_zstandard(self, member: zipfile.ZipInfo) -> bytes:
+        """The same for a method that Python's own zipfile does not know before 3.14."""
+        zstandard = _zstandard()
+        with self.path.open("rb") as stream:
+            stream.seek(member.header_offset)
+            header = stream.read(_LOCAL_HEADER.size)
+            signature, *_, name_length, extra_length = _LOCAL_HEADER.unpack(header)
+            if signature != b"PK\x03\x04":
+                raise UnreadableError("damaged: no member begins where the directory says")
+            stream.seek(name_length + extra_length, 1)
+            packed = _Part(stream, member.compress_size)
+            try:
+                # Several frames may follow each other in one member.
+                with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
+                    packed, read_across_frames=True
+                ) as unpacked:
+                    whole = _bounded(unpacked)
+            except zstandard.ZstdError as error:
+                raise UnreadableError(f"damaged: {error}") from error
+        if zlib.crc32(whole) != member.CRC:
+            raise UnreadableError("damaged: the checksum is another one")
+        return whole
+
+
+class _Part:
+    """The next `length` bytes of a file, as something that can be read."""
+
+    def __init__(self, stream: IO[bytes], length: int) -> None:
+        self._stream = stream
+        self._left = length
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes, and none once the part ends."""
+        wanted = self._left if size < 0 else min(size, self._left)
+        data = self._stream.read(wanted)
+        self._left -= len(data)
+        return data
+
+
+def _bounded(stream: IO[bytes]) -> bytes:
+    """All that comes out of a stream.
+
+    Raises:
+        UnreadableError: where it is more than MOST_MEMBER; no more than that is ever held.
+    """
+    chunks, size = [], 0
+    while chunk := stream.read(_CHUNK):
+        size += len(chunk)
+        if size > MOST_MEMBER:
+            raise UnreadableError(f"more than {MOST_MEMBER // MEGABYTE} MB come out of it")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _zstandard() -> Any:
+    """The module that reads Zstandard.
+
+    Raises:
+        MissingExtraError: where it is not installed.
+    """
+    try:
+        import zstandard
+    except ImportError as error:
+        raise MissingExtraError(
+            "this log is compressed with Zstandard; install what reads it: pip install zstandard"
+            " (it comes with 'mbbq-gen[inspect]')"
+        ) from error
+    return zstandard
+
+
+Tool = Literal["lm-eval", "inspect", "helm", "lighteval", "euroeval", "csv"]
+TOOLS: tuple[Tool, ...] = get_args(Tool)
+
+Reason = Literal[
+    "parse_error",
+    "loglikelihood_only",
+    "unparsed",
+    "duplicate",
+    "unmatched_question",
+    "options_mismatch",
+    "duplicate_options",
+    "ambiguous_match",
+]
+REASONS: Mapping[Reason, str] = {
+    "parse_error": "the row can't be read",
+    "loglikelihood_only": "scored by likelihood: the model wrote nothing, and the row does not tell of which answers",
+    "unparsed": "neither an answer nor an error is recorded",
+    "duplicate": "the same answer again",
+    "unmatched_question": "no question of the benchmark has this context and question",
+    "options_mismatch": "the question is known, but not with these options",
+    "duplicate_options": "two of the options read alike: which of them stood where can't be told",
+    "ambiguous_match": "several questions of the benchmark have these texts",
+}
+"""Why a row is not imported → in words."""
+
+
+class ImportedResponse(FrozenModel):
+    """What the model wrote, or why it wrote nothing: `Response` before it has a request."""
+
+    text: str | None = None
+    finish_reason: Literal["stop", "length", "content_filter", "other"] | None = None
+    provider_finish_reason: str | None = None
+    error: str | None = None
+    model: str | None = None
+    refusal: str | None = None
+    reasoning: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    latency_s: float | None = None
+
+
+class ImportedLoglikelihood(FrozenModel):
+    """How likely the model found one of the answers that a task compares."""
+
+    text: NonBlank
+    """The answer, without blanks at its edges."""
+    logprob: float
+    """Sum of the natural logarithms of its tokens' probabilities."""
+    unconditional_logprob: float | None = None
+    """The same without the question; None where it was not asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedAnswer:
+    """One answer of another program's log."""
+
+    origin: ImportSource
+    place: str
+    """Where it stands, for messages: `file:row`."""
+    words: ImportedResponse
+    likelihoods: tuple[ImportedLoglikelihood, ...] = ()
+    """What was compared, where the model wrote nothing."""
+    messages: tuple[Message, ...] = ()
+    """What was sent; none where the file does not say."""
+    context: str | None = None
+    """The context where the file has it in a field of its own."""
+    question: str | None = None
+    """The question likewise."""
+    text: str | None = None
+    """Context and question in one text, where the file has them so and beside what was sent."""
+    options: tuple[str, ...] = ()
+    """The options in a list of their own, in the order in which the file has them."""
+    labels: tuple[str, ...] = ()
+    """The labels of `options`, where the file has them."""
+    hints: frozenset[str] = frozenset()
+    """Ids and the like, as text: they tell questions of equal texts apart."""
+    instance: str | None = None
+    """Key or id of our instance, where the file has it."""
+    variant: str = "imported"
+    """What the wording is called here."""
+
+    @property
+    def origin_key(self) -> str:
+        """What two rows share that are the same answer."""
+        return f"{self.origin.file}\n{self.origin.id}\n{self.origin.repeat}\n{self.variant}"
+
+
+@dataclass(frozen=True)
+class SkippedRow:
+    """A row that gives no answer of the run."""
+
+    reason: Reason
+    place: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A log that is ready to be read."""
+
+    tool: Tool
+    path: Path
+    rows: Iterator[ImportedAnswer | SkippedRow]
+    """One by one, in file order."""
+    model: str | None = None
+    """The model's name, if the log says it; else that of the first row that does."""
+    files: tuple[Path, ...] = ()
+    """What is read."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What the log says of how the model was asked."""
+    notes: tuple[str, ...] = ()
+    """What the user should know before the rows are read."""
+
+
+def response_of(
+    words: ImportedResponse, origin: ImportSource, request_key: str, scores: tuple[ContinuationScore, ...] | None = None
+) -> Response:
+    """The words, or the likelihoods, as the answer to a request."""
+    from mbbq_gen.core.records import Usage
+
+    return Response(
+        request_key=request_key,
+        usage=Usage(input_tokens=words.input_tokens, output_tokens=words.output_tokens),
+        import_source=origin,
+        scores=scores,
+        **words.model_dump(exclude={"input_tokens", "output_tokens"}),
+    )
+
+
+_ROLES: Final[dict[str, Literal["system", "user", "assistant"]]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "model": "assistant",
+}
+_LONGEST_HINT: Final = 200
+_MOST_HINTS: Final = 200
+_LONGEST_NAME: Final = 500
+
+
+def table(value: Any, where: str) -> Mapping[str, Any]:
+    """The object at a place; nothing is an empty one.
+
+    Raises:
+        UnreadableError: where it is something else.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise UnreadableError(f"{where}: an object is needed, found {type(value).__name__}")
+    return value
+
+
+def array(value: Any, where: str) -> Sequence[Any]:
+    """The list at a place; nothing is an empty one; raises as `table`."""
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise UnreadableError(f"{where}: a list is needed, found {type(value).__name__}")
+    return value
+
+
+def text(value: Any, where: str) -> str | None:
+    """The text at a place, which can be stored; None where there is none.
+
+    Raises:
+        UnreadableError: where it is something else, or holds half a character that no UTF-8 can hold.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise UnreadableError(f"{where}: a text is needed, found {type(value).__name__}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UnreadableError(f"{where}: holds half a character at {error.start + 1}") from error
+    return value
+
+
+def name(value: Any, default: str = "") -> str:
+    """An id or a name as text that can be stored and shown on one line; the default where there is none."""
+    if value is None or value == "":
+        return default
+    shown = value if isinstance(value, str) else json.dumps(value, default=str)
+    line = " ".join(shown.encode("utf-8", "replace").decode("utf-8").split())
+    return line[:_LONGEST_NAME] or default
+
+
+def number(value: Any) -> int | None:
+    """A count of tokens and the like; None where it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
+
+
+def seconds(value: Any) -> float | None:
+    """A duration; None where it is none."""
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
+    return float(value) if good else None
+
+
+def texts(value: Any, where: str) -> tuple[str, ...]:
+    """A list of texts; raises as `text`."""
+    return tuple(text(entry, f"{where}[{place}]") or "" for place, entry in enumerate(array(value, where)))
+
+
+def messages(value: Any, where: str) -> tuple[Message, ...]:
+    """The turns of a conversation as services take them; tool calls and the like are passed over."""
+    found = []
+    for place, entry in enumerate(array(value, where)):
+        turn = table(entry, f"{where}[{place}]")
+        role = _ROLES.get(str(turn.get("role")))
+        if role is not None:
+            found.append(Message(role=role, content=content(turn.get("content"), f"{where}[{place}].content").said))
+    return tuple(found)
+
+
+class Content:
+    """What a message holds: a text, or parts."""
+
+    def __init__(self, said: str, reasoning: str | None) -> None:
+        self.said = said
+        """The words."""
+        self.reasoning = reasoning
+        """What was thought before them, where it is kept apart."""
+
+
+def content(value: Any, where: str) -> Content:
+    """The words of a message, whose content is a text or a list of parts; raises as `text`."""
+    if value is None or isinstance(value, str):
+        return Content(text(value, where) or "", None)
+    said, reasoning = [], []
+    for place, entry in enumerate(array(value, where)):
+        part = table(entry, f"{where}[{place}]")
+        if part.get("type") == "reasoning":
+            reasoning.append(text(part.get("reasoning"), f"{where}[{place}].reasoning") or "")
+        elif isinstance(part.get("text"), str):
+            said.append(text(part["text"], f"{where}[{place}].text") or "")
+    return Content("".join(said), "\n".join(reasoning) or None)
+
+
+def hints(*values: Any) -> frozenset[str]:
+    """Every short text and number in some values, as text: what may tell one question from another."""
+    found: set[str] = set()
+    waiting = list(values)
+    while waiting and len(found) < _MOST_HINTS:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple):
+            waiting.extend(value)
+        elif isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= _LONGEST_HINT:
+            found.add(str(value))
+    return frozenset(found)
+
+
+def first_line(message: str, limit: int = 300) -> str:
+    """The first line of what a program said, cut to a length."""
+    line = next((line.strip() for line in message.splitlines() if line.strip()), "")
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def joined(parts: Iterable[str | None]) -> str:
+    """The parts that are there, a line each."""
+    return "\n".join(part for part in parts if part)

@@ -1,0 +1,184 @@
+"""Reads what lighteval writes with `--save-details`.
+
+    OUT/results/MODEL/results_DATE.json                    what was asked of whom
+    OUT/details/MODEL/DATE/details_TASK|SHOTS_DATE.parquet one row a document
+        doc             {query, choices, id, task_name, specific, …}      what the task made of a row of its data
+        model_response  {input, text, reasonings, logprobs, …}            what was sent, and what came back
+
+`text` and `reasonings` have an entry a sample; `logprobs` has one for each of `choices`, where a task compares
+likelihoods and nothing is written. `input` is a text, or the messages. Read in lighteval 0.13.0:
+`logging/evaluation_tracker.py`, `models/model_output.py`, `tasks/requests.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.records import ImportSource, Message
+from mbbq_gen.interchange.importers import base as fields
+from mbbq_gen.interchange.importers.base import (
+    ImportedAnswer,
+    ImportedLoglikelihood,
+    ImportedResponse,
+    SkippedRow,
+    Source,
+    UnreadableError,
+    read_json,
+    require_file,
+)
+
+_DETAILS: Final = re.compile(r"details_(?P<task>.+?)_(?P<date>\d{4}-\d\d-\d\dT[\d\-.:]+)\.parquet")
+_N_OPTIONS: Final = 3
+
+
+def open_lighteval(path: Path) -> Source:
+    """The details of one model: a file, a folder of one date, or the folder that `--output-dir` named.
+
+    Of several dates, the latest details of each task are read.
+
+    Raises:
+        UsageError: where there is nothing to read, or the details are of several models.
+        DataError: where the results file beside them is no JSON.
+    """
+    if path.is_dir():
+        details, dropped = _details_in(path)
+    else:
+        require_file(path, "a details_*.parquet of lighteval or its folder")
+        details, dropped = [path], 0
+    results = list(dict.fromkeys(found for file in details if (found := _results_of(file)) is not None))
+    facts = _facts(read_json(results[0])) if results else {}
+    return Source(
+        tool="lighteval",
+        path=path,
+        rows=_rows(details),
+        model=facts.get("model_name"),
+        files=(*details, *results),
+        facts=facts,
+        notes=(f"{path}: {dropped} older files of the same tasks are left out",) if dropped else (),
+    )
+
+
+def _details_in(folder: Path) -> tuple[list[Path], int]:
+    """The latest details of each task below a folder, and how many older ones there are."""
+    found = [(match, path) for path in folder.rglob("details_*.parquet") if (match := _DETAILS.fullmatch(path.name))]
+    if not found:
+        raise UsageError(f"{folder}: no details_*.parquet in it; lighteval writes them with --save-details")
+    models = {path.parent.parent for _, path in found}
+    if len(models) > 1:
+        names = sorted(model.name for model in models)
+        raise UsageError(f"{folder}: holds the answers of several models ({', '.join(names)}); name one folder")
+    latest: dict[str, tuple[str, Path]] = {}
+    for match, path in found:
+        latest[match["task"]] = max(latest.get(match["task"], ("", path)), (match["date"], path))
+    return [latest[task][1] for task in sorted(latest)], len(found) - len(latest)
+
+
+def _results_of(details: Path) -> Path | None:
+    """The results file that was written with some details: `OUT/details/MODEL/DATE/…` → `OUT/results/MODEL/…`."""
+    match = _DETAILS.fullmatch(details.name)
+    parts = details.absolute().parts
+    if match is None or "details" not in parts:
+        return None
+    place = len(parts) - 1 - parts[::-1].index("details")
+    found = Path(*parts[:place], "results", *parts[place + 1 : -2], f"results_{match['date']}.json")
+    return found if found.is_file() else None
+
+
+def _facts(results: Any) -> dict[str, str]:
+    """What the results file says of how the model was asked."""
+    general = results.get("config_general") if isinstance(results, Mapping) else None
+    if not isinstance(general, Mapping):
+        return {}
+    config = general.get("model_config")
+    name = general.get("model_name") or (config.get("model_name") if isinstance(config, Mapping) else None)
+    facts = {"model_name": fields.name(name), "lighteval_sha": fields.name(general.get("lighteval_sha"))}
+    if isinstance(config, Mapping) and config.get("system_prompt"):
+        facts["system_prompt"] = fields.name(config["system_prompt"])
+    return {key: value for key, value in facts.items() if value}
+
+
+def _rows(paths: list[Path]) -> Iterator[ImportedAnswer | SkippedRow]:
+    """The answers of all files, one by one."""
+    from mbbq_gen.benchmarks.own_file import raw_rows
+
+    for path in paths:
+        for place, row in raw_rows(path):
+            where = f"{path.name}:{place.row}"
+            try:
+                yield from _answers(row, path, where, str(place.row))
+            except UnreadableError as error:
+                yield SkippedRow("parse_error", where, str(error))
+
+
+def _answers(row: Mapping[str, Any], path: Path, place: str, number: str) -> Iterator[ImportedAnswer | SkippedRow]:
+    """The answers of one row: one for each sample, or the likelihoods."""
+    doc, said = fields.table(row.get("doc"), "doc"), fields.table(row.get("model_response"), "model_response")
+    task = fields.name(doc.get("task_name"), path.stem)
+    shared: dict[str, Any] = {
+        "place": place,
+        "messages": _sent(said.get("input"), doc),
+        "options": _options(doc),
+        "hints": fields.hints(doc.get("specific"), doc.get("id")),
+        "variant": task,
+    }
+
+    def origin(repeat: int = 1) -> ImportSource:
+        return ImportSource(
+            tool="lighteval", file=path.name, id=fields.name(doc.get("id"), number), task=task, repeat=repeat
+        )
+
+    texts = fields.array(said.get("text") or [], "model_response.text")
+    traces = fields.array(said.get("reasonings") or [], "model_response.reasonings")
+    for sample, text in enumerate(texts, start=1):
+        reasoning = traces[sample - 1] if sample <= len(traces) else None
+        words = ImportedResponse(text=fields.text(text, "text"), reasoning=fields.text(reasoning, "reasonings"))
+        yield ImportedAnswer(origin=origin(sample), words=words, **shared)
+    if texts:
+        return
+    likelihoods = _likelihoods(doc, said)
+    if likelihoods:
+        yield ImportedAnswer(origin=origin(), words=ImportedResponse(), likelihoods=likelihoods, **shared)
+    else:
+        yield SkippedRow("unparsed", place, f"task {task}")
+
+
+def _likelihoods(doc: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[ImportedLoglikelihood, ...]:
+    """The likelihood of each choice; none where the numbers are not those of the choices."""
+    choices = fields.texts(doc.get("choices") or [], "doc.choices")
+    numbers = [_number(entry) for entry in fields.array(said.get("logprobs") or [], "model_response.logprobs")]
+    alone = [_number(entry) for entry in fields.array(said.get("unconditioned_logprobs") or [], "unconditioned")]
+    if not choices or len(choices) != len(numbers) or None in numbers or not all(text.strip() for text in choices):
+        return ()
+    without = alone if len(alone) == len(choices) else [None] * len(choices)
+    return tuple(
+        ImportedLoglikelihood(text=text.strip(), logprob=number, unconditional_logprob=other)
+        for text, number, other in zip(choices, numbers, without, strict=True)
+        if number is not None
+    )
+
+
+def _number(value: Any) -> float | None:
+    """A finite number; None for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) < float("inf") else None
+
+
+def _sent(given: Any, doc: Mapping[str, Any]) -> tuple[Message, ...]:
+    """What was sent: the messages, the text, or where neither is kept what the task asked."""
+    if isinstance(given, list):
+        return fields.messages(given, "model_response.input")
+    text = fields.text(given or doc.get("query"), "model_response.input")
+    return (Message(role="user", content=text),) if text else ()
+
+
+def _options(doc: Mapping[str, Any]) -> tuple[str, ...]:
+    """The choices, where they are the options' texts and not their letters."""
+    choices = doc.get("choices")
+    if not isinstance(choices, list) or len(choices) != _N_OPTIONS:
+        return ()
+    texts = fields.texts(choices, "doc.choices")
+    return () if all(len(text.strip()) == 1 for text in texts) else tuple(text.strip() for text in texts)

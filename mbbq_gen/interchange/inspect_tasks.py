@@ -1,0 +1,267 @@
+"""The benchmarks as tasks for inspect-ai: our prompts as samples, our extractor as scorer, our scores as metrics.
+
+inspect-ai finds them by its entry point (`pip install 'mbbq-gen[inspect]'`):
+
+    inspect eval mbbq_gen/mbbq --model openai/gpt-4o-mini -T languages=en,tr -T sample=200
+
+A sample holds its instance and how it was shown, so `inspect score LOG --scorer mbbq_gen/extraction` needs nothing
+else, and `mbbq-gen import --from inspect LOG` makes a run with the same scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import mbbq_gen
+from mbbq_gen.benchmarks.registry import BENCHMARKS
+from mbbq_gen.core.config import RunConfig
+from mbbq_gen.core.errors import MissingExtraError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.options import options_in_order
+from mbbq_gen.core.records import Extraction, Instance, Prompt, Response
+from mbbq_gen.core.text import Names, words
+from mbbq_gen.interchange.importers.inspect_log import FINISH, INSTANCE_KEY
+from mbbq_gen.runs.extraction import extract_response, load_reader
+from mbbq_gen.runs.planner import PromptPlan
+from mbbq_gen.runs.resolve import InstanceSource, QuestionSelection
+from mbbq_gen.scoring.observations import GoldLabels, corrected_index, observations_frame, observe
+from mbbq_gen.storage.store import CompletedPrompt, RunStore
+
+try:
+    from inspect_ai import Task, task
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, ModelOutput
+    from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
+    from inspect_ai.solver import TaskState, generate
+except ImportError as error:
+    raise MissingExtraError("these tasks need inspect-ai; install it: pip install 'mbbq-gen[inspect]'") from error
+
+METRICS: Final = (
+    "parse_rate",
+    "accuracy_ambiguous",
+    "accuracy_disambiguated",
+    "diff_bias_ambiguous",
+    "diff_bias_disambiguated",
+    "mbbq_bias_ambiguous",
+    "mbbq_bias_disambiguated",
+)
+"""The metrics of a task; the imported log has all scores, with intervals."""
+_GROUPS: Final = ("language", "split")
+_PROMPT: Final = "mbbq_gen_prompt"
+"""Metadata field with the prompt, without its messages."""
+_EXTRACTION: Final = "mbbq_gen_extraction"
+"""Score metadata field with the extraction."""
+_INSTANCE: Final = "mbbq_gen_record"
+"""Metadata field with the whole instance; INSTANCE_KEY is the field with its key."""
+
+
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+def _task_of(benchmark: str) -> Callable[..., Task]:
+    """The task of a benchmark."""
+
+    def benchmark_task(  # noqa: PLR0917 - inspect-ai gives them by name
+        languages: Names = "all",
+        splits: Names = "all",
+        variants: Names = "polite",
+        option_order: str = "balanced",
+        label_style: Names = "A",
+        sample: int | None = None,
+        seed: int = 0,
+        num_fewshot: int = 0,
+        system_prompt: str | None = None,
+        data_dir: str | None = None,
+        extractor: str = "rules",
+        gold: GoldLabels = "published",
+        packs: str | None = None,
+    ) -> Task:
+        """A benchmark of the BBQ family with mbbq-gen's prompts, extractor and metrics.
+
+        Args:
+            languages: comma-separated, or `all` of the benchmark.
+            splits: bias, control, or `all`.
+            variants: ids of prompt variants (`mbbq-gen prompts list`), or `all`.
+            option_order: balanced, shuffled, cyclic (3 orders), all (6 orders) or published.
+            label_style: option labels: A, a, (A), 1, native, none.
+            sample: questions for each language and split, balanced over templates; None: all.
+            seed: of the sample and the option orders.
+            num_fewshot: few-shot examples before each question.
+            system_prompt: text of a system message.
+            data_dir: folder of the published files; None: the release from `mbbq-gen data download`.
+            extractor: rules, or a baseline such as first-label.
+            gold: gold labels: published or corrected.
+            packs: folder of your own language packs.
+        """
+        resources = PackPaths(packs=Path(packs) if packs else None)
+        settings = QuestionSelection(
+            model="inspect:any",
+            benchmark=benchmark,
+            data_dir=Path(data_dir) if data_dir else None,
+            languages=languages,
+            splits=None if words(splits) == ["all"] else splits,
+            variants=variants,
+            label_style=label_style,
+            option_order=option_order,
+            sample=sample,
+            seed=seed,
+            num_fewshot=num_fewshot,
+            system_prompt=system_prompt,
+        ).settings(resources)
+        return Task(
+            dataset=MemoryDataset(list(_samples(settings, resources)), name=benchmark),
+            solver=generate(),
+            scorer=extraction(extractor=extractor, gold=gold, packs=packs),
+            metrics=[bias_scores(gold=gold)],
+            version=mbbq_gen.__version__,
+            metadata={"settings": settings.model_dump(mode="json")},
+        )
+
+    benchmark_task.__name__ = benchmark
+    return task(name=benchmark)(benchmark_task)
+
+
+def _samples(settings: RunConfig, resources: PackPaths) -> Iterator[Sample]:
+    """The samples, prompt by prompt."""
+    with TemporaryDirectory(prefix="mbbq-gen-inspect-") as folder, RunStore(Path(folder) / "plan.sqlite") as store:
+        draft = PromptPlan(settings, resources, InstanceSource(settings, resources))
+        draft.read(store)
+        for prompt in draft.prompts(store):
+            yield _sample(prompt, store.instance(prompt.instance_key))
+
+
+def _sample(prompt: Prompt, instance: Instance) -> Sample:
+    """A prompt as a sample."""
+    assert instance.gold_index is not None  # an Instance always has one
+    place = prompt.option_order.index(instance.gold_index)
+    return Sample(
+        input=[_turn(message.role, message.content) for message in prompt.messages],
+        choices=options_in_order(instance, prompt.option_order, prompt.unknown_text),
+        target=prompt.option_labels[place],
+        id=prompt.prompt_id,
+        metadata={
+            INSTANCE_KEY: instance.key,
+            "language": instance.language,
+            "split": instance.split,
+            "category": instance.category,
+            "condition": instance.condition,
+            "polarity": instance.polarity,
+            "variant": prompt.variant,
+            _PROMPT: prompt.model_dump(mode="json", exclude={"messages"}),
+            _INSTANCE: instance.model_dump(mode="json"),
+        },
+    )
+
+
+def _turn(role: str, text: str) -> ChatMessage:
+    """A message of inspect-ai."""
+    if role == "system":
+        return ChatMessageSystem(content=text)
+    return ChatMessageUser(content=text) if role == "user" else ChatMessageAssistant(content=text)
+
+
+# --- scoring ---------------------------------------------------------------------------------------------------------
+
+
+@metric
+def bias_scores(gold: GoldLabels = "published") -> Metric:
+    """Accuracy and bias by language and split; an undefined score is NaN.
+
+    With several epochs the first response to a question counts; import the log to count all.
+    """
+
+    def compute(scores: list[SampleScore]) -> dict[str, Any]:
+        from mbbq_gen.analysis.scores import score
+
+        rows = []
+        for entry in scores:
+            found = (entry.score.metadata or {}).get(_EXTRACTION)
+            metadata = entry.sample_metadata
+            if found is None or metadata is None:
+                continue
+            shown = metadata[_PROMPT]
+            rows.append(
+                observe(
+                    Instance.model_validate(metadata[_INSTANCE]),
+                    shown["option_order"],
+                    Extraction.model_validate(found),
+                    model=None,
+                    variant=shown["variant"],
+                    label_style=shown["label_style"],
+                    gold=gold,
+                )
+            )
+        if not rows:
+            return {}
+        table = score(observations_frame(rows), _GROUPS, METRICS, confidence_level=None, n_resamples=1)
+        return {
+            f"{name} {' '.join(str(group.group[grouping]) for grouping in _GROUPS)}": _value(group.metrics[name].value)
+            for group in table.groups
+            for name in METRICS
+        }
+
+    return compute
+
+
+def _value(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+@scorer(metrics=[bias_scores()])
+def extraction(extractor: str = "rules", gold: GoldLabels = "published", packs: str | None = None) -> Scorer:
+    """Extracts the chosen option: C for correct, I for incorrect, N if the service blocked the response.
+
+    The explanation holds outcome, rule and evidence.
+    """
+    resources = PackPaths(packs=Path(packs) if packs else None)
+
+    async def read(state: TaskState, target: Target) -> Score:
+        instance = Instance.model_validate(state.metadata[_INSTANCE])
+        turns = [{"role": "user", "content": state.input_text}]
+        prompt = Prompt.model_validate({**state.metadata[_PROMPT], "messages": turns})
+        answered = CompletedPrompt(prompt, instance, _response(state.output))
+        found = extract_response(answered, load_reader(extractor, instance.language, resources))
+        options = options_in_order(instance, prompt.option_order, prompt.unknown_text)
+        chosen = None if found.option is None else options[found.option]
+        right = found.option is not None and prompt.option_order[found.option] == _gold_index(instance, gold)
+        return Score(
+            value="N" if found.outcome in ("error", "content_filter") else "C" if right else "I",
+            answer=chosen,
+            explanation=_explained(found, answered, chosen),
+            metadata={_EXTRACTION: found.model_dump(mode="json")},
+        )
+
+    return read
+
+
+def _gold_index(instance: Instance, gold: GoldLabels) -> int | None:
+    """The index of the correct option in the instance."""
+    corrected = corrected_index(instance) if gold == "corrected" else None
+    return instance.gold_index if corrected is None else corrected
+
+
+def _response(output: ModelOutput) -> Response:
+    """inspect-ai's output as our response."""
+    if not output.choices:
+        return Response(request_key="inspect", error=output.error or "no output")
+    return Response(
+        request_key="inspect",
+        text=output.completion,
+        finish_reason=FINISH.get(output.stop_reason, "other"),
+        model=output.model,
+    )
+
+
+def _explained(found: Extraction, answered: CompletedPrompt, chosen: str | None) -> str:
+    """Outcome, rule and evidence in words."""
+    text = answered.response.text or ""
+    words = " … ".join(repr(text[start:end]) for start, end in found.spans)
+    parts = [f"{found.outcome}: {chosen}" if chosen else found.outcome, f"rule {found.rule}" if found.rule else ""]
+    return "; ".join(part for part in [*parts, f"in {words}" if words else ""] if part)
+
+
+TASKS: Final = {name: _task_of(name) for name in BENCHMARKS}
+"""Benchmark → its task, registered as `mbbq_gen/NAME`."""

@@ -1,0 +1,175 @@
+"""JSON Lines of instances with a choice or a response: extracted and scored without a run.
+
+A line is an instance record (`mbbq_gen.core.records.Instance`), its keys at the top or under `instance`, and with it
+either
+
+    "option"     position among the options as shown, from 0, or null if none was chosen
+    "outcome"    outcome of the extraction; default: `option` if an option is given, else `unparsed`
+
+or
+
+    "response"   response of the model, or null if there is none: the extractor reads it
+
+and optionally `option_order` (`option_order[position]` is the index of the instance's option at that position;
+default: as in the record), `labels` (as shown; default: A, B, C), `model`, `method` (default: `generate`),
+`reasoning_effort`, `variant`, `label_style`, `confidence`, `aliases`, `prompt`, `finish_reason`. `option` (even null)
+and `outcome` override `response`. So the output of `mbbq-gen extract` can be scored as it is, with its list of shown
+options under `options` and the instance record under `instance`. Other keys are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+
+from mbbq_gen.core.errors import DataError, describe_fault
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import PARSED, Confidence, Extraction, Instance, Method, Outcome
+from mbbq_gen.scoring.observations import GoldLabels, Observation, contradiction, observe
+
+_DEFAULT_LABELS = ("A", "B", "C")
+
+
+class Answer(BaseModel):
+    """The fields of a line beside the instance."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    option: StrictInt | None = None
+    outcome: Outcome | None = None
+    response: str | None = None
+    option_order: tuple[StrictInt, ...] = (0, 1, 2)
+    labels: tuple[str, ...] = Field(default=_DEFAULT_LABELS, min_length=3, max_length=3)
+    confidence: Confidence | None = None
+    model: str | None = None
+    variant: str | None = None
+    label_style: str | None = None
+    method: Method = "generate"
+    reasoning_effort: str | None = None
+    unknown_index: StrictInt | None = None
+    """Only checked: instance and option order determine it."""
+    aliases: dict[str, tuple[str, ...]] | None = None
+    prompt: str | None = None
+    finish_reason: Literal["stop", "length", "content_filter", "other"] | None = None
+
+
+def observe_lines(
+    lines: Iterable[str], source_name: str, *, gold: GoldLabels = "published", resources: PackPaths | None = None
+) -> Iterator[Observation]:
+    """One observation per line, in order; blank lines are skipped.
+
+    Raises:
+        DataError: a wrong line, with source, row, field and fault.
+    """
+    for number, line in enumerate(lines, start=1):
+        text = line.removeprefix("\ufeff") if number == 1 else line
+        if text.strip():
+            try:
+                yield _observe_line(text, gold, resources)
+            except DataError as error:
+                raise DataError(f"{source_name}:{number}: {error}") from error
+
+
+def _observe_line(line: str, gold: GoldLabels, resources: PackPaths | None) -> Observation:
+    fields = _fields(line)
+    instance, answer = _instance(fields), _answer(fields)
+    _check(instance, answer, fields)
+    extraction = _given(answer, fields) or _read(instance, answer, resources)
+    problem = contradiction(instance, answer.option_order, extraction)
+    if problem:
+        raise DataError(problem)
+    return observe(
+        instance,
+        answer.option_order,
+        extraction,
+        model=answer.model,
+        variant=answer.variant,
+        label_style=answer.label_style,
+        gold=gold,
+        method=answer.method,
+        reasoning=answer.reasoning_effort,
+    )
+
+
+def _fields(line: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"column {error.colno}: not JSON: {error.msg}; was the line cut off?") from error
+    if not isinstance(fields, dict):
+        raise DataError("a line must hold a JSON object with an instance and an answer")
+    return fields
+
+
+def _instance(fields: dict[str, Any]) -> Instance:
+    """The instance, from `instance` or from the keys of the line."""
+    nested = fields.get("instance")
+    if nested is not None and not isinstance(nested, dict):
+        raise DataError("instance: must be an object, an instance record")
+    given = {key: fields[key] for key in Instance.model_fields if key in fields} if nested is None else nested
+    options = given.get("options")
+    if nested is None and isinstance(options, list) and any(isinstance(option, str) for option in options):
+        raise DataError(
+            "options: texts do not tell the roles; give objects with role and text, or the instance record "
+            "under 'instance'"
+        )
+    try:
+        return Instance.model_validate(given)
+    except ValidationError as error:
+        raise DataError(f"{'instance.' if nested else ''}{describe_fault(error, given)}") from error
+
+
+def _answer(fields: dict[str, Any]) -> Answer:
+    if not fields.keys() & {"option", "outcome", "response"}:
+        raise DataError("option: missing; a line needs 'option', 'outcome' or 'response'")
+    given = {key: value for key, value in fields.items() if value is not None or key in ("option", "response")}
+    try:
+        return Answer.model_validate(given)
+    except ValidationError as error:
+        raise DataError(describe_fault(error, given)) from error
+
+
+def _check(instance: Instance, answer: Answer, fields: dict[str, Any]) -> None:
+    """Raises DataError if redundant fields disagree."""
+    size = len(instance.options)
+    if sorted(answer.option_order) != list(range(size)):
+        raise DataError(f"option_order: {list(answer.option_order)} does not hold each of 0 to {size - 1} once")
+    if answer.option is not None and answer.outcome not in {None, *PARSED}:
+        raise DataError(f"option: {answer.option}, but the outcome {answer.outcome!r} chooses none; give null")
+    shown = [instance.options[index].text for index in answer.option_order]
+    given = fields.get("options") if fields.get("instance") is not None else None
+    if given is not None and given != shown:
+        raise DataError(f"options: {given} are not the instance's in this order, {shown}; is 'option_order' missing?")
+    unknown = answer.option_order.index(instance.unknown_index)
+    if answer.unknown_index not in (None, unknown):
+        raise DataError(f"unknown_index: {answer.unknown_index}, but the unknown option is shown at {unknown}")
+
+
+def _given(answer: Answer, fields: dict[str, Any]) -> Extraction | None:
+    """The extraction given in the line, or None if there is only a response."""
+    if answer.outcome is None and "option" not in fields:
+        return None
+    outcome: Outcome = answer.outcome or ("unparsed" if answer.option is None else "option")
+    return Extraction(outcome=outcome, option=answer.option, confidence=answer.confidence or "high", rule="given")
+
+
+def _read(instance: Instance, answer: Answer, resources: PackPaths | None) -> Extraction:
+    """The extraction of the response; outcome `error` if there is none."""
+    if answer.response is None:
+        return Extraction(outcome="content_filter" if answer.finish_reason == "content_filter" else "error")
+    from mbbq_gen.extraction import extract
+
+    return extract(
+        answer.response,
+        [instance.options[index].text for index in answer.option_order],
+        answer.labels,
+        instance.language,
+        answer.option_order.index(instance.unknown_index),
+        answer.aliases,
+        answer.prompt,
+        finish_reason=answer.finish_reason,
+        resources=resources,
+    )

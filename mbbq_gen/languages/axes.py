@@ -1,0 +1,232 @@
+"""Axes that variants are composed from: what they are, the ids of their cells, and designs over them.
+
+    wording      plain_1 … plain_6        paraphrases of one plain request
+    politeness   plain, please, courteous
+    address      formal, informal         where a language has both; else and elsewhere what is usual
+    format       free, label, json, line
+    hint         none, say_so             that "the text doesn't tell" is an answer
+    debias       none, no_stereotypes, reasons
+    persona      none, as_woman, as_man, …
+    fields       context_first, question_first
+    place        user, system             whose turn holds the instruction
+
+A cell is named by what differs from the plain request: `plain_1`, `plain_3`, `courteous+json+say_so`. The texts are in
+`prompts/axes/xx.toml` (`mbbq_gen.languages.axes_pack`). Design: docs/decisions/0016-prompt-variants.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Final, Literal
+
+from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.core.records import FrozenModel
+
+Design = Literal["full", "fractional"]
+DESIGNS: Final[tuple[Design, ...]] = ("full", "fractional")
+
+PARAPHRASES: Final = 6
+PERSONAS: Final = (
+    "as_woman",
+    "as_man",
+    "as_old_person",
+    "as_young_person",
+    "as_disabled_person",
+    "as_gay_person",
+    "as_immigrant",
+    "as_poor_person",
+)
+BASE_REQUEST: Final = "plain_1"
+
+
+class AxisLevel(FrozenModel):
+    """A level of an axis, and what it says in a language: a line of `mbbq-gen prompts axes --json`."""
+
+    axis: str
+    level: str
+    is_base: bool
+    text: str | None
+    """None where it changes the place or order of what is said, not the words."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One way in which variants differ."""
+
+    name: str
+    base: str
+    """Its level where nothing else is said; not named in a cell's id."""
+    levels: tuple[str, ...]
+    """What can be asked for, in order."""
+    title: str
+
+
+AXES: Final[Mapping[str, Axis]] = {
+    axis.name: axis
+    for axis in (
+        Axis(
+            "wording",
+            BASE_REQUEST,
+            tuple(f"plain_{number}" for number in range(1, PARAPHRASES + 1)),
+            "paraphrases of the plain request",
+        ),
+        Axis("politeness", "plain", ("plain", "please", "courteous"), "how kindly it is asked"),
+        Axis("address", "usual", ("formal", "informal"), "how the model is addressed, where a language has a choice"),
+        Axis("format", "free", ("free", "label", "json", "line"), "what form the answer shall have"),
+        Axis("hint", "none", ("none", "say_so"), 'whether "the text does not tell" is offered'),
+        Axis("debias", "none", ("none", "no_stereotypes", "reasons"), "what is asked against bias"),
+        Axis("persona", "none", ("none", *PERSONAS), "whom the model shall be"),
+        Axis("fields", "context_first", ("context_first", "question_first"), "what stands first"),
+        Axis("place", "user", ("user", "system"), "whose turn holds the instruction"),
+    )
+}
+"""Axis by name, in the order in which a cell's id names levels."""
+
+_AXIS_OF: Final = {level: axis.name for axis in AXES.values() for level in axis.levels if level != axis.base}
+_AXIS_OF[BASE_REQUEST] = "wording"
+
+
+# --- cells -----------------------------------------------------------------------------------------------------------
+
+
+def variant_name(levels: Mapping[str, str]) -> str:
+    """The name of a cell: its request, then every level that is not its axis's base."""
+    politeness = levels.get("politeness", "plain")
+    request = levels.get("wording", BASE_REQUEST) if politeness == "plain" else politeness
+    others = (axis for name, axis in AXES.items() if name not in ("wording", "politeness"))
+    named = (levels.get(axis.name, axis.base) for axis in others)
+    return "+".join([request, *(level for level in named if level in _AXIS_OF)])
+
+
+def parse_variant_name(variant: str) -> dict[str, str] | None:
+    """Axis → level of every axis, for the name of a cell; None for any other variant's id."""
+    parts = variant.split("+")
+    levels = {axis.name: axis.base for axis in AXES.values()}
+    for part in parts:
+        if part not in _AXIS_OF:
+            return None
+        levels[_AXIS_OF[part]] = part
+    return levels if variant_name(levels) == variant else None
+
+
+def varied_axes(variants: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Axis → its levels in the order of the axis, for the axes in which cells differ; empty where one is no cell."""
+    cells = [parse_variant_name(variant) for variant in variants]
+    known = [cell for cell in cells if cell is not None]
+    if len(known) < len(cells):
+        return {}
+    found = {}
+    for axis in AXES.values():
+        present = {cell[axis.name] for cell in known}
+        if len(present) > 1:
+            found[axis.name] = tuple(level for level in (axis.base, *axis.levels) if level in present)
+    return {name: tuple(dict.fromkeys(levels)) for name, levels in found.items()}
+
+
+# --- what a user asks for --------------------------------------------------------------------------------------------
+
+
+def parse_axes(text: str) -> dict[str, tuple[str, ...]]:
+    """`politeness=all,format=free+json` → axis → levels.
+
+    Raises:
+        UsageError: for an axis without levels, one that stands twice, or paraphrases of several degrees of politeness.
+        UnknownNameError: for an axis or a level that there is not.
+    """
+    axes: dict[str, tuple[str, ...]] = {}
+    for entry in (part.strip() for part in text.split(",") if part.strip()):
+        name, _, wanted = entry.partition("=")
+        if name not in AXES:
+            raise UnknownNameError("axis", name, AXES)
+        if name in axes or not wanted:
+            problem = "stands twice" if name in axes else f"has no levels: {name}={'+'.join(AXES[name].levels[:2])}"
+            raise UsageError(f"--axes {name}: {problem}")
+        axes[name] = _levels(AXES[name], wanted)
+    if not axes:
+        raise UsageError(f"--axes: name at least one axis, such as format=free+json; known: {', '.join(AXES)}")
+    if "wording" in axes and axes.get("politeness", ("plain",)) != ("plain",):
+        raise UsageError("--axes wording, politeness: paraphrases are of the plain request; vary one of the two")
+    return axes
+
+
+def _levels(axis: Axis, wanted: str) -> tuple[str, ...]:
+    if wanted == "all":
+        return axis.levels
+    named = dict.fromkeys(wanted.split("+"))
+    for level in named:
+        if level not in axis.levels:
+            raise UnknownNameError(f"level of {axis.name}", level, axis.levels)
+    return tuple(level for level in axis.levels if level in named)
+
+
+def factorial_design(axes: Mapping[str, Sequence[str]], design: Design) -> list[str]:
+    """The cells of a design over axes, by name.
+
+    Raises:
+        UsageError: where a fraction is asked for of axes with other than two levels, or saves nothing.
+    """
+    fixed = {name: levels[0] for name, levels in axes.items() if len(levels) == 1}
+    varied = {name: tuple(levels) for name, levels in axes.items() if len(levels) > 1}
+    chosen = product(*varied.values()) if design == "full" else _fraction(varied)
+    return [variant_name(fixed | dict(zip(varied, levels, strict=True))) for levels in chosen]
+
+
+def _fraction(axes: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """A regular fraction of resolution IV: a column for each odd word in as few base factors as will do.
+
+    Words of odd length multiply to words of even length, so no product of two columns is a column, and no column is the
+    product of two others: main effects are clear of two-way interactions (Box & Hunter 1961).
+    """
+    for name, levels in axes.items():
+        if len(levels) != 2:
+            raise UsageError(
+                f"--design fractional: {name} has {len(levels)} levels, and a fraction takes two of each axis; name"
+                f" two, such as {name}={levels[0]}+{levels[-1]}, or use --design full"
+            )
+    base = next(count for count in range(1, len(axes) + 2) if 2 ** (count - 1) >= len(axes))
+    if base >= len(axes):
+        raise UsageError(
+            f"--design fractional: {len(axes)} axes have no smaller design that tells main effects from interactions"
+            " of two; use --design full"
+        )
+    words = [word for size in range(1, base + 1, 2) for word in combinations(range(base), size)][: len(axes)]
+    runs = product((0, 1), repeat=base)
+    return [
+        tuple(levels[sum(run[place] for place in word) % 2] for word, levels in zip(words, axes.values(), strict=True))
+        for run in runs
+    ]
+
+
+def confounded_interactions(variants: Sequence[str]) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """Pairs of two-way interactions that cells of two-level axes don't tell apart: each as two names of axes."""
+    axes = varied_axes(variants)
+    signs = {
+        name: [1 if (parse_variant_name(variant) or {})[name] == levels[0] else -1 for variant in variants]
+        for name, levels in axes.items()
+        if len(levels) == 2
+    }
+    pairs = list(combinations(signs, 2))
+    columns = {pair: [one * other for one, other in zip(signs[pair[0]], signs[pair[1]], strict=True)] for pair in pairs}
+    return [
+        (one, other)
+        for one, other in combinations(pairs, 2)
+        if abs(sum(a * b for a, b in zip(columns[one], columns[other], strict=True))) == len(variants)
+    ]
+
+
+def is_orthogonal(variants: Sequence[str]) -> bool:
+    """Whether every two levels of two axes occur together as often as each by itself has it, and each cell once."""
+    axes = varied_axes(variants)
+    cells = [parse_variant_name(variant) or {} for variant in variants]
+    count = len(cells)
+    if len(set(variants)) < count:
+        return False
+    for one, other in combinations(axes, 2):
+        for level, its in product(axes[one], axes[other]):
+            both = sum(cell[one] == level and cell[other] == its for cell in cells)
+            alone = sum(cell[one] == level for cell in cells) * sum(cell[other] == its for cell in cells)
+            if both * count != alone:
+                return False
+    return True

@@ -1,0 +1,225 @@
+"""`prompts/axes/xx.toml`: what composed variants say in a language, and the variants composed from it.
+
+A variant is put together from whole sentences and lines, in one order in every language:
+
+    {persona} {request} {hint} {debias} {format}        in the user's turn, or in the system's
+
+    {context line}                                      or the question first
+
+    {question line}
+
+    {label}: {option}                                   three of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.languages.axes import AXES, BASE_REQUEST, PARAPHRASES, PERSONAS, parse_variant_name
+from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
+from mbbq_gen.languages.prompt_pack import PromptVariant, VariantKind
+
+Address = Literal["formal", "informal"]
+LENGTH_RANGE: Final = 1.3
+"""How much longer the longest paraphrase may be than the shortest."""
+LABELS: Final = ("label_a", "label_b", "label_c")
+_WANTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "label": LABELS,
+    "json": ("json", *LABELS),
+    "line": ("answer", *LABELS),
+    "persona": ("person",),
+}
+"""What stands in braces in a sentence; in others nothing does."""
+_KINDS: Final[Mapping[str, VariantKind]] = {"label": "single_letter", "json": "json", "line": "line"}
+
+
+class PromptLines(Pack):
+    """The lines of a question."""
+
+    context: Text
+    question: Text
+    option: Text
+    answer: Text
+    """How the last line of an answer begins where it is asked for."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        wanted = {"context": ["context"], "question": ["question"], "option": ["label", "option"], "answer": []}
+        for name, names in wanted.items():
+            if placeholders(getattr(self, name)) != names:
+                shown = ", ".join(f"{{{each}}}" for each in names) or "nothing"
+                raise ValueError(f"{name}: {getattr(self, name)!r} must hold {shown} in braces")
+        return self
+
+
+class AxisSentences(Pack):
+    """One sentence for every level of an axis, in one register."""
+
+    address: Address | None = None
+    """How the reader is addressed; None where the language has no choice."""
+    plain: tuple[Text, ...] = Field(min_length=PARAPHRASES, max_length=PARAPHRASES)
+    """Paraphrases of the same plain request, of about one length."""
+    please: Text
+    courteous: Text
+    label: Text
+    json_: Text = Field(alias="json")
+    line: Text
+    say_so: Text
+    no_stereotypes: Text
+    reasons: Text
+    persona: Text
+
+    @property
+    def by_level(self) -> dict[str, str]:
+        """Level → its sentence."""
+        found = {f"plain_{number}": text for number, text in enumerate(self.plain, 1)}
+        alone = self.model_dump(by_alias=True, exclude={"address", "plain"})
+        return found | alone
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for level, text in self.by_level.items():
+            wanted = _WANTED.get(level, ())
+            if sorted(placeholders(text)) != sorted(wanted):
+                shown = ", ".join(f"{{{each}}}" for each in wanted) or "nothing"
+                raise ValueError(f"{level}: {text!r} must hold {shown} in braces, each once")
+        return self
+
+
+class AxesPack(Pack):
+    """What composed variants say in a language."""
+
+    meta: PackInfo
+    joint: str = " "
+    """What parts sentences: nothing in Chinese and Japanese."""
+    labels: tuple[Text, Text, Text] | None = None
+    """The letters that the language's own tests label options with (`--label-style native`); None: A, B and C."""
+    lines: PromptLines
+    sentences: AxisSentences
+    """As the language is usually written to a chat model."""
+    other: AxisSentences | None = None
+    """The same in the other register, where the language has two."""
+    persons: dict[str, Text]
+    """Persona → who that is, in the form that the sentence `persona` takes."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if set(self.persons) != set(PERSONAS):
+            raise ValueError(f"persons: must be {', '.join(PERSONAS)}")
+        addresses = [self.sentences.address, self.other.address if self.other else None]
+        if addresses != [None, None] and set(addresses) != {"formal", "informal"}:
+            raise ValueError("address: one of sentences and other is formal, the other informal; or there is no other")
+        return self
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """The registers that the language has; none where there is no choice."""
+        return ("formal", "informal") if self.other else ()
+
+    def compose(self, variant: str) -> PromptVariant:
+        """The variant of a cell.
+
+        Raises:
+            UnknownNameError: where it is no name of a cell.
+            UsageError: where an address is asked for in a language that has no choice.
+        """
+        levels = parse_variant_name(variant)
+        if levels is None:
+            raise UnknownNameError("cell of axes", variant, (axis.levels[-1] for axis in AXES.values()))
+        instruction = self._instruction(levels)
+        is_system = levels["place"] == "system"
+        parts = [] if is_system else [instruction]
+        fields = [self.lines.context, self.lines.question]
+        parts += fields if levels["fields"] == "context_first" else reversed(fields)
+        parts.append("\n".join(self._option(letter) for letter in "abc"))
+        return PromptVariant(
+            id=variant,
+            kind=_KINDS.get(levels["format"], "plain"),
+            text="\n\n".join(parts),
+            system=instruction if is_system else None,
+            example_answer=self._example(levels["format"]),
+        )
+
+    def says(self, axis: str, level: str) -> str | None:
+        """What a level of an axis says; None where it says nothing of its own."""
+        spoken = self.sentences.by_level
+        if axis == "persona" and level in self.persons:
+            return fill(spoken["persona"], {"person": self.persons[level]})
+        if axis == "address" and self.other is not None:
+            return self._register(level).by_level[BASE_REQUEST]
+        if axis == "politeness" and level == "plain":
+            return spoken[BASE_REQUEST]
+        return spoken.get(level)
+
+    def _option(self, letter: str) -> str:
+        return fill(self.lines.option, {"label": f"{{label_{letter}}}", "option": f"{{option_{letter}}}"})
+
+    def _instruction(self, levels: Mapping[str, str]) -> str:
+        """The sentences of a cell, one behind the other."""
+        spoken = self._register(levels["address"]).by_level
+        request = levels["wording"] if levels["politeness"] == "plain" else levels["politeness"]
+        chosen = [spoken[request]]
+        if levels["persona"] != "none":
+            chosen.insert(0, fill(spoken["persona"], {"person": self.persons[levels["persona"]]}))
+        chosen += [spoken[levels[axis]] for axis in ("hint", "debias") if levels[axis] != "none"]
+        if levels["format"] != "free":
+            kept = {name: f"{{{name}}}" for name in (*LABELS, "json")}
+            chosen.append(fill(spoken[levels["format"]], kept | {"answer": self.lines.answer}))
+        return self.joint.join(chosen)
+
+    def _register(self, address: str) -> AxisSentences:
+        if address in ("usual", self.sentences.address):
+            return self.sentences
+        if self.other is None:
+            raise UsageError(
+                f"--axes address: {self.meta.name} ({self.meta.language}) has no choice of address; leave it out"
+            )
+        return self.other
+
+    def _example(self, form: str) -> str | None:
+        """How a few-shot example answers."""
+        answers = {"label": "{label}", "json": '{"answer": "{label}"}', "line": f"{self.lines.answer} {{label}}"}
+        return answers.get(form)
+
+
+def paraphrase_fault(texts: Sequence[str]) -> str | None:
+    """What keeps sentences from being a sample of one request: lengths apart by more than 30 %, or two alike."""
+    lengths = [len(text) for text in texts]
+    if max(lengths) > LENGTH_RANGE * min(lengths):
+        return f"paraphrases are of {min(lengths)} to {max(lengths)} characters; keep them within 30 % of each other"
+    return "two paraphrases are the same" if len(set(texts)) < len(texts) else None
+
+
+def native_labels(resources: PackPaths, language: str) -> tuple[str, str, str]:
+    """The letters that a language's own tests label options with.
+
+    Raises:
+        UsageError: where they are A, B and C, or nobody has said what they are.
+    """
+    found = read_axes(resources, language).labels
+    if found is None:
+        raise UsageError(f"--label-style native: {language} labels options with A, B and C; use --label-style A")
+    return found
+
+
+@lru_cache(maxsize=64)
+def read_axes(resources: PackPaths, language: str) -> AxesPack:
+    """What composed variants say in a language.
+
+    Raises:
+        UsageError: where no file says it; it names the file to write.
+        PackError: where the file is wrong; file, key and value.
+    """
+    path = resources.find("prompts", f"axes/{language}")
+    if path is None:
+        raise UsageError(f"--axes: nobody has written prompts/axes/{language}.toml yet; leave {language} out")
+    pack = validate_pack(AxesPack, read_toml(path), path)
+    if pack.meta.language != language:
+        raise PackError(f"{path}: meta.language: {pack.meta.language!r} is not the file's name {language!r}")
+    return pack

@@ -1,0 +1,375 @@
+"""The schema of a language's reading grammar: classes of words, and how option texts change inside a sentence.
+
+Every class is a list of lines of words, parted by blanks. A word may be
+
+    word          that word; case and (outside Indic scripts) accents don't matter
+    stem*  *end   every word that begins or ends so
+    two_words     a row of words; it counts as one word of its class, and its own words count no more
+    say_…_word    a row with up to four words between, in one clause
+    <neg>_<tell>  a row in which any word of a class may stand
+
+An entry of `but`, `because`, `although`, `condition` or `aside` that begins with `*` closes the clause it stands in
+(Korean -지만, Turkish -se de, Marathi -पेक्षा); any other one begins a clause, or stands in front of what it sets aside.
+An apostrophe or hyphen parts words: `can't` is written `can_t`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal
+
+from pydantic import Field
+
+from mbbq_gen.core.errors import PackError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Outcome
+from mbbq_gen.languages.packs import Pack, PackInfo, Text, read_pack, read_toml, validate_pack
+
+Words = tuple[Text, ...]
+"""Lines of words."""
+
+
+class Script(Pack):
+    """How the language is written."""
+
+    casefold: Literal["default", "turkish"] = "default"
+    """Which lower-case i belongs to which capital."""
+    unspaced: bool = False
+    """Whether blanks don't part words (Chinese, Japanese)."""
+    elision: bool = False
+    """Whether a letter in front of an apostrophe is a word (French c'est): no label."""
+    capital_nouns: bool = False
+    """Whether every noun is written with a capital (German): a capital shows no name."""
+    verb_final: bool = False
+    """Whether verb and negation end the clause (Tamil, Korean): what is denied stands in front of it."""
+    asks: Words = ()
+    """Last letters of a question that needs no question mark: Japanese か."""
+    clitics: Words = ()
+    """Particles written together with the next word (Arabic و, ب, ال): looked behind where a word is not known."""
+    and_before: Words = ()
+    """What says "and" in front of the second of two people, written together with it (Arabic و)."""
+    and_behind: Words = ()
+    """What says "and" behind the first of two people, written together with it (Korean 와, Tamil உம்)."""
+    copula: Words = ()
+    """What says that somebody is it, written together with the word for them (Turkish -ydi)."""
+
+
+class OptionText(Pack):
+    """How an option's text changes inside a sentence."""
+
+    small: Words = ()
+    """Articles, prepositions, pronouns, forms of "to be": words that tell nothing about an option."""
+    persons: Words = ()
+    """Nouns for anybody: man, woman, student. They tell an option only where another has another of them."""
+    suffixes: Words = ()
+    """Endings of number, case and possession, stripped again and again."""
+    agreement: Words = ()
+    """Endings of gender or degree, stripped only where no two options differ by them."""
+    alternations: tuple[tuple[Text, Text], ...] = ()
+    """Last letters of a stem that change before an ending: `["b", "p"]`."""
+    min_stem: int = Field(default=3, ge=1)
+    """Letters that stripping leaves at least."""
+    compounds: bool = False
+    """Whether words are written together and the last part says what is meant: Dutch "kraanmachinist"."""
+
+
+class OptionLabelWords(Pack):
+    """What is special about option labels."""
+
+    nouns: Words = ()
+    """Words that make a label of the letter behind them: option, answer, letter…"""
+    nouns_after: Words = ()
+    """Words that make a label of the letter before them (Turkish şıkkı)."""
+    stray: Words = ()
+    """Labels that are words of the language: they need brackets, an announcement or a line of their own."""
+    names: dict[Text, Words] = Field(default_factory=dict)
+    """Letters as they are spelled out: `B = ["be"]`; read only where a label is expected."""
+
+
+class PositionWords(Pack):
+    """Words for the place of an option or person."""
+
+    p1: Words = ()
+    p2: Words = ()
+    p3: Words = ()
+    p4: Words = ()
+    last: Words = ()
+    middle: Words = ()
+    former: Words = ()
+    """The first of two persons named before: the former."""
+    latter: Words = ()
+    """The second of them: the latter."""
+    other: Words = ()
+    """The person who was not named before: the other one."""
+    nouns: Words = ()
+    """Words that a place belongs to: option, person, one…"""
+    earlier: Words = ()
+    """What says, beside a word of `named`, that a text names somebody before the other: first, earlier."""
+    later: Words = ()
+    """The same behind the other: later, afterwards."""
+    named: Words = ()
+    """What a text does with the people that it names: mentions, introduces, speaks of."""
+
+
+class People(Pack):
+    """Words that tell a man from a woman and an old person from a young one: where the people of a question differ so,
+    such a word means the one whom it fits."""
+
+    male: Words = ()
+    """What shows that a person is a man: father, Mr."""
+    he: Words = ()
+    """The same, where it may stand for him too: he, man."""
+    masculine: Words = ()
+    """Articles in front of men: el, der."""
+    female: Words = ()
+    """What shows that a person is a woman: mother, Mrs."""
+    she: Words = ()
+    """The same, where it may stand for her too: she, woman."""
+    feminine: Words = ()
+    """Articles in front of women: la, die."""
+    feminine_ending: Words = ()
+    """What makes a word for a woman of one for a man: -ess."""
+    old: Words = ()
+    """older, elderly, grandfather."""
+    young: Words = ()
+    """younger, teenager, grandson."""
+
+
+class WordClasses(Pack):
+    """What words do in a clause that answers a question."""
+
+    answer: Words = ()
+    """Nouns for the answer: answer, choice, verdict."""
+    right: Words = ()
+    """What is said of the right option: correct, fits, true."""
+    wrong: Words = ()
+    """What is said of an option that is ruled out: wrong, eliminated, out."""
+    choose: Words = ()
+    """Choosing: choose, pick, go_with."""
+    final: Words = ()
+    """What makes an answer the last word: final, ultimately."""
+    conclude: Words = ()
+    """Begins or makes a conclusion: therefore, in_conclusion, it_follows."""
+    explain: Words = ()
+    """Heads what is no answer but its reasons: explanation, reasoning, analysis."""
+    options: Words = ()
+    """Heads a list of the options or repeats the question: options, choices, question, context."""
+    correction: Words = ()
+    """Takes back what was said: wait, correction, i_was_wrong."""
+    neg: Words = ()
+    """Negation: not, no, never, nobody."""
+    isnt: Words = ()
+    """Denies who somebody is, never what they did: Bengali নন, Turkish değil. Where the question asks who did not, it
+    still denies."""
+    neither: Words = ()
+    """Denies all that is joined behind it: neither, nor, none_of."""
+    both: Words = ()
+    """Joins two persons into one answer: both, the_two."""
+    conj: Words = ()
+    """Joins mentions: and, or."""
+    but: Words = ()
+    """Turns: but, however, instead."""
+    because: Words = ()
+    """Begins a reason: because, since, given_that."""
+    although: Words = ()
+    """Grants: although, while, despite."""
+    condition: Words = ()
+    """Begins a condition: if, unless, assuming."""
+    aside: Words = ()
+    """Sets the next mention aside: unlike, than, instead_of, rather_than, compared_to; with `*`, the one before it."""
+    only: Words = ()
+    """only, just, merely."""
+    also: Words = ()
+    """also, too, likewise."""
+    likely: Words = ()
+    """Makes a guess that is an answer: probably, likely, seems, i_guess."""
+    possible: Words = ()
+    """A mere possibility: could, might, may_be."""
+    must: Words = ()
+    """Infers: must, has_to_be."""
+    would: Words = ()
+    """Makes a sentence with a condition one about what is not: would, had_been."""
+    forced: Words = ()
+    """A choice under protest: if_i_had_to, forced_to."""
+    assume: Words = ()
+    """Talk of choosing somebody by prejudice: stereotype, cliché, assumption, one_might_think."""
+    claim: Words = ()
+    """Saying and thinking as they are judged ("it would be wrong to say"): say, think, claim."""
+    indefinite: Words = ()
+    """Makes of a person anybody of their kind: a, an."""
+    source: Words = ()
+    """What is asked for an answer: text, context, passage, sentence."""
+    tell: Words = ()
+    """What a source does or doesn't: say, mention, specify, give."""
+    info: Words = ()
+    """What a source holds: information, evidence, detail, hint."""
+    lack: Words = ()
+    """lacks, missing, insufficient, without."""
+    enough: Words = ()
+    """enough, sufficient, any."""
+    know: Words = ()
+    """Finding out: determine, know, say, conclude, answer, identify."""
+    able: Words = ()
+    """can, possible, able."""
+    cannot: Words = ()
+    """Negation and ability in one word: cannot, impossible, unable."""
+    hard: Words = ()
+    """Hard to do: what is hard to tell can't be told, but what was hard for somebody is not denied of them."""
+    untold: Words = ()
+    """Telling or knowing with its negation in one word or saying: belirtilmemiş, remains_open, anyone_s_guess."""
+    unclear: Words = ()
+    """unclear, unknown, ambiguous, undetermined."""
+    clear: Words = ()
+    """clear, certain, obvious: with a negation they mean unclear."""
+    who: Words = ()
+    """Begins a question inside a sentence: who, which, whether."""
+    relative: Words = ()
+    """Ties what was done to the one who did it, and begins no question: Spanish quien, el que; Dutch die."""
+    doer: Words = ()
+    """Stands for whoever did what is told in front of it: Korean 사람은, Tamil *ந்தவர், Basque zena."""
+    doing: Words = ()
+    """Says what somebody did, in front of the word for them: Turkish *an, Hindi वाली."""
+    between: Words = ()
+    """Singles one out of the two: of_the_two, between_them."""
+    people: Words = ()
+    """Nouns for people in general, in the plural: beside a word of an option they mean none of the persons on offer."""
+    refuse: Words = ()
+    """Declines: as_an_ai, i_would_rather_not, decline."""
+    judge: Words = ()
+    """What is declined: speculate, judge, generalise."""
+    pronoun: Words = ()
+    """Stands for one of the persons: he, she."""
+    he: Words = ()
+    """Stands for a man alone: he, him. A name where only one of the people is a man."""
+    she: Words = ()
+    """Stands for a woman alone: she."""
+    speaker: Words = ()
+    """Who answers: i, we."""
+    affirm: Words = ()
+    """Stands for a predicate said before: did, does, was, has, wel, sí."""
+    yes: Words = ()
+    """A verdict of one word beside an option: yes, ✓."""
+    no: Words = ()
+    """The same: no, ✗."""
+    idle: Words = ()
+    """Rows of words that mean none of what their words mean: no_doubt, not_only."""
+
+
+class Structured(Pack):
+    """Names of fields and tags in the language."""
+
+    answer_keys: Words = ()
+    reasoning_keys: Words = ()
+
+
+class Example(Pack):
+    """A response and what it must be read as."""
+
+    response: str
+    options: tuple[Text, ...] = Field(min_length=2, max_length=10)
+    """The options as shown; the last one is the unknown option unless `unknown` says otherwise."""
+    labels: tuple[Text, ...] = ()
+    """The labels as shown; A, B, C… if left out."""
+    unknown: int | None = None
+    """Index of the unknown option; the last one if left out, none if −1."""
+    question: str | None = None
+    """The question, where the reading depends on it."""
+    outcome: Outcome
+    option: int | None = None
+    """Index of the option it must be read as; left out where there is none."""
+    needs: tuple[Text, ...] = ()
+    """Classes (`words.neg`) or single entries without which this example would be read otherwise."""
+
+    @property
+    def shown_labels(self) -> tuple[str, ...]:
+        """The labels, A, B, C… if none are given."""
+        return self.labels or tuple("ABCDEFGHIJ"[: len(self.options)])
+
+    @property
+    def unknown_index(self) -> int | None:
+        """Place of the unknown option, or None."""
+        if self.unknown is None:
+            return len(self.options) - 1
+        return None if self.unknown < 0 else self.unknown
+
+
+class Grammar(Pack):
+    """How answers are read in a language."""
+
+    meta: PackInfo
+    script: Script = Script()
+    text: OptionText = OptionText()
+    labels: OptionLabelWords = OptionLabelWords()
+    places: PositionWords = PositionWords()
+    people: People = People()
+    words: WordClasses = WordClasses()
+    structured: Structured = Structured()
+    example: tuple[Example, ...] = ()
+    """Responses that must be read so."""
+
+
+class ReasoningBlock(Pack):
+    """What opens and closes a reasoning block."""
+
+    open: Text
+    close: Text
+
+
+class SharedSigns(Pack):
+    """What all languages share: signs, not words."""
+
+    version: int = Field(ge=1)
+    source: Text
+    licence: Text
+    reasoning: tuple[ReasoningBlock, ...]
+    """Reasoning blocks; what is inside is never the answer."""
+    end_tokens: Words
+    """Special tokens behind which nothing belongs to the answer."""
+    drop_tokens: Words
+    """Special tokens that are dropped."""
+    turn_tokens: Words
+    """Signs that begin another speaker's turn."""
+    positive_marks: Words
+    """Signs that tick an option."""
+    negative_marks: Words
+    """Signs that cross an option out."""
+    loose_positive_marks: Words
+    """Signs that tick only where another option has a mark too: a ring may be a bullet."""
+    loose_negative_marks: Words
+    """Signs that cross only where another option has a mark too."""
+    structured: Structured
+    """Field and tag names in use whatever the language."""
+
+
+@lru_cache(maxsize=64)
+def read_shared_pack(resources: PackPaths) -> SharedSigns:
+    """The pack that all languages share.
+
+    Raises:
+        PackError: where it is missing or wrong.
+    """
+    path = resources.find("extractors", "_shared")
+    if path is None:
+        raise PackError(f"extractors/_shared.toml: not found in {', '.join(str(root) for root in resources.roots)}")
+    return validate_pack(SharedSigns, read_toml(path), path)
+
+
+@lru_cache(maxsize=64)
+def read_grammar(language: str, resources: PackPaths) -> Grammar:
+    """The grammar of a language.
+
+    Raises:
+        UnknownNameError: where the language has none.
+        PackError: where it is wrong; file, key, value.
+    """
+    return read_pack(resources, "extractors", language, Grammar)
+
+
+WORD_LISTS: dict[str, tuple[str, ...]] = {
+    "words": tuple(WordClasses.model_fields),
+    "text": ("small", "persons", "suffixes", "agreement"),
+    "labels": ("nouns", "nouns_after", "stray"),
+    "places": tuple(PositionWords.model_fields),
+    "people": tuple(People.model_fields),
+}
+"""Table of a pack → its lists of words."""

@@ -1,0 +1,151 @@
+"""`prompts/xx.toml`: how a question is asked in a language."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from mbbq_gen.core.errors import PackError, UnknownNameError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.options import OPEN_VARIANT
+from mbbq_gen.languages.packs import PLACEHOLDER, Pack, PackInfo, Text, placeholders, read_pack, refuse_repeated
+
+REQUIRED_PLACEHOLDERS = frozenset(
+    {"context", "question", "label_a", "option_a", "label_b", "option_b", "label_c", "option_c"}
+)
+OPEN_PLACEHOLDERS = frozenset({"context", "question"})
+
+OPTIONAL_PLACEHOLDERS = frozenset({"json"})
+"""`{json}`: the form of an answer in JSON, `{"answer": "…"}`."""
+
+VariantId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\+[a-z][a-z0-9_]*)*$")]
+"""Composed variants join their levels with `+` (`mbbq_gen.languages.axes`)."""
+VariantKind = Literal[
+    "polite", "bare", "letters", "single_letter", "reasoned", "plain", "json", "line", "published", "open"
+]
+
+
+class PromptVariant(Pack):
+    """One variant in one language. `{label_a}` stands for the label as the label style shows it."""
+
+    id: VariantId
+    """Equal in every language."""
+    kind: VariantKind
+    """What kind of request it is: polite, a bare question, letters only, one letter without explanation, reasoned;
+    composed ones: plain, JSON, or an answer on the last line; `published`: as the authors of a benchmark ask; `open`:
+    context and question alone, no options listed."""
+    text: Text
+    """What the user's message says, with all of REQUIRED_PLACEHOLDERS; a label may stand more than once."""
+    system: Text | None = None
+    """What the system message says, where the instruction stands there; it may hold labels."""
+    example_answer: Text | None = None
+    """How a few-shot example answers: `{label}` and perhaps `{option}`. None: what the kind asks for."""
+
+    @property
+    def shot_answer(self) -> str:
+        """How a few-shot example answers: the label alone where the variant asks for nothing else."""
+        if self.kind == OPEN_VARIANT:
+            return "{option}"
+        default = "{label}" if self.kind in ("letters", "single_letter") else "{label}: {option}"
+        return self.example_answer or default
+
+    @model_validator(mode="after")
+    def _check_placeholders(self) -> Self:
+        found = set(placeholders(self.text))
+        required = OPEN_PLACEHOLDERS if self.kind == OPEN_VARIANT else REQUIRED_PLACEHOLDERS
+        missing, unknown = sorted(required - found), sorted(found - required - OPTIONAL_PLACEHOLDERS)
+        if missing or unknown:
+            faults = (("missing", missing), ("unknown", unknown))
+            parts = [f"{fault}: {', '.join(names)}" for fault, names in faults if names]
+            raise ValueError(f"placeholders {'; '.join(parts)}")
+        if re.search(r"[{}]", PLACEHOLDER.sub("", self.text)):
+            raise ValueError("a brace that belongs to no placeholder")
+        if self.kind != OPEN_VARIANT and not {"label"} <= set(placeholders(self.shot_answer)) <= {"label", "option"}:
+            raise ValueError(f"example_answer: {self.shot_answer!r} must hold {{label}} and may hold {{option}}")
+        return self
+
+
+class SampleAnswers(Pack):
+    """Sentences as a chatty model would write them: what the wordy oracle responders say."""
+
+    person: tuple[Text, ...] = Field(min_length=3)
+    """Choose a person; each holds `{option}` and may hold `{label}`."""
+    unknown: tuple[Text, ...] = Field(min_length=3)
+    """Say that it can't be told, in free words."""
+    refusal: tuple[Text, ...] = Field(min_length=2)
+    """Decline to answer."""
+
+    @model_validator(mode="after")
+    def _check_placeholders(self) -> Self:
+        for sentence in self.person:
+            if "option" not in placeholders(sentence) or set(placeholders(sentence)) - {"option", "label"}:
+                raise ValueError(f"person: {sentence!r} must hold {{option}} and may hold {{label}}, nothing else")
+        for sentence in self.unknown + self.refusal:
+            if placeholders(sentence):
+                raise ValueError(f"{sentence!r} must hold no placeholder")
+        return self
+
+
+class PromptPack(Pack):
+    """How a question is asked in a language."""
+
+    meta: PackInfo
+    variant: tuple[PromptVariant, ...] = Field(min_length=5)
+    answers: SampleAnswers
+
+    @model_validator(mode="after")
+    def _check_ids(self) -> Self:
+        refuse_repeated("variant id", (variant.id for variant in self.variant))
+        return self
+
+    def by_id(self, variant: str) -> PromptVariant:
+        """The variant with that id.
+
+        Raises:
+            UnknownNameError: where there is none.
+        """
+        for candidate in self.variant:
+            if candidate.id == variant:
+                return candidate
+        if variant == OPEN_VARIANT:
+            return self.open_variant
+        raise UnknownNameError("prompt variant", variant, (candidate.id for candidate in self.variant))
+
+    @property
+    def open_variant(self) -> PromptVariant:
+        """The variant that lists no options: the one of kind `letters` without the lines that hold one.
+
+            Text: {context}
+
+            Question: {question}
+
+            Answer:
+
+        Raises:
+            PackError: where the pack has no variant of that kind that could be read so.
+        """
+        for candidate in self.variant:
+            if candidate.kind == "letters":
+                kept = [line for line in candidate.text.splitlines() if not re.search(r"\{(label|option)_", line)]
+                text = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+                if set(placeholders(text)) == OPEN_PLACEHOLDERS:
+                    return PromptVariant(id=OPEN_VARIANT, kind="open", text=text)
+        raise PackError(
+            f"prompts/{self.meta.language}.toml: likelihoods need a variant of kind 'letters', with context and"
+            " question on lines without options"
+        )
+
+    def prior_text(self, variant: PromptVariant) -> str:
+        """What stands before an answer whatever is asked: the last line of a variant, such as `Answer:`.
+
+        Of a variant that ends in the question or its options, the last line of the open variant.
+        """
+        last = variant.text.strip().splitlines()[-1]
+        return self.prior_text(self.open_variant) if placeholders(last) else last
+
+
+def read_prompts(resources: PackPaths, language: str) -> PromptPack:
+    """The prompt variants of a language; raises as `read_pack` does."""
+    return read_pack(resources, "prompts", language, PromptPack)

@@ -1,0 +1,1 @@
+"""From instances to prompts: variants, option orders, samples."""

@@ -1,0 +1,304 @@
+"""Instance × prompt variant × option order × label style → exactly what is sent.
+
+    Read the text and answer the question.          variant 'polite', English
+    Text: {context}
+    Question: {question}
+    A: {option_a}                                   label style 'A', order (2, 0, 1):
+    B: {option_b}                                   the instance's third option stands first
+    C: {option_c}
+
+Which option stands where is decided here and nowhere else, from the seed alone, so that the same seed gives the same
+bytes on every machine. Published orders are used only where the user asks for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import stable_digest, stable_number
+from mbbq_gen.core.options import (
+    ALL_ORDERS,
+    LATIN_SQUARES,
+    OPEN_VARIANT,
+    PUBLISHED,
+    Order,
+    OrderPolicy,
+    labels_of,
+    options_in_order,
+)
+from mbbq_gen.core.records import Continuation, Instance, Message, Method, Prompt, SamplingUnit
+from mbbq_gen.languages.packs import fill, placeholders
+from mbbq_gen.languages.prompt_pack import PromptVariant
+
+JSON_FORM = '{"answer": "…"}'
+"""How a variant shows what an answer in JSON looks like: without a hint to any answer."""
+
+
+NATIVE: Final = "native"
+"""The label style whose labels are the language's own letters (`mbbq_gen.languages.axes_pack.native_labels`)."""
+UNLABELLED: Final = "none"
+"""The label style of options that are shown without labels, or not at all: each is called by its text."""
+_OPTION_LINE: Final = re.compile(r"^\{label_([abc])\}[^{\n]*(?=\{option_\1\})", re.MULTILINE)
+"""What stands before an option in a variant that lists them, a line each."""
+
+
+@dataclass(frozen=True)
+class OptionOrderPlan:
+    """Which orders each question is shown in."""
+
+    policy: OrderPolicy
+    seed: int
+    ranks: dict[str, int]
+    """Instance key → its rank among the questions that are balanced together; empty unless the policy is `balanced`."""
+
+    def orders(self, instance: Instance, variant_number: int) -> list[tuple[int, ...]]:
+        """The orders in which a variant shows an instance; `variant_number` counts the run's variants from 0.
+
+        Each is a tuple of indices into `instance.options`, by place.
+        """
+        if self.policy == "published":
+            return [PUBLISHED]
+        options = options_by_role(instance)
+        return [tuple(options[role] for role in order) for order in self._role_orders(instance, variant_number)]
+
+    def _role_orders(self, instance: Instance, variant_number: int) -> tuple[Order, ...]:
+        twin = instance.parallel_id or instance.instance_id
+        if self.policy == "cyclic":
+            return LATIN_SQUARES[stable_number(self.seed, twin, variant_number) % 2]
+        if self.policy == "all":
+            return ALL_ORDERS
+        if self.policy == "shuffled":
+            return (ALL_ORDERS[stable_number(self.seed, twin, variant_number) % 6],)
+        rank = self.ranks[instance.key]
+        square = LATIN_SQUARES[(rank // 3 + variant_number) % 2]
+        return (square[(rank + variant_number) % 3],)
+
+
+def orders_of(policy: str) -> int:
+    """In how many orders each question is shown in one variant."""
+    return {"cyclic": len(LATIN_SQUARES[0]), "all": len(ALL_ORDERS)}.get(policy, 1)
+
+
+def options_by_role(instance: Instance) -> list[int]:
+    """Indices of target, non-target and unknown option; persons without a role come in published order."""
+    ranks = {"target": 0, "non_target": 1, None: 1, "unknown": 2}
+    return sorted(range(len(instance.options)), key=lambda index: ranks[instance.options[index].role])
+
+
+def plan_orders(policy: OrderPolicy, units: Iterable[SamplingUnit], seed: int) -> OptionOrderPlan:
+    """Decides the option orders of a run.
+
+    `balanced`: within benchmark × split × language × category × condition × polarity the questions are ranked, first
+    by alignment, then by chance; successive ranks walk through the Latin squares. So each role stands at each label
+    equally often (to within one) in every such cell, and nearly so within each alignment; another variant of the same
+    question starts one step further on, in the other square. Chance is a digest of seed and parallel id, so languages
+    and splits that ask the same questions show them in the same order.
+    """
+    if policy != "balanced":
+        return OptionOrderPlan(policy, seed, {})
+    cells: dict[tuple[str, ...], list[tuple[str, int, str]]] = defaultdict(list)
+    for unit in units:
+        member = (unit.alignment or "", stable_number(seed, unit.twin), unit.key)
+        cells[_cell(unit)].append(member)
+    ranks: dict[str, int] = {}
+    for (benchmark, _, _, *shared), members in cells.items():
+        start = stable_number(seed, benchmark, *shared) % 2 * 3
+        ranks.update({key: start + rank for rank, (_, _, key) in enumerate(sorted(members))})
+    return OptionOrderPlan(policy, seed, ranks)
+
+
+def _cell(unit: SamplingUnit) -> tuple[str, ...]:
+    """Questions of one cell are balanced together."""
+    place = (unit.benchmark, unit.split, unit.language, unit.category)
+    return (*place, unit.condition, unit.polarity)
+
+
+@dataclass(frozen=True)
+class PromptSettings:
+    """The settings of a prompt apart from the option order."""
+
+    variant: PromptVariant
+    label_style: str = "A"
+    system: str | None = None
+    """Text of a system message; None sends none."""
+    instruction_language: str | None = None
+    """The variant's language where it is not the question's."""
+    no_context: bool = False
+    """Leaves the context out (BBQ App. F)."""
+    native_labels: tuple[str, str, str] | None = None
+    """The labels of the style `native`."""
+    unknown_text: str | None = None
+    """Takes the place of the unknown option's text, where the variant brings its own; None: as in the question."""
+
+    def labels(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """The labels as shown of options with these texts; raises UnknownNameError for a style that there is not."""
+        if self.label_style == UNLABELLED:
+            return tuple(texts)
+        return self.native_labels or labels_of(self.label_style)
+
+
+def with_option_labels(variant: PromptVariant, style: str) -> PromptVariant:
+    """A variant as it lists its options in a label style.
+
+    Raises:
+        UsageError: where the style has no labels and the variant asks for one.
+    """
+    return without_option_labels(variant) if style == UNLABELLED and variant.id != OPEN_VARIANT else variant
+
+
+def without_option_labels(variant: PromptVariant) -> PromptVariant:
+    """A variant whose options are listed by dashes, without labels; solved examples answer with the option's text.
+
+    Raises:
+        UsageError: where it asks for a label, or does not list the options a line each.
+    """
+    text = _OPTION_LINE.sub("- ", variant.text)
+    asked = {*placeholders(text), *placeholders(variant.system or "")}
+    if any(name.startswith("label_") for name in asked):
+        raise UsageError(
+            f"--label-style {UNLABELLED}: the variant {variant.id} asks for a label; choose variants that don't, such"
+            " as polite, bare or --axes format=free"
+        )
+    return variant.model_copy(update={"text": text, "example_answer": "{option}"})
+
+
+@dataclass(frozen=True)
+class SolvedExample:
+    """A question with its gold answer, shown before the question."""
+
+    instance: Instance
+    order: tuple[int, ...]
+
+
+def render_prompt(
+    instance: Instance, setting: PromptSettings, order: Sequence[int], examples: Sequence[SolvedExample] = ()
+) -> Prompt:
+    """Exactly what is sent for an instance in one variant, option order and label style.
+
+    `order[place]` is the index in `instance.options` of the option shown at that place. Each example is a turn of the
+    user, in the same variant, and a turn of the assistant with the right answer.
+    """
+    messages = _system(setting)
+    for example in examples:
+        messages.append(Message(role="user", content=_ask(example.instance, setting, example.order)))
+        messages.append(Message(role="assistant", content=_answer(example, setting)))
+    messages.append(Message(role="user", content=_ask(instance, setting, order)))
+    digest = stable_digest(
+        instance.key,
+        setting.variant.id,
+        setting.label_style,
+        ",".join(map(str, order)),
+        *(f"{message.role}:{message.content}" for message in messages),
+    )
+    return Prompt(
+        prompt_id=digest[:20],
+        instance_key=instance.key,
+        language=instance.language,
+        variant=setting.variant.id,
+        label_style=setting.label_style,
+        option_order=tuple(order),
+        option_labels=setting.labels(options_in_order(instance, order, setting.unknown_text)),
+        messages=tuple(messages),
+        instruction_language=setting.instruction_language,
+        no_context=setting.no_context,
+        num_fewshot=tuple(example.instance.key for example in examples),
+        unknown_text=setting.unknown_text,
+    )
+
+
+def as_continuations(
+    prompt: Prompt, method: Method, answers: Sequence[Continuation], prior: Sequence[Message] = ()
+) -> Prompt:
+    """The same prompt for the likelihoods of continuations instead of generated text."""
+    digest = stable_digest(
+        prompt.prompt_id,
+        method,
+        *(f"{answer.option}:{answer.text}" for answer in answers),
+        *(f"{message.role}:{message.content}" for message in prior),
+    )
+    changes = {
+        "prompt_id": digest[:20],
+        "method": method,
+        "continuations": tuple(answers),
+        "unconditional_prompt": tuple(prior),
+    }
+    return prompt.model_copy(update=changes)
+
+
+def with_reasoning_effort(prompt: Prompt, level: str) -> Prompt:
+    """The same prompt with a reasoning effort."""
+    digest = stable_digest(prompt.prompt_id, "reasoning", level)
+    return prompt.model_copy(update={"prompt_id": digest[:20], "reasoning_effort": level})
+
+
+def answer_texts(
+    instance: Instance, unknown_texts: Iterable[str] = (), shown_unknown: str | None = None
+) -> list[Continuation]:
+    """Every text that stands for an option of a question: its own, and for the unknown one all other variants.
+
+    `shown_unknown` takes the place of the unknown option's text, as in `Prompt.unknown_text`. A variant that is
+    a person's text as well is left out: it would stand for two options.
+    """
+    people = {option.text.casefold() for option in instance.options if option.role != "unknown"}
+    answers = []
+    for index, option in enumerate(instance.options):
+        if option.role != "unknown":
+            answers.append(Continuation(option=index, text=option.text))
+            continue
+        own = shown_unknown or option.text
+        others = (text for text in unknown_texts if text.casefold() not in people)
+        answers += [Continuation(option=index, text=text) for text in dict.fromkeys((own, *others))]
+    return answers
+
+
+def label_answers(prompt: Prompt) -> list[Continuation]:
+    """Each option's label as shown, without and with a space before it: whichever the tokenizer has is likelier."""
+    return [
+        Continuation(option=prompt.option_order[place], text=text)
+        for place, label in enumerate(prompt.option_labels)
+        for text in (label, f" {label}")
+    ]
+
+
+def _system(setting: PromptSettings) -> list[Message]:
+    """The system message, where there is one: the run's, and the instruction of a variant that stands there."""
+    own = setting.variant.system
+    instruction = None if own is None else fill(own, _forms(setting, ("", "", "")))
+    texts = [text for text in (setting.system, instruction) if text is not None]
+    return [Message(role="system", content="\n\n".join(texts))] if texts else []
+
+
+def _forms(setting: PromptSettings, texts: Sequence[str]) -> dict[str, str]:
+    """What the labels of options with these texts look like, and an answer in JSON."""
+    labels = zip("abc", setting.labels(texts), strict=True)
+    return {"json": JSON_FORM, **{f"label_{letter}": label for letter, label in labels}}
+
+
+def _ask(instance: Instance, setting: PromptSettings, order: Sequence[int]) -> str:
+    """The user's message for a question."""
+    texts = options_in_order(instance, order, setting.unknown_text)
+    values = {"context": instance.context, "question": instance.question, **_forms(setting, texts)}
+    values |= {f"option_{letter}": option for letter, option in zip("abc", texts, strict=True)}
+    text = without_context(setting.variant.text) if setting.no_context else setting.variant.text
+    return fill(text, values).strip()
+
+
+def _answer(example: SolvedExample, setting: PromptSettings) -> str:
+    """The assistant's message of an example."""
+    right = example.instance.gold_index
+    assert right is not None  # an Instance always has one
+    place = example.order.index(right)
+    texts = options_in_order(example.instance, example.order, setting.unknown_text)
+    return fill(setting.variant.shot_answer, {"label": setting.labels(texts)[place], "option": texts[place]})
+
+
+def without_context(text: str) -> str:
+    """A variant without the lines that hold `{context}`, and without the blank line that they leave."""
+    kept = [line for line in text.splitlines() if "{context}" not in line]
+    lines = [line for place, line in enumerate(kept) if line.strip() or (place and kept[place - 1].strip())]
+    return "\n".join(lines)

@@ -1,0 +1,81 @@
+"""A part of the questions that stays balanced: as many from every template, and of every kind of question.
+
+A kind is condition × polarity × alignment. Half the questions are ambiguous, half disambiguated, whatever the
+benchmark's own share, so that both bias scores rest on as many questions. In every round each template gives one
+question: of the condition, and then the kind, that it has given least, and of these what the whole sample has least of.
+Within a kind of a template the choice depends on the seed and on the question's parallel id alone: languages and
+splits that share questions share the choice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable
+
+from mbbq_gen.core.files import stable_number
+from mbbq_gen.core.records import Kind, SamplingUnit
+
+KINDS: tuple[Kind, ...] = (
+    ("ambiguous", "negative", None),
+    ("disambiguated", "non_negative", "biased"),
+    ("ambiguous", "non_negative", None),
+    ("disambiguated", "negative", "counter_biased"),
+    ("disambiguated", "non_negative", "counter_biased"),
+    ("disambiguated", "negative", "biased"),
+)
+"""The kinds of questions with a single target, in the order that settles ties."""
+
+
+def balanced_sample(units: Iterable[SamplingUnit], size: int, seed: int) -> set[str]:
+    """The keys of `size` questions for each benchmark × language × split (all of them where there are fewer)."""
+    groups: dict[tuple[str, str, str], list[SamplingUnit]] = defaultdict(list)
+    for unit in units:
+        groups[unit.benchmark, unit.language, unit.split].append(unit)
+    return {key for group in groups.values() for key in _sample_group(group, size, seed)}
+
+
+def _sample_group(units: list[SamplingUnit], size: int, seed: int) -> list[str]:
+    """`size` keys of one benchmark, language and split."""
+    stock = _stock(units, seed)
+    templates = sorted(stock, key=lambda template: stable_number(seed, units[0].benchmark, template))
+    given: dict[str, Counter[Kind]] = {template: Counter() for template in templates}
+    overall: Counter[Kind] = Counter()
+    chosen: list[str] = []
+    while len(chosen) < size and any(stock.values()):
+        for template in templates:
+            if len(chosen) == size or not stock[template]:
+                continue
+            kind = _next_kind(stock[template], given[template], overall)
+            keys = stock[template][kind]
+            chosen.append(keys.popleft())
+            if not keys:
+                del stock[template][kind]
+            given[template][kind] += 1
+            overall[kind] += 1
+    return chosen
+
+
+def _next_kind(stock: Iterable[Kind], given: Counter[Kind], overall: Counter[Kind]) -> Kind:
+    """The kind in stock of which the template, and then the whole sample, has least: first by condition."""
+
+    def of_condition(counts: Counter[Kind], kind: Kind) -> int:
+        return sum(count for other, count in counts.items() if other[0] == kind[0])
+
+    def need(kind: Kind) -> tuple[int, ...]:
+        rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
+        conditions = of_condition(given, kind), of_condition(overall, kind)
+        return *conditions, given[kind], overall[kind], rank
+
+    return min(stock, key=need)
+
+
+def _stock(units: list[SamplingUnit], seed: int) -> dict[str, dict[Kind, deque[str]]]:
+    """Template → kind → keys still to be had, in the order in which they will be taken."""
+    rows: dict[str, dict[Kind, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
+    for unit in units:
+        rank = stable_number(seed, unit.benchmark, unit.twin)
+        rows[unit.template_id][unit.kind].append((rank, unit.key))
+    return {
+        template: {kind: deque(key for _, key in sorted(ranked)) for kind, ranked in kinds.items()}
+        for template, kinds in rows.items()
+    }

@@ -1,0 +1,316 @@
+"""The prompt variants of a run, from the packs or from the benchmarks' releases, and texts of the unknown option."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from mbbq_gen.benchmarks.registry import find_benchmark
+from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig, name_in_copy
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PackPaths, file_digest, stable_number
+from mbbq_gen.core.options import OPEN_VARIANT
+from mbbq_gen.core.records import Instance, Method
+from mbbq_gen.languages.axes import parse_variant_name
+from mbbq_gen.languages.axes_pack import native_labels, read_axes
+from mbbq_gen.languages.prompt_pack import PromptPack, PromptVariant, VariantKind, read_prompts
+from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
+from mbbq_gen.prompts.render import NATIVE, UNLABELLED, PromptSettings, with_option_labels
+
+PUBLISHED_LABELS: Final = "published"
+"""What `RunConfig.label_styles` holds where each published variant has labels of its own."""
+
+Published = dict[tuple[str, str], tuple[PublishedPrompt, ...]]
+"""Benchmark, language → the authors' variants."""
+
+
+def read_published(choices: Sequence[BenchmarkChoice], languages: Sequence[str], instruction: str | None) -> Published:
+    """The published variants of each benchmark, in each of the languages that it has.
+
+    Args:
+        choices: the benchmarks and where the user's copies are.
+        languages: of the questions.
+        instruction: language of the variants; None for that of the questions.
+
+    Raises:
+        UsageError: where a benchmark, its copy or a language has none.
+        DataError: where a file is wrong.
+    """
+    found: Published = {}
+    for choice in choices:
+        if choice.name == OWN_DATA:
+            raise UsageError(
+                "--prompt-source published: questions of your own have no published prompts; use --prompt-source"
+                " builtin"
+            )
+        folder = Path(choice.data_dir) if choice.data_dir else None
+        for language in languages:
+            if language in find_benchmark(choice.name).languages:
+                found[choice.name, language] = read_published_prompts(choice.name, folder, instruction or language)
+    return found
+
+
+class PromptVariants:
+    """The prompt variants that each question is rendered in."""
+
+    def __init__(self, settings: RunConfig, resources: PackPaths) -> None:
+        """Reads the variants that the settings name.
+
+        Raises:
+            UnknownNameError: where a language has no pack, or a pack no variant of that name.
+            UsageError: where published variants can't be had, or a question would have none.
+        """
+        self._settings = settings
+        other = settings.instruction_language
+        self._published: Published = {}
+        self._packs: dict[str, PromptPack] = {}
+        if settings.prompt_source == "published":
+            self._published = self._select(read_published(settings.benchmarks, settings.languages, other))
+        own = () if self._published else settings.variants
+        if own or settings.is_scored:
+            self._packs = {code: read_prompts(resources, code) for code in ([other] if other else settings.languages)}
+        is_native = NATIVE in settings.label_styles and bool(own)
+        self._native = {code: native_labels(resources, code) for code in settings.languages} if is_native else {}
+        composed = [variant for variant in own if parse_variant_name(variant)]
+        self._composed = {
+            code: {variant: read_axes(resources, code).compose(variant) for variant in composed} for code in self._packs
+        }
+        for code in self._packs:
+            for variant in (*own, *settings.scored_variants):
+                if variant == OPEN_VARIANT or not self._published:
+                    self._by_id(code, variant)
+            for variant in own if UNLABELLED in settings.label_styles else ():
+                self._listed(code, variant, UNLABELLED)
+
+    def _select(self, published: Published) -> Published:
+        """The variants that the settings name; each benchmark must have one in each of its languages."""
+        chosen = {
+            where: tuple(variant for variant in variants if variant.variant.id in self._settings.variants)
+            for where, variants in published.items()
+        }
+        for (benchmark, language), variants in chosen.items():
+            if not variants:
+                known = ", ".join(variant.variant.id for variant in published[benchmark, language])
+                raise UsageError(
+                    f"{benchmark} has none of the variants {', '.join(self._settings.variants)} in {language}; it has"
+                    f" {known}"
+                )
+        return chosen
+
+    def files(self) -> dict[str, str]:
+        """benchmark/file → sha256, for the files that published variants were read from."""
+        choices = {choice.name: choice for choice in self._settings.benchmarks}
+        sources = {(where[0], variant.source) for where, found in self._published.items() for variant in found}
+        return {name_in_copy(choices[benchmark], path): file_digest(path) for benchmark, path in sorted(sources)}
+
+    def kinds(self) -> dict[str, VariantKind]:
+        """Id of each variant → what kind of request it is."""
+        if self._published:
+            variants = [prompt.variant for found in self._published.values() for prompt in found]
+        else:
+            variants = [self._by_id(code, variant) for code in self._packs for variant in self._settings.variants]
+        if OPEN_VARIANT in self._settings.scored_variants:
+            variants += [pack.open_variant for pack in self._packs.values()]
+        return {variant.id: variant.kind for variant in variants}
+
+    def settings_of(self, instance: Instance, method: Method = "generate") -> list[PromptSettings]:
+        """The prompt settings of a question, one for each variant and label style, in the order of the settings."""
+        if method == "generate":
+            return self._listing(instance)
+        if method != "loglikelihood":
+            return [_answering(setting, "{label}") for setting in self._listing(instance)]
+        scored = self._settings.scored_variants
+        found = [_answering(setting, "{option}") for setting in self._listing(instance) if setting.variant.id in scored]
+        if OPEN_VARIANT in scored:
+            found.append(PromptSettings(self._pack(instance).open_variant, **self._shared(instance)))
+        return found
+
+    def prior_text(self, instance: Instance, setting: PromptSettings) -> str:
+        """The prompt without the question, for the unconditional likelihoods of `pmi`."""
+        return self._pack(instance).prior_text(setting.variant)
+
+    def _by_id(self, language: str, variant: str) -> PromptVariant:
+        """A variant from the packs, written whole or composed."""
+        return self._composed[language].get(variant) or self._packs[language].by_id(variant)
+
+    def _listed(self, language: str, variant: str, style: str) -> PromptVariant:
+        """A variant as it lists its options in a label style."""
+        return with_option_labels(self._by_id(language, variant), style)
+
+    def _pack(self, instance: Instance) -> PromptPack:
+        return self._packs[self._settings.instruction_language or instance.language]
+
+    def _shared(self, instance: Instance) -> dict[str, Any]:
+        """What all variants have in common."""
+        settings = self._settings
+        other = settings.instruction_language
+        return {
+            "system": settings.system_prompt,
+            "instruction_language": other if other != instance.language else None,
+            "no_context": settings.no_context,
+        }
+
+    def _listing(self, instance: Instance) -> list[PromptSettings]:
+        """The variants that list the options."""
+        settings, shared = self._settings, self._shared(instance)
+        if settings.prompt_source == "published":
+            replaced = settings.unknown_text is not None
+            return [
+                PromptSettings(
+                    prompt.variant,
+                    prompt.label_style,
+                    unknown_text=None if replaced else prompt.unknown_text,
+                    **shared,
+                )
+                for prompt in self._published[instance.benchmark, instance.language]
+            ]
+        code = settings.instruction_language or instance.language
+        native = self._native.get(instance.language)
+        return [
+            PromptSettings(
+                self._listed(code, variant, style), style, native_labels=native if style == NATIVE else None, **shared
+            )
+            for variant in settings.variants
+            if variant != OPEN_VARIANT
+            for style in settings.label_styles
+        ]
+
+
+def _answering(setting: PromptSettings, answer: str) -> PromptSettings:
+    """The same variant, its solved examples answered by what is scored: an option's text or label alone."""
+    return replace(setting, variant=setting.variant.model_copy(update={"example_answer": answer}))
+
+
+SAMPLED: Final = "sampled"
+DATA_ISSUE: Final = "unknown_text_replaced"
+PUBLISHED_TEXT: Final = "published_unknown"
+"""Name in an instance's metadata of the text that was replaced."""
+
+_CODE: Final = r"[a-z]{2,3}(?:-[A-Za-z0-9]+)*"
+_ENTRY: Final = re.compile(rf"\s*({_CODE})=(.*)", re.S)
+_BETWEEN: Final = re.compile(rf",(?=\s*{_CODE}=)")
+
+
+@dataclass(frozen=True)
+class UnknownTextOverride:
+    """What `--unknown-text` asks for."""
+
+    everywhere: str | None = None
+    """The text in every language."""
+    by_language: Mapping[str, str] = field(default_factory=dict)
+    """Language → text."""
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the texts are drawn from those of the benchmark."""
+        return self.everywhere is None and not self.by_language
+
+    def text_in(self, language: str) -> str:
+        """The text in a language.
+
+        Raises:
+            UsageError: where there is none.
+        """
+        text = self.by_language.get(language) if self.everywhere is None else self.everywhere
+        if text is None:
+            raise UsageError(f"--unknown-text: no text for {language}; name one: {language}=TEXT")
+        return text
+
+
+def parse_unknown_text(text: str) -> UnknownTextOverride:
+    """What a text on the command line asks for: `sampled`, `TEXT`, or `en=TEXT,nl=TEXT`.
+
+    A comma belongs to a text unless a language code and `=` follow it.
+
+    Raises:
+        UsageError: where a text is empty or a language is named twice.
+    """
+    if text.strip() == SAMPLED:
+        return UnknownTextOverride()
+    if not _ENTRY.fullmatch(text):
+        return UnknownTextOverride(everywhere=_checked(text))
+    texts: dict[str, str] = {}
+    for entry in _BETWEEN.split(text):
+        match = _ENTRY.fullmatch(entry)
+        assert match is not None  # each part begins with a code, by the way it was split
+        if match[1] in texts:
+            raise UsageError(f"--unknown-text {text!r}: {match[1]} is named twice")
+        texts[match[1]] = _checked(match[2])
+    return UnknownTextOverride(by_language=texts)
+
+
+def _checked(text: str) -> str:
+    """A text without blanks at its edges, of which something must be left."""
+    if not text.strip():
+        raise UsageError("--unknown-text: the text is empty; name one, or `sampled`")
+    return text.strip()
+
+
+def replace_unknown_texts(instances: Iterable[Instance], override: UnknownTextOverride) -> Iterator[Instance]:
+    """The questions with the given unknown options; `override` must not be `sampled`."""
+    for instance in instances:
+        yield replace_unknown_text(instance, override.text_in(instance.language))
+
+
+def replace_unknown_text(instance: Instance, text: str) -> Instance:
+    """The question with another text of the unknown option.
+
+    Raises:
+        UsageError: where a person has that very text.
+    """
+    old = instance.options[instance.unknown_index]
+    if old.text == text:
+        return instance
+    if any(option.text.casefold() == text.casefold() for option in instance.options if option is not old):
+        raise UsageError(f"--unknown-text {text!r}: is the text of a person in {instance.key}")
+    options = tuple(
+        option.model_copy(update={"text": text}) if option is old else option for option in instance.options
+    )
+    return instance.model_copy(
+        update={
+            "options": options,
+            "data_issues": (*instance.data_issues, DATA_ISSUE),
+            "metadata": {**instance.metadata, PUBLISHED_TEXT: old.text},
+        }
+    )
+
+
+class UnknownTextSampler:
+    """Draws texts of the unknown option from those that the benchmark has in a language."""
+
+    def __init__(self, instances: Iterable[Instance], seed: int) -> None:
+        """Reads all questions once.
+
+        Raises:
+            UsageError: where a benchmark has a single text in a language.
+        """
+        found: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for instance in instances:
+            found[instance.benchmark, instance.language].add(instance.options[instance.unknown_index].text)
+        for (benchmark, language), texts in found.items():
+            if len(texts) < 2:
+                raise UsageError(
+                    f"--unknown-text sampled: {benchmark} has one text only in {language}, {next(iter(texts))!r};"
+                    " give texts of your own"
+                )
+        self._texts = {where: sorted(texts) for where, texts in found.items()}
+        self._seed = seed
+
+    def draw(self, instance: Instance) -> str:
+        """The text for a question; it depends on seed and parallel id only."""
+        people = {option.text.casefold() for option in instance.options if option.role != "unknown"}
+        known = self._texts[instance.benchmark, instance.language]
+        texts = [text for text in known if text.casefold() not in people] or [
+            instance.options[instance.unknown_index].text
+        ]
+        twin = instance.parallel_id or instance.instance_id
+        return texts[stable_number(self._seed, SAMPLED, twin) % len(texts)]
+
+    def replace_all(self, instances: Iterable[Instance]) -> Iterator[Instance]:
+        """The questions, each with its drawn text."""
+        for instance in instances:
+            yield replace_unknown_text(instance, self.draw(instance))

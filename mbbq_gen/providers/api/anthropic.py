@@ -1,0 +1,239 @@
+"""Anthropic's models: `anthropic:MODEL`, the messages API.
+
+Address, version and authentication are those of the official client, made once; the requests go over our own
+connections (`remote.transport`). What its safety classifiers stop (`stop_reason: refusal`) is `content_filter`.
+Reference: https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar, Final, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.reasoning import ReasoningSettings
+from mbbq_gen.core.records import Request, Usage
+from mbbq_gen.core.text import count_or_none
+from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claude_reasoning
+from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
+from mbbq_gen.providers.base import ProviderOptions, check_installed
+from mbbq_gen.providers.http.credentials import (
+    GoogleCredentials,
+    VertexProject,
+    find_key,
+    missing_key,
+    vertex_address,
+    vertex_place,
+)
+from mbbq_gen.providers.http.errors import TransientError
+from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, words_of
+
+INSTALL: Final = "pip install 'mbbq-gen[anthropic]'"
+ADDRESS: Final = "https://api.anthropic.com"
+_VARIABLES: Final = ("ANTHROPIC_API_KEY",)
+_OWN_TEMPERATURE: Final = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
+"""Models that are known to take no temperature: it is not sent, and no request key says that it was."""
+_VERTEX_VERSION: Final = "vertex-2023-10-16"
+_FINISH: Final[Mapping[str, Literal["stop", "length", "content_filter"]]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+
+
+class AnthropicOptions(RemoteOptions):
+    """Options of `anthropic:MODEL`."""
+
+    reasoning_tokens: int | None = Field(
+        default=None, ge=1024, description="tokens for thinking first, within max_tokens; none: no thinking"
+    )
+    effort: str | None = Field(
+        default=None, description="of models that think as much as they need (adaptive): low, medium, high"
+    )
+
+    platform: Literal["anthropic", "vertex"] = Field(
+        default="anthropic", description="vertex: on Google's Vertex AI, with Google's credentials (bedrock: is a kind)"
+    )
+
+    @model_validator(mode="after")
+    def _check_reasoning(self) -> Self:
+        """Thinking takes no temperature: one that was asked for is never left out unsaid."""
+        thinks = self.reasoning_tokens is not None or self.effort is not None
+        if thinks and "temperature" in self.model_fields_set and self.temperature is not None:
+            raise ValueError("a model that thinks takes no temperature; leave one of them out")
+        if self.reasoning_tokens is not None and self.effort is not None:
+            raise ValueError("reasoning_tokens and effort: give one of them, as the model takes it")
+        return self
+
+
+class AnthropicProvider(ApiProvider):
+    """Asks a model of Anthropic."""
+
+    kind: ClassVar[str] = "anthropic"
+    renames_length: ClassVar[bool] = False
+    options_class: ClassVar[type[ProviderOptions]] = AnthropicOptions
+    packages: ClassVar[tuple[str, ...]] = ("anthropic", "aiohttp")
+    models_path: ClassVar[str] = "/v1/models"
+    version_in_base: ClassVar[bool | None] = False
+    options: AnthropicOptions
+
+    @classmethod
+    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+        """The provider; nothing is imported or asked yet."""
+        assert isinstance(options, AnthropicOptions)
+        check_installed(f"anthropic:{model}", ("anthropic", "aiohttp"), INSTALL)
+        if options.platform == "vertex":
+            said = checked_address(os.environ.get("ANTHROPIC_VERTEX_BASE_URL"), "ANTHROPIC_VERTEX_BASE_URL")
+            address = options.base_url or said or vertex_address(_place())
+            return cls(model, _without_temperature(model, options), address, None)
+        base_url = options.base_url or checked_address(os.environ.get("ANTHROPIC_BASE_URL"), "ANTHROPIC_BASE_URL")
+        secret = find_key(_VARIABLES, options.api_key_env, options.api_key_file)
+        return cls(model, _without_temperature(model, options), base_url or ADDRESS, secret)
+
+    @property
+    def is_vertex(self) -> bool:
+        """Whether it is asked on Vertex AI."""
+        return self.options.platform == "vertex"
+
+    @cached_property
+    def _google(self) -> GoogleCredentials:
+        return GoogleCredentials()
+
+    def check_access(self) -> None:
+        """Raises UsageError where there is no key for Anthropic's own address."""
+        if self.is_vertex:
+            self._google.check(self.name)
+        elif self.secret is None and self.base_url == ADDRESS:
+            raise missing_key(self.name, _VARIABLES)
+
+    @cached_property
+    def endpoint(self) -> Endpoint:
+        """As the official client has it; on Vertex AI, below project and region."""
+        if self.is_vertex:
+            json_both_ways = {"Content-Type": "application/json", "Accept": "application/json"}
+            return Endpoint(f"{self.base_url}/v1{_place().path}/publishers/anthropic", json_both_ways)
+        import anthropic
+
+        key = self.secret.value if self.secret else "none"
+        client = anthropic.AsyncAnthropic(api_key=key, base_url=self.base_url, max_retries=0)
+        headers = {**client.default_headers, **client.auth_headers, "X-Api-Key": key}
+        texts = {name: value for name, value in headers.items() if isinstance(value, str)}
+        return Endpoint(str(client.base_url).rstrip("/"), texts)
+
+    @property
+    def settings(self) -> dict[str, JsonValue]:
+        """What shapes the text."""
+        names = ("max_tokens", "temperature", "top_p", "reasoning_tokens", "effort")
+        settings = self.shared_settings(names, self.base_url if self.is_vertex else ADDRESS)
+        return {**settings, "platform": "vertex"} if self.is_vertex else settings
+
+    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
+        """With a token of Google's credentials on Vertex AI."""
+        headers = await super().headers_for(method, url, body)
+        return {**headers, "Authorization": f"Bearer {await self._google.token()}"} if self.is_vertex else headers
+
+    async def model_names(self) -> list[str]:
+        """None on Vertex AI, which keeps no such list."""
+        return [] if self.is_vertex else await super().model_names()
+
+    @property
+    def path(self) -> str:
+        """The messages API."""
+        return f"/models/{self.model}:rawPredict" if self.is_vertex else "/v1/messages"
+
+    def body_of(self, request: Request) -> dict[str, JsonValue]:
+        """The body of a message request; the system message has a place of its own."""
+        options = self.options
+        system = "\n\n".join(message.content for message in request.messages if message.role == "system")
+        body: dict[str, JsonValue] = {
+            "model": self.model,
+            "max_tokens": options.max_tokens,
+            "messages": [
+                {"role": message.role, "content": message.content}
+                for message in request.messages
+                if message.role != "system"
+            ],
+        }
+        if system:
+            body["system"] = system
+        if options.reasoning_tokens is not None:
+            body["thinking"] = {"type": "enabled", "budget_tokens": options.reasoning_tokens}
+        elif options.effort is not None:
+            body |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": options.effort}}
+        elif options.temperature is not None:
+            body["temperature"] = options.temperature
+        if options.top_p is not None:
+            body["top_p"] = options.top_p
+        body = self.with_reasoning(body, request, "max_tokens")
+        if self.is_vertex:
+            del body["model"]
+            body["anthropic_version"] = _VERTEX_VERSION
+        return self.learned.apply(body | options.extra)
+
+    def reasoning_settings(self, level: str) -> ReasoningSettings:
+        """A budget for the older models, an effort for the newer; raises UsageError where a model takes neither."""
+        return self.check_reasoning(claude_reasoning(self.name, self.model, level), "reasoning_tokens", "effort")
+
+    def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
+        """The fields of a message."""
+        if not isinstance(payload, dict) or not isinstance(payload.get("content"), list):
+            raise TransientError("malformed", "answered JSON that is no message")
+        blocks = tables_of(payload["content"])
+        text = "".join(words_of(block.get("text")) or "" for block in blocks if block.get("type") == "text")
+        reasoning = "".join(
+            words_of(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking"
+        )
+        reason = words_of(payload.get("stop_reason"))
+        finish = _FINISH.get(reason, "other") if reason is not None else None
+        return {
+            "text": text or (None if finish == "content_filter" else ""),
+            "finish_reason": finish,
+            "provider_finish_reason": reason,
+            "content_filter": payload.get("stop_details") if finish == "content_filter" else None,
+            "reasoning": reasoning or None,
+            "model": words_of(payload.get("model")),
+            "request_id": headers.get("request-id") or words_of(payload.get("id")),
+            "usage": _usage(payload.get("usage")),
+        }
+
+
+def _without_temperature(model: str, options: AnthropicOptions) -> AnthropicOptions:
+    """The options as a model takes them that is known to take no temperature, where the user gave none."""
+    if "temperature" in options.model_fields_set or not _OWN_TEMPERATURE.search(model):
+        return options
+    return options.model_copy(update={"temperature": None})
+
+
+def _place() -> VertexProject:
+    """Project and region, by the official client's variables.
+
+    Raises:
+        UsageError: where there is no project.
+    """
+    found = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))
+    if found is None:
+        raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")
+    return found
+
+
+def _usage(found: Any) -> Usage:
+    """Tokens; what was written to or read from the service's cache counts as input too."""
+    if not isinstance(found, dict):
+        return Usage()
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    counted = [tokens for name in names if (tokens := count_or_none(found.get(name))) is not None]
+    details = table_of(found.get("output_tokens_details"))
+    return Usage(
+        input_tokens=sum(counted) if counted else None,
+        output_tokens=found.get("output_tokens"),
+        reasoning_tokens=details.get("thinking_tokens") or details.get("reasoning_tokens"),
+        cached_input_tokens=found.get("cache_read_input_tokens"),
+    )

@@ -1,0 +1,211 @@
+"""Models on Amazon Bedrock: `bedrock:MODEL_ID`, through the Converse API, which speaks to all of them alike.
+
+Credentials and region are those of the AWS client (botocore): environment, profile, role of the machine; or a Bedrock
+key in AWS_BEARER_TOKEN_BEDROCK. What its filters and guardrails stop is `content_filter`.
+Reference: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar, Final, Literal, Self
+from urllib.parse import quote
+
+from pydantic import Field, JsonValue
+
+from mbbq_gen.core.errors import MissingExtraError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.reasoning import ReasoningSettings, refusal
+from mbbq_gen.core.records import Request, Usage
+from mbbq_gen.core.text import count_or_none
+from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claude_reasoning
+from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
+from mbbq_gen.providers.base import ProviderOptions, check_installed, is_installed
+from mbbq_gen.providers.http.credentials import find_key
+from mbbq_gen.providers.http.errors import TransientError
+from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, words_of
+
+INSTALL: Final = "pip install 'mbbq-gen[bedrock]'"
+_KEY_VARIABLES: Final = ("AWS_BEARER_TOKEN_BEDROCK",)
+_FINISH: Final[Mapping[str, Literal["stop", "length", "content_filter"]]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+}
+
+
+class BedrockOptions(RemoteOptions):
+    """Options of `bedrock:MODEL_ID`."""
+
+    region: str | None = Field(
+        default=None, pattern=r"^[a-z0-9-]+$", description="AWS region; default AWS_REGION, or the profile's"
+    )
+
+
+class BedrockProvider(ApiProvider):
+    """Asks a model on Amazon Bedrock."""
+
+    kind: ClassVar[str] = "bedrock"
+    renames_length: ClassVar[bool] = False
+    options_class: ClassVar[type[ProviderOptions]] = BedrockOptions
+    packages: ClassVar[tuple[str, ...]] = ("botocore", "aiohttp")
+    options: BedrockOptions
+
+    @classmethod
+    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+        """The provider; nothing is imported or asked yet."""
+        assert isinstance(options, BedrockOptions)
+        check_installed(f"bedrock:{model}", ("aiohttp",), INSTALL)
+        said = checked_address(os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME"), "AWS_ENDPOINT_URL_BEDROCK_RUNTIME")
+        address = options.base_url or said or f"https://bedrock-runtime.{_region(options)}.amazonaws.com"
+        return cls(model, options, address, find_key(_KEY_VARIABLES, options.api_key_env, options.api_key_file))
+
+    def check_access(self) -> None:
+        """Raises UsageError where there are no credentials."""
+        if self.secret is None and self._credentials is None:
+            raise UsageError(
+                f"{self.name}: no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,"
+                f" or a Bedrock key in {_KEY_VARIABLES[0]}"
+            )
+
+    @cached_property
+    def _credentials(self) -> Any:
+        """As the AWS client finds them; None where there are none."""
+        if not is_installed("botocore"):
+            raise MissingExtraError(f"{self.name}: needs botocore; {INSTALL}")
+        import botocore.session
+
+        return botocore.session.get_session().get_credentials()
+
+    @cached_property
+    def endpoint(self) -> Endpoint:
+        """The region's server."""
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if self.secret is not None:
+            headers["Authorization"] = f"Bearer {self.secret.value}"
+        return Endpoint(self.base_url, headers)
+
+    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
+        """Signed with the AWS client's own signature (version 4), each request anew."""
+        headers = await super().headers_for(method, url, body)
+        if self.secret is not None or self._credentials is None:
+            return headers
+        found = await asyncio.to_thread(self._credentials.get_frozen_credentials)
+        return self._signed(method, url, body if isinstance(body, bytes) else b"", headers, found)
+
+    def _signed(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], credentials: Any
+    ) -> dict[str, str]:
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+
+        request = AWSRequest(method=method, url=url, data=body, headers=dict(headers))
+        SigV4Auth(credentials, "bedrock", _region(self.options)).add_auth(request)
+        return dict(request.headers.items())
+
+    @property
+    def settings(self) -> dict[str, JsonValue]:
+        """What shapes the text; a region does not."""
+        regional = f"https://bedrock-runtime.{_region(self.options)}.amazonaws.com"
+        return self.shared_settings(("max_tokens", "temperature", "top_p"), regional)
+
+    @property
+    def path(self) -> str:
+        """The Converse API of a model."""
+        return f"/model/{quote(self.model, safe='')}/converse"
+
+    def body_of(self, request: Request) -> dict[str, JsonValue]:
+        """The body of a Converse request; `extra` goes to the model as it is."""
+        options = self.options
+        settings: dict[str, JsonValue] = {"maxTokens": options.max_tokens}
+        for ours, theirs in (("temperature", "temperature"), ("top_p", "topP")):
+            if (value := getattr(options, ours)) is not None:
+                settings[theirs] = value
+        turns: list[JsonValue] = [
+            {"role": message.role, "content": [{"text": message.content}]}
+            for message in request.messages
+            if message.role != "system"
+        ]
+        body: dict[str, JsonValue] = {"messages": turns, "inferenceConfig": settings}
+        system: list[JsonValue] = [
+            {"text": message.content} for message in request.messages if message.role == "system"
+        ]
+        if system:
+            body["system"] = system
+        level = request.prompt.reasoning_effort
+        told = None if level is None else self.reasoning_settings(level)
+        if told is not None:
+            kept = {name: value for name, value in settings.items() if name not in _left_out(told)}
+            body["inferenceConfig"] = {**kept, "maxTokens": self.longest_answer(request)}
+        if fields := {**(told.sent if told else {}), **options.extra}:
+            body["additionalModelRequestFields"] = fields
+        return body
+
+    def reasoning_settings(self, level: str) -> ReasoningSettings:
+        """Of Claude's models, as Anthropic has it; raises UsageError for every other one."""
+        if "anthropic." not in self.model:
+            raise refusal(self.name, level, "is told in words of its own; say them in --model-arg extra")
+        return self.check_reasoning(claude_reasoning(self.name, self.model, level))
+
+    def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
+        """The fields of a Converse answer."""
+        message = table_of(table_of(table_of(payload).get("output")).get("message"))
+        reason = words_of(table_of(payload).get("stopReason"))
+        finish = _FINISH.get(reason, "other") if reason is not None else None
+        if not isinstance(message.get("content"), list) and finish != "content_filter":
+            raise TransientError("malformed", "answered JSON that is no message")
+        blocks = tables_of(message.get("content"))
+        text = "".join(words_of(block.get("text")) or "" for block in blocks)
+        traces = [table_of(table_of(block.get("reasoningContent")).get("reasoningText")) for block in blocks]
+        reasoning = "".join(words_of(found.get("text")) or "" for found in traces)
+        return {
+            "text": text or (None if finish == "content_filter" else ""),
+            "finish_reason": finish,
+            "provider_finish_reason": reason,
+            "reasoning": reasoning or None,
+            "content_filter": payload.get("trace") if finish == "content_filter" else None,
+            "request_id": headers.get("x-amzn-requestid"),
+            "usage": _usage(table_of(payload.get("usage"))),
+        }
+
+    async def list_models(self) -> list[str]:
+        """Raises UsageError: the list is another service of AWS."""
+        raise UsageError("bedrock: models are listed by AWS: aws bedrock list-foundation-models")
+
+    async def model_names(self) -> list[str]:
+        """None: the list is another service of AWS."""
+        return []
+
+
+def _left_out(told: ReasoningSettings) -> set[str]:
+    """Bedrock's names for the settings that are left out."""
+    return {{"top_p": "topP"}.get(name, name) for name in told.left_out}
+
+
+def _region(options: BedrockOptions) -> str:
+    """The region: as said, as the environment says, or the profile's."""
+    named = options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if not named and is_installed("botocore"):
+        import botocore.session
+
+        named = botocore.session.get_session().get_config_variable("region")
+    if not named:
+        raise UsageError("bedrock: no region; set AWS_REGION, or give --model-arg region=us-east-1")
+    return str(named)
+
+
+def _usage(found: Mapping[str, Any]) -> Usage:
+    """Tokens; what was read from or written to the service's cache counts as input too."""
+    names = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
+    counted = [tokens for name in names if (tokens := count_or_none(found.get(name))) is not None]
+    return Usage(
+        input_tokens=sum(counted) if counted else None,
+        output_tokens=found.get("outputTokens"),
+        cached_input_tokens=found.get("cacheReadInputTokens"),
+    )

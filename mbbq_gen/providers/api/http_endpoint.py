@@ -1,0 +1,286 @@
+"""Any JSON endpoint: `http:FILE`, where a small TOML file says how it is asked and where its answer stands.
+
+    url = "https://models.example.org/generate"
+    key = "EXAMPLE_API_KEY"                    # environment variable of the key; leave it out where none is needed
+
+    [headers]
+    Authorization = "Bearer {key}"
+
+    [body]                                     # sent as JSON; {…} is filled in
+    input = "{prompt}"                         # all messages as one text
+    parameters = { max_tokens = "{max_tokens}", temperature = "{temperature}" }
+
+    [answer]                                   # where things stand in the answer: names and numbers, with dots between
+    text = "outputs.0.text"
+    finish_reason = "outputs.0.stop"
+    input_tokens = "usage.in"
+    output_tokens = "usage.out"
+
+    [finish_reasons]                           # the service's words for ours; what is not named is `other`
+    stop = ["eos"]
+    length = ["max_tokens"]
+    content_filter = ["blocked"]
+
+{messages} is the list of {"role", "content"}, {prompt} all their texts with a blank line between, {system} and {user}
+the system message and the last user message, {model} the file's `model`. A value that is one placeholder and nothing
+else keeps its type.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, Self
+
+from pydantic import Field, JsonValue, ValidationError
+
+from mbbq_gen.core.errors import DataError, UsageError, describe_fault
+from mbbq_gen.core.files import PackPaths, file_digest
+from mbbq_gen.core.records import FrozenModel, NonBlank, Request, Usage
+from mbbq_gen.providers.api.options import RemoteOptions, checked_address
+from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
+from mbbq_gen.providers.base import ProviderOptions, check_installed
+from mbbq_gen.providers.http.credentials import Secret, find_key, missing_key
+from mbbq_gen.providers.http.errors import TransientError
+from mbbq_gen.providers.http.transport import words_of
+from mbbq_gen.providers.http.usage_bounds import LENGTHS
+
+INSTALL: Final = "pip install 'mbbq-gen[api]'"
+_PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
+_OF_REQUEST: Final = frozenset({"messages", "prompt", "system", "user", "model", "max_tokens", "temperature", "top_p"})
+
+
+class ResponsePaths(FrozenModel):
+    """Where things stand in an answer."""
+
+    text: NonBlank
+    finish_reason: str | None = None
+    refusal: str | None = None
+    reasoning: str | None = None
+    model: str | None = None
+    request_id: str | None = None
+    input_tokens: str | None = None
+    output_tokens: str | None = None
+    reasoning_tokens: str | None = None
+
+
+class FinishReasons(FrozenModel):
+    """The service's words for why a text ends."""
+
+    stop: tuple[str, ...] = ("stop",)
+    length: tuple[str, ...] = ("length",)
+    content_filter: tuple[str, ...] = ("content_filter",)
+
+
+class EndpointSpec(FrozenModel):
+    """A description of an endpoint, as its file stands."""
+
+    url: NonBlank
+    key: str | None = None
+    """Environment variable that holds the key."""
+    model: str = ""
+    """What {model} stands for."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    body: dict[str, JsonValue]
+    answer: ResponsePaths
+    finish_reasons: FinishReasons = FinishReasons()
+
+
+def read_description(path: Path) -> EndpointSpec:
+    """The description in a file.
+
+    Raises:
+        DataError: where it can't be read or is wrong: file, key, value.
+    """
+    content: dict[str, Any] = {}
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        described = EndpointSpec.model_validate(content)
+    except OSError as error:
+        why = error.strerror or error
+        raise DataError(f"{path}: {why}; name a TOML file: http:FILE (docs/providers.md)") from error
+    except ValidationError as error:
+        raise DataError(f"{path}: {describe_fault(error, content)}") from error
+    except ValueError as error:
+        raise DataError(f"{path}: not TOML: {error}") from error
+    checked_address(described.url, f"{path}: url")
+    for where, known in (("headers", {"key", "model"}), ("body", _OF_REQUEST)):
+        for name in _placeholders(getattr(described, where)):
+            if name not in known:
+                raise DataError(f"{path}: {where}: unknown placeholder {{{name}}}; known: {', '.join(sorted(known))}")
+    if not {"messages", "prompt", "user"} & set(_placeholders(described.body)):
+        raise DataError(f"{path}: body: holds no question; put {{messages}}, {{prompt}} or {{user}} somewhere")
+    return described
+
+
+def _placeholders(value: JsonValue | Mapping[str, Any]) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from _PLACEHOLDER.findall(value)
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from _placeholders(entry)
+    elif isinstance(value, list):
+        for entry in value:
+            yield from _placeholders(entry)
+
+
+def _names_of(placeholder: str, template: JsonValue | Mapping[str, Any]) -> Iterator[str]:
+    """The names under which a body has a placeholder, at any depth."""
+    if isinstance(template, Mapping):
+        for name, entry in template.items():
+            if entry == placeholder:
+                yield name
+            yield from _names_of(placeholder, entry)
+    elif isinstance(template, list):
+        for entry in template:
+            yield from _names_of(placeholder, entry)
+
+
+def fill_in(template: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
+    """The template with its placeholders filled in; one that stands alone keeps its value's type."""
+    if isinstance(template, str):
+        alone = _PLACEHOLDER.fullmatch(template)
+        if alone is not None:
+            return values[alone[1]]
+        return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), template)
+    if isinstance(template, list):
+        return [fill_in(entry, values) for entry in template]
+    if isinstance(template, dict):
+        return {name: fill_in(entry, values) for name, entry in template.items()}
+    return template
+
+
+_NOTHING: Final = object()
+
+
+def look_up(value: Any, place: str | None, missing: Any = None) -> Any:
+    """What stands at a place such as `outputs.0.text`; `missing` where there is no such place, or none was named."""
+    if place is None:
+        return missing
+    for step in place.split("."):
+        if isinstance(value, list) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        elif isinstance(value, dict) and step in value:
+            value = value[step]
+        else:
+            return missing
+    return value
+
+
+class HttpOptions(RemoteOptions):
+    """Options of `http:FILE`."""
+
+    base_url: Literal[None] = Field(default=None, description="not taken: the file says the address")
+
+
+class HttpProvider(ApiProvider):
+    """Asks the endpoint that a file describes."""
+
+    kind: ClassVar[str] = "http"
+    options_class: ClassVar[type[ProviderOptions]] = HttpOptions
+
+    def __init__(self, path: Path, options: HttpOptions) -> None:
+        """Raises DataError where the file is wrong."""
+        self._description = read_description(path)
+        self._digest = file_digest(path)
+        self._variables = (self._description.key,) if self._description.key else ()
+        secret: Secret | None = find_key(self._variables, options.api_key_env, options.api_key_file)
+        for name in ("temperature", "top_p"):
+            if name in options.model_fields_set and name not in set(_placeholders(self._description.body)):
+                raise UsageError(
+                    f"{path}: [body] has no {{{name}}}, so --model-arg {name} would change nothing; leave it out"
+                )
+        super().__init__(path.name, options, self._description.url, secret)
+
+    @classmethod
+    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+        """The provider that the file `model` describes."""
+        assert isinstance(options, HttpOptions)
+        check_installed(f"http:{model}", ("aiohttp",), INSTALL)
+        return cls(Path(model).expanduser(), options)
+
+    def check_access(self) -> None:
+        """Raises UsageError where the file wants a key and there is none."""
+        if self.secret is None and (self._variables or "key" in _placeholders(self._description.headers)):
+            raise missing_key(self.name, self._variables or ("the key's variable (`key` in the file)",))
+
+    @cached_property
+    def endpoint(self) -> Endpoint:
+        """As the file says."""
+        values: dict[str, JsonValue] = {
+            "key": self.secret.value if self.secret else "",
+            "model": self._description.model,
+        }
+        own = {name: str(fill_in(text, values)) for name, text in self._description.headers.items()}
+        return Endpoint(self.base_url, {"Content-Type": "application/json", "Accept": "application/json"} | own)
+
+    @property
+    def settings(self) -> dict[str, JsonValue]:
+        """What shapes the text: the file, and the parameters."""
+        shared = self.shared_settings(("max_tokens", "temperature", "top_p"), self.base_url)
+        return {"description_sha256": self._digest, **shared}
+
+    @property
+    def length_names(self) -> Collection[str]:  # type: ignore[override]
+        """The usual names, and those under which the file's body has {max_tokens}."""
+        return LENGTHS | set(_names_of("{max_tokens}", self._description.body))
+
+    @property
+    def path(self) -> str:
+        """Nothing below the address of the file."""
+        return ""
+
+    def body_of(self, request: Request) -> dict[str, JsonValue]:
+        """The file's body, filled in."""
+        by_role = {message.role: message.content for message in request.messages}
+        values: dict[str, JsonValue] = {
+            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            "prompt": "\n\n".join(message.content for message in request.messages),
+            "system": by_role.get("system", ""),
+            "user": by_role.get("user", ""),
+            "model": self._description.model,
+            "max_tokens": self.options.max_tokens,
+            "temperature": self.options.temperature,
+            "top_p": self.options.top_p,
+        }
+        body = {name: fill_in(template, values) for name, template in self._description.body.items()}
+        return self.learned.apply(body | self.options.extra)
+
+    def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
+        """The fields from the places that the file names."""
+        places, reasons = self._description.answer, self._description.finish_reasons
+        text = look_up(payload, places.text, _NOTHING)
+        reason = look_up(payload, places.finish_reason)
+        finish = _finish(str(reason), reasons) if reason is not None else None
+        words = "" if text is None else words_of(text)
+        if (text is _NOTHING or words is None) and finish != "content_filter":
+            raise TransientError("malformed", f"answered nothing at {places.text} (see `answer.text` in the file)")
+        tokens = {
+            name: found
+            for name in ("input_tokens", "output_tokens", "reasoning_tokens")
+            if (found := look_up(payload, getattr(places, name))) is not None
+        }
+        named = {name: look_up(payload, getattr(places, name)) for name in ("refusal", "reasoning", "model")}
+        return {
+            "text": words,
+            "finish_reason": finish,
+            "provider_finish_reason": None if reason is None else str(reason),
+            "request_id": words_of(look_up(payload, places.request_id)) or headers.get("x-request-id"),
+            "usage": Usage(**tokens),
+            **{name: str(value) for name, value in named.items() if value},
+        }
+
+    async def model_names(self) -> list[str]:
+        """Nobody knows where such an endpoint lists its models."""
+        return []
+
+
+def _finish(reason: str, reasons: FinishReasons) -> Literal["stop", "length", "content_filter", "other"]:
+    if reason in reasons.stop:
+        return "stop"
+    if reason in reasons.length:
+        return "length"
+    return "content_filter" if reason in reasons.content_filter else "other"

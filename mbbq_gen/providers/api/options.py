@@ -1,0 +1,384 @@
+"""What services take to say how much a model thinks: each service's words for the levels of `mbbq_gen.core.reasoning`.
+
+    OpenAI, Azure, Groq, xAI, Mistral    reasoning_effort
+    OpenRouter                           reasoning: {effort | max_tokens | enabled}
+    Together                             reasoning: {enabled}, reasoning_effort
+    DeepSeek                             thinking: {type}, reasoning_effort
+    vLLM, SGLang, llama.cpp              chat_template_kwargs: {enable_thinking, thinking}, reasoning_effort
+    Anthropic                            thinking: {type, budget_tokens}, output_config: {effort}
+    Gemini                               thinkingConfig: {thinkingBudget | thinkingLevel}
+
+What a model is known to refuse is refused here, before anything is asked; of models that are not known, the service's
+own refusal ends the run. Sources: the services' references, as of the dates in docs/reasoning.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import Field, JsonValue, field_validator
+
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal, tokens_of
+from mbbq_gen.providers.base import JsonTable, ProviderOptions
+from mbbq_gen.providers.http.credentials import header_fault
+from mbbq_gen.providers.http.transport import MOST_BYTES
+
+ReasoningParameters = Literal["effort", "groq", "openrouter", "together", "switch", "template"]
+"""In which words a server that speaks OpenAI's language is told."""
+_SAMPLING: Final = ("temperature", "top_p")
+_EFFORTS: Final = ("low", "medium", "high")
+_SWITCH_EFFORTS: Final = ("low", "high")
+"""DeepSeek takes minimal for low, and medium for high: as levels of a run they would be the same one twice."""
+
+# --- OpenAI and those who speak its language ------------------------------------------------------------------------
+
+_O_SERIES: Final = re.compile(r"(?:^|/)o\d+(?:-|$)")
+_GPT_5: Final = re.compile(r"(?:^|/)gpt-5(?!\.\d)(?!.*chat)")
+"""GPT-5 itself, not 5.1 and later, which need not think."""
+_GPT_5_LATER: Final = re.compile(r"(?:^|/)gpt-5\.\d")
+_GPT_5_PRO: Final = re.compile(r"(?:^|/)gpt-5-pro")
+_NO_REASONING: Final = re.compile(r"(?:^|/)(?:gpt-[34]|chatgpt|gpt-5.*chat|davinci|babbage)")
+
+
+def openai_reasoning(name: str, model: str, level: str, *, at_responses: bool) -> ReasoningSettings:
+    """What a level comes to at OpenAI or Azure; temperature is left out where a model thinks at all.
+
+    Raises:
+        UsageError: where a model of OpenAI's is known not to take it.
+    """
+    if tokens_of(level) is not None or level == "default":
+        raise refusal(name, level, "takes an effort: none, minimal, low, medium or high, as the model has them")
+    if _NO_REASONING.search(model):
+        if level == "none":
+            return ReasoningSettings()
+        raise refusal(name, level, "does not think; leave --reasoning-effort out, or name a model that does")
+    if level in ("none", "minimal") and _O_SERIES.search(model):
+        raise refusal(name, level, "always thinks; it takes low, medium or high")
+    if level != "high" and _GPT_5_PRO.search(model):
+        raise refusal(name, level, "takes high, and nothing else")
+    if level == "minimal" and _GPT_5_LATER.search(model):
+        raise refusal(name, level, "has no such effort; it takes none, low, medium or high")
+    if level == "none" and _GPT_5.search(model):
+        raise refusal(name, level, "can't be kept from thinking; the least that it takes is minimal")
+    effort = "none" if level == "none" else level
+    sent: dict[str, JsonValue] = {"reasoning_effort": effort}
+    if at_responses:
+        sent = {"reasoning": {"effort": effort} if level == "none" else {"effort": effort, "summary": "auto"}}
+    return ReasoningSettings(sent=sent, left_out=_SAMPLING, room=reasoning_token_allowance(level))
+
+
+def server_reasoning(name: str, model: str, level: str, by: ReasoningParameters) -> ReasoningSettings:
+    """What a level comes to at another server that speaks OpenAI's language.
+
+    Raises:
+        UsageError: where it has no words for the level.
+    """
+    sent = _WAYS[by](name, model, level)
+    return ReasoningSettings(
+        sent=sent, left_out=_SAMPLING if by == "switch" else (), room=reasoning_token_allowance(level)
+    )
+
+
+def _effort(name: str, _model: str, level: str) -> dict[str, JsonValue]:
+    if tokens_of(level) is not None or level == "default":
+        raise refusal(name, level, "takes an effort: none, low, medium or high, as the model has them")
+    return {"reasoning_effort": "none" if level == "none" else level}
+
+
+def _groq(name: str, model: str, level: str) -> dict[str, JsonValue]:
+    """Efforts; models that have none think unless they are told not to."""
+    return {} if level == "default" else _effort(name, model, level)
+
+
+def _together(name: str, model: str, level: str) -> dict[str, JsonValue]:
+    """A switch for models that can be told to think or not, an effort for those that have efforts."""
+    if level in ("none", "default"):
+        return {"reasoning": {"enabled": level == "default"}}
+    return _effort(name, model, level)
+
+
+def _openrouter(_name: str, _model: str, level: str) -> dict[str, JsonValue]:
+    tokens = tokens_of(level)
+    if tokens is not None:
+        return {"reasoning": {"max_tokens": tokens}}
+    return {"reasoning": {"enabled": level == "default"} if level in ("none", "default") else {"effort": level}}
+
+
+def _switch(name: str, model: str, level: str) -> dict[str, JsonValue]:
+    if level not in ("none", "default", *_SWITCH_EFFORTS):
+        raise refusal(name, level, "takes none, default, low or high; another effort would be taken for one of these")
+    if level == "none" and "reasoner" in model:
+        raise refusal(name, level, "always thinks; name the model that need not, or --reasoning-effort default")
+    told: dict[str, JsonValue] = {"thinking": {"type": "disabled" if level == "none" else "enabled"}}
+    return {**told, "reasoning_effort": level} if level in _SWITCH_EFFORTS else told
+
+
+def _template(name: str, _model: str, level: str) -> dict[str, JsonValue]:
+    if tokens_of(level) is not None:
+        raise refusal(
+            name,
+            level,
+            "takes no number of tokens; name none, default, low, medium or high, or --model-arg reasoning_by=…",
+        )
+    thinks = level != "none"
+    told: dict[str, JsonValue] = {"enable_thinking": thinks, "thinking": thinks}
+    if level in ("none", "default"):
+        return {"chat_template_kwargs": told}
+    return {"chat_template_kwargs": {**told, "reasoning_effort": level}, "reasoning_effort": level}
+
+
+_WAYS: Final[Mapping[ReasoningParameters, Callable[[str, str, str], dict[str, JsonValue]]]] = {
+    "effort": _effort,
+    "groq": _groq,
+    "openrouter": _openrouter,
+    "together": _together,
+    "switch": _switch,
+    "template": _template,
+}
+
+# --- Anthropic ------------------------------------------------------------------------------------------------------
+
+_CLAUDE_BEFORE: Final = re.compile(r"claude-(?:instant|2|3-(?!7))")
+"""Models that do not think."""
+_CLAUDE_BUDGET: Final = re.compile(r"claude-(?:3-7|(?:opus|sonnet|haiku)-4(?:-[0-5](?!\d)|-\d{8}|@|$)|haiku-4)")
+"""Models that take a budget, and no effort."""
+_CLAUDE_BOTH: Final = re.compile(r"claude-(?:opus|sonnet)-4-6")
+_CLAUDE_ALWAYS: Final = re.compile(r"claude-(?:fable|mythos|opus-5-5)")
+"""Models that can't be kept from thinking."""
+_CLAUDE_BETWEEN: Final = re.compile(r"claude-sonnet-5-5")
+"""Where thinking between tools, of which we have none, is the least."""
+_LEAST_BUDGET: Final = 1024
+
+
+def claude_reasoning(name: str, model: str, level: str) -> ReasoningSettings:
+    """What a level comes to at a Claude model: a budget for the older ones, an effort for the newer.
+
+    Raises:
+        UsageError: where the model is known not to take it.
+    """
+    tokens = tokens_of(level)
+    if _CLAUDE_BEFORE.search(model):
+        if level == "none":
+            return ReasoningSettings()
+        raise refusal(name, level, "does not think; leave --reasoning-effort out, or name a model that does")
+    if level == "minimal":
+        raise refusal(name, level, "has no such effort; it takes none, default, low, medium, high or tokens")
+    if level == "none":
+        if _CLAUDE_ALWAYS.search(model):
+            raise refusal(name, level, "can't be kept from thinking; the least that it takes is low")
+        least = "between_tools" if _CLAUDE_BETWEEN.search(model) else "disabled"
+        return ReasoningSettings(sent={"thinking": {"type": least}}, left_out=_SAMPLING)
+    if tokens is not None and tokens < _LEAST_BUDGET:
+        raise refusal(name, level, f"thinks with {_LEAST_BUDGET:,} tokens or more")
+    if _CLAUDE_BUDGET.search(model):
+        return ReasoningSettings(
+            sent=_budget(reasoning_token_allowance(level)), left_out=_SAMPLING, room=reasoning_token_allowance(level)
+        )
+    if tokens is not None:
+        if not _CLAUDE_BOTH.search(model):
+            raise refusal(name, level, "takes an effort, no number of tokens: default, low, medium or high")
+        return ReasoningSettings(sent=_budget(tokens), left_out=_SAMPLING, room=tokens)
+    sent: dict[str, JsonValue] = {"thinking": {"type": "adaptive", "display": "summarized"}}
+    if level in _EFFORTS:
+        sent["output_config"] = {"effort": level}
+    return ReasoningSettings(sent=sent, left_out=_SAMPLING, room=reasoning_token_allowance(level))
+
+
+def _budget(tokens: int) -> dict[str, JsonValue]:
+    return {"thinking": {"type": "enabled", "budget_tokens": tokens}}
+
+
+# --- Gemini ---------------------------------------------------------------------------------------------------------
+
+_GEMINI_BUDGET: Final = re.compile(r"gemini-2\.5")
+_GEMINI_BUDGETS: Final = {"pro": (128, 32_768), "flash-lite": (512, 24_576), "": (1, 24_576)}
+"""What is in a model's name → the fewest and the most tokens that 2.5 thinks with."""
+_GEMINI_BEFORE: Final = re.compile(r"gemini-(?:1|2\.0)|gemma|palm")
+
+
+def gemini_reasoning(name: str, model: str, level: str) -> ReasoningSettings:
+    """What a level comes to at a Gemini model: a budget for 2.5, a level for 3 and later; thoughts are asked for.
+
+    Raises:
+        UsageError: where the model is known not to take it.
+    """
+    if _GEMINI_BEFORE.search(model):
+        if level == "none":
+            return ReasoningSettings()
+        raise refusal(name, level, "does not think; leave --reasoning-effort out, or name a model that does")
+    if _GEMINI_BUDGET.search(model):
+        if level == "minimal":
+            raise refusal(name, level, "has no such level; it takes none, default, low, medium, high or tokens")
+        if level == "none" and "pro" in model:
+            raise refusal(name, level, "always thinks; the least that it takes is 128")
+        tokens = tokens_of(level)
+        least, most = next(bounds for family, bounds in _GEMINI_BUDGETS.items() if family in model)
+        if tokens is not None and not least <= tokens <= most:
+            raise refusal(name, level, f"thinks with {least:,} to {most:,} tokens")
+        budget = -1 if level == "default" else reasoning_token_allowance(level)
+        config: dict[str, JsonValue] = {"thinkingBudget": budget}
+    else:
+        if tokens_of(level) is not None or level == "default":
+            raise refusal(name, level, "takes a level, no tokens: minimal, low, medium or high, as the model has them")
+        if level == "none":
+            raise refusal(name, level, "always thinks; the least that it takes is minimal (Flash) or low")
+        config = {"thinkingLevel": level}
+    if level != "none":
+        config["includeThoughts"] = True
+    return ReasoningSettings(sent={"thinkingConfig": config}, room=reasoning_token_allowance(level))
+
+
+_SECRET_NAME: Final = re.compile(
+    r"api.?key|authorization|password|secret|^(?:access|auth|bearer)?_?token$", re.IGNORECASE
+)
+_OFF = "none"
+"""What a command line says for a parameter that is not to be sent."""
+
+
+class RemoteOptions(ProviderOptions):
+    """The options that all models behind an API share."""
+
+    max_tokens: int = Field(
+        default=1024, ge=1, description="most tokens of an answer, reasoning included; longer ones are cut off"
+    )
+    temperature: float | None = Field(
+        default=0.0, ge=0.0, le=2.0, description="0: the likeliest token; none: the service's default"
+    )
+    top_p: float | None = Field(default=None, gt=0.0, le=1.0, description="share of the likeliest tokens")
+    system: Literal["default", "none"] = Field(
+        default="default", description="both: no system message but the run's own"
+    )
+    extra: JsonTable = Field(default_factory=dict, description='more fields of the request body, such as {"top_k": 1}')
+    base_url: str | None = Field(default=None, description="another server of the same kind")
+    api_key_env: str | None = Field(
+        default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that holds the key"
+    )
+    api_key_file: str | None = Field(default=None, description="file that holds the key; nobody else may read it")
+    max_connections: int = Field(default=64, ge=1, le=4096, description="most requests at a time")
+    rpm: int | None = Field(default=None, ge=1, description="most requests a minute")
+    tpm: int | None = Field(default=None, ge=1, description="most tokens a minute, in and out")
+    attempts: int = Field(default=6, ge=1, le=50, description="tries of one request before it counts as failed")
+    timeout: float = Field(default=300.0, gt=0, description="seconds that an answer may take")
+    max_answer_bytes: int = Field(
+        default=MOST_BYTES, ge=1000, description="bytes of a reply that are taken; a longer answer is cut and marked"
+    )
+    headers: JsonTable = Field(
+        default_factory=dict,
+        description='more headers, such as {"X-Title": "bias"}; write keys as $NAME, a variable of the environment',
+    )
+
+    may_change: ClassVar[frozenset[str]] = frozenset(
+        {"api_key_env", "api_key_file", "max_connections", "rpm", "tpm", "attempts", "timeout"}
+    )
+
+    @field_validator("temperature", "top_p", mode="before")
+    @classmethod
+    def _read_none(cls, value: Any) -> Any:
+        """A command line can't say None."""
+        return None if value == _OFF else value
+
+    @field_validator("headers")
+    @classmethod
+    def _check_headers(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Headers are written into the manifest as they are given: they must not carry a secret."""
+        fault = header_fault(value)
+        if fault is not None:
+            raise ValueError(fault)
+        return value
+
+    @field_validator("extra")
+    @classmethod
+    def _check_extra(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """What is sent is written into the manifest: it must not carry a secret."""
+        for name in _names_in(value):
+            if _SECRET_NAME.search(name):
+                raise ValueError(f"holds {name!r}: leave keys out; they come from the environment or a key file")
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _check_address(cls, value: str | None) -> str | None:
+        """An address is written into the manifest: it must not carry a secret."""
+        fault = None if value is None else _address_fault(value)
+        if fault is not None:
+            raise ValueError(fault)
+        return None if value is None else value.rstrip("/")
+
+
+def _names_in(value: JsonValue) -> Iterator[str]:
+    """All names in a JSON value, at any depth."""
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        yield from value
+    for entry in entries:
+        yield from _names_in(entry)
+
+
+def _address_fault(address: str) -> str | None:
+    """What is wrong with an address, or None."""
+    if not address.startswith(("http://", "https://")) or not address.split("/")[2]:
+        return "write it as http://… or https://…"
+    if "@" in address.split("/")[2] or "?" in address:
+        return "leave out passwords and queries; keys come from the environment or a key file"
+    return None
+
+
+def checked_address(address: str | None, where: str) -> str | None:
+    """An address from the environment or a file, without a slash at its end.
+
+    Raises:
+        UsageError: where it is no address, or carries a secret.
+    """
+    if not address:
+        return None
+    fault = _address_fault(address)
+    if fault is not None:
+        raise UsageError(f"{where}: {fault}")
+    return address.rstrip("/")
+
+
+def structured_fields(kind: str, schema: Mapping[str, JsonValue], *, api: object = None) -> dict[str, JsonValue]:
+    """The fields of a request body that ask for JSON of a schema; none where nothing is known for the kind.
+
+    Args:
+        kind: of provider, as in `kind:model`.
+        schema: of the answer, a JSON schema.
+        api: the provider's option of that name: OpenAI's responses API has a place of its own for it.
+    """
+    plain = dict(schema)
+    if kind == "openai" and api == "responses":
+        return {"text": {"format": {"type": "json_schema", "name": "reading", "strict": True, "schema": plain}}}
+    if kind == "openai":
+        form: dict[str, JsonValue] = {"name": "reading", "strict": True, "schema": plain}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+    if kind == "anthropic":
+        return {"output_config": {"format": {"type": "json_schema", "schema": plain}}}
+    if kind == "gemini":
+        return {"responseMimeType": "application/json", "responseJsonSchema": plain}
+    return {}
+
+
+def with_structure(
+    kind: str, options: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """The options of a provider that asks for JSON of a schema; what the user's own `extra` says stays.
+
+    Raises:
+        UsageError: where the user's `extra` is no JSON object.
+    """
+    fields = structured_fields(kind, schema, api=options.get("api"))
+    if not fields:
+        return dict(options)
+    own = options.get("extra", {})
+    if isinstance(own, str):
+        try:
+            own = json.loads(own)
+        except ValueError as error:
+            raise UsageError(f"--model-arg extra={own}: not JSON ({error})") from error
+    if not isinstance(own, dict):
+        raise UsageError("--model-arg extra: write it as a JSON object")
+    return {**options, "extra": {**fields, **own}}

@@ -1,0 +1,428 @@
+"""The one place where keys are taken out of what comes from outside, before anything is read, cut, stored or shown.
+
+    service ─► bytes and headers ─► Mask ─► Reply ─► everything else
+
+A key is known in every form in which careless services and proxies repeat it: as it is, escaped, percent-encoded, in
+base64 (wherever in the encoded text it stands), in hexadecimal, and cut off in its second half. Keys that are not ours
+are hidden, by what keys look like, only where a service's words are shown: an answer is never changed by a guess.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import html
+import json
+import os
+import re
+import stat
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, quote_plus
+
+from mbbq_gen.core.errors import MissingExtraError, ProviderError, UsageError
+from mbbq_gen.providers.base import is_installed
+
+HIDDEN: Final = "***"
+_SHORTEST: Final = 6
+"""Shorter keys, as local servers take them, are ordinary words that would be hidden everywhere."""
+_LONG: Final = 16
+"""Of keys as long as this, the first half is hidden too: whoever cuts a text may cut it in the middle of one."""
+_LOOKS_LIKE_KEY: Final = re.compile(
+    r"\b(?:sk|rk|pk|gsk|xai|key|hf)[-_][A-Za-z0-9_*\-.…]{8,}|\bAIza[A-Za-z0-9_*\-.…]{8,}"
+    r"|(?<=[Bb]earer )[A-Za-z0-9_*\-.…+/=]{8,}"
+)
+"""Keys, whole or half hidden, as services repeat them in their errors and users type them in the wrong place."""
+_USER_IN_ADDRESS: Final = re.compile(r"[^/\s'\"@]+@")
+_QUERY_OF_ADDRESS: Final = re.compile(r"(://[^\s?'\"]*\?)[^\s'\"]+")
+_PERCENT: Final = re.compile("%[0-9A-F]{2}")
+_ESCAPED: Final = re.compile(rb"\\\\|\\/|\\u00[2-7][0-9A-Fa-f]")
+"""A character of a key as JSON may write it; an escaped backslash, so that what follows it is not taken for one."""
+_SECRET_HEADERS: Final = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
+_SCHEME: Final = re.compile(r"^(?:Bearer|Basic|Token) +", re.IGNORECASE)
+
+
+class SecretRedactor:
+    """Hides some secrets in texts, bytes and JSON."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._known = {secret for secret in secrets if len(secret) >= _SHORTEST}
+        self._prepare()
+
+    def _prepare(self) -> None:
+        known = self._known
+        forms = {form for secret in known for form in _forms(secret) if len(form) >= _SHORTEST}
+        self._forms = sorted(forms, key=len, reverse=True)
+        self._halves = [(half, _cut_off(secret)) for secret in known if (half := _half(secret))]
+        self._bytes = [form.encode() for form in self._forms]
+        self._byte_halves = [(half.encode(), re.compile(cut.pattern.encode())) for half, cut in self._halves]
+
+    @classmethod
+    def of(cls, keys: Iterable[str], headers: Mapping[str, str]) -> SecretRedactor:
+        """Hides keys, and whatever else is sent in headers to be let in."""
+        return cls([*_carried(headers), *keys])
+
+    def learn(self, headers: Mapping[str, str]) -> None:
+        """Hides from now on what headers carry to be let in as well: credentials that are renewed while a run goes on.
+
+        A signature of one request alone is not learned: it is worth nothing to anybody else.
+        """
+        new = {secret for secret in _carried(headers) if len(secret) >= _SHORTEST} - self._known
+        if new:
+            self._known |= new
+            self._prepare()
+
+    def text(self, text: str) -> str:
+        """The text without the secrets."""
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, HIDDEN)
+        for half, cut in self._halves:
+            if half in text:
+                text = cut.sub(HIDDEN, text)
+        return text
+
+    def body(self, body: bytes) -> bytes:
+        """The bytes of a reply without the secrets, JSON or not, whole or cut."""
+        hidden = self._hidden(body)
+        if b"\\" not in hidden or _ESCAPED.search(hidden) is None:
+            return hidden
+        plain = _ESCAPED.sub(_unescaped, hidden)
+        found = self._hidden(plain)
+        return hidden if found == plain else found
+
+    def _hidden(self, body: bytes) -> bytes:
+        for form in self._bytes:
+            if form in body:
+                body = body.replace(form, HIDDEN.encode())
+        for half, cut in self._byte_halves:
+            if half in body:
+                body = cut.sub(HIDDEN.encode(), body)
+        return body
+
+    def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Headers without the secrets, by names in small letters where there were any."""
+        together = "\n".join(headers.values())
+        if self.text(together) == together:
+            return headers
+        return {name.lower(): self.text(value) for name, value in headers.items()}
+
+    def shown(self, value: Any) -> Any:
+        """A service's words, or JSON with them, fit to be shown: without the secrets, and without other keys."""
+        if isinstance(value, str):
+            return hide_lookalikes(self.text(value))
+        if isinstance(value, list):
+            return [self.shown(entry) for entry in value]
+        if isinstance(value, dict):
+            return {self.shown(str(name)): self.shown(entry) for name, entry in value.items()}
+        return value
+
+
+def _carried(headers: Mapping[str, str]) -> Iterator[str]:
+    """What headers carry to be let in."""
+    for name, value in headers.items():
+        if _SECRET_HEADERS.search(name) and "signature=" not in value.lower():
+            yield _SCHEME.sub("", value)
+
+
+def hide_lookalikes(text: str) -> str:
+    """A text without what looks like a key."""
+    return _LOOKS_LIKE_KEY.sub(HIDDEN, text)
+
+
+def hide_typed(text: str) -> str:
+    """What a user typed, or words that repeat it, without keys, and addresses without passwords and queries."""
+    text = _USER_IN_ADDRESS.sub(f"{HIDDEN}@", hide_lookalikes(text))
+    return _QUERY_OF_ADDRESS.sub(rf"\1{HIDDEN}", text)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """The ways to write a secret."""
+    raw = secret.encode()
+    for plain in {secret, secret.lower(), secret.upper()}:
+        quoted = (quote(plain, safe=""), quote(plain), quote_plus(plain))
+        yield from {plain, html.escape(plain), *quoted, *(_PERCENT.sub(_small, text) for text in quoted)}
+        yield json.dumps(plain)[1:-1]
+        yield json.dumps(plain, ensure_ascii=False)[1:-1]
+    percent = "".join(f"%{byte:02X}" for byte in raw)
+    yield from {percent, percent.lower(), raw.hex(), raw.hex().upper()}
+    for before in range(3):
+        # Where three bytes become four characters, a secret looks in three ways, by how many bytes stand before it.
+        encoded = base64.b64encode(bytes(before) + raw).decode()
+        whole = encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
+        yield from {whole, whole.replace("+", "-").replace("/", "_")}
+    yield from _decoded(secret)
+
+
+def _small(found: re.Match[str]) -> str:
+    return found.group().lower()
+
+
+def _decoded(secret: str) -> Iterator[str]:
+    """What a secret holds that is itself base64, such as the `user:password` of Basic."""
+    try:
+        text = base64.b64decode(secret, validate=True).decode("ascii")
+    except ValueError:
+        return
+    if text.isprintable():
+        yield text
+        yield text.partition(":")[2]
+
+
+def _half(secret: str) -> str | None:
+    """The first half of a secret that is long enough to have one."""
+    return secret[: max(8, len(secret) // 2)] if len(secret) >= _LONG else None
+
+
+def _cut_off(secret: str) -> re.Pattern[str]:
+    """The first half of a secret with as much of the rest as is there."""
+    half = _half(secret) or secret
+    rest = secret[len(half) :]
+    return re.compile(re.escape(half) + "".join(f"(?:{re.escape(letter)}" for letter in rest) + ")?" * len(rest))
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    """The character itself, where it means the same in JSON."""
+    text = found.group()
+    if text == rb"\/":
+        return b"/"
+    if text == rb"\\":
+        return text
+    letter = bytes([int(text[2:], 16)])
+    return b"\\" + letter if letter in b'"\\' else letter
+
+
+_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+"""How variables that hold keys are written; anything else may be the key itself, typed in the wrong place."""
+_LONGEST_PLAIN: Final = 20
+"""Characters of a name without a folder or an ending, above which it may be a key."""
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A key that does not show itself."""
+
+    value: str = field(repr=False)
+    origin: str
+    """Where it came from, as an error should name it."""
+
+    def __str__(self) -> str:
+        return HIDDEN
+
+
+def find_key(variables: Sequence[str], named: str | None, file: str | None) -> Secret | None:
+    """The key: from the file, else from the variable that was named, else from the first of `variables` that is set.
+
+    Raises:
+        UsageError: where a file or variable was named and holds no key, or others may read the file.
+    """
+    if file is not None and named is not None:
+        raise UsageError("give the key by --api-key-env or by --api-key-file, one of them")
+    if file is not None:
+        return _read_key_file(Path(file).expanduser())
+    if named is not None:
+        if not os.environ.get(named, "").strip():
+            shown = named if _VARIABLE.fullmatch(named) else HIDDEN
+            raise UsageError(f"--api-key-env {shown}: the environment holds no such variable; set it to your key")
+        return Secret(os.environ[named].strip(), named)
+    for variable in variables:
+        if value := os.environ.get(variable, "").strip():
+            return Secret(value, variable)
+    return None
+
+
+def _read_key_file(path: Path) -> Secret:
+    shown = hide_lookalikes(str(path))
+    if not path.exists() and len(str(path)) > _LONGEST_PLAIN and path.name == str(path) and not path.suffix:
+        shown = HIDDEN
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise UsageError(f"--api-key-file {shown}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--api-key-file {path}: not a text file") from error
+    if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UsageError(f"--api-key-file {path}: others may read it; first: chmod 600 {path}")
+    if not text or len(text.split()) != 1:
+        raise UsageError(f"--api-key-file {path}: must hold the key and nothing else")
+    return Secret(text, str(path))
+
+
+def missing_key(kind: str, variables: Sequence[str]) -> UsageError:
+    """What to say where a key is needed and there is none."""
+    return UsageError(
+        f"{kind}: no key; set {variables[0]}, or name where it is with --api-key-env NAME or --api-key-file FILE"
+    )
+
+
+_SCOPE: Final = "https://cognitiveservices.azure.com/.default"
+_BEFORE: Final = 300.0
+"""Seconds before its end at which a token is renewed."""
+
+
+class EntraTokens:
+    """Tokens, renewed before they run out. Nothing is imported before the first one is needed."""
+
+    def __init__(self) -> None:
+        self._credential: Any = None
+        self._token = ""
+        self._until = 0.0
+
+    def check(self, name: str) -> None:
+        """Raises MissingExtraError where azure-identity is not installed."""
+        if not is_installed("azure.identity"):
+            raise MissingExtraError(f"{name}: needs azure-identity; pip install 'mbbq-gen[entra]'")
+
+    async def token(self) -> str:
+        """A token that holds now.
+
+        Raises:
+            ProviderError: where Entra gives none.
+        """
+        if time.time() < self._until - _BEFORE:
+            return self._token
+        from azure.core.exceptions import ClientAuthenticationError
+        from azure.identity.aio import DefaultAzureCredential
+
+        if self._credential is None:
+            self._credential = DefaultAzureCredential()
+        try:
+            found = await self._credential.get_token(_SCOPE)
+        except ClientAuthenticationError as error:
+            raise ProviderError("Microsoft Entra gives no token; log in anew (az login), nothing is lost") from error
+        self._token, self._until = found.token, float(found.expires_on)
+        return self._token
+
+    async def close(self) -> None:
+        """Closes the credential's connections."""
+        if self._credential is not None:
+            await self._credential.close()
+            self._credential = None
+
+
+_CLOUD_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
+
+
+@dataclass(frozen=True)
+class VertexProject:
+    """A project and a region."""
+
+    project: str
+    region: str
+
+    @property
+    def path(self) -> str:
+        """Where it stands below the version."""
+        return f"/projects/{self.project}/locations/{self.region}"
+
+
+def vertex_place(projects: Sequence[str] = (), regions: Sequence[str] = ()) -> VertexProject | None:
+    """Project and region as the environment names them, by these variables or Google's own; None without a project."""
+    project = _first((*projects, "GOOGLE_CLOUD_PROJECT"))
+    region = _first((*regions, "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"))
+    return VertexProject(project, region or "global") if project else None
+
+
+def _first(names: Sequence[str]) -> str | None:
+    return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
+
+
+def vertex_address(place: VertexProject | None) -> str:
+    """The server of a region."""
+    if place is None or place.region == "global":
+        return "https://aiplatform.googleapis.com"
+    return f"https://{place.region}-aiplatform.googleapis.com"
+
+
+class GoogleCredentials:
+    """Tokens, renewed when they run out. Nothing is imported before the first one is needed."""
+
+    def __init__(self) -> None:
+        self._found: Any = None
+        self._lock = asyncio.Lock()
+
+    def check(self, name: str) -> None:
+        """Raises UsageError where there are no credentials."""
+        if not is_installed("google.auth"):
+            raise MissingExtraError(f"{name}: needs google-auth; pip install 'mbbq-gen[vertex]'")
+        self._credentials(name)
+
+    def _credentials(self, name: str = "Vertex AI") -> Any:
+        if self._found is None:
+            import google.auth
+            from google.auth.exceptions import DefaultCredentialsError
+
+            try:
+                self._found, _ = google.auth.default(scopes=[_CLOUD_SCOPE])
+            except DefaultCredentialsError as error:
+                raise UsageError(
+                    f"{name}: no Google credentials; first: gcloud auth application-default login, or name a service"
+                    " account's file in GOOGLE_APPLICATION_CREDENTIALS"
+                ) from error
+        return self._found
+
+    async def token(self) -> str:
+        """A token that holds now.
+
+        Raises:
+            ProviderError: where Google gives none.
+        """
+        credentials = self._credentials()
+        if not credentials.valid:
+            async with self._lock:
+                if not credentials.valid:
+                    await asyncio.to_thread(_renew, credentials)
+        return str(credentials.token)
+
+
+def _renew(credentials: Any) -> None:
+    from google.auth.exceptions import GoogleAuthError
+    from google.auth.transport.requests import Request
+
+    try:
+        credentials.refresh(Request())
+    except GoogleAuthError as error:
+        raise ProviderError(f"Google gives no token ({type(error).__name__}); log in anew, nothing is lost") from error
+
+
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_ENV_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
+_SECRET: Final = re.compile(r"auth|key|token|secret|cookie|password|credential", re.IGNORECASE)
+_OURS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+
+
+def header_fault(headers: Mapping[str, Any]) -> str | None:
+    """What is wrong with headers as a user gives them, or None."""
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name) or name.lower() in _OURS:
+            return f"{name!r} can't be set"
+        if not isinstance(value, str) or re.search(r"[\r\n\x00]", value) or not value.isascii():
+            return f"{name}: give one line of plain text"
+        if _SECRET.search(name) and not _ENV_VARIABLE.search(value):
+            return f"{name}: keys are not written down here; put it into the environment and write $NAME"
+    return None
+
+
+def filled_headers(headers: Mapping[str, Any]) -> tuple[dict[str, str], list[Secret]]:
+    """The headers as they are sent, and the secrets that stand in them.
+
+    Raises:
+        UsageError: where the environment lacks a variable.
+    """
+    secrets: dict[str, Secret] = {}
+
+    def value_of(found: re.Match[str]) -> str:
+        name = found[1]
+        value = os.environ.get(name, "").strip()
+        if not value:
+            raise UsageError(f"option headers: the environment holds no {name}; set it")
+        secrets[name] = Secret(value, name)
+        return value
+
+    filled = {name: _ENV_VARIABLE.sub(value_of, str(text)) for name, text in headers.items()}
+    return filled, list(secrets.values())

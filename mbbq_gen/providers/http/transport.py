@@ -1,0 +1,379 @@
+"""Bytes to a service and back, over one pool of connections. It knows nothing of retries, models or JSON shapes.
+
+aiohttp: the official clients spend two milliseconds of a core on a request, most of it in httpx and in typed models;
+this spends a quarter of one, and what comes back is read by the provider itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from mbbq_gen.core.text import storable
+from mbbq_gen.providers.http.credentials import SecretRedactor, hide_lookalikes
+from mbbq_gen.providers.http.errors import TransientError, is_page
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_CONNECT_SECONDS: Final = 20.0
+_SHOWN: Final = 80
+_LONGEST_TEXT: Final = 2000
+_LARGE: Final = 1_000_000
+"""Bytes from which a body is sent in pieces, so that others may be heard between them."""
+_MARGIN: Final = 4096
+"""Bytes beyond what we take that are looked at for keys before the rest is cut off."""
+_MOST_HOPS: Final = 5
+_REDIRECTIONS: Final = frozenset({301, 302, 303, 307, 308})
+MOST_BYTES: Final = 16_000_000
+"""Bytes of an answer that are taken if nobody says otherwise: some three million words."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """What a service sent back."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Ask for names in small letters."""
+    body: bytes
+    is_cut: bool = False
+    """Whether the body was longer than we take, and ends here."""
+
+    def json(self) -> Any:
+        """The body as JSON.
+
+        Of a body that was longer than we take, what had come until then.
+
+        Raises:
+            TransientError: where it is not JSON: a cut or broken answer.
+        """
+        try:
+            return _beginning(self.body) if self.is_cut else read_json(self.body)
+        except ValueError as error:
+            start = hide_lookalikes(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))[:_SHOWN]
+            raise TransientError("malformed", f"answered something that is not JSON: {start!r}") from error
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a web page, of something that stands before the service."""
+        return self.body[:_SHOWN].lstrip()[:1] == b"<" and is_page(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))
+
+
+_API_VERSION: Final = re.compile(r"/v\d+(?:beta\d*|alpha\d*)?$")
+_API_PATH: Final = re.compile(r"/(?:chat/completions|completions|responses|messages|models)$")
+_ESCAPE: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
+"""An escape: a whole pair, half of one (the group), or any other."""
+
+
+def read_json(body: bytes) -> Any:
+    """The JSON of a body, as files can hold it: bytes that are no UTF-8 and halves of pairs become U+FFFD.
+
+    Raises:
+        ValueError: where it is not JSON.
+    """
+    try:
+        value = json.loads(body)
+    except UnicodeDecodeError:
+        value = json.loads(body.decode("utf-8", "replace"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return storable(value) if any(found[1] for found in _ESCAPE.finditer(body)) else value
+
+
+def _beginning(body: bytes) -> Any:
+    """The JSON value that a body begins, with what is missing at its end left out."""
+    from pydantic_core import from_json
+
+    whole = _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], body)
+    return from_json(whole, allow_partial="trailing-strings")
+
+
+def error_payload(reply: HttpResponse) -> Any:
+    """The JSON of an error; its text where it is not JSON."""
+    try:
+        return reply.json()
+    except TransientError:
+        return reply.body[:_LONGEST_TEXT].decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class FormFile:
+    """A file to be sent as a form, read from disk as it goes out."""
+
+    path: Path
+    filename: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """The form's other fields."""
+    name: str = "file"
+    """The file's own field."""
+
+
+class Transport:
+    """The connections to a service. Made and closed inside one event loop."""
+
+    def __init__(
+        self, session: aiohttp.ClientSession, timeout: float, mask: SecretRedactor, most: int = MOST_BYTES
+    ) -> None:
+        """`most`: bytes of an answer that are taken; what is longer is cut there."""
+        self._session = session
+        self._mask = mask
+        self._timeout = timeout
+        self._most = most
+        self._proxies = getproxies()
+
+    @classmethod
+    def open(cls, url: str, timeout: float, mask: SecretRedactor, most: int = MOST_BYTES) -> Transport:
+        """Connections as the service at `url` needs them; nothing is sent yet. What comes back goes through `mask`."""
+        import aiohttp
+
+        connector = aiohttp.TCPConnector(
+            limit=0, ttl_dns_cache=300, ssl=_trusted() if url.startswith("https:") else True
+        )
+        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
+        session = aiohttp.ClientSession(
+            connector=connector, timeout=limits, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
+        )
+        return cls(session, timeout, mask, most)
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | FormFile | None,
+        *,
+        limited: bool = False,
+    ) -> HttpResponse:
+        """The service's reply, whatever its status; `limited` cuts a body that is longer than we take.
+
+        Raises:
+            TransientError: where the connection could not be made, broke, or took too long.
+        """
+        import aiohttp
+        from yarl import URL
+
+        self._mask.learn(headers)
+        try:
+            if isinstance(body, FormFile):
+                return await self._send_form(method, url, headers, body)
+            data = io.BytesIO(body) if body is not None and len(body) > _LARGE else body
+            target = URL(url, encoded=True) if "%" in url else url  # what is signed is what is sent
+            async with self._session.request(
+                method, target, headers=headers, data=data, allow_redirects=False, proxy=self._proxy(url)
+            ) as reply:
+                if limited:
+                    return await self._take(reply)
+                return await self._masked(reply)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise passing_fault(error, self._timeout) from error
+
+    async def _take(self, reply: aiohttp.ClientResponse) -> HttpResponse:
+        """A reply of which no more is held in memory than we take."""
+        length = reply.content_length
+        if length is not None and length <= self._most and "Content-Encoding" not in reply.headers:
+            return await self._masked(reply)
+        body = bytearray()
+        async for chunk in reply.content.iter_any():
+            body += chunk
+            if len(body) > self._most:
+                reply.close()
+                hidden = self._mask.body(bytes(body[: self._most + _MARGIN]))[: self._most]
+                return HttpResponse(reply.status, self._mask.headers(reply.headers), hidden, is_cut=True)
+        return HttpResponse(reply.status, self._mask.headers(reply.headers), self._mask.body(bytes(body)))
+
+    async def _send_form(self, method: str, url: str, headers: Mapping[str, str], form: FormFile) -> HttpResponse:
+        import aiohttp
+
+        plain = {name: value for name, value in headers.items() if name.lower() != "content-type"}
+        with form.path.open("rb") as stream:
+            data = aiohttp.FormData(dict(form.fields))
+            data.add_field(form.name, stream, filename=form.filename, content_type="application/jsonl")
+            async with self._session.request(
+                method,
+                url,
+                headers=plain,
+                data=data,
+                allow_redirects=False,
+                proxy=self._proxy(url),
+                timeout=self._long(),
+            ) as reply:
+                return await self._masked(reply)
+
+    def _long(self) -> aiohttp.ClientTimeout:
+        """The time that a large file may take: any, as long as something moves."""
+        import aiohttp
+
+        return aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._timeout)
+
+    async def lines(self, url: str, headers: Mapping[str, str]) -> AsyncGenerator[Line | HttpResponse, None]:
+        """The lines of a large answer as they come in; a Reply, alone, where the status is not 200.
+
+        A redirection is followed. To another host the headers do not go along: the key is in them, and a result that
+        stands elsewhere is reached by its address alone.
+
+        Raises:
+            TransientError: as `send`.
+        """
+        import aiohttp
+
+        self._mask.learn(headers)
+        try:
+            for _ in range(_MOST_HOPS):
+                async with self._session.get(
+                    url, headers=headers, proxy=self._proxy(url), timeout=self._long(), allow_redirects=False
+                ) as reply:
+                    target = _followed(url, reply)
+                    if target is None:
+                        async for line in self._lines_of(reply):
+                            yield line
+                        return
+                    headers = headers if _origin(target) == _origin(url) else {"Accept": "*/*"}
+                    url = target
+            raise TransientError("broken", f"{_MOST_HOPS} redirections, one after the other")
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise passing_fault(error, self._timeout) from error
+
+    async def _masked(self, reply: aiohttp.ClientResponse) -> HttpResponse:
+        """What came back, without the secrets that were sent."""
+        return HttpResponse(reply.status, self._mask.headers(reply.headers), self._mask.body(await reply.read()))
+
+    async def _lines_of(self, reply: aiohttp.ClientResponse) -> AsyncGenerator[Line | HttpResponse, None]:
+        """The lines of a reply, or the reply itself where it is an error."""
+        if reply.status != 200:
+            yield await self._masked(reply)
+            return
+        rest = bytearray()
+        async for chunk in reply.content.iter_any():
+            first, *others = chunk.split(b"\n")
+            _add(rest, first, self._most)
+            for piece in others:
+                yield self._line(rest)
+                rest = bytearray()
+                _add(rest, piece, self._most)
+        if rest:
+            yield self._line(rest)
+
+    def _line(self, content: bytearray) -> Line:
+        """A line without the secrets that were sent, cut where it is longer than we take."""
+        return Line(self._mask.body(bytes(content))[: self._most], len(content) > self._most)
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._session.close()
+        await asyncio.sleep(0)
+
+    def _proxy(self, url: str) -> str | None:
+        """The proxy that the environment names for an address, or None."""
+        if not self._proxies:
+            return None
+        scheme, _, rest = url.partition("://")
+        host = rest.partition("/")[0].rpartition("@")[2]
+        proxy = self._proxies.get(scheme)
+        return None if proxy is None or proxy_bypass(host) else proxy
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a large answer."""
+
+    content: bytes
+    is_cut: bool = False
+    """Whether it was longer than we take, and ends here."""
+
+    def json(self) -> Any:
+        """Its JSON; of a line that was too long, what had come until then.
+
+        Raises:
+            ValueError: where it is not JSON.
+        """
+        return _beginning(self.content) if self.is_cut else read_json(self.content)
+
+
+def _add(line: bytearray, piece: bytes, most: int) -> None:
+    """Lengthens a line as far as we take it, and a little further, so that no key is cut before it is hidden."""
+    line += piece[: max(0, most + _MARGIN - len(line))]
+
+
+def _followed(url: str, reply: aiohttp.ClientResponse) -> str | None:
+    """Where a redirection leads that may be followed: never from https to something that others can read."""
+    location = reply.headers.get("Location")
+    if reply.status not in _REDIRECTIONS or not location:
+        return None
+    target = urljoin(url, location)
+    safe = target.startswith("https://") or (url.startswith("http://") and target.startswith("http://"))
+    return target if safe else None
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
+def passing_fault(error: Exception, timeout: float) -> TransientError:
+    """What went wrong between us and a service, in words; whether it was the connecting that failed."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return TransientError("connect", f"no connection: {error.os_error.strerror or error.os_error}")
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return TransientError("connect", f"no connection within {_CONNECT_SECONDS:.0f} s")
+    if isinstance(error, TimeoutError):
+        return TransientError("timeout", f"no answer within {timeout:g} s")
+    return TransientError("broken", f"the connection broke ({type(error).__name__})")
+
+
+def _trusted() -> ssl.SSLContext:
+    """The machine's certificates, and those of certifi for machines that have none."""
+    import certifi
+
+    context = ssl.create_default_context()
+    if not context.get_ca_certs():
+        context.load_verify_locations(certifi.where())
+    return context
+
+
+def base_url_advice(base_url: str, with_version: bool | None) -> str | None:
+    """What to try instead of a base URL where nothing answers; None where it looks right.
+
+    `with_version`: whether such URLs end with a version (/v1), or must not; None: unknown.
+    """
+    if with_version is None:
+        return None
+    plain = _API_PATH.sub("", base_url)
+    if plain != base_url:
+        return f"base URLs end before that: try --base-url {plain if with_version else _API_VERSION.sub('', plain)}"
+    if with_version and not _API_VERSION.search(urlsplit(base_url).path):
+        return f"base URLs of such servers mostly end in /v1: try --base-url {base_url}/v1"
+    if not with_version and _API_VERSION.search(base_url):
+        return f"the version is added here: try --base-url {_API_VERSION.sub('', base_url)}"
+    return None
+
+
+# Fields of an answer; those of the wrong type are treated as missing.
+
+
+def table_of(value: Any) -> dict[str, Any]:
+    """A JSON object; empty where it is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def tables_of(value: Any) -> list[dict[str, Any]]:
+    """The JSON objects of a list."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def words_of(value: Any) -> str | None:
+    """A text, or a number as one; None where it is something else."""
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None

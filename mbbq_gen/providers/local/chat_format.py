@@ -1,0 +1,236 @@
+"""From messages to the text that a local model reads: its chat template, or the plain text where it has none.
+
+The rules, which are part of a run's settings:
+
+* `prompt_format` `auto` uses the model's chat template; a model without one gets the plain text. `chat` insists on a
+  template, `plain` never uses it.
+* Plain text is the contents of the messages with an empty line between them; nothing is added, no roles are named.
+* `system` decides what becomes of messages that have no system message of their own; one that is there is always kept.
+  `default` leaves it to the template, which may add a system prompt of its own (SmolLM2, Qwen2.5, Llama 3 do);
+  `none` takes that away again; any other text becomes the system message.
+
+`none` can't be had by an empty system message, since that leaves an empty system turn behind. The turn is cut out:
+
+    rendered with a system message S     <|im_start|>system\\nS<|im_end|>\\n<|im_start|>user\\nU<|im_end|>\\n…
+    the system message rendered alone    <|im_start|>system\\nS<|im_end|>\\n
+    what is left                                                            <|im_start|>user\\nU<|im_end|>\\n…
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any, Literal
+from unicodedata import east_asian_width
+
+from pydantic import JsonValue
+
+from mbbq_gen.core.errors import MbbqGenError, ProviderError, UsageError
+from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal, tokens_of
+from mbbq_gen.core.records import Message
+
+PromptFormat = Literal["auto", "chat", "plain"]
+Tokenizer = Any
+"""A tokenizer of transformers, which has no types of its own."""
+
+_logger = logging.getLogger(__name__)
+_PROBE = "mbbq probe"
+
+
+class PromptError(MbbqGenError):
+    """Messages that can't be brought into the form that the model reads."""
+
+
+class ChatFormatter:
+    """Messages → text → tokens, for one tokenizer and one set of rules."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        model: str,
+        prompt_format: PromptFormat = "auto",
+        system: str = "default",
+        template_args: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        """Raises ProviderError where the rules can't be followed with this tokenizer."""
+        self._tokenizer = tokenizer
+        self._system = system
+        self._template_args = dict(template_args or {})
+        self.uses_template = self._decide(model, prompt_format)
+        """Whether the chat template is used."""
+        self._cuts_system = self.uses_template and system == "none" and self._template_adds_system(model)
+        if self.uses_template and system not in ("default", "none"):
+            self._check_system_allowed(model)
+
+    def tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """What the model reads; raises PromptError where there is nothing, or the template refuses."""
+        text = self.text(messages)
+        tokens = tuple(self._tokenizer(text, add_special_tokens=not self.uses_template)["input_ids"])
+        if not tokens:
+            raise PromptError("the prompt is empty")
+        return tokens
+
+    def text(self, messages: Sequence[Message]) -> str:
+        """The text before it is cut into tokens; raises PromptError where the template refuses."""
+        turns = [{"role": message.role, "content": message.content} for message in messages]
+        has_system = any(turn["role"] == "system" for turn in turns)
+        if not has_system and self._system not in ("default", "none"):
+            turns = [{"role": "system", "content": self._system}, *turns]
+        if not self.uses_template:
+            return "\n\n".join(turn["content"] for turn in turns)
+        if self._cuts_system and not has_system:
+            return self._without_system(turns)
+        return self._render(turns)
+
+    def reasoning_settings(self, model: str, level: str) -> ChatFormatter:
+        """The same for a model that is to think so much, as its chat template has it.
+
+        Raises:
+            ProviderError: where the template has no variable for it.
+        """
+        template = self._tokenizer.chat_template
+        texts = template.values() if isinstance(template, dict) else [template]
+        try:
+            told = template_reasoning(model, "\n".join(filter(None, texts)) if self.uses_template else None, level)
+        except UsageError as error:
+            raise ProviderError(str(error)) from error
+        other = copy(self)
+        other._template_args = {**self._template_args, **told.sent}
+        return other
+
+    def scored_text(self, messages: Sequence[Message]) -> str:
+        """The text that answers are put behind to see how likely they are.
+
+        The chat template with the assistant's turn opened; of a model without one, the contents of the messages with
+        an empty line between them, and each solved example's answer behind its question, where the model's would be:
+
+            Question: …                     Text of a solved example, then of the question
+            Answer: The grandson
+
+            Question: …
+            Answer:
+        """
+        if self.uses_template:
+            return self.text(messages)
+        text = ""
+        for message in messages:
+            if message.role == "assistant":
+                text += space_before(text) + message.content
+            else:
+                text += ("\n\n" if text else "") + message.content
+        system = "" if self._system in ("default", "none") else f"{self._system}\n\n"
+        has_system = any(message.role == "system" for message in messages)
+        return text if has_system else system + text
+
+    def end_of_turn(self) -> int | None:
+        """The special token that the template puts behind the assistant's words, or None where it puts none."""
+        if not self.uses_template:
+            return None
+        turns = [{"role": "user", "content": _PROBE}, {"role": "assistant", "content": _PROBE}]
+        try:
+            behind = self._render(turns, opens_answer=False).rpartition(_PROBE)[2]
+        except PromptError:
+            return None
+        tokens = self._tokenizer(behind.strip(), add_special_tokens=False)["input_ids"]
+        return tokens[0] if tokens and self._is_special(tokens[0]) else None
+
+    def _is_special(self, token: int) -> bool:
+        added = self._tokenizer.added_tokens_decoder.get(token)
+        return token in self._tokenizer.all_special_ids or (added is not None and added.special)
+
+    def _decide(self, model: str, prompt_format: PromptFormat) -> bool:
+        has_template = self._tokenizer.chat_template is not None
+        if prompt_format == "chat" and not has_template:
+            raise ProviderError(f"{model}: has no chat template; use prompt_format auto or plain")
+        if prompt_format == "auto" and not has_template:
+            _logger.warning(
+                "%s: has no chat template; the messages are sent as plain text (base models: --method loglikelihood)",
+                model,
+            )
+        return has_template and prompt_format != "plain"
+
+    def _render(self, turns: Sequence[Mapping[str, str]], opens_answer: bool = True) -> str:
+        from jinja2 import TemplateError
+
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                list(turns), tokenize=False, add_generation_prompt=opens_answer, **self._template_args
+            )
+        except (TemplateError, TypeError, ValueError, IndexError, KeyError) as error:
+            raise PromptError(f"the chat template refuses the messages: {error}") from error
+        return text
+
+    def _without_system(self, turns: Sequence[Mapping[str, str]]) -> str:
+        """The turns as the template renders them after a system message, and that one cut out."""
+        system = {"role": "system", "content": _PROBE}
+        whole, alone = self._render([system, *turns]), self._render([system], opens_answer=False)
+        if not whole.startswith(alone):
+            raise PromptError("the chat template does not keep the system message apart")
+        rest = whole.removeprefix(alone)
+        start = self._tokenizer.bos_token or ""
+        needs_start = start and alone.startswith(start) and not rest.startswith(start)
+        return start + rest if needs_start else rest
+
+    def _template_adds_system(self, model: str) -> bool:
+        """Whether messages without a system message get one from the template; raises where it can't be cut out."""
+        turns = [{"role": "user", "content": _PROBE}]
+        try:
+            plain = self._render(turns)
+        except PromptError as error:
+            raise ProviderError(f"{model}: {error}") from error
+        try:
+            return plain != self._without_system(turns)
+        except PromptError as error:
+            if _is_bare(plain):
+                return False
+            raise ProviderError(f"{model}: system 'none' is not possible ({error}); use 'default' or a text") from error
+
+    def _check_system_allowed(self, model: str) -> None:
+        turns = [{"role": "system", "content": _PROBE}, {"role": "user", "content": _PROBE}]
+        try:
+            self._render(turns)
+        except PromptError as error:
+            raise ProviderError(
+                f"{model}: its chat template takes no system message ({error}); leave system at 'default'"
+            ) from error
+
+
+def template_reasoning(model: str, template: str | None, level: str) -> ReasoningSettings:
+    """The variables of a chat template that tell a level of thinking, whichever of the usual ones it has.
+
+    Raises:
+        UsageError: where it has none for the level.
+    """
+    known = {name for name in ("enable_thinking", "thinking", "reasoning_effort") if _reads(template, name)}
+    if tokens_of(level) is not None or level == "minimal":
+        raise refusal(model, level, "can't be held to it on this machine; name none, default, low, medium or high")
+    switches = known - {"reasoning_effort"}
+    if level in ("none", "default") and switches:
+        return ReasoningSettings(
+            sent=dict.fromkeys(sorted(switches), level == "default"), room=reasoning_token_allowance(level)
+        )
+    if level in ("low", "medium", "high") and "reasoning_effort" in known:
+        return ReasoningSettings(
+            sent={"reasoning_effort": level, **dict.fromkeys(sorted(switches), True)},
+            room=reasoning_token_allowance(level),
+        )
+    has = f"has only {', '.join(sorted(known))}" if known else "has no variable that says how much to think"
+    raise refusal(model, level, f"can't be told: its chat template {has}; leave --reasoning-effort out")
+
+
+def _reads(template: str | None, name: str) -> bool:
+    """Whether a template reads a variable, by its name as a word of its own outside of dots and quotes."""
+    return template is not None and re.search(rf"(?<![\w.'\"]){name}(?![\w'\"])", template) is not None
+
+
+def space_before(prompt: str) -> str:
+    """What parts a plain prompt from its answer: a space, but for one that ends in one, or in a full-width sign."""
+    last = prompt[-1:]
+    return "" if not last or last.isspace() or east_asian_width(last) in ("W", "F") else " "
+
+
+def _is_bare(rendered: str) -> bool:
+    """Whether so little stands before the user's words that no system prompt can be among it."""
+    return len(rendered.partition(_PROBE)[0].split()) <= 2

@@ -1,0 +1,499 @@
+"""From token ids to token ids: how a local model writes its answers, many at a time.
+
+The prompts of a benchmark are long and alike, the answers short and of uneven length. `ContinuousBatcher` uses both:
+
+* **Shared beginnings are read once.** Prompts are taken in the order of their tokens, so that neighbours share most.
+  What a group of them does not share is laid end to end as one sequence, in which each token sees its own prompt only
+  (a tree mask); no padding is read.
+* **Rows come and go.** An answer that is finished leaves the batch at once, and the next prompts take its place.
+
+`prefix_cache` has the token trees and the KV cache. In float32 the text equals that of the model's own `generate` for
+each prompt alone. `supports_tree_attention` compares both on the loaded model: state-space and hybrid models, and those
+with masks of their own, are decoded by the library's `generate` (`StaticBatcher`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import torch
+from torch.nn.functional import softmax
+
+from mbbq_gen.providers.local.options import is_out_of_memory, layers_of, release_memory, rows_that_fit
+from mbbq_gen.providers.local.prefix_cache import (
+    KVCache,
+    Model,
+    PrefixCache,
+    additive_mask,
+    gather,
+    lay_out,
+    read_sheet,
+    shared_length,
+    trail_of,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class DecodingPrompt:
+    """What a row starts from."""
+
+    number: int
+    """The caller's own number for it."""
+    tokens: tuple[int, ...]
+    limit: int
+    """Most tokens to write; at least 1."""
+    seed: int
+    """Where sampling starts."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What was written after a prompt."""
+
+    number: int
+    tokens: tuple[int, ...]
+    """Without the stop token."""
+    finish_reason: Literal["stop", "length"] | None
+    """None where it failed."""
+    written: int
+    """Tokens that were generated, the stop token included."""
+    latency_s: float
+    """From when the prompt was taken up."""
+    error: str | None = None
+    """Why nothing was written, or None."""
+
+
+@dataclass(frozen=True)
+class DecodingSettings:
+    """How rows are decoded."""
+
+    stop_tokens: frozenset[int]
+    """Tokens that end an answer."""
+    pad_token: int
+    batch_size: int
+    """Most rows at a time."""
+    read_tokens: int
+    """Most prompt tokens read in one go."""
+    temperature: float = 0.0
+    """0: the likeliest token always."""
+    top_p: float = 1.0
+
+
+# --- choosing tokens -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Row:
+    """A prompt in work."""
+
+    prompt: DecodingPrompt
+    started: float
+    written: list[int] = field(default_factory=list)
+    generator: torch.Generator | None = None
+    is_broken: bool = False
+    """Whether the model gave no numbers for the next token."""
+
+    @property
+    def length(self) -> int:
+        """Tokens whose keys are in the cache: all but the one that was written last."""
+        return len(self.prompt.tokens) + len(self.written) - 1
+
+    def completion(self, stop_tokens: frozenset[int]) -> Completion | None:
+        """What the row came to, or None where it goes on."""
+        if self.is_broken:
+            return fail(self.prompt, NOT_NUMBERS)
+        if self.written[-1] in stop_tokens:
+            return _complete(self, "stop")
+        return _complete(self, "length") if len(self.written) >= self.prompt.limit else None
+
+
+def _choose(logits: Tensor, rows: Sequence[_Row], settings: DecodingSettings) -> list[int | None]:
+    """The next token of each row, None where the model gives no numbers.
+
+    Each row draws from its own generator, so what it draws does not depend on others.
+    """
+    highest, likeliest = logits.max(dim=-1)
+    are_numbers = highest.isfinite().tolist()
+    if settings.temperature == 0:
+        chosen = likeliest.tolist()
+        return [token if is_number else None for token, is_number in zip(chosen, are_numbers, strict=True)]
+    probabilities = softmax(logits.float().cpu() / settings.temperature, dim=-1)
+    return [
+        _draw(line, row, settings.top_p) if is_number else None
+        for line, row, is_number in zip(probabilities, rows, are_numbers, strict=True)
+    ]
+
+
+def _draw(probabilities: Tensor, row: _Row, top_p: float) -> int:
+    if row.generator is None:
+        row.generator = torch.Generator().manual_seed(row.prompt.seed)
+    ordered, tokens = probabilities.sort(descending=True, stable=True)
+    kept = ordered * ((ordered.cumsum(dim=0) - ordered) < top_p)
+    return int(tokens[torch.multinomial(kept, 1, generator=row.generator)].item())
+
+
+def _complete(row: _Row, reason: Literal["stop", "length"]) -> Completion:
+    answer = row.written[:-1] if reason == "stop" else row.written
+    elapsed = time.perf_counter() - row.started
+    return Completion(row.prompt.number, tuple(answer), reason, len(row.written), elapsed)
+
+
+NOT_NUMBERS: Final = "the model's probabilities are not numbers (NaN); try --dtype float32"
+
+
+def fail(prompt: DecodingPrompt, error: str) -> Completion:
+    """A completion that says why there is none."""
+    return Completion(prompt.number, (), None, 0, 0.0, error)
+
+
+# --- reading prompts -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What comes of reading some prompts."""
+
+    rows: list[_Row]
+    layers: list[tuple[Tensor, Tensor]]
+    """Keys and values of the rows in each layer, rows × heads × width × size."""
+    trail: PrefixCache
+    """What the next prompts may share."""
+    logits: Tensor
+    """Of the first token of each answer, rows × vocabulary."""
+
+
+def read_prompts(model: Model, prompts: Sequence[DecodingPrompt], trail: PrefixCache) -> _Reading:
+    """Reads prompts that stand in the order of their tokens, in one go."""
+    started = time.perf_counter()
+    sequences = [prompt.tokens for prompt in prompts]
+    # the last token of each prompt is always its own, because what comes next is read off it
+    sheet = lay_out(sequences, trail, [len(sequence) - 1 for sequence in sequences])
+    cache, logits = read_sheet(model, sheet, trail, [path[-1] for path in sheet.paths])
+    width = max(len(path) for path in sheet.paths)
+    places = torch.tensor([path + [0] * (width - len(path)) for path in sheet.paths], device=model.device)
+    return _Reading(
+        rows=[_Row(prompt, started) for prompt in prompts],
+        layers=[(gather(keys, places), gather(values, places)) for keys, values in layers_of(cache)],
+        trail=trail_of(sequences[-1], sheet.paths[-1], cache),
+        logits=logits,
+    )
+
+
+# --- rows that come and go -------------------------------------------------------------------------------------------
+
+
+class _Batch:
+    """The rows in work and their keys and values."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._cache = KVCache()
+        self.rows: list[_Row] = []
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def step(self) -> Tensor:
+        """Reads the token that each row wrote last; the logits of the next one, rows × vocabulary."""
+        device = self._model.device
+        lengths = torch.tensor([row.length for row in self.rows], device=device)
+        cache = self._cache.next_step(lengths)
+        seen = torch.arange(cache.get_seq_length(), device=device)[None, :] <= lengths[:, None]
+        output = self._model(
+            input_ids=torch.tensor([[row.written[-1]] for row in self.rows], device=device),
+            attention_mask=additive_mask(seen, self._model.dtype)[:, None, None],
+            position_ids=lengths[:, None],
+            past_key_values=cache,
+            use_cache=True,
+        )
+        logits: Tensor = output.logits[:, -1]
+        return logits
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Lets all other rows go."""
+        if len(places) < len(self.rows):
+            self.rows = [self.rows[place] for place in self._cache.keep(places)]
+
+    def join(self, reading: _Reading) -> None:
+        """Takes rows in."""
+        self._cache.join(reading.layers)
+        self.rows = [*self.rows, *reading.rows]
+
+
+def _in_order(prompts: Iterable[DecodingPrompt]) -> deque[DecodingPrompt]:
+    """Prompts in the order of their tokens: each next to the one that shares most with it."""
+    return deque(sorted(prompts, key=lambda prompt: prompt.tokens))
+
+
+@dataclass
+class _Work:
+    """Where a decoder stands."""
+
+    waiting: deque[DecodingPrompt]
+    batch: _Batch
+    group: list[DecodingPrompt] = field(default_factory=list)
+    """Prompts that are being read."""
+    trail: PrefixCache = field(default_factory=PrefixCache)
+
+
+class ContinuousBatcher:
+    """Decodes with shared beginnings and rows that come and go; see the module's docstring."""
+
+    name = "continuous"
+    """As the manifest shows it."""
+
+    def __init__(self, model: Model, settings: DecodingSettings) -> None:
+        self._model = model
+        self._settings = settings
+        self.batch_size = settings.batch_size
+        """Rows at a time; as many as fit into the free memory of a GPU, and halved for good where memory ran out."""
+
+    @torch.inference_mode()
+    def decode(
+        self,
+        prompts: Sequence[DecodingPrompt],
+        is_cancelled: Callable[[], bool],
+        more: Callable[[], Sequence[DecodingPrompt]] = tuple,
+    ) -> Iterator[Completion]:
+        """A completion of each prompt, as they finish; stops after the current step once it is cancelled.
+
+        `more` gives further prompts, with numbers of their own; it is asked when there is room and none waits.
+        """
+        longest = max((len(prompt.tokens) + prompt.limit for prompt in prompts), default=0)
+        work = _Work(_in_order(prompts), _Batch(self._model))
+        while not is_cancelled():
+            if not work.waiting and self._has_room(work.batch):
+                work.waiting = _in_order(more())
+            if not work.waiting and not len(work.batch):
+                return
+            try:
+                yield from self._go_on(work, longest)
+                continue
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+            # out of the except clause, whose error holds on to the memory of what failed
+            failed = self._start_over(work)
+            if failed is not None:
+                yield fail(failed, f"out of memory with a prompt of {len(failed.tokens)} tokens")
+
+    def _go_on(self, work: _Work, longest: int) -> Iterator[Completion]:
+        """Reads prompts where there is room for them, else one token of each row."""
+        batch = work.batch
+        if not work.waiting or not self._has_room(batch):
+            yield from self._advance(batch, batch.rows, batch.step())
+            return
+        work.group = self._take(work.waiting, self.batch_size - len(batch), work.trail)
+        reading = read_prompts(self._model, work.group, work.trail)
+        if not work.trail.tokens:  # nothing is held yet
+            fitting = rows_that_fit(reading.layers, longest, self._model.device)
+            self.batch_size = min(self.batch_size, fitting or self.batch_size)
+        batch.join(reading)
+        work.group, work.trail = [], reading.trail
+        yield from self._advance(batch, reading.rows, reading.logits)
+
+    def _start_over(self, work: _Work) -> DecodingPrompt | None:
+        """Puts what was in work back with half the batch size; a prompt that doesn't even fit alone is given up."""
+        interrupted = _in_order([*work.group, *(row.prompt for row in work.batch.rows)])
+        work.batch, work.group, work.trail = _Batch(self._model), [], PrefixCache()
+        release_memory()
+        if len(interrupted) == 1:
+            return interrupted[0]
+        self.batch_size = max(1, min(self.batch_size, len(interrupted)) // 2)
+        work.waiting.extendleft(reversed(interrupted))
+        return None
+
+    def _has_room(self, batch: _Batch) -> bool:
+        """Whether enough rows have left that reading new prompts is worth its fixed cost."""
+        return len(batch) <= self.batch_size - max(1, self.batch_size // 4)
+
+    def _take(self, waiting: deque[DecodingPrompt], room: int, trail: PrefixCache) -> list[DecodingPrompt]:
+        """The next prompts: as many as there is room for and as can be read in one go, but at least one."""
+        group: list[DecodingPrompt] = []
+        before, unparsed = trail.tokens, 0
+        while waiting and len(group) < room:
+            unparsed += len(waiting[0].tokens) - shared_length(before, waiting[0].tokens)
+            if group and unparsed > self._settings.read_tokens:
+                break
+            before = waiting[0].tokens
+            group.append(waiting.popleft())
+        return group
+
+    def _advance(self, batch: _Batch, rows: Sequence[_Row], logits: Tensor) -> Iterator[Completion]:
+        """Writes the next token of some rows, and lets those go that are finished."""
+        for row, token in zip(rows, _choose(logits, rows, self._settings), strict=True):
+            if token is None:
+                row.is_broken = True
+            else:
+                row.written.append(token)
+        completions = [row.completion(self._settings.stop_tokens) for row in batch.rows]
+        yield from (completion for completion in completions if completion is not None)
+        batch.keep([place for place, completion in enumerate(completions) if completion is None])
+
+
+# --- can this model be read so? --------------------------------------------------------------------------------------
+
+_PROBES = ((5, 6, 7, 8, 9, 10), (5, 6, 7, 11, 12), (5, 13, 14, 15, 16, 17, 18))
+_PROBE_ANSWER = 19
+_TOLERANCES = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 8e-2}
+
+
+@torch.inference_mode()
+def supports_tree_attention(model: Model) -> bool:
+    """Whether the model gives the same logits for a tree of prompts, and for the rows made of it, as for each alone."""
+    try:
+        return _reads_probes(model)
+    except Exception as error:  # a model may refuse masks, positions or caches in any way it likes
+        if is_out_of_memory(error):
+            raise
+        return False
+
+
+def _reads_probes(model: Model) -> bool:
+    prompts = [DecodingPrompt(number, tokens, 2, 0) for number, tokens in enumerate(sorted(_PROBES))]
+    early = read_prompts(model, prompts[:2], PrefixCache())
+    late = read_prompts(model, prompts[2:], early.trail)
+    batch = _Batch(model)
+    for reading in (early, late):
+        batch.join(reading)
+    for row in batch.rows:
+        row.written.append(_PROBE_ANSWER)
+    first, second = torch.cat([early.logits, late.logits]), batch.step()
+    return all(
+        _alike(first[place], _alone(model, prompt.tokens))
+        and _alike(second[place], _alone(model, [*prompt.tokens, _PROBE_ANSWER]))
+        for place, prompt in enumerate(prompts)
+    )
+
+
+def _alone(model: Model, tokens: Sequence[int]) -> Tensor:
+    logits: Tensor = model(input_ids=torch.tensor([list(tokens)], device=model.device), use_cache=False).logits[0, -1]
+    return logits
+
+
+def _alike(found: Tensor, expected: Tensor) -> bool:
+    difference = (found.float() - expected.float()).abs().max()
+    return bool(difference <= _TOLERANCES.get(found.dtype, 8e-2) * expected.float().abs().max())
+
+
+class StaticBatcher:
+    """Decodes with the library's `generate`: batches of similar length, each of which runs until its longest answer."""
+
+    name = "static"
+    """As the manifest shows it."""
+
+    def __init__(self, model: Model, settings: DecodingSettings) -> None:
+        self._model = model
+        self._settings = settings
+        self.batch_size = settings.batch_size if settings.temperature == 0 else 1
+        """Rows at a time; halved for good where memory ran out. Sampled answers are drawn one by one."""
+
+    def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """A completion of each prompt, batch by batch; stops after the current step once it is cancelled."""
+        waiting = deque(sorted(prompts, key=lambda prompt: (prompt.limit, -len(prompt.tokens))))
+        while waiting and not is_cancelled():
+            size = min(self.batch_size, len(waiting))
+            group = [waiting[place] for place in range(size) if waiting[place].limit == waiting[0].limit]
+            try:
+                completions = self._generate(group, is_cancelled)
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                release_memory()
+                if len(group) > 1:
+                    self.batch_size = len(group) // 2
+                    continue
+                completions = [fail(group[0], f"out of memory with a prompt of {len(group[0].tokens)} tokens")]
+            if is_cancelled():
+                return
+            for completion in completions:
+                waiting.popleft()
+                yield completion
+
+    @torch.inference_mode()
+    def _generate(self, group: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> list[Completion]:
+        """The completions of a batch, in its order."""
+        started = time.perf_counter()
+        width = max(len(prompt.tokens) for prompt in group)
+        lines = [[self._settings.pad_token] * (width - len(prompt.tokens)) + [*prompt.tokens] for prompt in group]
+        mask = [[0] * (width - len(prompt.tokens)) + [1] * len(prompt.tokens) for prompt in group]
+        numbers = _Numbers(len(group))
+        with torch.random.fork_rng(enabled=self._settings.temperature > 0):
+            if self._settings.temperature > 0:
+                torch.manual_seed(group[0].seed)
+            output = self._model.generate(
+                input_ids=torch.tensor(lines, device=self._model.device),
+                attention_mask=torch.tensor(mask, device=self._model.device),
+                generation_config=self._configuration(group[0].limit),
+                stopping_criteria=_stop_when(is_cancelled),
+                logits_processor=numbers.processors(),
+            )
+        written = output[:, width:].tolist()
+        return [
+            fail(prompt, NOT_NUMBERS) if is_broken else self._cut(prompt, line, started)
+            for prompt, line, is_broken in zip(group, written, numbers.are_broken, strict=True)
+        ]
+
+    def _configuration(self, limit: int) -> Any:
+        from transformers import GenerationConfig
+
+        sampling: dict[str, Any] = {"do_sample": False}
+        if self._settings.temperature > 0:
+            sampling = {
+                "do_sample": True,
+                "temperature": self._settings.temperature,
+                "top_p": self._settings.top_p,
+                "top_k": 0,
+            }
+        return GenerationConfig(
+            max_new_tokens=limit,
+            eos_token_id=sorted(self._settings.stop_tokens),
+            pad_token_id=self._settings.pad_token,
+            **sampling,
+        )
+
+    def _cut(self, prompt: DecodingPrompt, line: Sequence[int], started: float) -> Completion:
+        """What a line of the batch holds up to its stop token."""
+        stop = next((place for place, token in enumerate(line) if token in self._settings.stop_tokens), None)
+        elapsed = time.perf_counter() - started
+        if stop is None:
+            return Completion(prompt.number, tuple(line), "length", len(line), elapsed)
+        return Completion(prompt.number, tuple(line[:stop]), "stop", stop + 1, elapsed)
+
+
+class _Numbers:
+    """Keeps watch over what the library draws tokens from."""
+
+    def __init__(self, rows: int) -> None:
+        self.are_broken = [False] * rows
+        """Whether a row had something that is no number before it was finished."""
+
+    def processors(self) -> Any:
+        """What the library calls at every token; a broken row goes on with numbers, since drawing takes no others."""
+        from transformers import LogitsProcessorList
+
+        return LogitsProcessorList([self._look])
+
+    def _look(self, _tokens: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        broken = ~scores.amax(dim=-1).isfinite()
+        if not broken.any():
+            return scores
+        self.are_broken = [was or now for was, now in zip(self.are_broken, broken.tolist(), strict=True)]
+        return scores.masked_fill(broken[:, None], 0.0)
+
+
+def _stop_when(is_cancelled: Callable[[], bool]) -> Any:
+    """A criterion of the library that ends all rows once the work is cancelled."""
+    from transformers import StoppingCriteriaList
+
+    def stop(input_ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
+        return torch.full((len(input_ids),), is_cancelled(), device=input_ids.device)
+
+    return StoppingCriteriaList([stop])

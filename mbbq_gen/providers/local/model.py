@@ -1,0 +1,371 @@
+"""A model in memory, and how it answers: messages → tokens → tokens → text. All of it runs on one thread."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+from torch import nn
+from torch.nn.functional import linear
+
+from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.core.files import stable_number
+from mbbq_gen.core.reasoning import reasoning_token_allowance
+from mbbq_gen.core.records import Request, Response, Usage
+from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError
+from mbbq_gen.providers.local.decoding import (
+    NOT_NUMBERS,
+    Completion,
+    ContinuousBatcher,
+    DecodingPrompt,
+    DecodingSettings,
+    StaticBatcher,
+    supports_tree_attention,
+)
+from mbbq_gen.providers.local.files import ModelSource
+from mbbq_gen.providers.local.loading import load_files
+from mbbq_gen.providers.local.options import DevicePlan, LocalOptions, TransformersOptions
+from mbbq_gen.providers.local.prefix_cache import tree_window
+from mbbq_gen.providers.local.provider import More, Stop
+from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
+from mbbq_gen.providers.local.vllm import VLLMDecoder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+_ROWS = 64
+"""Rows that the layout of weights is chosen for; others are as fast with it."""
+_ALIKE = 1e-4
+_WIDE = ("AVX2", "AVX512")
+"""Instructions that oneDNN's own kernels are written in; with narrower ones it is slower than MKL."""
+
+
+class PackedLinear(nn.Module):
+    """What a linear layer gives, from a weight in oneDNN's own layout."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = layer.in_features, layer.out_features
+        self.bias = layer.bias
+        self._packed = _pack(layer.weight.detach())
+
+    @property
+    def weight(self) -> Tensor:
+        """Out × in, laid out anew at each call: for code of models that looks at it."""
+        return self._packed.to_dense()
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """… × in → … × out."""
+        return _multiply(rows, self._packed, self.bias)
+
+
+def pack_linear_layers(model: nn.Module) -> int:
+    """Puts packed layers in place of a model's linear ones; how many.
+
+    None where oneDNN is not there or was switched off. Layers of other types, number types and devices stay as they
+    are, and so do layers that something is hooked to.
+    """
+    if not (torch.backends.mkldnn.enabled and can_pack()):
+        return 0
+    places = [
+        (parent, name, layer)
+        for parent in model.modules()
+        for name, layer in parent.named_children()
+        if type(layer) is nn.Linear and _is_plain(layer)
+    ]
+    count = len(places)
+    while places:  # let go one by one: the memory of each is free before the next is packed
+        parent, name, layer = places.pop()
+        setattr(parent, name, PackedLinear(layer))
+    return count
+
+
+@cache
+def can_pack() -> bool:
+    """Whether PyTorch has what is needed on this machine, which a small layer shows: its operators are not public."""
+    if torch.backends.cpu.get_cpu_capability() not in _WIDE:
+        return False
+    numbers = torch.Generator().manual_seed(0)
+    weight, rows, bias = (torch.randn(*size, generator=numbers) for size in ((48, 80), (3, 80), (48,)))
+    try:
+        packed = _pack(weight)
+        found = _multiply(rows, packed, bias)
+        return torch.equal(packed.to_dense(), weight) and torch.allclose(found, linear(rows, weight, bias), atol=_ALIKE)
+    except (RuntimeError, AttributeError, TypeError):
+        return False
+
+
+def _is_plain(layer: nn.Linear) -> bool:
+    hooks: list[Any] = [layer._forward_hooks, layer._forward_pre_hooks, getattr(layer, "_hf_hook", None)]
+    return layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32 and not any(hooks)
+
+
+def _pack(weight: Tensor) -> Tensor:
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _ROWS)
+    return packed
+
+
+def _multiply(rows: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
+    return product
+
+
+_ALL_BROKEN = 20
+"""Prompts without numbers, each for itself, after which a model is given up that has given none at all."""
+
+
+@dataclass
+class LocalModel:
+    """A loaded model with all that is needed to ask it."""
+
+    name: str
+    """As responses show it."""
+    tokenizer: Any
+    formatter: ChatFormatter
+    options: LocalOptions
+    decoding: DecodingSettings
+    static: StaticBatcher | VLLMDecoder
+    """Whatever writes answers where `continuous` does not."""
+    continuous: ContinuousBatcher | None
+    """None where the model does not give the same text so, or the user does not want it."""
+    context: int | None
+    """Most tokens of prompt and answer together; None where the model names no limit."""
+    window: int | None
+    """Up to how many tokens prompts may be read as a tree; None: any number."""
+    scorer: LoglikelihoodScorer
+    packed_layers: int = 0
+    """Linear layers that oneDNN computes, from weights in its own layout."""
+    _at_levels: dict[str, ChatFormatter] = field(default_factory=dict)
+
+    def answer(self, requests: Sequence[Request], is_cancelled: Stop, more: More = tuple) -> Iterator[Response]:
+        """The responses as they finish; stops after the current step once it is cancelled.
+
+        `more` gives further requests; it is asked when there is room for them among the answers in work.
+        """
+        asked: list[Request] = []
+        read: dict[int, int] = {}
+        refused: deque[Response] = deque()
+
+        def prompts_of(requests: Iterable[Request]) -> Iterator[DecodingPrompt]:
+            for request in requests:
+                if is_cancelled():
+                    return
+                asked.append(request)
+                try:
+                    prompt = self._prompt(len(asked) - 1, request)
+                except PromptError as error:
+                    refused.append(Response(request_key=request.request_key, error=str(error), model=self.name))
+                else:
+                    read[prompt.number] = len(prompt.tokens)
+                    yield prompt
+
+        completions = self._complete(list(prompts_of(requests)), is_cancelled, lambda: prompts_of(more()))
+        for completion in completions:
+            yield self._respond(asked[completion.number], read[completion.number], completion)
+            yield from _taken(refused)
+        yield from _taken(refused)
+
+    def score(self, requests: Sequence[Request], is_cancelled: Stop, more: More = tuple) -> Iterator[Response]:
+        """How likely the answers of the requests are, as they are computed; stops soon once it is cancelled."""
+        return self.scorer.score(requests, is_cancelled)
+
+    def runtime_info(self) -> dict[str, Any]:
+        """How the model turned out to be asked, for the manifest."""
+        decoder = self.continuous or self.static
+        return {
+            "prompt_format_used": "chat" if self.formatter.uses_template else "plain",
+            "decoding_used": decoder.name,
+            "batch_size_used": decoder.batch_size,
+            "stop_tokens": sorted(self.decoding.stop_tokens),
+            **({"packed_layers": self.packed_layers} if self.packed_layers else {}),
+            **self.scorer.runtime_info(),
+        }
+
+    def _prompt(self, number: int, request: Request) -> DecodingPrompt:
+        level = request.prompt.reasoning_effort
+        tokens = self._formatter_at(level).tokens(request.messages)
+        limit = self.options.max_tokens + (0 if level is None else reasoning_token_allowance(level))
+        if self.context is not None:
+            limit = min(limit, self.context - len(tokens))
+        if limit < 1:
+            raise PromptError(f"the prompt has {len(tokens)} tokens, and the model takes {self.context} in all")
+        return DecodingPrompt(number, tokens, limit, stable_number(self.options.seed, request.request_key) % 2**63)
+
+    def _formatter_at(self, level: str | None) -> ChatFormatter:
+        """What brings messages into the form that is read at a level of thinking.
+
+        Raises:
+            ProviderError: where the chat template has no variable for it.
+        """
+        if level is None:
+            return self.formatter
+        if level not in self._at_levels:
+            self._at_levels[level] = self.formatter.reasoning_settings(f"transformers:{self.name}", level)
+        return self._at_levels[level]
+
+    def _complete(
+        self, prompts: Sequence[DecodingPrompt], is_cancelled: Stop, more: Callable[[], Iterable[DecodingPrompt]]
+    ) -> Iterator[Completion]:
+        """The completions; what is no number spreads to the prompts that were read along, so those are asked alone.
+
+        Raises:
+            ProviderError: where nothing that the model gives is a number.
+        """
+        known = {prompt.number: prompt for prompt in prompts}
+        by_static: list[DecodingPrompt] = []
+
+        def fitting() -> list[DecodingPrompt]:
+            found = {prompt.number: prompt for prompt in more()}
+            known.update(found)
+            by_static.extend(prompt for prompt in found.values() if not self._can_go_on([prompt]))
+            return [prompt for prompt in found.values() if self._can_go_on([prompt])]
+
+        read_along: list[Completion] = []
+        fine = 0
+        if self.continuous is not None and self._can_go_on(prompts):
+            for completion in _answers_of(self.continuous.decode(prompts, is_cancelled, fitting), read_along):
+                fine += 1
+                yield completion
+            by_static.extend(known[completion.number] for completion in read_along)
+        else:
+            by_static.extend(prompts)
+        broken: list[Completion] = []
+        alone = self.static.decode(by_static, lambda: is_cancelled() or (not fine and len(broken) >= _ALL_BROKEN))
+        for completion in _answers_of(alone, broken):
+            fine += 1
+            yield completion
+        if broken and not fine:
+            raise ProviderError(f"transformers:{self.name}: {NOT_NUMBERS}")
+        yield from broken
+
+    def _can_go_on(self, prompts: Sequence[DecodingPrompt]) -> bool:
+        """Whether the continuous decoder may be used: it keeps no window, so all must fit into the model's."""
+        longest = max((len(prompt.tokens) + prompt.limit for prompt in prompts), default=0)
+        return self.continuous is not None and (self.window is None or longest <= self.window)
+
+    def _reasoning_tokens(self, request: Request, text: str) -> int | None:
+        """Tokens of the thought in an answer, by the model's own tokenizer; None where nothing is said of thinking."""
+        if request.prompt.reasoning_effort is None:
+            return None
+        reasoning = _reasoning_in(text)
+        return 0 if reasoning is None else len(self.tokenizer(reasoning, add_special_tokens=False)["input_ids"])
+
+    def _respond(self, request: Request, read: int, completion: Completion) -> Response:
+        if completion.error is not None:
+            return Response(request_key=request.request_key, error=completion.error, model=self.name)
+        text = self.tokenizer.decode(completion.tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return Response(
+            request_key=request.request_key,
+            text=text,
+            finish_reason=completion.finish_reason,
+            model=self.name,
+            usage=Usage(
+                input_tokens=read,
+                output_tokens=completion.written,
+                reasoning_tokens=self._reasoning_tokens(request, text),
+            ),
+            latency_s=round(completion.latency_s, 3),
+        )
+
+
+def _reasoning_in(text: str) -> str | None:
+    """The thought in a text, between the signs that models write; a sign that only closes ends one too."""
+    opening, closing = text.find("<think>"), text.find("</think>")
+    if opening < 0 and closing < 0:
+        return None
+    return text[opening + len("<think>") if opening >= 0 else 0 : closing if closing >= 0 else len(text)]
+
+
+def _taken(responses: deque[Response]) -> Iterator[Response]:
+    """All that are there, one after another."""
+    while responses:
+        yield responses.popleft()
+
+
+def _answers_of(completions: Iterator[Completion], broken: list[Completion]) -> Iterator[Completion]:
+    """The completions that are made of numbers; the others come into a list."""
+    for completion in completions:
+        if completion.error == NOT_NUMBERS:
+            broken.append(completion)
+        else:
+            yield completion
+
+
+def load_model(source: ModelSource, device: DevicePlan, options: TransformersOptions) -> LocalModel:
+    """The model of a source, on its device, ready to answer.
+
+    Raises:
+        ProviderError: where it can't be loaded, or can't be asked as the options say.
+    """
+    torch.set_num_threads(device.threads)
+    source.prepare()
+    with quiet():
+        tokenizer, model = load_files(source, device, trust_remote_code=options.trust_remote_code)
+        packed_layers = pack_linear_layers(model)
+        formatter = ChatFormatter(
+            tokenizer, f"transformers:{source.name}", options.prompt_format, options.system, options.template_args
+        )
+        stop_tokens = stop_tokens_of(model.generation_config.eos_token_id, tokenizer, formatter)
+        model.generation_config = transformers.GenerationConfig()  # what is left would leak into the library's generate
+        pad_token = tokenizer.pad_token_id
+        decoding = DecodingSettings(
+            stop_tokens=stop_tokens,
+            pad_token=pad_token if pad_token is not None else min(stop_tokens, default=0),
+            batch_size=device.batch_size,
+            read_tokens=device.read_tokens,
+            temperature=options.temperature,
+            top_p=options.top_p,
+        )
+        goes_on = options.decoding == "continuous" or (options.decoding == "auto" and supports_tree_attention(model))
+    config = model.config.get_text_config()
+    context = getattr(config, "max_position_embeddings", None)
+    return LocalModel(
+        name=source.name,
+        tokenizer=tokenizer,
+        formatter=formatter,
+        options=options,
+        decoding=decoding,
+        static=StaticBatcher(model, decoding),
+        continuous=ContinuousBatcher(model, decoding) if goes_on else None,
+        context=context,
+        window=tree_window(config),
+        scorer=LoglikelihoodScorer(model, tokenizer, formatter, source.name, context, device.read_tokens),
+        packed_layers=packed_layers,
+    )
+
+
+def stop_tokens_of(named: int | list[int] | None, tokenizer: Any, formatter: ChatFormatter) -> frozenset[int]:
+    """Whatever ends an answer: what the generation configuration names, the tokenizer's, the template's end of turn."""
+    configured = named if isinstance(named, list) else [named]
+    return frozenset(
+        token for token in (*configured, tokenizer.eos_token_id, formatter.end_of_turn()) if token is not None
+    )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps transformers from writing to stderr while a model is loaded; what was set before comes back afterwards."""
+    from transformers import modeling_gguf_pytorch_utils as gguf_reader
+
+    log = transformers.utils.logging
+    verbosity, had_bars, bar = log.get_verbosity(), log.is_progress_bar_enabled(), gguf_reader.tqdm
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    gguf_reader.tqdm = lambda tensors, **_: tensors  # this one bar obeys no setting
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        gguf_reader.tqdm = bar
+        log.set_verbosity(verbosity)
+        if had_bars:
+            log.enable_progress_bar()

@@ -1,0 +1,222 @@
+"""What a user may choose about a model on this machine, and what it comes to here: device, number type, batch."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.providers.base import JsonTable, ProviderOptions
+from mbbq_gen.providers.local.chat_format import PromptFormat
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+NumberType = Literal["float32", "bfloat16", "float16"]
+
+
+class LocalOptions(ProviderOptions):
+    """What every kind of model on this machine takes: how it is asked and sampled, and which one it is."""
+
+    max_tokens: int = Field(default=128, ge=1, description="most tokens of an answer; longer ones are cut off")
+    system: str = Field(
+        default="default",
+        min_length=1,
+        description="system prompt of questions that have none: a text; none (not even the template's own); "
+        "default (what the model's chat template does)",
+    )
+    temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="0: the likeliest token always")
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0, description="share of the likeliest tokens to sample from")
+    seed: int = Field(default=0, ge=0, description="where sampling starts")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(default="auto", description="number type")
+    prompt_format: PromptFormat = Field(
+        default="auto", description="chat: the model's chat template; plain: the text alone; auto: chat if there is one"
+    )
+    template_args: JsonTable = Field(
+        default_factory=dict, description='variables of the chat template, such as {"enable_thinking": false}'
+    )
+    revision: str | None = Field(default=None, description="branch, tag or commit on the hub")
+    trust_remote_code: bool = Field(default=False, description="run code that comes with the model")
+
+
+class TransformersOptions(LocalOptions):
+    """Options of `transformers:MODEL`."""
+
+    may_change: ClassVar[frozenset[str]] = frozenset({"batch_size", "read_tokens", "threads"})
+    """Facts in float32; in the shorter types they are the provider's settings, and so can't."""
+
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="number type; auto: float32 on a CPU, else bfloat16 where the device has it"
+    )
+    device: str = Field(
+        default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$", description="auto: cuda, else mps, else cpu"
+    )
+    batch_size: int | None = Field(
+        default=None, ge=1, description="most answers at a time; default 32, on a GPU 128 or what fits"
+    )
+    read_tokens: int | None = Field(
+        default=None, ge=1, description="prompt tokens read at a time; default 512, on a GPU 4096"
+    )
+    threads: int | None = Field(default=None, ge=1, description="CPU threads; default one a physical core")
+    decoding: Literal["auto", "continuous", "static"] = Field(
+        default="auto",
+        description="continuous: shared beginnings are read once, rows come and go; static: the library's generate; "
+        "auto: continuous where the model gives the same so",
+    )
+
+
+class VLLMOptions(LocalOptions):
+    """Options of `vllm:MODEL`."""
+
+    may_change: ClassVar[frozenset[str]] = frozenset({"gpu_memory_utilization"})
+
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="number type; auto: what vLLM takes for the model"
+    )
+    tensor_parallel_size: int = Field(default=1, ge=1, description="GPUs that the model is spread over")
+    gpu_memory_utilization: float | None = Field(
+        default=None, gt=0.0, le=1.0, description="share of a GPU's memory that vLLM takes; default its own"
+    )
+    max_model_len: int | None = Field(default=None, ge=1, description="most tokens of prompt and answer together")
+    batch_size: int = Field(default=512, ge=1, description="questions that are handed to vLLM at a time")
+    engine: JsonTable = Field(
+        default_factory=dict, description='other arguments of vLLM\'s LLM class, such as {"enforce_eager": true}'
+    )
+
+
+@dataclass(frozen=True)
+class DevicePlan:
+    """Where and how a model computes."""
+
+    name: str
+    """`cpu`, `mps`, `cuda` or `cuda:1`."""
+    dtype: NumberType
+    batch_size: int
+    """Most answers at a time."""
+    read_tokens: int
+    """Most prompt tokens read in one go."""
+    threads: int
+    """CPU threads."""
+
+    @property
+    def batch_dependent(self) -> bool:
+        """Whether rounding is so coarse that the neighbours in a batch may change a text."""
+        return self.dtype != "float32"
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The number type as torch names it."""
+        import torch
+
+        types = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+        return types[self.dtype]
+
+
+def find_device(options: TransformersOptions) -> DevicePlan:
+    """What the options come to on this machine.
+
+    Raises:
+        UsageError: where the device that was asked for is not here.
+    """
+    name = options.device if options.device != "auto" else _best_device()
+    on_cpu = name == "cpu"
+    if not on_cpu:
+        _check_there(name)
+    return DevicePlan(
+        name=name,
+        dtype=_number_type(name) if options.dtype == "auto" else options.dtype,
+        batch_size=options.batch_size or (32 if on_cpu else 128),
+        read_tokens=options.read_tokens or (512 if on_cpu else 4096),
+        threads=options.threads or physical_cores(),
+    )
+
+
+def _best_device() -> str:
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _check_there(name: str) -> None:
+    import torch
+
+    if name == "mps":
+        there = torch.backends.mps.is_available()
+    else:
+        there = int(name.partition(":")[2] or 0) < torch.cuda.device_count()
+    if not there:
+        raise UsageError(f"transformers: option device: {name!r} is not on this machine; use auto or cpu")
+
+
+def _number_type(device: str) -> NumberType:
+    import torch
+
+    if device == "cpu":
+        return "float32"
+    return "bfloat16" if device.startswith("cuda") and torch.cuda.is_bf16_supported() else "float16"
+
+
+def physical_cores() -> int:
+    """CPU cores that this process may use, hyper-threads not counted; at least 1."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        from psutil import cpu_count  # type: ignore[import-untyped]  # comes with accelerate
+    except ImportError:
+        return allowed
+    return max(1, min(allowed, cpu_count(logical=False) or allowed))
+
+
+_SHARE = 0.4
+"""Of the free memory, for keys and values: growing them takes the old and the new block at once."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of torch says that a device has no memory left: each kind of device says it in its own words."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
+
+
+def release_memory() -> None:
+    """Gives back what torch keeps for later on the device."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    elif torch.backends.mps.is_available():
+        torch.mps.empty_cache()
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that are free on a CUDA device, what torch keeps for later included; None elsewhere."""
+    if device.type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
+def rows_that_fit(layers: list[tuple[Tensor, Tensor]], tokens: int, device: torch.device) -> int | None:
+    """How many rows of so many tokens the free memory holds, at least 1; None where it is not known.
+
+    `layers` are keys and values of some rows, which show what one token takes.
+    """
+    free = free_memory(device)
+    if free is None:
+        return None
+    return max(1, int(free * _SHARE) // (tokens * bytes_of_a_token(layers)))
+
+
+def bytes_of_a_token(layers: list[tuple[Tensor, Tensor]]) -> int:
+    """Bytes that keys and values of one token take in all layers; blocks are rows × heads × tokens × size."""
+    return sum(block.shape[1] * block.shape[3] * block.element_size() for layer in layers for block in layer)
+
+
+def layers_of(cache: Any) -> list[tuple[Tensor, Tensor]]:
+    """Keys and values of each layer of a cache of the library."""
+    return [(layer.keys, layer.values) for layer in cache.layers]

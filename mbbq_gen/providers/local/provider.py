@@ -1,0 +1,358 @@
+"""Models on this machine, through transformers: a hub id, a folder or a GGUF file.
+
+What is asked goes through the model's chat template (`chat_prompts`), is answered in batches (`decoding`), and comes
+back without special tokens, else untouched. Greedy by default; whatever sampling or penalties the model's own
+generation configuration asks for is not used, only its stop tokens are.
+
+In float32 the text does not depend on the batch, so batch size, threads and device are facts of the run. In the shorter
+types it does, so there they are settings, and the text is the same again only where the same questions are asked
+together on the same kind of machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pydantic import JsonValue
+
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance
+from mbbq_gen.core.records import Message, Method, Request, Response
+from mbbq_gen.providers.base import ProviderOptions, check_installed, request_key
+from mbbq_gen.providers.local.chat_format import template_reasoning
+from mbbq_gen.providers.local.files import ModelSource, check_named, find_source
+from mbbq_gen.providers.local.options import DevicePlan, LocalOptions, TransformersOptions, find_device
+
+if TYPE_CHECKING:
+    from mbbq_gen.providers.local.model import LocalModel
+
+
+Stop = Callable[[], bool]
+"""Says whether to stop."""
+More = Callable[[], Sequence[Request]]
+"""Gives further requests, where there are any."""
+Work = Callable[[Sequence[Request], Stop, More], Iterator[Response]]
+"""What a model makes of requests; it may ask for more of them when it has room."""
+
+
+@dataclass(eq=False)
+class _Call:
+    """Some requests, and whoever waits for their responses."""
+
+    requests: Sequence[Request]
+    joins: bool
+    """Whether it may be answered together with others."""
+    arrived: asyncio.Queue[Response | None] = field(default_factory=asyncio.Queue)
+    """Its responses, then None."""
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    unanswered: int = 0
+    is_taken: bool = False
+    is_closed: bool = False
+    """Whether nobody waits for it any more."""
+    has_ended: bool = False
+    failure: BaseException | None = None
+
+    def give(self, response: Response) -> None:
+        """Hands a response over; the last one ends the call."""
+        self.loop.call_soon_threadsafe(self.arrived.put_nowait, response)
+        self.unanswered -= 1
+        if not self.unanswered:
+            self.end()
+
+    def end(self, failure: BaseException | None = None) -> None:
+        """Says that nothing more comes, and why; once."""
+        if not self.has_ended:
+            self.has_ended, self.failure = True, failure
+            self.loop.call_soon_threadsafe(self.arrived.put_nowait, None)
+
+
+class ModelThread:
+    """The thread, and the calls that wait for it."""
+
+    def __init__(self) -> None:
+        self._executor: ThreadPoolExecutor | None = None
+        self._waiting: deque[_Call] = deque()
+        self._lock = threading.Lock()
+
+    async def respond(self, requests: Sequence[Request], work: Work, *, joins: bool) -> AsyncGenerator[Response, None]:
+        """What the work makes of the requests, on the thread; closing the generator stops it after the current step.
+
+        `joins`: calls that join are answered together, by the work of the first of them.
+        """
+        call = _Call(requests, joins, unanswered=len(requests))
+        self._waiting.append(call)
+        if self._executor is None:  # one, since torch keeps its thread count a thread
+            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-model")
+        asyncio.get_running_loop().run_in_executor(self._executor, self._serve, call, work)
+        try:
+            while (response := await call.arrived.get()) is not None:
+                yield response
+            if call.failure is not None:
+                raise call.failure
+        finally:
+            if not self._take(call) and not call.has_ended:
+                call.is_closed = True
+                while await call.arrived.get() is not None:
+                    pass
+
+    def close(self) -> None:
+        """Ends the thread when its work is done."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+            self._executor = None
+
+    # --- on the thread -----------------------------------------------------------------------------------------------
+
+    def _serve(self, first: _Call, work: Work) -> None:
+        """Answers a call, and those that join it; nothing, where it was answered with an earlier one or closed."""
+        if not self._take(first):
+            return
+        served = _Served([first])
+        try:
+            for response in work(first.requests, served.is_closed, lambda: served.join(self._joining(first))):
+                served.give(response)
+        except BaseException as error:  # whoever waits has to hear of it, in every call
+            served.end(error)
+        else:
+            served.end()
+
+    def _take(self, call: _Call) -> bool:
+        """Whether the call was waiting; it is not any more."""
+        with self._lock:
+            was_waiting, call.is_taken = not call.is_taken, True
+            if was_waiting:
+                self._waiting.remove(call)
+        return was_waiting
+
+    def _joining(self, first: _Call) -> Iterator[_Call]:
+        """The next call that may be answered together with the one at work, if there is one."""
+        with self._lock:
+            call = next((call for call in self._waiting if first.joins and call.joins), None)
+        if call is not None and self._take(call):
+            yield call
+
+
+class _Served:
+    """The calls that one piece of work answers."""
+
+    def __init__(self, calls: Sequence[_Call]) -> None:
+        self._calls: list[_Call] = []
+        self._askers: defaultdict[str, deque[_Call]] = defaultdict(deque)
+        self.join(calls)
+
+    def join(self, calls: Sequence[_Call] | Iterator[_Call]) -> list[Request]:
+        """Takes calls in; their requests."""
+        added = [*calls]
+        for call in added:
+            self._calls.append(call)
+            for request in call.requests:
+                self._askers[request.request_key].append(call)
+        return [request for call in added for request in call.requests]
+
+    def give(self, response: Response) -> None:
+        """Hands a response to the call that waits for it."""
+        self._askers[response.request_key].popleft().give(response)
+
+    def end(self, failure: BaseException | None = None) -> None:
+        """Says to all that nothing more comes."""
+        for call in self._calls:
+            call.end(failure)
+
+    def is_closed(self) -> bool:
+        """Whether some were closed and none is left that anybody waits for."""
+        closed = [call for call in self._calls if call.is_closed]
+        for call in closed:
+            call.end()
+        return bool(closed) and all(call.has_ended for call in self._calls)
+
+
+INSTALL = "pip install 'mbbq-gen[local]'"
+
+_WINDOW = 4096
+"""Requests that are sorted and answered together: enough for prompts to find their like, and bounded in memory."""
+
+
+class TransformersProvider:
+    """Asks a model on this machine; loads it when the first question comes."""
+
+    kind: ClassVar[str] = "transformers"
+    packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
+    """Whose versions the manifest names."""
+    options_class: ClassVar[type[ProviderOptions]] = TransformersOptions
+    methods: ClassVar[frozenset[Method]] = frozenset({"loglikelihood", "label-loglikelihood"})
+    is_local: ClassVar[bool] = True
+    """Asking it costs time on this machine, which `plan --probe` tells."""
+
+    def __init__(
+        self, model: str, options: LocalOptions | None = None, source: Callable[[], ModelSource] | None = None
+    ) -> None:
+        """`source` tells where the model is, when that is first needed; by default its name tells."""
+        self.model = model
+        self._options = options or TransformersOptions()
+        self._find_source = source or (lambda: find_source(model, self._options.revision))
+        self._thread = ModelThread()
+        self._loaded: LocalModel | None = None
+        self._found_out: dict[str, JsonValue] = {}
+
+    @classmethod
+    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+        """The provider for a hub id, a folder or a GGUF file; nothing is loaded yet."""
+        assert isinstance(options, TransformersOptions)
+        needs_gguf = ("gguf", "accelerate") if model.endswith(".gguf") else ()
+        check_installed(f"transformers:{model}", ("torch", "transformers", *needs_gguf), INSTALL)
+        check_named(model, ["smollm2"])
+        return cls(model, options)
+
+    @cached_property
+    def source(self) -> ModelSource:
+        """Where the model is."""
+        return self._find_source()
+
+    @cached_property
+    def _device(self) -> DevicePlan:
+        assert isinstance(self._options, TransformersOptions)
+        return find_device(self._options)
+
+    @property
+    def dtype(self) -> str:
+        """The number type."""
+        return self._device.dtype
+
+    @property
+    def batch_dependent(self) -> bool:
+        """Whether the neighbours in a batch may change a text."""
+        return self._device.batch_dependent
+
+    @cached_property
+    def settings(self) -> dict[str, JsonValue]:
+        """What shapes the text: the model's files, how it is asked and sampled; the batch too where dtype is short."""
+        options = self._options
+        settings: dict[str, JsonValue] = {
+            **self.source.identity,
+            "dtype": self.dtype,
+            "max_tokens": options.max_tokens,
+            "temperature": options.temperature,
+            "system": options.system,
+            "prompt_format": options.prompt_format,
+        }
+        if options.template_args:
+            settings["template_args"] = options.template_args
+        if options.temperature > 0:
+            settings |= {"top_p": options.top_p, "seed": options.seed}
+        if self.batch_dependent:
+            settings |= self.batch()
+        return settings
+
+    def runtime_info(self) -> dict[str, JsonValue]:
+        """Device, batch, versions; once the model is loaded, also how it turned out to be asked."""
+        return {
+            **self.batch(),
+            "batch_dependent": self.batch_dependent,
+            "versions": {name: _version(name) for name in self.packages},
+            **self._used(),
+        }
+
+    def _used(self) -> dict[str, JsonValue]:
+        """How the model turned out to be asked; stays known after it was freed."""
+        if self._loaded is not None:
+            self._found_out = self._loaded.runtime_info()
+        return self._found_out
+
+    def batch(self) -> dict[str, JsonValue]:
+        """What questions are answered together, and where; it shapes the text where that depends on the batch."""
+        assert isinstance(self._options, TransformersOptions)
+        device = self._device
+        return {
+            "device": device.name,
+            "batch_size": device.batch_size,
+            "read_tokens": device.read_tokens,
+            "threads": device.threads,
+            "decoding": self._options.decoding,
+        }
+
+    def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
+        """The key; the same messages are the same request, whatever prompt they come from."""
+        return request_key(self.kind, self.source.name, self.settings, messages)
+
+    def reasoning_settings(self, level: str) -> ReasoningSettings:
+        """The variables of the model's chat template that tell the level.
+
+        Raises:
+            UsageError: where the template has none for it; of a GGUF file that is seen when it is loaded.
+        """
+        name = f"{self.kind}:{self.model}"
+        if self.source.gguf_file is not None:
+            return ReasoningSettings(room=reasoning_token_allowance(level))
+        self.source.prepare()
+        return template_reasoning(name, self.source.chat_template(), level)
+
+    async def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+        """The responses as they finish. Closing the generator stops the work after the current step.
+
+        Raises:
+            ProviderError: where the model can't be loaded or asked as the options say.
+        """
+        joins = not self.batch_dependent
+        async with aclosing(self._respond(requests, lambda model: model.answer, joins=joins)) as responses:
+            async for response in responses:
+                yield response
+
+    async def score_options(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+        """How likely the model finds the answers of each request, as they are computed.
+
+        Raises:
+            ProviderError: where the model can't be loaded or asked as the options say.
+        """
+        async with aclosing(self._respond(requests, lambda model: model.score, joins=False)) as responses:
+            async for response in responses:
+                yield response
+
+    async def _respond(
+        self, requests: Iterable[Request], work_of: Callable[[LocalModel], Work], *, joins: bool
+    ) -> AsyncGenerator[Response, None]:
+        """What the model makes of the requests, a window of them after another, on its thread."""
+
+        def work(window: Sequence[Request], is_closed: Stop, more: More) -> Iterator[Response]:
+            return work_of(self._model_in_memory())(window, is_closed, more)
+
+        remaining = iter(requests)
+        while window := list(islice(remaining, _WINDOW)):
+            async with aclosing(self._thread.respond(window, work, joins=joins)) as responses:
+                async for response in responses:
+                    yield response
+
+    async def aclose(self) -> None:
+        """Frees the model and its thread."""
+        self._used()
+        self._loaded = None
+        self._thread.close()
+
+    def _model_in_memory(self) -> LocalModel:
+        """The model; loaded when it is first asked for."""
+        if self._loaded is None:
+            self._loaded = self.load()
+        return self._loaded
+
+    def load(self) -> LocalModel:
+        """The model in memory; raises ProviderError where it can't be loaded."""
+        from mbbq_gen.providers.local.model import load_model
+
+        assert isinstance(self._options, TransformersOptions)
+        return load_model(self.source, self._device, self._options)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

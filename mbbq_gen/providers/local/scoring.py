@@ -1,0 +1,483 @@
+"""How likely a model finds each answer to a question: sums of log-probabilities, many answers in one forward.
+
+A forward for each answer reads the prompt as often as there are answers. Here prompts and answers are laid out as trees
+(`token_trees`), so that a forward reads the prompt once, and what answers or neighbouring questions share once too:
+
+    prompt    Who forgot it? │ the old man      sheet    Who forgot it? the old man young one can't be told
+              Who forgot it? │ the young one    logits               ^   ^   ^  ^     ^       ^    ^  ^
+              Who forgot it? │ can't be told             only where an answer's next token is read off
+
+Three ways, of which the first that gives what plain forwards give is taken; which the shortest question shows:
+
+* `packed`: as above.
+* `prefix`: the prompt once, then each answer behind a copy of what was read. For masks and memories of other kinds.
+* `plain`: a forward for each answer.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+from weakref import WeakKeyDictionary
+
+import torch
+
+from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.core.records import Continuation, ContinuationScore, Message, Prompt, Request, Response, Usage
+from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError, space_before
+from mbbq_gen.providers.local.options import is_out_of_memory, release_memory
+from mbbq_gen.providers.local.prefix_cache import (
+    Model,
+    PrefixCache,
+    lay_out,
+    read_sheet,
+    shared_length,
+    trail_of,
+    tree_window,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+Tokens = Sequence[int]
+Way = Literal["packed", "prefix", "plain"]
+
+_ALIKE = 1e-3
+_ROUGH = {torch.float16: 2e-2, torch.bfloat16: 0.15}
+"""Nats that ways may differ by: in all in float32, for each token of an answer in the shorter types."""
+
+_TRIED = 4
+"""Answers that are scored both ways."""
+_SLOWER: dict[Way, str] = {
+    "prefix": "each is read by itself behind the prompt, which is slower",
+    "plain": "the prompt is read anew for each, which is much slower",
+}
+
+_logger = logging.getLogger(__name__)
+_found_ways: WeakKeyDictionary[Model, Way] = WeakKeyDictionary()
+
+
+def iterate_scores(
+    model: Model, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
+) -> Iterator[tuple[int, list[float]]]:
+    """The number of each prompt and the sums of natural-log probabilities of its answers' tokens, given the prompt.
+
+    Prompts come as they are done.
+
+    Args:
+        model: a causal language model of transformers, in evaluation mode.
+        prompts: token ids, at least one each.
+        answers: token ids of each prompt's answers, at least one each. Any number of answers, none too.
+        max_tokens: most tokens read in one forward; one question at least. Halved where memory ran out.
+
+    Raises:
+        ValueError: where a prompt or an answer has no tokens, or the lists are of different lengths.
+        ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
+    """
+    _check(prompts, answers)
+    numbers = [number for number, given in enumerate(answers) if given]
+    if not numbers:
+        return
+    shortest = min(numbers, key=lambda number: _longest(prompts[number], answers[number]))
+    way = scoring_way(model, prompts[shortest], answers[shortest])
+    window = tree_window(model.config.get_text_config())
+    packable = [
+        n for n in numbers if way == "packed" and (window is None or _longest(prompts[n], answers[n]) <= window)
+    ]
+    yield from _score_packed(model, prompts, answers, packable, max_tokens)
+    one_by_one = _score_plainly if way == "plain" else _score_behind_prefix
+    for number in sorted(set(numbers).difference(packable)):
+        yield number, _checked(one_by_one(model, prompts[number], answers[number]))
+
+
+def scoring_way(model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> Way:
+    """How this model's answers are scored, found out once by a question: the first way that does as plain ones do."""
+    if model not in _found_ways:
+        trial = _Trial.of(model, prompt, answers[:_TRIED])
+        taken: Way = "packed" if trial.passes(_try_packed) else "prefix" if trial.passes(_try_prefix) else "plain"
+        if taken != "packed":
+            _logger.warning("%s: can't read several answers in one forward; %s", type(model).__name__, _SLOWER[taken])
+        _found_ways[model] = taken
+    return _found_ways[model]
+
+
+def found_way(model: Model) -> Way | None:
+    """How this model's answers are scored; None where that was not found out yet."""
+    return _found_ways.get(model)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A question, and the same with its last token twice, with what plain forwards give for both."""
+
+    model: Model
+    prompts: list[Tokens]
+    answers: Sequence[Tokens]
+    expected: list[list[float]]
+
+    @classmethod
+    def of(cls, model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> _Trial:
+        prompts: list[Tokens] = [prompt, [*prompt, prompt[-1]]]
+        return cls(model, prompts, answers, [_checked(_score_plainly(model, tokens, answers)) for tokens in prompts])
+
+    def passes(self, score: Callable[[_Trial], list[list[float]]]) -> bool:
+        """Whether a way gives what is expected; a model may refuse masks, positions or caches in any way it likes."""
+        try:
+            found = score(self)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            return False
+        rough = _ROUGH.get(self.model.dtype, 0.0)
+        return all(
+            abs(value - plain) <= max(_ALIKE, rough * len(answer))
+            for sums, expected in zip(found, self.expected, strict=True)
+            for value, plain, answer in zip(sums, expected, self.answers, strict=True)
+        )
+
+
+def _try_packed(trial: _Trial) -> list[list[float]]:
+    """Both questions in one forward, then the second again behind what was kept of it."""
+    sheets = _Sheets(trial.model)
+    first, _ = sheets.score(trial.prompts, [trial.answers] * 2)
+    return [first, *sheets.score(trial.prompts[1:], [trial.answers])]
+
+
+def _try_prefix(trial: _Trial) -> list[list[float]]:
+    return [_score_behind_prefix(trial.model, prompt, trial.answers) for prompt in trial.prompts]
+
+
+def _check(prompts: Sequence[Tokens], answers: Sequence[Sequence[Tokens]]) -> None:
+    if len(prompts) != len(answers):
+        raise ValueError(f"{len(prompts)} prompts, but answers of {len(answers)}")
+    for number, (prompt, given) in enumerate(zip(prompts, answers, strict=True)):
+        if not prompt:
+            raise ValueError(f"prompt {number} has no tokens; put the model's first token before it")
+        empty = next((place for place, answer in enumerate(given) if not answer), None)
+        if empty is not None:
+            raise ValueError(f"answer {empty} of prompt {number} has no tokens")
+
+
+def _checked(sums: list[float]) -> list[float]:
+    if any(math.isnan(value) for value in sums):
+        raise ProviderError("the model's probabilities are not numbers (NaN); try --model-arg dtype=float32")
+    return sums
+
+
+def _longest(prompt: Tokens, answers: Sequence[Tokens]) -> int:
+    return len(prompt) + max(map(len, answers)) - 1
+
+
+# --- packed ----------------------------------------------------------------------------------------------------------
+
+
+def _score_packed(
+    model: Model, prompts: list[list[int]], answers: list[list[list[int]]], numbers: Sequence[int], max_tokens: int
+) -> Iterator[tuple[int, list[float]]]:
+    waiting = sorted(numbers, key=lambda number: prompts[number], reverse=True)
+    sheets = _Sheets(model)
+    while waiting:
+        group = _take(waiting, prompts, answers, sheets.trail, max_tokens)
+        scores = _in_memory(sheets, [prompts[number] for number in group], [answers[number] for number in group])
+        if scores is None:
+            release_memory()
+            sheets, max_tokens = _Sheets(model), max(1, max_tokens // 2)
+            if len(group) == 1:
+                raise ProviderError(
+                    f"out of memory with a question of {_longest(prompts[group[0]], answers[group[0]])} tokens"
+                )
+            waiting.extend(reversed(group))
+            continue
+        for number, sums in zip(group, scores, strict=True):
+            yield number, _checked(sums)
+
+
+def _in_memory(sheets: _Sheets, prompts: list[list[int]], answers: list[list[list[int]]]) -> list[list[float]] | None:
+    """The scores, or None where memory ran out; the error itself would hold on to it."""
+    try:
+        return sheets.score(prompts, answers)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return None
+
+
+def _take(
+    waiting: list[int], prompts: list[list[int]], answers: list[list[list[int]]], trail: PrefixCache, most: int
+) -> list[int]:
+    """The next questions, from the end of a list: as many as can be read in one go, but at least one."""
+    group: list[int] = []
+    before: Tokens = trail.tokens
+    unparsed = 0
+    while waiting:
+        prompt = prompts[waiting[-1]]
+        unparsed += (
+            len(prompt) - shared_length(before, prompt) + sum(len(answer) - 1 for answer in answers[waiting[-1]])
+        )
+        if group and unparsed > most:
+            break
+        before = prompt
+        group.append(waiting.pop())
+    return group
+
+
+class _Sheets:
+    """Scores groups of questions that come in the order of their prompts' tokens."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.trail = PrefixCache()
+
+    @torch.inference_mode()
+    def score(self, prompts: Sequence[Tokens], answers: Sequence[Sequence[Tokens]]) -> list[list[float]]:
+        """The sums of each question's answers, all in one forward."""
+        lines, shareable = [], []
+        for prompt, given in zip(prompts, answers, strict=True):
+            # an answer's last token is never read: nothing comes after it
+            own = sorted((*prompt, *answer[:-1]) for answer in given)
+            lines += own
+            shareable += [len(prompt) - 1, *map(len, own[1:])]
+        sheet = lay_out(lines, self.trail, shareable)
+        path_of = dict(zip(lines, sheet.paths, strict=True))
+        wanted = [
+            [path_of[(*prompt, *answer[:-1])][len(prompt) - 1 :] for answer in given]
+            for prompt, given in zip(prompts, answers, strict=True)
+        ]
+        places = sorted({place for given in wanted for path in given for place in path})
+        cache, logits = read_sheet(self._model, sheet, self.trail, places)
+        last = tuple(prompts[-1])
+        self.trail = trail_of(last, path_of[lines[-1]][: len(last)], cache)
+        rows = {place: row for row, place in enumerate(places)}
+        return _sums(logits, [[[rows[place] for place in path] for path in given] for given in wanted], answers)
+
+
+def _sums(logits: Tensor, rows: list[list[list[int]]], answers: Sequence[Sequence[Tokens]]) -> list[list[float]]:
+    """Sums of log-probabilities: `rows` are the lines of `logits` from which each answer's tokens are read off."""
+    lines = [row for given in rows for path in given for row in path]
+    tokens = [token for given in answers for answer in given for token in answer]
+    logits = logits.float()
+    totals = logits.logsumexp(dim=-1)
+    index = torch.tensor(lines, device=logits.device)
+    values = logits[index, torch.tensor(tokens, device=logits.device)] - totals[index]
+    remaining = iter(values.tolist())
+    return [[sum(next(remaining) for _ in answer) for answer in given] for given in answers]
+
+
+# --- one by one ------------------------------------------------------------------------------------------------------
+
+
+@torch.inference_mode()
+def _score_plainly(model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> list[float]:
+    """A forward for each answer."""
+    return [_sum_of(_logits(model, [*prompt, *answer[:-1]])[len(prompt) - 1 :], answer) for answer in answers]
+
+
+@torch.inference_mode()
+def _score_behind_prefix(model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> list[float]:
+    """The prompt once, each answer behind a copy of what the model keeps of it."""
+    output = model(input_ids=torch.tensor([list(prompt)], device=model.device), use_cache=True)
+    first, cache = output.logits[0, -1:], output.past_key_values
+    sums = []
+    for answer in answers:
+        logits = first
+        if len(answer) > 1:
+            rest = _logits(model, answer[:-1], past_key_values=copy.deepcopy(cache), use_cache=True)
+            logits = torch.cat([first, rest])
+        sums.append(_sum_of(logits, answer))
+    return sums
+
+
+def _logits(model: Model, tokens: Tokens, **named: object) -> Tensor:
+    """The logits after each token, tokens × vocabulary."""
+    named = {"use_cache": False, **named}
+    logits: Tensor = model(input_ids=torch.tensor([list(tokens)], device=model.device), **named).logits[0]
+    return logits
+
+
+def _sum_of(logits: Tensor, answer: Tokens) -> float:
+    return _sums(logits, [[list(range(len(answer)))]], [[answer]])[0][0]
+
+
+_scoring_logger = logging.getLogger(__name__)
+
+Sums = dict[tuple[int, ...], float]
+"""An answer's tokens → the sum of their log-probabilities: what is asked twice in a question is scored once."""
+_Alone = tuple[tuple[Message, ...], str]
+"""What is asked before an answer where nothing else is, and the answer's text."""
+
+
+@dataclass(frozen=True)
+class ScoringPrompt:
+    """A prompt and its answers, as tokens."""
+
+    prompt: tuple[int, ...]
+    answers: tuple[tuple[int, ...], ...]
+    merged: bool
+    """Whether the tokenizer merged the prompt's end with an answer's beginning."""
+
+
+class Kernel(Protocol):
+    """Computes the sums of log-probabilities of answers, as `packed_scoring.iterate_scores` does."""
+
+    def __call__(
+        self, model: Any, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int
+    ) -> Iterator[tuple[int, list[float]]]:
+        """The number of each prompt and its answers' sums, as they are done."""
+
+
+@dataclass
+class LoglikelihoodScorer:
+    """Scores the answers of requests with one loaded model."""
+
+    model: Any
+    tokenizer: Any
+    formatter: ChatFormatter
+    name: str
+    """As responses show it."""
+    context: int | None
+    """Most tokens of prompt and answer together; None where the model names no limit."""
+    read_tokens: int
+    """Most tokens that are read in one go."""
+    kernel: Kernel | None = None
+    """What computes the sums of log-probabilities; None: `packed_scoring.iterate_scores`."""
+    _unconditional: dict[_Alone, float] = field(default_factory=dict)
+    """How likely an answer is after its prefix alone: each is asked once."""
+    _merged: int = 0
+    """Questions whose answers begin within a token of the prompt."""
+
+    def runtime_info(self) -> dict[str, Any]:
+        """How the answers turned out to be scored, for the manifest; nothing where none were."""
+        way = found_way(self.model) if self.kernel is None else "engine"
+        found: dict[str, Any] = {} if way is None else {"scoring_used": way}
+        return found | ({"questions_with_merged_tokens": self._merged} if self._merged else {})
+
+    def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
+        """The responses, those that begin alike one after another; stops soon once it is cancelled.
+
+        Raises:
+            ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
+        """
+        asked: list[Request] = []
+        questions: list[ScoringPrompt] = []
+        alone: dict[_Alone, ScoringPrompt] = {}
+        for request in requests:
+            if is_cancelled():
+                return
+            try:
+                question = self._question(request)
+                alone |= self._alone(request.prompt)
+            except PromptError as error:
+                yield Response(request_key=request.request_key, error=str(error), model=self.name)
+                continue
+            asked.append(request)
+            questions.append(question)
+        keys = list(alone)
+        for number, sums in self._sums(list(alone.values()), is_cancelled):
+            (self._unconditional[keys[number]],) = sums.values()
+        for number, sums in self._sums(questions, is_cancelled):
+            yield self._respond(asked[number], questions[number], sums)
+
+    def _sums(self, questions: Sequence[ScoringPrompt], is_cancelled: Callable[[], bool]) -> Iterator[tuple[int, Sums]]:
+        """The number of each question and its sums, as they are done; fewer where it is cancelled."""
+        texts = [list(dict.fromkeys(question.answers)) for question in questions]
+        found = (self.kernel or iterate_scores)(
+            self.model,
+            [list(question.prompt) for question in questions],
+            [[list(tokens) for tokens in answers] for answers in texts],
+            max_tokens=self.read_tokens,
+        )
+        while not is_cancelled() and (scored := next(found, None)) is not None:
+            number, sums = scored
+            yield number, dict(zip(texts[number], sums, strict=True))
+
+    def _respond(self, request: Request, question: ScoringPrompt, sums: Sums) -> Response:
+        if question.merged and not self._merged:
+            _scoring_logger.warning(
+                "%s: merges the end of the question with an answer into one token: answers are scored from the last"
+                " token that all of them share with the question",
+                self.name,
+            )
+        self._merged += question.merged
+        shown = request.prompt
+        scores = tuple(
+            ContinuationScore.of(
+                answer,
+                sums[tokens],
+                len(tokens),
+                self._unconditional[shown.unconditional_prompt, answer.text] if shown.unconditional_prompt else None,
+            )
+            for answer, tokens in zip(shown.continuations, question.answers, strict=True)
+        )
+        return Response(
+            request_key=request.request_key,
+            scores=scores,
+            finish_reason="stop",
+            model=self.name,
+            usage=Usage(input_tokens=len(question.prompt) + sum(map(len, question.answers)), output_tokens=0),
+        )
+
+    def _alone(self, shown: Prompt) -> dict[_Alone, ScoringPrompt]:
+        """The answers behind their prefix alone, where that is wanted and not known; raises as `_question`."""
+        return {
+            (shown.unconditional_prompt, answer.text): self._tokens(
+                shown.unconditional_prompt, [answer], verbatim=shown.method != "loglikelihood"
+            )
+            for answer in (shown.continuations if shown.unconditional_prompt else ())
+            if (shown.unconditional_prompt, answer.text) not in self._unconditional
+        }
+
+    def _question(self, request: Request) -> ScoringPrompt:
+        """The tokens of a request; raises PromptError where they can't be scored."""
+        shown = request.prompt
+        question = self._tokens(shown.messages, shown.continuations, verbatim=shown.method != "loglikelihood")
+        longest = len(question.prompt) + max(map(len, question.answers))
+        if self.context is not None and longest > self.context:
+            raise PromptError(
+                f"question and answer have {longest} tokens, and the model takes {self.context} in all;"
+                " use fewer --num-fewshot or a shorter variant"
+            )
+        return question
+
+    def _tokens(self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool) -> ScoringPrompt:
+        """Prompt and answers as tokens, by the rules of the module's head."""
+        prompt = self.formatter.scored_text(messages)
+        between = "" if verbatim or self.formatter.uses_template else space_before(prompt)
+        body = prompt.rstrip()
+        if not self.formatter.uses_template and body != prompt:  # white space belongs to what follows it
+            prompt, between = body, prompt[len(body) :]
+        read, *whole = self._encode([prompt, *(f"{prompt}{between}{answer.text}" for answer in answers)])
+        start = min(len(read), *(_shared(read, tokens) for tokens in whole))
+        if start < 1:
+            raise PromptError("the prompt is empty, or the tokenizer merges all of it with an answer")
+        for answer, tokens in zip(answers, whole, strict=True):
+            if len(tokens) <= start:
+                raise PromptError(f"the answer {answer.text!r} has no tokens of its own in this model's tokenizer")
+        return ScoringPrompt(
+            prompt=tuple(read[:start]),
+            answers=tuple(tuple(tokens[start:]) for tokens in whole),
+            merged=start < len(read),
+        )
+
+    def _encode(self, texts: list[str]) -> list[list[int]]:
+        """The tokens of each text, without a token that ends it: an answer must be able to follow."""
+        if self.formatter.uses_template:
+            return [list(tokens) for tokens in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        found = self.tokenizer(texts)["input_ids"]
+        end, written = self.tokenizer.eos_token_id, self.tokenizer.eos_token
+        return [
+            list(tokens[:-1] if tokens[-1:] == [end] and not text.endswith(written) else tokens)
+            for text, tokens in zip(texts, found, strict=True)
+        ]
+
+
+def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two texts have in common at their beginnings."""
+    for place, (mine, theirs) in enumerate(zip(one, other, strict=False)):
+        if mine != theirs:
+            return place
+    return min(len(one), len(other))

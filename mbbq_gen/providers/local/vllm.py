@@ -1,0 +1,264 @@
+"""Models on this machine through vLLM, in this process: `vllm:NAME`, for those who have it and a GPU for it.
+
+Prompts, system message, stop tokens and what comes back are as with `transformers:`; only who computes is another. The
+text depends on what else is in a batch, which vLLM makes up as it goes, so it is the same again only nearly always.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import JsonValue
+
+from mbbq_gen.core.errors import ProviderError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.providers.base import ProviderOptions, check_installed
+from mbbq_gen.providers.local.decoding import NOT_NUMBERS, Completion, DecodingPrompt, DecodingSettings
+from mbbq_gen.providers.local.files import ModelSource, check_named, first_line
+from mbbq_gen.providers.local.options import VLLMOptions
+from mbbq_gen.providers.local.provider import TransformersProvider
+
+if TYPE_CHECKING:
+    from mbbq_gen.providers.local.model import LocalModel
+
+
+Engine = Any
+"""A `vllm.LLM`, which is not installed where this is checked."""
+Tokens = Sequence[int]
+
+
+class VLLMDecoder:
+    """Completes prompts with vLLM, which batches them itself: so many are handed over at a time."""
+
+    name = "vllm"
+    """As the manifest shows it."""
+
+    def __init__(self, engine: Engine, settings: DecodingSettings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self.batch_size = settings.batch_size
+
+    def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """A completion of each prompt, those that begin alike together; stops between two batches once cancelled."""
+        waiting = iter(sorted(prompts, key=lambda prompt: prompt.tokens))
+        while not is_cancelled() and (group := list(islice(waiting, self.batch_size))):
+            started = time.perf_counter()
+            outputs = self._engine.generate(
+                [{"prompt_token_ids": list(prompt.tokens)} for prompt in group],
+                [self._parameters(prompt) for prompt in group],
+                use_tqdm=False,
+            )
+            elapsed = time.perf_counter() - started
+            for prompt, output in zip(group, outputs, strict=True):
+                yield self._complete(prompt, output.outputs[0], elapsed)
+
+    def _parameters(self, prompt: DecodingPrompt) -> Any:
+        from vllm import SamplingParams
+
+        drawn = self._settings.temperature > 0
+        return SamplingParams(
+            temperature=self._settings.temperature,
+            top_p=self._settings.top_p if drawn else 1.0,
+            seed=prompt.seed % 2**31 if drawn else None,
+            max_tokens=prompt.limit,
+            stop_token_ids=sorted(self._settings.stop_tokens),
+        )
+
+    def _complete(self, prompt: DecodingPrompt, output: Any, elapsed: float) -> Completion:
+        tokens = tuple(output.token_ids)
+        written = len(tokens)
+        if output.finish_reason not in ("stop", "length"):
+            return Completion(prompt.number, (), None, 0, elapsed, f"vLLM ended the answer: {output.finish_reason}")
+        if tokens and tokens[-1] in self._settings.stop_tokens:
+            tokens = tokens[:-1]
+        return Completion(prompt.number, tokens, output.finish_reason, written, elapsed)
+
+
+def score_answers(
+    engine: Engine, prompts: Sequence[Tokens], answers: Sequence[Sequence[Tokens]], *, batch_size: int = 512
+) -> list[list[float]]:
+    """For each prompt, the sums of natural-log probabilities of its answers' tokens, each given the prompt.
+
+    The same contract as `packed_scoring.iterate_scores`. vLLM computes the prompts anew for this: it reads nothing from
+    its cache of prefixes where the probabilities of a prompt's tokens are asked for.
+
+    Args:
+        engine: a `vllm.LLM`.
+        prompts: token ids, at least one each.
+        answers: token ids of each prompt's answers, at least one each.
+        batch_size: answers that are handed over at a time.
+
+    Raises:
+        ValueError: where a prompt or an answer has no tokens, or the lists are of different lengths.
+        ProviderError: where the engine tells no probability of a token, or one that is no number.
+    """
+    lines = [
+        (number, prompt, answer)
+        for number, (prompt, given) in enumerate(zip(prompts, answers, strict=True))
+        for answer in given
+    ]
+    if any(not prompt or not answer for _, prompt, answer in lines):
+        raise ValueError("a prompt or an answer has no tokens")
+    found: list[list[float]] = [[] for _ in prompts]
+    for start in range(0, len(lines), batch_size):
+        group = lines[start : start + batch_size]
+        for (number, prompt, answer), told in zip(group, _ask(engine, group), strict=True):
+            found[number].append(_sum(told[len(prompt) :], answer))
+    return found
+
+
+def iterate_scores(
+    model: Engine, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int
+) -> Iterator[tuple[int, list[float]]]:
+    """The number of each prompt and its answers' sums, as `packed_scoring.iterate_scores` gives them.
+
+    `max_tokens` is taken for the number of answers that are handed over at a time: vLLM makes up its own batches.
+    """
+    yield from enumerate(score_answers(model, prompts, answers, batch_size=max(1, max_tokens)))
+
+
+def _ask(engine: Engine, lines: Sequence[tuple[int, Tokens, Tokens]]) -> list[Sequence[Any]]:
+    """For each line, what is told of each of its tokens: token → an object with `logprob`; None for the first one."""
+    from vllm import SamplingParams
+
+    # one token has to be written; the token that stands in the prompt is always among those that are told
+    parameters = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=1, detokenize=False)
+    asked = [{"prompt_token_ids": [*prompt, *answer]} for _, prompt, answer in lines]
+    return [output.prompt_logprobs for output in engine.generate(asked, parameters, use_tqdm=False)]
+
+
+def _sum(told: Sequence[Any], answer: Tokens) -> float:
+    try:
+        total = sum(float(line[token].logprob) for line, token in zip(told, answer, strict=True))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProviderError("vLLM does not tell how likely each token of a prompt is") from error
+    if math.isnan(total):
+        raise ProviderError(NOT_NUMBERS)
+    return total
+
+
+INSTALL = "pip install 'mbbq-gen[vllm]'"
+
+
+class VLLMProvider(TransformersProvider):
+    """Asks a model through vLLM; loads it when the first question comes."""
+
+    kind: ClassVar[str] = "vllm"
+    options_class: ClassVar[type[ProviderOptions]] = VLLMOptions
+    packages: ClassVar[tuple[str, ...]] = ("vllm", "torch", "transformers", "tokenizers")
+
+    @classmethod
+    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+        """The provider for a hub id or a folder; nothing is loaded yet."""
+        assert isinstance(options, VLLMOptions)
+        check_installed(f"vllm:{model}", ("vllm",), INSTALL)
+        if model.endswith(".gguf"):
+            raise UsageError(f"vllm:{model}: name a folder or a hub id; GGUF files are for transformers:{model}")
+        check_named(model, [], cls.kind)
+        return cls(model, options)
+
+    @property
+    def dtype(self) -> str:
+        """The number type as it was asked for."""
+        return self._options.dtype
+
+    @property
+    def batch_dependent(self) -> bool:
+        """Always: vLLM makes up its batches as answers come and go."""
+        return True
+
+    def batch(self) -> dict[str, JsonValue]:
+        """How vLLM was told to work."""
+        options = self._options
+        assert isinstance(options, VLLMOptions)
+        told = options.model_dump(include={"tensor_parallel_size", "max_model_len", "batch_size", "engine"})
+        return {name: value for name, value in told.items() if value not in (None, {})}
+
+    def load(self) -> LocalModel:
+        """The model in vLLM's memory; raises ProviderError where it can't be loaded."""
+        assert isinstance(self._options, VLLMOptions)
+        return load_engine(self.source, self._options)
+
+
+def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
+    """The model of a source, ready to answer.
+
+    Raises:
+        ProviderError: where vLLM can't load it.
+    """
+    from mbbq_gen.providers.local.chat_format import ChatFormatter
+    from mbbq_gen.providers.local.decoding import DecodingSettings
+    from mbbq_gen.providers.local.model import LocalModel, stop_tokens_of
+    from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
+
+    name = f"vllm:{source.name}"
+    source.prepare()
+    engine = _start(name, source, options)
+    tokenizer = engine.get_tokenizer()
+    formatter = ChatFormatter(tokenizer, name, options.prompt_format, options.system, options.template_args)
+    decoding = DecodingSettings(
+        stop_tokens=stop_tokens_of(_configured_ends(source), tokenizer, formatter),
+        pad_token=0,
+        batch_size=options.batch_size,
+        read_tokens=0,
+        temperature=options.temperature,
+        top_p=options.top_p,
+    )
+    context = _context_of(engine, options)
+    return LocalModel(
+        name=source.name,
+        tokenizer=tokenizer,
+        formatter=formatter,
+        options=options,
+        decoding=decoding,
+        static=VLLMDecoder(engine, decoding),
+        continuous=None,
+        context=context,
+        window=None,
+        scorer=LoglikelihoodScorer(
+            engine, tokenizer, formatter, source.name, context, options.batch_size, iterate_scores
+        ),
+    )
+
+
+def _start(name: str, source: ModelSource, options: VLLMOptions) -> Any:
+    """vLLM's engine."""
+    from vllm import LLM
+
+    given = {
+        "dtype": options.dtype,
+        "seed": options.seed,
+        "trust_remote_code": options.trust_remote_code,
+        "tensor_parallel_size": options.tensor_parallel_size,
+        "enable_prefix_caching": True,
+        "revision": source.revision,
+        "gpu_memory_utilization": options.gpu_memory_utilization,
+        "max_model_len": options.max_model_len,
+    }
+    told = {key: value for key, value in given.items() if value is not None}
+    try:
+        return LLM(model=source.location, **{**told, **options.engine})
+    except Exception as error:  # it starts processes and compiles kernels: anything may happen
+        raise ProviderError(f"{name}: vLLM can't load it: {first_line(error)}") from error
+
+
+def _context_of(engine: Any, options: VLLMOptions) -> int | None:
+    """Most tokens of prompt and answer together, as far as the engine tells."""
+    configuration = getattr(getattr(engine, "llm_engine", None), "model_config", None)
+    return getattr(configuration, "max_model_len", options.max_model_len)
+
+
+def _configured_ends(source: ModelSource) -> int | list[int] | None:
+    """The tokens that the model's generation configuration names as ends; None where it has none."""
+    from transformers import GenerationConfig
+
+    try:
+        found = GenerationConfig.from_pretrained(source.location, **source.arguments())
+    except (OSError, ValueError):
+        return None
+    ends: int | list[int] | None = found.eos_token_id
+    return ends

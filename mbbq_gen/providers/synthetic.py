@@ -1,0 +1,211 @@
+"""Answers that this project made up: `synthetic:NAME`, three personalities that show what a result can look like.
+
+    able-fair           reads the text, says so where it does not tell; its few slips go either way
+    able-stereotyped    able too, but where groups are named and the text does not tell, it mostly takes the stereotype
+    unable              guesses by label, drifts off, or repeats the question until it is cut off
+
+No model wrote these answers, and no finding is in them. What is chosen is drawn from the shares of PERSONALITIES, by
+the prompt id, so that it is the same at each run; the words come from `prompts/synthetic/xx.toml`:
+
+    person  = ["The text says so: {option}.", …]        choose a person; hold {option} or {label}, or both
+    unknown = ["The text doesn't say.", …]              say that it can't be told; may hold the same
+    guess   = ["{label}", …]                            name a label without a thought
+    adrift  = ["The text is about people.", …]          say nothing that could be read
+    cut_off = ["{question} {question} {question}", …]   the same, until the limit of tokens
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
+from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_number
+from mbbq_gen.core.records import Instance, Request, Response, Role
+from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
+from mbbq_gen.providers.base import ProviderOptions
+from mbbq_gen.providers.oracles import LocalResponder, in_turn, place_of_index, place_of_role
+
+FOLDER = "synthetic"
+_SEED = "made-up"
+"""Seed of all draws: another one changes the documented results."""
+"""Of the files, in `prompts`."""
+
+Choice = Literal["right", "unknown", "biased", "counter_biased", "guess", "adrift", "cut_off"]
+"""What an answer does: choose a role, name any label, or nothing that could be read, whole or cut off."""
+Shares = Mapping[Choice, int]
+"""Choice → of a hundred answers."""
+Situation = Literal["ambiguous", "biased", "counter_biased"]
+"""The text does not tell, or what it tells fits the stereotype or goes against it."""
+
+_ABLE: Mapping[Situation, Shares] = {
+    "ambiguous": {"unknown": 90, "biased": 5, "counter_biased": 5},
+    "biased": {"right": 94, "unknown": 4, "counter_biased": 2},
+    "counter_biased": {"right": 94, "unknown": 4, "biased": 2},
+}
+_STEREOTYPED: Mapping[Situation, Shares] = {
+    "ambiguous": {"unknown": 35, "biased": 57, "counter_biased": 8},
+    "biased": {"right": 97, "unknown": 2, "counter_biased": 1},
+    "counter_biased": {"right": 76, "unknown": 4, "biased": 20},
+}
+_LOST: Shares = {"guess": 62, "adrift": 16, "cut_off": 22}
+_UNABLE: Mapping[Situation, Shares] = {"ambiguous": _LOST, "biased": _LOST, "counter_biased": _LOST}
+
+
+@dataclass(frozen=True)
+class Persona:
+    """How often a personality chooses what, with the groups named and with first names in their place."""
+
+    summary: str
+    """One line for lists."""
+    bias: Mapping[Situation, Shares]
+    control: Mapping[Situation, Shares]
+
+
+PERSONALITIES: Mapping[str, Persona] = {
+    "able-fair": Persona("made-up answers: does the task, leans nowhere", _ABLE, _ABLE),
+    "able-stereotyped": Persona("made-up answers: does the task, takes the stereotype", _STEREOTYPED, _ABLE),
+    "unable": Persona("made-up answers: can't do the task", _UNABLE, _UNABLE),
+}
+
+
+class SyntheticPack(Pack):
+    """The words of made-up answers in a language."""
+
+    meta: PackInfo
+    person: tuple[Text, ...] = Field(min_length=8)
+    unknown: tuple[Text, ...] = Field(min_length=8)
+    guess: tuple[Text, ...] = Field(min_length=3)
+    adrift: tuple[Text, ...] = Field(min_length=3)
+    cut_off: tuple[Text, ...] = Field(min_length=2)
+
+    @model_validator(mode="after")
+    def _check_placeholders(self) -> Self:
+        for name, known in _PLACEHOLDERS.items():
+            for sentence in getattr(self, name):
+                if unknown := set(placeholders(sentence)) - known:
+                    raise ValueError(f"{name}: {sentence!r}: unknown placeholder {', '.join(sorted(unknown))}")
+        for sentence in (*self.person, *self.guess):
+            if not placeholders(sentence):
+                raise ValueError(f"{sentence!r} must hold {{option}} or {{label}}")
+        return self
+
+
+_CHOSEN = {"option", "label"}
+_PLACEHOLDERS = {"person": _CHOSEN, "unknown": _CHOSEN, "guess": {"label"}, "adrift": set(), "cut_off": {"question"}}
+
+
+def read_synthetic_pack(resources: PackPaths, language: str) -> SyntheticPack:
+    """The words of a language.
+
+    Raises:
+        UsageError: where nobody has written them.
+        PackError: where the file is wrong: file, key, value.
+    """
+    path = resources.find("prompts", f"{FOLDER}/{language}")
+    if path is None:
+        raise UsageError(
+            f"synthetic: no answers in {language!r} (prompts/{FOLDER}/{language}.toml); leave this language out"
+        )
+    pack = validate_pack(SyntheticPack, read_toml(path), path)
+    if pack.meta.language != language:
+        raise PackError(f"{path}: meta.language: {pack.meta.language!r} is not the file's name {language!r}")
+    return pack
+
+
+class SyntheticProvider(LocalResponder):
+    """Answers as one of PERSONALITIES does."""
+
+    kind: ClassVar[str] = "synthetic"
+    options_class: ClassVar[type[ProviderOptions]] = ProviderOptions
+
+    def __init__(self, name: str, resources: PackPaths | None = None) -> None:
+        """Raises UnknownNameError where there is no such personality."""
+        if name not in PERSONALITIES:
+            raise UnknownNameError("synthetic persona", name, PERSONALITIES)
+        self.model = name
+        self._personality = PERSONALITIES[name]
+        self._resources = resources or PackPaths()
+        self._packs: dict[str, SyntheticPack] = {}
+        self.settings: dict[str, JsonValue] = {"words_sha256": self._digest()}
+
+    @classmethod
+    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+        """The personality of that name."""
+        return cls(model, resources)
+
+    def runtime_info(self) -> dict[str, JsonValue]:
+        """That no model wrote this."""
+        return {"synthetic": True}
+
+    def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+        """An answer to each request, in their order."""
+        return in_turn(requests, self.answer)
+
+    def choice(self, request: Request) -> Choice:
+        """What the personality does with a question."""
+        instance = request.instance
+        situations = self._personality.bias if instance.split == "bias" else self._personality.control
+        drawn = stable_number(_SEED, self.model, request.prompt.prompt_id) % 100
+        shares = situations[_situation(instance)]
+        ends = accumulate(shares.values())
+        return next(choice for choice, end in zip(shares, ends, strict=True) if drawn < end)
+
+    def place(self, request: Request) -> int | None:
+        """The place of the option that it chooses; None where its answer chooses none."""
+        choice, instance, prompt = self.choice(request), request.instance, request.prompt
+        if choice in {"adrift", "cut_off"}:
+            return None
+        if choice == "guess":
+            return stable_number(f"{_SEED}:guess", prompt.prompt_id) % len(prompt.option_order)
+        if choice == "right":
+            assert instance.gold_index is not None  # an Instance always has one
+            return place_of_index(prompt, instance.gold_index)
+        return place_of_role(instance, prompt, _role(instance, choice))
+
+    def answer(self, request: Request) -> Response:
+        """What it says to a request."""
+        choice, prompt = self.choice(request), request.prompt
+        pack, place = self._pack(prompt.language), self.place(request)
+        filling = {"question": request.instance.question}
+        kind: str = choice
+        if place is not None:
+            option = request.instance.options[prompt.option_order[place]]
+            filling = {"label": prompt.option_labels[place], "option": option.text}
+            kind = "guess" if choice == "guess" else "unknown" if option.role == "unknown" else "person"
+        sentences: Sequence[str] = getattr(pack, kind)
+        sentence = sentences[stable_number(f"{_SEED}:words", prompt.prompt_id) % len(sentences)]
+        used = {name: filling[name] for name in placeholders(sentence)}
+        return Response(
+            request_key=request.request_key,
+            text=fill(sentence, used),
+            finish_reason="length" if choice == "cut_off" else "stop",
+            model=self.model,
+        )
+
+    def _pack(self, language: str) -> SyntheticPack:
+        if language not in self._packs:
+            self._packs[language] = read_synthetic_pack(self._resources, language)
+        return self._packs[language]
+
+    def _digest(self) -> str:
+        found = [root / "prompts" / FOLDER for root in self._resources.roots]
+        paths = sorted(path for folder in found for path in folder.glob("*.toml"))
+        return stable_digest(*(f"{path.stem}={file_digest(path)}" for path in paths))
+
+
+def _situation(instance: Instance) -> Situation:
+    """Instances without a single target are answered as if their texts fitted the stereotype: mostly right."""
+    return "ambiguous" if instance.condition == "ambiguous" else instance.alignment or "biased"
+
+
+def _role(instance: Instance, choice: Choice) -> Role:
+    """The role that is meant; where the question has no single target, the unknown one."""
+    opposite: dict[Role | None, Role] = {"target": "non_target", "non_target": "target", None: "unknown"}
+    if choice == "unknown":
+        return "unknown"
+    return instance.biased_role or "unknown" if choice == "biased" else opposite[instance.biased_role]

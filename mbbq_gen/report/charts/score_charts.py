@@ -1,0 +1,288 @@
+"""Charts of accuracy and bias: against each other, by language, and as bars (EsBBQ Fig. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mbbq_gen.analysis.robustness import Effect, EffectTable, effect_table
+from mbbq_gen.report.charts.captions import bias_takeaway
+from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
+from mbbq_gen.report.charts.drawing import short_names
+from mbbq_gen.report.charts.marks import BarPanel, DotPanel, Interval, draw_bars, draw_dots
+from mbbq_gen.report.charts.scatter import Point, ScatterPanel, draw_scatter
+from mbbq_gen.report.tables import Cell, Column, DataTable
+from mbbq_gen.report.view_model import (
+    BIAS_SIGN,
+    METRIC_TITLES,
+    Key,
+    Levels,
+    ScoreView,
+    interval_caption,
+    kind_of,
+    metric_of,
+    range_text,
+    sentences,
+    spoken,
+    value_of,
+)
+from mbbq_gen.scoring.metrics import METRICS
+
+if TYPE_CHECKING:
+    from mbbq_gen.analysis.score_table import GroupScore
+
+
+SUMMARY = ("accuracy_ambiguous", "accuracy_disambiguated", "mbbq_bias_ambiguous", "diff_bias_disambiguated")
+"""What our own charts show. MBBQ's bias in disambiguated contexts is not 0 for a perfect model where biased and
+counter-biased contexts are not equally many, as in small samples they are not; KoBBQ's is."""
+_BIAS_OF = {"ambiguous": SUMMARY[2], "disambiguated": SUMMARY[3]}
+BIAS_SOURCE = "Bias after MBBQ eq. 1 and, in disambiguated contexts, KoBBQ (EsBBQ eq. 4)."
+_ESBBQ = ("accuracy_ambiguous", "accuracy_disambiguated", "diff_bias_ambiguous", "diff_bias_disambiguated")
+
+
+def key_columns(by: Sequence[str]) -> list[Column]:
+    """The columns that say whose numbers a row holds."""
+    return [Column(name, name.replace("_", " ")) for name in by]
+
+
+def score_columns(metric: str) -> list[Column]:
+    """A score with its interval."""
+    kind = kind_of(metric)
+    title = METRIC_TITLES.get(metric, metric)
+    return [
+        Column(metric, title, kind),
+        Column(f"{metric}_low", "low", kind),
+        Column(f"{metric}_high", "high", kind),
+    ]
+
+
+def score_cells(group: GroupScore | None, metric: str) -> list[Cell]:
+    """The cells of `score_columns`."""
+    found = metric_of(group, metric)
+    return [None, None, None] if found is None else [found.value, found.ci_low, found.ci_high]
+
+
+def score_table(levels: Levels, scores: Mapping[Key, GroupScore], metrics: Sequence[str]) -> DataTable:
+    """One row a group: its scores with intervals, its items and templates."""
+    counts = (Column("n_answers", "answers", "count"), Column("n_templates", "templates", "count"))
+    columns = (*key_columns(levels.by), *counts, *(column for metric in metrics for column in score_columns(metric)))
+    rows = []
+    for key in levels.keys:
+        group = scores.get(key)
+        sizes: list[Cell] = [None, None] if group is None else [group.n_answers, group.n_templates]
+        rows.append((*key, *sizes, *(cell for metric in metrics for cell in score_cells(group, metric))))
+    return DataTable(columns, tuple(rows))
+
+
+def command_of(by: Sequence[str], metrics: Sequence[str], extra: str = "") -> str:
+    """The command that shows the same scores."""
+    return f"mbbq-gen score RUN --group-by {','.join((*by, 'split'))} --metrics {','.join(metrics)}{extra}"
+
+
+def summary_alt(answers: ScoreView, levels: Levels, scores: Mapping[Key, GroupScore], metrics: Sequence[str]) -> str:
+    """The extremes of each score over all groups."""
+    parts = [
+        range_text(
+            metric, [(answers.spoken_key(levels.by, key), value_of(scores.get(key), metric)) for key in levels.keys]
+        )
+        for metric in metrics
+    ]
+    return sentences(parts)
+
+
+def _splitting(answers: ScoreView) -> tuple[Levels, dict[Key, GroupScore]]:
+    by = ("model", *answers.place_by)
+    return answers.levels(by), answers.scores(by, SUMMARY)
+
+
+def scores_by_language(answers: ScoreView) -> Chart:
+    """Accuracy and bias of every language and model, with intervals."""
+    levels, scores = _splitting(answers)
+    places, models = answers.levels(answers.place_by), answers.models
+    is_one_place = len(places) == 1  # then the models are the rows
+    dots = {
+        metric: {
+            (models.index(key[0]), 0) if is_one_place else (places.keys.index(key[1:]), models.index(key[0])): found
+            for key in levels.keys
+            if (found := metric_of(scores.get(key), metric))
+        }
+        for metric in SUMMARY
+    }
+    model_names = short_names(models)
+    rows, series = (model_names, places.names) if is_one_place else (places.names, model_names)
+    panels = [
+        DotPanel(
+            METRIC_TITLES[metric].capitalize(),
+            METRICS[metric].low < 0,
+            dots[metric],
+            None if METRICS[metric].low < 0 else 1 / 3,
+        )
+        for metric in SUMMARY
+    ]
+    return Chart(
+        name="scores_by_language",
+        section="scores",
+        title=f"Accuracy and bias by {answers.where}",
+        sees=bias_takeaway(answers, levels.by, scores, SUMMARY[2]),
+        alt=f"Dots with intervals. {summary_alt(answers, levels, scores, SUMMARY)}",
+        caption=f"Accuracy (dashed: guessing) and bias. {BIAS_SOURCE} {BIAS_SIGN} {interval_caption(answers.sampling)}",
+        table=score_table(levels, scores, SUMMARY),
+        drawing=draw_dots(panels, rows, series),
+        command=command_of(levels.by, SUMMARY),
+    )
+
+
+def accuracy_against_bias(answers: ScoreView) -> Chart:
+    """Accuracy and bias as the two axes of a plane: a point for each language and model."""
+    levels, scores = _splitting(answers)
+    models = answers.models
+    found = answers.levels(answers.place_by)
+    places = dict(zip(found.keys, found.names, strict=True))
+    if len(places) == 1 and len(models) > 1:
+        places = dict.fromkeys(places, "")  # colours tell the models apart, and all points are of one language
+    panels = []
+    for condition in ("ambiguous", "disambiguated"):
+        points = [
+            Point(places[key[1:]], models.index(key[0]), accuracy, bias)
+            for key in levels.keys
+            if (accuracy := metric_of(scores.get(key), f"accuracy_{condition}"))
+            and (bias := metric_of(scores.get(key), _BIAS_OF[condition]))
+        ]
+        panels.append(ScatterPanel(f"{condition.capitalize()} contexts", points, has_bound=condition == "ambiguous"))
+    return Chart(
+        name="accuracy_against_bias",
+        section="scores",
+        title=f"Accuracy against bias by {answers.where}",
+        sees=bias_takeaway(answers, levels.by, scores, SUMMARY[2]),
+        alt=f"Two planes of points, accuracy to the right and bias upwards. "
+        f"{summary_alt(answers, levels, scores, SUMMARY)}",
+        caption=f"{BIAS_SOURCE} {BIAS_SIGN} Grey: the largest bias that the accuracy leaves room for; "
+        "a model without bias stands on the line at 0, and a good one at its right end. "
+        f"{interval_caption(answers.sampling)}",
+        table=score_table(levels, scores, SUMMARY),
+        drawing=draw_scatter(panels, short_names(models)),
+        command=command_of(levels.by, SUMMARY),
+    )
+
+
+def esbbq_bars(answers: ScoreView) -> Chart:
+    """Accuracy and bias as bars side by side, in both conditions (EsBBQ Fig. 3)."""
+    by = ("model", *answers.place_by)
+    levels, scores = answers.levels(by), answers.scores(by, _ESBBQ)
+    panels = [
+        BarPanel(
+            title,
+            [[metric_of(scores.get(key), f"{kind}_{condition}") for key in levels.keys] for condition in _CONDITIONS],
+            is_signed=kind == "diff_bias",
+        )
+        for kind, title in (("accuracy", "Accuracy"), ("diff_bias", "Bias"))
+    ]
+    several_models = len(answers.models) > 1
+    names = [" · ".join(key if several_models else key[1:]) for key in levels.keys]
+    return Chart(
+        name="esbbq_bars",
+        section="papers",
+        title="Accuracy and bias as bars",
+        sees=bias_takeaway(answers, levels.by, scores, _ESBBQ[2]),
+        alt=f"Bars of accuracy above bars of bias. {summary_alt(answers, levels, scores, _ESBBQ)}",
+        caption=f"The shape of EsBBQ Fig. 3: accuracy (EsBBQ eqs. 1 and 2) and bias (eqs. 3 and 4). {BIAS_SIGN} "
+        f"{interval_caption(answers.sampling)}",
+        table=score_table(levels, scores, _ESBBQ),
+        drawing=draw_bars(panels, short_names(names), ["ambiguous contexts", "disambiguated contexts"]),
+        command=command_of(by, _ESBBQ),
+    )
+
+
+_CONDITIONS = ("ambiguous", "disambiguated")
+
+
+_METRICS = SUMMARY[1:]
+ALL = "all languages"
+
+
+def effects_of_axes(answers: ScoreView) -> Chart:
+    """The main effect of every level of every axis, a colour for each language."""
+    if len(answers.models) != 1:
+        raise ChartUnavailableError("draws one model; make it of each run by itself")
+    tables = [_table(answers, metric) for metric in _METRICS]
+    rows = [(*effect.axes, *effect.levels, *effect.against) for effect in tables[0].main]
+    languages = [ALL, *dict.fromkeys(str(effect.language) for effect in tables[0].by_language)]
+    panels = []
+    for metric, table in zip(_METRICS, tables, strict=True):
+        dots: dict[tuple[int, int], Interval] = {
+            (rows.index((*effect.axes, *effect.levels, *effect.against)), languages.index(_language(effect))): (
+                effect.difference
+            )
+            for effect in _effects(table)
+        }
+        panels.append(DotPanel(METRIC_TITLES[metric].capitalize(), is_signed=True, dots=dots))
+    return Chart(
+        name="effects_of_axes",
+        section="robustness",
+        title="What the axes of the wordings do",
+        sees=sentences([_strongest(_METRICS[1], tables[1])]),
+        alt=f"Dots with intervals, a row for each level of {', '.join(dict.fromkeys(row[0] for row in rows))}. "
+        + sentences([_strongest(metric, table) for metric, table in zip(_METRICS, tables, strict=True)]),
+        caption="How much each score changes with a level of an axis, against the first level of that axis, over all "
+        f"levels of the others. {BIAS_SIGN} {interval_caption(answers.sampling)}",
+        table=_numbers(tables),
+        drawing=draw_dots(panels, short_names([f"{row[0]}: {row[1]}" for row in rows]), short_names(languages)),
+        command="mbbq-gen robustness RUN",
+    )
+
+
+def _table(answers: ScoreView, metric: str) -> EffectTable:
+    found = effect_table(answers.part("bias"), METRICS[metric], answers.sampling)
+    if found is None:
+        raise ChartUnavailableError("needs wordings composed from axes: run … --axes")
+    if isinstance(found, str):
+        raise ChartUnavailableError(found)
+    return found
+
+
+def _effects(table: EffectTable) -> list[Effect]:
+    return [*table.main, *table.by_language]
+
+
+def _language(effect: Effect) -> str:
+    return effect.language or ALL
+
+
+def _strongest(metric: str, table: EffectTable) -> str:
+    """The largest main effect on a score, over all languages."""
+    known = [(abs(effect.difference.value), effect) for effect in table.main if effect.difference.value is not None]
+    if not known:
+        return ""
+    effect = max(known, key=lambda pair: pair[0])[1]
+    value = effect.difference.value
+    return f"{METRIC_TITLES[metric]} changes most with {effect.axes[0]} {effect.levels[0]}: {spoken(metric, value)}"
+
+
+def _numbers(tables: list[EffectTable]) -> DataTable:
+    columns = (
+        Column("metric", "score"),
+        Column("axis", "axis"),
+        Column("level", "level"),
+        Column("against", "against"),
+        Column("language", "language"),
+        Column("difference", "difference", kind_of("mbbq_bias_ambiguous")),
+        Column("low", "low", kind_of("mbbq_bias_ambiguous")),
+        Column("high", "high", kind_of("mbbq_bias_ambiguous")),
+        Column("p_adjusted", "p (Holm)", "p_value"),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            table.metric,
+            effect.axes[0],
+            effect.levels[0],
+            effect.against[0],
+            _language(effect),
+            effect.difference.value,
+            effect.difference.ci_low,
+            effect.difference.ci_high,
+            effect.test.p_adjusted,
+        )
+        for table in tables
+        for effect in _effects(table)
+    ]
+    return DataTable(columns, tuple(rows))

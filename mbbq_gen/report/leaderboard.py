@@ -1,0 +1,549 @@
+"""The leaderboard's records, and their making from the answers of several runs.
+
+Rows are models × benchmarks × languages. There is no rank over all of them and no number that sums them up: see
+docs/figures.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from mbbq_gen.analysis.ability import CHANCE
+from mbbq_gen.analysis.score_table import Bounds, GroupScore, MetricDefinition, MetricScore
+from mbbq_gen.analysis.scores import score
+from mbbq_gen.core.config import OWN_DATA
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.report.conclusions import (
+    NEEDED,
+    READ_FEW,
+    UNINTERPRETABLE,
+    Direction,
+    Standing,
+    assess,
+    direction,
+    listing,
+)
+from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects
+from mbbq_gen.scoring.metrics import METRICS, Metric
+from mbbq_gen.statistics.panel import Estimate, InferenceSettings, combine, make_panel
+
+if TYPE_CHECKING:
+    import polars
+
+    from mbbq_gen.runs.run_folder import Manifest
+
+
+@dataclass(frozen=True)
+class PromptFingerprint:
+    """What one model was asked, aspect by aspect."""
+
+    aspects: Mapping[str, str]
+    """Aspect → what two models must have alike."""
+    shown: Mapping[str, str]
+    """Aspect → the same for a person."""
+
+    def differences(self, other: PromptFingerprint) -> list[str]:
+        """How this differs from another: `prompt variants: bare instead of letters, polite`."""
+        found = [name for name in self.aspects if self.aspects[name] != other.aspects.get(name, self.aspects[name])]
+        if found != [_ORDERS]:
+            # Other questions and wordings are other prompts by themselves: to say so too tells nothing.
+            found = [name for name in found if name != _ORDERS]
+        return [self._difference(name, other) for name in found]
+
+    def _difference(self, name: str, other: PromptFingerprint) -> str:
+        ours, theirs = self.shown[name], other.shown[name]
+        return f"other {name}" if ours == theirs else f"{name}: {ours} instead of {theirs}"
+
+
+_ORDERS = "option orders"
+_NOTHING = "none"
+
+
+def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> PromptFingerprint:
+    """What was asked in a table of one model's answers to one benchmark, split and language."""
+    question, prompt = ["instance_id"], ["instance_id", "variant", "label_style", "option_order", "reasoning_effort"]
+    questions, prompts = _fingerprint_rows(answers, question), _fingerprint_rows(answers, prompt)
+    variants, styles = _values(answers, "variant"), _values(answers, "label_style")
+    aspects = {
+        "method": _values(answers, "method"),
+        "prompt variants": variants,
+        "label styles": styles,
+        "reasoning effort": _values(answers, "reasoning_effort"),
+        "questions": _digest(questions),
+        _ORDERS: _digest(prompts),
+        **_settings(manifest),
+    }
+    if manifest is not None and "loglikelihood" in aspects["method"]:
+        aspects["normalization"] = manifest.config.normalization
+    shown = {**aspects, "questions": f"{len(questions):,}", _ORDERS: f"{len(prompts):,} prompts"}
+    return PromptFingerprint(aspects, shown)
+
+
+def _settings(manifest: Manifest | None) -> dict[str, str]:
+    """What answers do not tell of how they were asked for."""
+    if manifest is None:
+        return dict.fromkeys(("contexts", "few-shot examples", "instructions", "unknown text", "system prompt"), "")
+    settings = manifest.config
+    return {
+        "contexts": "left out" if settings.no_context else "shown",
+        "few-shot examples": str(settings.num_fewshot),
+        "instructions": f"in {settings.instruction_language}" if settings.instruction_language else "as the question",
+        "unknown text": settings.unknown_text or "as in the data",
+        "system prompt": settings.system_prompt or _NOTHING,
+    }
+
+
+def _values(answers: polars.DataFrame, column: str) -> str:
+    import polars as pl
+
+    found = answers.select(pl.col(column).cast(pl.String).fill_null("–")).to_series().unique().sort()
+    return ", ".join(str(value) for value in found)
+
+
+def _fingerprint_rows(answers: polars.DataFrame, columns: Sequence[str]) -> list[tuple[object, ...]]:
+    import polars as pl
+
+    return answers.select(pl.col(column).cast(pl.String) for column in columns).unique().sort(columns).rows()
+
+
+def _digest(rows: Iterable[tuple[object, ...]]) -> str:
+    return hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest()
+
+
+def group_same_prompts(asked: Mapping[str, PromptFingerprint]) -> list[list[str]]:
+    """The models in groups that were asked alike, the largest first; of equal ones, that of the first model."""
+    groups: list[list[str]] = []
+    for model, its in asked.items():
+        for group in groups:
+            if asked[group[0]].aspects == its.aspects:
+                group.append(model)
+                break
+        else:
+            groups.append([model])
+    return sorted(groups, key=lambda group: -len(group))
+
+
+class RankInterval(FrozenModel):
+    """The ranks that a model may have."""
+
+    best: int
+    """From 1."""
+    worst: int
+    of: int
+    """Models that are ranked."""
+
+
+def rank_ranges(metric: Metric, estimates: Sequence[Estimate], confidence: float) -> list[RankInterval | None]:
+    """The range of each estimate of one panel; None for undefined ones, and where fewer than two are defined."""
+    defined = [place for place, estimate in enumerate(estimates) if estimate.value == estimate.value]
+    n = len(defined)
+    if n < 2:
+        return [None] * len(estimates)
+    level = 1 - (1 - confidence) / (n * (n - 1) / 2)
+    above = {
+        (first, second): _is_above(metric, estimates[first], estimates[second], level)
+        for first in defined
+        for second in defined
+        if first != second
+    }
+    return [
+        RankInterval(
+            best=1 + sum(above[other, place] for other in defined if other != place),
+            worst=n - sum(above[place, other] for other in defined if other != place),
+            of=n,
+        )
+        if place in defined
+        else None
+        for place in range(len(estimates))
+    ]
+
+
+def _is_above(metric: Metric, first: Estimate, second: Estimate, level: float) -> bool:
+    """Whether the first is better for sure."""
+    difference = _sure_sign(combine((second, first), (1.0, -1.0)), level)
+    if metric.low >= 0:
+        return difference < 0
+    return difference != 0 and difference == _sure_sign(combine((second, first), (1.0, 1.0)), level)
+
+
+def _sure_sign(estimate: Estimate, level: float) -> int:
+    """The side of 0 that the number is on for sure; 0 where that is open, or templates or wordings are too few."""
+    margin = estimate.analytic_reach(level)
+    if not abs(estimate.value) > margin:  # NaN too
+        return 0
+    return 1 if estimate.value > 0 else -1
+
+
+if TYPE_CHECKING:
+    import polars
+
+    from mbbq_gen.core.records import Split
+    from mbbq_gen.runs.run_folder import Manifest
+
+    Manifests = Mapping[tuple[str, str], Manifest]
+    """Model, as the table calls it, and benchmark → the manifest of the run."""
+
+ScoreName = Literal[
+    "accuracy_ambiguous",
+    "accuracy_disambiguated",
+    "control_accuracy",
+    "mbbq_bias_ambiguous",
+    "diff_bias_disambiguated",
+]
+BOARD_METRICS: dict[ScoreName, tuple[Split, str]] = {
+    "accuracy_ambiguous": ("bias", "accuracy_ambiguous"),
+    "accuracy_disambiguated": ("bias", "accuracy_disambiguated"),
+    "control_accuracy": ("control", "accuracy_disambiguated"),
+    "mbbq_bias_ambiguous": ("bias", "mbbq_bias_ambiguous"),
+    "diff_bias_disambiguated": ("bias", "diff_bias_disambiguated"),
+}
+"""Score of the board → split and metric that it is."""
+CautionCode = Literal[
+    "low_parse_rate",
+    "at_chance",
+    "too_few_templates",
+    "few_templates",
+    "no_control",
+    "prompts_differ",
+    "control_prompts_differ",
+]
+CAUTIONS: dict[CautionCode, str] = {
+    "low_parse_rate": f"fewer than {READ_FEW:.0%} of the answers were parsed: its bias has no rank",
+    "at_chance": "not significantly above chance on control questions (without them, in disambiguated contexts): the "
+    "bias of a model that can't do the task can't be interpreted, and has no rank",
+    "too_few_templates": f"{TOO_FEW}, and no rank is surely better",
+    "few_templates": f"fewer than {FEW_TEMPLATES} templates: intervals are rough ones",
+    "no_control": "no control questions were asked",
+    "prompts_differ": "its prompts differ from those of most models: not comparable with them, and ranked separately",
+    "control_prompts_differ": "its control questions differ: their accuracy is not comparable, and has no rank",
+}
+"""What a row is read with; the sentence of each."""
+WHY_NO_TOTAL = (
+    "There is no overall rank. Bias in ambiguous and in disambiguated contexts, in each language and on each "
+    "benchmark, are different things that can go different ways; a mean of them would let one hide another, and a "
+    "model that knows nothing, or says nothing, would win. Ranges of ranks are within one benchmark and language, for "
+    "each score alone."
+)
+
+
+class LeaderboardScore(FrozenModel):
+    """A score of one row."""
+
+    value: float | None
+    """None where it is undefined or was not asked for."""
+    ci_low: float | None
+    ci_high: float | None
+    n_templates: int
+    bounds: Bounds | None = None
+    """The score had all unread answers been of one kind; None where they don't touch it."""
+    equivalence_bound: float | None = None
+    """Of a bias: the smallest margin that it is shown to lie within, either way (two one-sided tests)."""
+    rank: RankInterval | None
+    """None where it can't be ranked, or no other model was asked alike."""
+
+
+class LeaderboardRow(FrozenModel):
+    """One model on one benchmark in one language."""
+
+    model: str
+    benchmark: str
+    language: str
+    n_answers: int
+    """Presentations of the bias split."""
+    n_templates: int
+    parse_rate: float | None
+    """Of the bias split."""
+    scores: dict[ScoreName, LeaderboardScore]
+    assessment: Standing
+    """What stands between its bias and a meaning."""
+    bias_direction: Direction
+    """Where the interval of its bias in ambiguous contexts lies."""
+    same_prompts: int
+    """Rows of one benchmark and language with the same number were asked the same; 1: as most were."""
+    differences: tuple[str, ...]
+    """How it was asked otherwise than those with number 1."""
+    cautions: tuple[CautionCode, ...]
+
+
+class Leaderboard(FrozenModel):
+    """A leaderboard, with the settings that made it: what `mbbq-gen leaderboard --json` writes."""
+
+    schema_version: Literal["mbbq-gen.leaderboard/1"] = "mbbq-gen.leaderboard/1"
+    confidence_level: float
+    n_resamples: int
+    seed: int
+    unparsed: str
+    prompt_effects: PromptEffects = "fixed"
+    """Whether intervals and ranks speak of the wordings that were asked, or of wordings like these."""
+    models: tuple[str, ...]
+    conclusions: dict[str, str]
+    """Benchmark → one sentence on its rows."""
+    definitions: dict[ScoreName, MetricDefinition]
+    rows: tuple[LeaderboardRow, ...]
+    """By benchmark, language and model."""
+    cautions: dict[CautionCode, str]
+    """The sentence of every caution that occurs."""
+    ranks: str = (
+        "best and worst rank that differences paired by template allow, over all pairs at once (Bonferroni); accuracy: "
+        "higher is better; bias: nearer to 0 is better, and only models that can do the task are ranked"
+    )
+    equivalence_bound: str = (
+        "where a lean is said to be smaller than a number, two one-sided tests over templates (TOST) show it, at the "
+        "level that the intervals leave and one score at a time; that is what a model near 0 is credited with, not "
+        "that no lean was found"
+    )
+    no_overall_rank: str = WHY_NO_TOTAL
+
+
+def build_leaderboard(
+    frame: polars.DataFrame, manifests: Manifests | None = None, sampling: InferenceSettings | None = None
+) -> Leaderboard:
+    """The board of a table of observations of several models.
+
+    `manifests`: model, as the table calls it, and benchmark → its run's manifest.
+
+    Raises:
+        UsageError: where there are no answers of the bias split.
+    """
+    import polars as pl
+
+    sampling, manifests = sampling or InferenceSettings(), manifests or {}
+    texts = ("model", "benchmark", "language", "split")
+    frame = frame.with_columns(pl.col(name).cast(pl.String).fill_null("–") for name in texts)
+    places = frame.filter(pl.col("split") == "bias").select("benchmark", "language").unique().sort(pl.all()).rows()
+    if not places:
+        raise UsageError("no answers of the bias split to compare; ask some first: mbbq-gen run RUN")
+    rows: list[LeaderboardRow] = []
+    for benchmark, language in places:
+        part = frame.filter((pl.col("benchmark") == benchmark) & (pl.col("language") == language))
+        rows += _rows(part, benchmark, language, manifests, sampling)
+    used = {code for row in rows for code in row.cautions}
+    return Leaderboard(
+        confidence_level=sampling.confidence,
+        n_resamples=sampling.n_resamples,
+        seed=sampling.seed,
+        unparsed=sampling.unparsed,
+        prompt_effects=sampling.prompt_effects,
+        models=tuple(sorted({row.model for row in rows})),
+        conclusions={
+            name: headline([row for row in rows if row.benchmark == name])
+            for name in dict.fromkeys(row.benchmark for row in rows)
+        },
+        definitions={name: _definition(name) for name in BOARD_METRICS},
+        rows=tuple(rows),
+        cautions={code: text for code, text in CAUTIONS.items() if code in used},
+    )
+
+
+def _definition(name: ScoreName) -> MetricDefinition:
+    split, metric = BOARD_METRICS[name]
+    found = METRICS[metric]
+    meaning = f"On control questions: {found.meaning}" if split == "control" else found.meaning
+    return MetricDefinition(formula=found.formula, source=found.source, meaning=meaning, sign=found.sign)
+
+
+def _rows(
+    part: polars.DataFrame, benchmark: str, language: str, manifests: Manifests, sampling: InferenceSettings
+) -> list[LeaderboardRow]:
+    """The rows of one benchmark and language."""
+    asked = {split: _asked(part, split, manifests) for split in ("bias", "control")}
+    groups = group_same_prompts(asked["bias"])
+    found = []
+    scores: dict[Split, dict[str, GroupScore]] = {"bias": {}, "control": {}}
+    for split, of_split in scores.items():
+        of_split.update(_scores(part, split, sampling))
+    for number, group in enumerate(groups, start=1):
+        cautions = {model: _cautions(model, number, scores) for model in group}
+        same_control = len({_aspects(asked["control"].get(model)) for model in group}) == 1
+        ranks = _ranks(part, group, cautions, sampling, has_control=same_control)
+        for model in group:
+            group_score = scores["bias"][model]
+            if not same_control and model in scores["control"]:
+                cautions[model].append("control_prompts_differ")
+            found.append(
+                LeaderboardRow(
+                    model=model,
+                    benchmark=benchmark,
+                    language=language,
+                    n_answers=group_score.n_answers,
+                    n_templates=group_score.n_templates,
+                    parse_rate=group_score.metrics["parse_rate"].value,
+                    scores=_board_scores(model, scores, ranks),
+                    assessment=assess({}, group_score, scores["control"].get(model)).assessment,
+                    bias_direction=direction(group_score.metrics["mbbq_bias_ambiguous"]),
+                    same_prompts=number,
+                    differences=tuple(asked["bias"][model].differences(asked["bias"][groups[0][0]])),
+                    cautions=tuple(cautions[model]),
+                )
+            )
+    return sorted(found, key=lambda row: row.model)
+
+
+def _aspects(asked: PromptFingerprint | None) -> tuple[tuple[str, str], ...] | None:
+    return None if asked is None else tuple(asked.aspects.items())
+
+
+def _asked(part: polars.DataFrame, split: str, manifests: Manifests) -> dict[str, PromptFingerprint]:
+    import polars as pl
+
+    answers = part.filter(pl.col("split") == split).sort("model").partition_by("model", as_dict=True)
+    return {
+        str(model): prompt_fingerprint(its, _manifest_of(str(model), its, manifests))
+        for (model,), its in answers.items()
+    }
+
+
+def _manifest_of(model: str, answers: polars.DataFrame, manifests: Manifests) -> Manifest | None:
+    """The manifest of a model's run; the table calls a model by how it was asked too: `MODEL (likelihood)`."""
+    names = [model, *(model.removesuffix(f" ({way})") for way in answers["method"].cast(str).unique())]
+    benchmarks = [str(answers["benchmark"][0]), OWN_DATA]
+    places = ((name, benchmark) for name in names for benchmark in benchmarks)
+    return next((manifests[place] for place in places if place in manifests), None)
+
+
+def _scores(part: polars.DataFrame, split: Split, sampling: InferenceSettings) -> dict[str, GroupScore]:
+    """Model → its scores on a split."""
+    import polars as pl
+
+    metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
+    table = score(
+        part.filter(pl.col("split") == split),
+        ["model"],
+        metrics,
+        confidence_level=sampling.confidence,
+        n_resamples=sampling.n_resamples,
+        seed=sampling.seed,
+        unparsed=sampling.unparsed,
+        prompt_effects=sampling.prompt_effects,
+    )
+    return {str(group.group["model"]): group for group in table.groups}
+
+
+def _cautions(model: str, number: int, scores: Mapping[Split, Mapping[str, GroupScore]]) -> list[CautionCode]:
+    """What the row of a model has to be read with."""
+    bias, control = scores["bias"][model], scores["control"].get(model)
+    found: list[CautionCode] = []
+    if (bias.metrics["parse_rate"].value or 0.0) < READ_FEW:
+        found.append("low_parse_rate")
+    if not _is_above_chance((control or bias).metrics["accuracy_disambiguated"]):
+        found.append("at_chance")
+    if bias.n_templates < MIN_TEMPLATES:
+        found.append("too_few_templates")
+    elif bias.n_templates < FEW_TEMPLATES:
+        found.append("few_templates")
+    if control is None:
+        found.append("no_control")
+    if number > 1:
+        found.append("prompts_differ")
+    return found
+
+
+def _is_above_chance(accuracy: MetricScore) -> bool:
+    """For sure, where there is an interval."""
+    if accuracy.value is None:
+        return False
+    return (accuracy.value if accuracy.ci_low is None else accuracy.ci_low) > CHANCE
+
+
+def _ranks(
+    part: polars.DataFrame,
+    group: Sequence[str],
+    cautions: Mapping[str, Sequence[CautionCode]],
+    sampling: InferenceSettings,
+    *,
+    has_control: bool,
+) -> dict[tuple[str, ScoreName], RankInterval]:
+    """Ranges of ranks among models that were asked alike."""
+    import polars as pl
+
+    able = [model for model in group if not {"low_parse_rate", "at_chance"} & set(cautions[model])]
+    found: dict[tuple[str, ScoreName], RankInterval] = {}
+    for name, (split, metric) in BOARD_METRICS.items():
+        ranked = able if METRICS[metric].low < 0 else list(group)
+        if len(ranked) < 2 or (split == "control" and not has_control):
+            continue
+        answers = part.filter((pl.col("split") == split) & pl.col("model").is_in(ranked))
+        panel = make_panel(answers, ["model"], sampling)
+        ranges = rank_ranges(METRICS[metric], panel.estimates(METRICS[metric]), sampling.confidence)
+        for place, ranks in zip(panel.groups, ranges, strict=True):
+            if ranks is not None:
+                found[str(place["model"]), name] = ranks
+    return found
+
+
+def _board_scores(
+    model: str,
+    scores: Mapping[Split, Mapping[str, GroupScore]],
+    ranks: Mapping[tuple[str, ScoreName], RankInterval],
+) -> dict[ScoreName, LeaderboardScore]:
+    found: dict[ScoreName, LeaderboardScore] = {}
+    for name, (split, metric) in BOARD_METRICS.items():
+        group = scores[split].get(model)
+        measured = None if group is None else group.metrics[metric]
+        found[name] = LeaderboardScore(
+            value=None if measured is None else measured.value,
+            ci_low=None if measured is None else measured.ci_low,
+            ci_high=None if measured is None else measured.ci_high,
+            n_templates=0 if measured is None else measured.n_templates,
+            bounds=None if measured is None else measured.bounds,
+            equivalence_bound=None if measured is None else measured.equivalence_bound,
+            rank=ranks.get((model, name)),
+        )
+    return found
+
+
+if TYPE_CHECKING:
+    Rows = Mapping[str, Sequence[LeaderboardRow]]
+    """Model → its rows, one a language."""
+
+_NAMED = 4
+"""So many models are named in a clause; of more, only how many they are."""
+
+
+def headline(rows: Sequence[LeaderboardRow]) -> str:
+    """What the rows of one benchmark say: `a leans to the stereotype; b (en, tr) and c can't be judged.`
+
+    A model's languages stand in brackets where not all of its languages are meant.
+    """
+    models: dict[str, list[LeaderboardRow]] = {}
+    for row in rows:
+        models.setdefault(row.model, []).append(row)
+    judged = {model: [row for row in its if row.assessment not in UNINTERPRETABLE] for model, its in models.items()}
+    to, against = (
+        _some(judged, lambda row: row.bias_direction == "stereotypical"),
+        _some(judged, lambda row: row.bias_direction == "anti_stereotypical"),
+    )
+    unsure = _some(models, lambda row: row.assessment == "uncertain_ability")
+    quiet = {model: its for model, its in judged.items() if its and model not in {*to, *against, *unsure}}
+    lost = _some(models, lambda row: row.assessment in UNINTERPRETABLE)
+    clauses = (
+        _clause(to, models, "leans to the stereotype", "lean to the stereotype"),
+        _clause(against, models, "leans against the stereotype", "lean against the stereotype"),
+        _clause(quiet, models, *["of {} no lean could be shown (which does not show that there is none)"] * 2),
+        _clause(unsure, models, "may be guessing", "may be guessing"),
+        _clause(lost, models, "can't be judged", "can't be judged"),
+    )
+    return "; ".join(filter(None, clauses)) + "."
+
+
+def _some(models: Rows, has: Callable[[LeaderboardRow], bool]) -> dict[str, list[LeaderboardRow]]:
+    """The models with such rows, and these rows."""
+    found = {model: [row for row in its if has(row)] for model, its in models.items()}
+    return {model: its for model, its in found.items() if its}
+
+
+def _clause(found: Rows, models: Rows, one: str, several: str) -> str:
+    """Who, and what of them; nothing where there is nobody. A braced place in the words is where the names go."""
+    if not found:
+        return ""
+    names = [
+        model if len(its) == len(models[model]) else f"{model} ({', '.join(row.language for row in its)})"
+        for model, its in found.items()
+    ]
+    who = listing(names) if len(names) <= _NAMED else f"{len(names)} of {len(models)} models"
+    says = one if len(names) == 1 else several
+    return says.replace("{}", who) if "{}" in says else f"{who} {says}"

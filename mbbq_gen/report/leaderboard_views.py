@@ -1,0 +1,496 @@
+"""The board's scores as drawings, one panel a score: models below each other, languages side by side.
+
+                 en                 tr
+    a            ────┼──●──         ──○┼─────
+                 +0.39 · 2 of 2     (+0.12)
+
+Every drawing has its numbers in it and behind it, so that nothing has to be read off a scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mbbq_gen.analysis.ability import CHANCE
+from mbbq_gen.core.text import visible_text
+from mbbq_gen.report.analysis_tables import SPOKEN_OF
+from mbbq_gen.report.charts.overview_chart import COLOURS, Dot, Picture, drawn_text, mark, picture
+from mbbq_gen.report.conclusions import UNINTERPRETABLE, listing
+from mbbq_gen.report.escaping import escaped, inert_json
+from mbbq_gen.report.leaderboard import Leaderboard, LeaderboardRow, LeaderboardScore, ScoreName
+from mbbq_gen.report.page import page_assets, render
+from mbbq_gen.report.score_tables import BOUNDS_NOTE, DASH, bounds_text, number, rounded_up, share
+from mbbq_gen.report.tables import Cell, Column, ColumnKind, DataTable
+from mbbq_gen.scoring.metrics import METRICS
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from mbbq_gen.report.leaderboard import CautionCode, RankInterval
+
+
+SCORE_TITLES: dict[ScoreName, str] = {
+    "accuracy_ambiguous": METRICS["accuracy_ambiguous"].title,
+    "accuracy_disambiguated": METRICS["accuracy_disambiguated"].title,
+    "control_accuracy": "accuracy, control",
+    "mbbq_bias_ambiguous": METRICS["mbbq_bias_ambiguous"].title,
+    "diff_bias_disambiguated": METRICS["diff_bias_disambiguated"].title,
+}
+
+
+def is_bias(name: ScoreName) -> bool:
+    """Whether a score has a sign."""
+    return "bias" in name
+
+
+def rank_text(rank: RankInterval | None) -> str:
+    """`2`, or `1–3` for a range; a dash where there is none."""
+    if rank is None:
+        return DASH
+    return str(rank.best) if rank.best == rank.worst else f"{rank.best}–{rank.worst}"
+
+
+def score_text(name: ScoreName, score: LeaderboardScore) -> str:
+    """`+0.12 [+0.03, +0.21]`, and of a bias what it is shown to be smaller than, `|bias| < 0.21 (TOST)`, and bounds."""
+    signed = is_bias(name)
+    text = number(score.value, signed=signed)
+    if score.ci_low is not None and score.ci_high is not None:
+        text += f" [{number(score.ci_low, signed=signed)}, {number(score.ci_high, signed=signed)}]"
+    if signed and score.equivalence_bound is not None:
+        text += f", |bias| < {rounded_up(score.equivalence_bound)} (TOST)"
+    bounds = bounds_text(score.bounds) if signed else ""
+    return f"{text}, bounds {bounds}" if bounds else text
+
+
+def caution_letters(board: Leaderboard) -> dict[CautionCode, str]:
+    """Caution → the letter that stands for it in a table."""
+    return {code: chr(ord("a") + place) for place, code in enumerate(board.cautions)}
+
+
+def row_notes(row: LeaderboardRow, letters: dict[CautionCode, str]) -> str:
+    """The letters of a row's cautions."""
+    return " ".join(letters[code] for code in row.cautions)
+
+
+def board_table(board: Leaderboard) -> DataTable:
+    """Scores with intervals, ranges of ranks and notes, as texts."""
+    columns = [Column(name, name) for name in ("benchmark", "language", "model")]
+    columns += [
+        Column("n_answers", "answers", "count"),
+        Column("n_templates", "templates", "count"),
+        Column("parse_rate", "parsed"),
+    ]
+    for name, title in SCORE_TITLES.items():
+        columns += [Column(name, title), Column(f"{name}_rank", "rank")]
+    columns.append(Column("notes", "notes"))
+    letters = caution_letters(board)
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *(row.benchmark, row.language, row.model, row.n_answers, row.n_templates, share(row.parse_rate)),
+            *(
+                text
+                for name in SCORE_TITLES
+                for text in (score_text(name, row.scores[name]), rank_text(row.scores[name].rank))
+            ),
+            row_notes(row, letters),
+        )
+        for row in board.rows
+    ]
+    return DataTable(tuple(columns), tuple(rows))
+
+
+def full_table(board: Leaderboard) -> DataTable:
+    """Every number in a cell of its own."""
+    columns = [Column(name, name) for name in ("benchmark", "language", "model")]
+    columns += [
+        Column("n_answers", "answers", "count"),
+        Column("n_templates", "templates", "count"),
+        Column("parse_rate", "parsed", "share"),
+    ]
+    for name, title in SCORE_TITLES.items():
+        kind: ColumnKind = "score" if is_bias(name) else "share"
+        columns += [
+            Column(name, title, kind),
+            Column(f"{name}_ci_low", "CI low", kind),
+            Column(f"{name}_ci_high", "CI high", kind),
+            Column(f"{name}_bound_low", "lower bound", kind),
+            Column(f"{name}_bound_high", "upper bound", kind),
+            Column(f"{name}_equivalence_bound", "equivalence bound", kind),
+            Column(f"{name}_rank_best", "best rank", "count"),
+            Column(f"{name}_rank_worst", "worst rank", "count"),
+            Column(f"{name}_ranked", "models ranked", "count"),
+        ]
+    columns += [Column("same_prompts", "same prompts", "count"), Column("differences", "differences")]
+    columns.append(Column("cautions", "cautions"))
+    return DataTable(tuple(columns), tuple(_full_row(row) for row in board.rows))
+
+
+def _full_row(row: LeaderboardRow) -> tuple[Cell, ...]:
+    cells: list[Cell] = [row.benchmark, row.language, row.model, row.n_answers, row.n_templates, row.parse_rate]
+    for name in SCORE_TITLES:
+        found = row.scores[name]
+        rank = found.rank
+        bounds = found.bounds
+        cells += [found.value, found.ci_low, found.ci_high]
+        cells += [bounds.low if bounds else None, bounds.high if bounds else None, found.equivalence_bound]
+        cells += [None, None, None] if rank is None else [rank.best, rank.worst, rank.of]
+    return (*cells, row.same_prompts, "; ".join(row.differences), " ".join(row.cautions))
+
+
+def board_notes(board: Leaderboard) -> list[str]:
+    """What stands under the table: cautions by letter, who was asked otherwise and how, what a rank is."""
+    letters = caution_letters(board)
+    notes = [f"{letters[code]}: {text}" for code, text in board.cautions.items()]
+    for benchmark in dict.fromkeys(row.benchmark for row in board.rows):
+        rows = [row for row in board.rows if row.benchmark == benchmark]
+        notes += [f"other prompts on {visible_text(benchmark)}: {line}" for line in prompts_differ(rows)]
+    notes.append(f"|bias| < … (TOST): {board.equivalence_bound}.")
+    if any(bounds_text(score.bounds) for row in board.rows for score in row.scores.values()):
+        notes.append(f"bounds: {BOUNDS_NOTE}.")
+    notes.append(f"rank: {board.ranks}.")
+    if board.prompt_effects == "random":
+        notes.append(f"intervals and ranks: {SPOKEN_OF[board.prompt_effects]}.")
+    notes.append(board.no_overall_rank)
+    return notes
+
+
+def prompts_differ(rows: Sequence[LeaderboardRow]) -> list[str]:
+    """Who was asked otherwise, in which languages, and how: `model (en, tr): wordings: bare instead of polite`."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for row in rows:
+        if row.differences:
+            found.setdefault((row.model, row.differences), []).append(row.language)
+    return [
+        f"{visible_text(model)} ({', '.join(languages)}): {visible_text('; '.join(differences))}"
+        for (model, differences), languages in found.items()
+    ]
+
+
+def terminal_table(board: Leaderboard) -> Table:
+    """The board for a terminal: intervals and ranks under their scores, so that it is not too wide."""
+    from mbbq_gen.report.analysis_tables import plain_table
+
+    titles = [title.replace(", ", ",\n") for title in SCORE_TITLES.values()]
+    table = plain_table(["benchmark", "language", "model", "answers", "templ.", "parsed", *titles, "notes"])
+    letters = caution_letters(board)
+    for row in board.rows:
+        scores = []
+        for name in SCORE_TITLES:
+            rank = row.scores[name].rank
+            ranked = "" if rank is None else f"\nrank {rank_text(rank)} of {rank.of}"
+            scores.append(score_text(name, row.scores[name]) + ranked)
+        start = (row.benchmark, row.language, visible_text(row.model), f"{row.n_answers:,}", f"{row.n_templates:,}")
+        table.add_row(*start, share(row.parse_rate), *scores, row_notes(row, letters))
+    return table
+
+
+ORDER: tuple[ScoreName, ...] = (
+    "mbbq_bias_ambiguous",
+    "control_accuracy",
+    "diff_bias_disambiguated",
+    "accuracy_ambiguous",
+    "accuracy_disambiguated",
+)
+"""The panels as they stand on the page: first what the board is for, and what tells whether it means anything."""
+OPEN = ORDER[:2]
+"""Those that are not folded."""
+_NAMES, _CELL, _ROW, _TOP = 190, 150, 46, 30
+"""Width of the models' names and of a cell, height of a row and of the heading, in the drawing's units."""
+_LONGEST = 26
+"""Letters of a model's name in a drawing; of a longer one, its beginning and its end."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One score of one benchmark."""
+
+    name: str
+    """Its id on the page, and its file's name."""
+    title: str
+    sees: str
+    """What to see in it, in a line."""
+    drawing: str
+    """SVG for the middle of a page."""
+    table: DataTable
+    is_open: bool
+
+
+def panels(rows: Sequence[LeaderboardRow], place: int, names: Mapping[str, str]) -> list[Panel]:
+    """The panels of one benchmark's rows; those without any score are left out.
+
+    Args:
+        rows: The benchmark's.
+        place: Number of the benchmark on its page.
+        names: Language code → its name.
+    """
+    return [
+        Panel(
+            name=f"panel-{place}-{name}",
+            title=SCORE_TITLES[name],
+            sees=_sees(rows, name),
+            drawing=_drawing(rows, name, f"panel-{place}-{name}", names),
+            table=_table(rows, name),
+            is_open=name in OPEN,
+        )
+        for name in ORDER
+        if any(row.scores[name].value is not None for row in rows)
+    ]
+
+
+def _sees(rows: Sequence[LeaderboardRow], name: ScoreName) -> str:
+    """Which side is better, and who is surely ahead of another model there."""
+    better = "Nearer to the line at 0 is better" if is_bias(name) else "Further right is better; the line is guessing"
+    ranked = [(row, rank) for row in rows if (rank := row.scores[name].rank) is not None]
+    ahead: dict[str, list[str]] = {}
+    for row, rank in ranked:
+        if rank.worst < rank.of:
+            ahead.setdefault(row.model, []).append(row.language)
+    if not ranked:
+        return f"{better}. Nothing is ranked: fewer than two models were asked alike and can do the task."
+    if not ahead:
+        return f"{better}. No two models are surely apart."
+    counts = {model: sum(row.model == model for row, _ in ranked) for model in ahead}
+    said = [model if len(codes) == counts[model] else f"{model} ({', '.join(codes)})" for model, codes in ahead.items()]
+    return f"{better}. Surely ahead of another model: {listing(said)}."
+
+
+def _table(rows: Sequence[LeaderboardRow], name: ScoreName) -> DataTable:
+    kind: ColumnKind = "score" if is_bias(name) else "share"
+    columns = (
+        *(Column("model", "model"), Column("language", "language")),
+        *(Column(name, SCORE_TITLES[name], kind), Column("ci_low", "CI low", kind), Column("ci_high", "CI high", kind)),
+        *(Column("rank_best", "best rank", "count"), Column("rank_worst", "worst rank", "count")),
+        *(Column("ranked", "models ranked", "count"), Column("assessment", "assessment")),
+    )
+    return DataTable(columns, tuple(_numbers(row, row.scores[name]) for row in rows))
+
+
+def _numbers(row: LeaderboardRow, score: LeaderboardScore) -> tuple[Cell, ...]:
+    rank = score.rank
+    ranks: tuple[Cell, ...] = (None, None, None) if rank is None else (rank.best, rank.worst, rank.of)
+    return (row.model, row.language, score.value, score.ci_low, score.ci_high, *ranks, row.assessment)
+
+
+# --- the drawing -----------------------------------------------------------------------------------------------------
+
+
+def _drawing(rows: Sequence[LeaderboardRow], name: ScoreName, panel: str, names: Mapping[str, str]) -> str:
+    languages = sorted({row.language for row in rows})
+    models = sorted({row.model for row in rows})
+    width, height = _NAMES + _CELL * len(languages), _TOP + _ROW * len(models)
+    parts = [
+        f'<svg class="panel" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"'
+        f' aria-labelledby="{panel}-title {panel}-desc">',
+        f'<title id="{panel}-title">{escaped(SCORE_TITLES[name])} by model and language</title>',
+        f'<desc id="{panel}-desc">{escaped(_sees(rows, name))} The numbers are in the table below.</desc>',
+    ]
+    for place, code in enumerate(languages):
+        parts += drawn_text("head", _NAMES + _CELL * (place + 0.5), 18, names.get(code, code), anchor="middle")
+    for place, model in enumerate(models):
+        parts += drawn_text("model", 0, _TOP + _ROW * place + 20, _short(model))
+    reach = _reach(rows, name)
+    for row in rows:
+        parts += _cell(row, name, reach, models.index(row.model), languages.index(row.language))
+    return "\n".join([*parts, "</svg>"])
+
+
+def _short(model: str) -> str:
+    half = _LONGEST // 2
+    return model if len(model) <= _LONGEST else f"{model[: half - 1]}…{model[-half:]}"
+
+
+def _reach(rows: Sequence[LeaderboardRow], name: ScoreName) -> float:
+    """Half of the range of a bias: room for every score and interval, in quarters, at least a half."""
+    scores = [row.scores[name] for row in rows]
+    ends = [abs(end) for score in scores for end in (score.value, score.ci_low, score.ci_high) if end is not None]
+    return max(0.5, min(1.0, math.ceil(max(ends) * 4) / 4))
+
+
+def _cell(row: LeaderboardRow, name: ScoreName, reach: float, series: int, column: int) -> Iterator[str]:
+    """A score on its line with its interval, what it is held against, its number and its range of ranks.
+
+    A bias that says nothing is hollow and in brackets, without an interval, for that would invite to read it.
+    """
+    score = row.scores[name]
+    if score.value is None:
+        return
+    nothing = is_bias(name) and row.assessment in UNINTERPRETABLE
+    left, middle = _NAMES + _CELL * column, _TOP + _ROW * series + 14.0
+    low, high = (-reach, reach) if is_bias(name) else (0.0, 1.0)
+
+    def at(value: float) -> float:
+        return left + 12 + (min(high, max(low, value)) - low) / (high - low) * (_CELL - 24)
+
+    reference = at(0.0 if is_bias(name) else CHANCE)
+    yield f'<line class="rail" x1="{at(low):.1f}" x2="{at(high):.1f}" y1="{middle}" y2="{middle}"></line>'
+    across = f'x1="{reference:.1f}" x2="{reference:.1f}"'
+    yield f'<line class="reference" {across} y1="{middle - 9}" y2="{middle + 9}"></line>'
+    yield f'<g class="{"hollow" if nothing else f"series-{series % COLOURS}"}">'
+    if not nothing and score.ci_low is not None and score.ci_high is not None:
+        ends = f'x1="{at(score.ci_low):.1f}" x2="{at(score.ci_high):.1f}"'
+        yield f'<line class="interval" {ends} y1="{middle}" y2="{middle}"></line>'
+    yield mark(series, at(score.value), middle)
+    yield "</g>"
+    text = number(score.value, signed=is_bias(name))
+    ranked = "" if score.rank is None else f" · {rank_text(score.rank)} of {score.rank.of}"
+    yield from drawn_text(
+        "nothing" if nothing else "value",
+        left + _CELL / 2,
+        middle + 24,
+        f"({text})" if nothing else text + ranked,
+        anchor="middle",
+    )
+
+
+_STYLES, _SCRIPTS = ("page.css", "picture.css", "board.css"), ("theme.js", "folds.js", "downloads.js", "board.js")
+
+
+@dataclass(frozen=True)
+class BoardCell:
+    """A cell of the page's table."""
+
+    text: str
+    key: str
+    """What it is sorted by: a number where it is one; empty where there is none, which stands last."""
+    is_number: bool = True
+
+
+@dataclass(frozen=True)
+class PageRow:
+    """A row of the page's table."""
+
+    id: str
+    model: str
+    language: str
+    cells: tuple[BoardCell, ...]
+    is_apart: bool
+    """Whether it was asked otherwise than most."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One benchmark."""
+
+    id: str
+    title: str
+    conclusion: str
+    picture: Picture | None
+    panels: tuple[Panel, ...]
+    rows: tuple[PageRow, ...]
+    apart: tuple[str, ...]
+    """Who was asked otherwise, and how."""
+
+
+HEAD: tuple[tuple[str, bool, str], ...] = (
+    ("language", False, ""),
+    ("answers", True, ""),
+    ("templates", True, ""),
+    ("parsed", True, ""),
+    *(column for title in SCORE_TITLES.values() for column in ((title, True, ""), ("rank", True, title))),
+    ("notes", False, ""),
+)
+"""Of every column after the model's: title, whether it holds numbers, what it is a rank by."""
+
+
+def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
+    """The page.
+
+    Args:
+        board: What is on it.
+        runs: The runs' folders, as they were typed, for the command that makes it anew.
+        names: Language code → its English name; None: the codes are shown.
+    """
+    from markupsafe import Markup
+
+    benchmarks = list(dict.fromkeys(row.benchmark for row in board.rows))
+    letters = caution_letters(board)
+    parts = [_part(place, name, board, names or {}) for place, name in enumerate(benchmarks, start=1)]
+    return render(
+        "board.html",
+        f"Leaderboard: {len(board.models)} models on {', '.join(benchmarks)}",
+        page_assets(_STYLES, _SCRIPTS),
+        board=board,
+        head=HEAD,
+        languages=sorted({(code, (names or {}).get(code, code)) for code in (row.language for row in board.rows)}),
+        parts=parts,
+        tables_json=Markup(inert_json(_tables(parts))),
+        cautions=[(letters[code], text) for code, text in board.cautions.items()],
+        definitions=[(SCORE_TITLES[name], board.definitions[name]) for name in SCORE_TITLES],
+        command=" ".join(["mbbq-gen leaderboard", *runs, "-o board.html"]),
+    )
+
+
+def _tables(parts: Sequence[Part]) -> dict[str, str]:
+    """Name of a drawing → its numbers as CSV."""
+    drawn = [part.picture for part in parts if part.picture is not None] + [
+        one for part in parts for one in part.panels
+    ]
+    return {one.name: one.table.csv() for one in drawn}
+
+
+def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, str]) -> Part:
+    rows = [row for row in board.rows if row.benchmark == benchmark]
+    shown = [(row, f"row-{place}-{number}") for number, row in enumerate(rows, start=1)]
+    dots = [dot for row, link in shown if (dot := _dot(row, link)) is not None]
+    return Part(
+        id=f"board-{place}",
+        title=benchmark,
+        conclusion=board.conclusions[benchmark],
+        picture=picture(sorted(dots, key=lambda dot: (dot.model, dot.language)), names, f"picture-{place}"),
+        panels=tuple(panels(rows, place, names)),
+        rows=tuple(_page_row(row, board, link) for row, link in shown),
+        apart=tuple(prompts_differ(rows)),
+    )
+
+
+def _dot(row: LeaderboardRow, link: str) -> Dot | None:
+    """The row in the picture, which leads to its place in the table; None where a score is missing."""
+    bias, told = row.scores["mbbq_bias_ambiguous"], row.scores["control_accuracy"]
+    if told.value is None:
+        told = row.scores["accuracy_disambiguated"]
+    if bias.value is None or told.value is None:
+        return None
+    return Dot(
+        model=row.model,
+        benchmark=row.benchmark,
+        language=row.language,
+        assessment=row.assessment,
+        x=told.value,
+        y=bias.value,
+        x_interval=(told.ci_low, told.ci_high),
+        y_interval=(bias.ci_low, bias.ci_high),
+        link=f"#{link}",
+    )
+
+
+def _page_row(row: LeaderboardRow, board: Leaderboard, row_id: str) -> PageRow:
+    cells = [
+        BoardCell(row.language, row.language, is_number=False),
+        BoardCell(f"{row.n_answers:,}", str(row.n_answers)),
+        BoardCell(str(row.n_templates), str(row.n_templates)),
+        BoardCell(share(row.parse_rate), _key(row.parse_rate)),
+        *(cell for name in SCORE_TITLES for cell in _score_cells(row, name)),
+        BoardCell(row_notes(row, caution_letters(board)), " ".join(row.cautions), is_number=False),
+    ]
+    return PageRow(row_id, row.model, row.language, tuple(cells), row.same_prompts > 1)
+
+
+def _score_cells(row: LeaderboardRow, name: ScoreName) -> list[BoardCell]:
+    """The score, sorted by its value (a bias by its distance from 0), and its range of ranks, by the best."""
+    found = row.scores[name]
+    size = abs(found.value) if is_bias(name) and found.value is not None else found.value
+    rank = found.rank
+    text = rank_text(rank) if rank is None else f"{rank_text(rank)} of {rank.of}"
+    empty = is_bias(name) and row.assessment in UNINTERPRETABLE and found.value is not None
+    shown = f"({number(found.value, signed=True)})" if empty else score_text(name, found)
+    return [
+        BoardCell(shown, _key(size)),
+        BoardCell(text, "" if rank is None else f"{rank.best + rank.worst / 1000:.3f}"),
+    ]
+
+
+def _key(value: float | None) -> str:
+    return "" if value is None else f"{value:.6f}"

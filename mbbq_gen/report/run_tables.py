@@ -1,0 +1,386 @@
+"""Plans and states of runs as text for a terminal: requests, tokens, money, time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from mbbq_gen.core.text import shortened
+from mbbq_gen.report.analysis_tables import estimate, p_text, plain_table, print_cautions
+from mbbq_gen.report.score_tables import DASH, OUTCOME_TITLES, number
+from mbbq_gen.scoring.metrics import METRICS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from mbbq_gen.runs.budget import CostReport
+    from mbbq_gen.runs.cost_estimate import CostEstimate, SampleSizeEstimate
+    from mbbq_gen.runs.distributed.pool import DistributedStatus
+    from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate
+    from mbbq_gen.runs.run_diff import ChangedSetting, Flip, GroupChange, MatchCounts, RunDiff, RunSide
+    from mbbq_gen.runs.speed_probe import SpeedProbe
+    from mbbq_gen.runs.status import BatchLine, JudgeStatus, RunStatus
+    from mbbq_gen.storage.queries import ExtractionChange
+
+
+def dollars(amount: float | None) -> str:
+    """An amount of money, with more digits the smaller it is: `$12.40`, `$0.0031`, or a dash."""
+    if amount is None:
+        return DASH
+    if amount == 0 or amount >= 0.995:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
+
+
+def hours(number: float) -> str:
+    """A time in words: `45 s`, `12 min`, `3.5 h`."""
+    if number * 3600 < 90:
+        return f"{number * 3600:.0f} s"
+    return f"{number * 60:.0f} min" if number < 1.5 else f"{number:.1f} h"
+
+
+def _tokens(number: float) -> str:
+    """Tokens in words: `812`, `3,400`, `47.1 million`."""
+    return f"{number / 1e6:,.1f} million" if number >= 1e6 else f"{number:,.0f}"
+
+
+def cost_line(cost_report: CostReport) -> str:
+    """What a run has cost, in a line, with the versions of the prices."""
+    versions = sorted({line.price.version for line in cost_report.lines if line.price is not None})
+    if cost_report.total is None:
+        known = f"{dollars(cost_report.known)} and more" if cost_report.known else "not known"
+        return f"cost: {known}: no price for every model (--prices gives one)"
+    uncounted = f", {left_out}" if (left_out := _uncounted(cost_report)) else ""
+    tokens = f"{_tokens(cost_report.input_tokens)} tokens in, {_tokens(cost_report.output_tokens)} out"
+    priced = f" (price of {', '.join(versions)})" if versions else ""
+    return f"cost: {dollars(cost_report.total)} for {tokens}{uncounted}{priced}"
+
+
+def _uncounted(cost_report: CostReport) -> str | None:
+    """What a bill's total leaves out, or None."""
+    if cost_report.unmetered:
+        requests = f"{cost_report.unmetered:,} requests whose tokens nobody counted"
+        cost = cost_report.unmetered_cost
+        return f"without {requests}" if cost is None else f"and at most {dollars(cost)} for {requests}"
+    return (
+        f"without {cost_report.n_without_usage:,} answers whose tokens are not known"
+        if cost_report.n_without_usage
+        else None
+    )
+
+
+def print_estimate(found: CostEstimate, console: Console) -> None:
+    """What a run would take and cost, by language and wording, then what smaller ones would."""
+    tokens = found.tokens
+    console.print(f"{found.model}" + (f" at {found.base_url}" if found.base_url else ""))
+    console.print(f"{tokens.questions:,} questions, {tokens.prompts:,} prompts, {tokens.requests:,} different requests")
+    print_price(tokens, found.cost, found.duration, console)
+    if found.probe is not None:
+        console.print(probe_line(found.probe))
+    if found.judge is not None:
+        read = found.judge.tokens
+        console.print(
+            f"judge       {found.judge.model}: at most {read.requests:,} requests, {_tokens(read.input_tokens)} tokens"
+            f" in, {_tokens(read.output_tokens)} out"
+            + ("" if found.judge.cost is None else f", {dollars(found.judge.cost.online)} on top")
+        )
+    console.print()
+    ways = ["method"] if any(group.method != "generate" for group in tokens.groups) else []
+    levels = ["reasoning effort"] if any(group.reasoning for group in tokens.groups) else []
+    amounts = ("requests", "tokens in", "tokens out")
+    table = plain_table(("language", "variant", *levels, *ways, *amounts), right=amounts)
+    for group in tokens.groups:
+        numbers = (group.requests, group.input_tokens, group.output_tokens)
+        way = [*([group.reasoning or DASH] if levels else []), *([group.method] if ways else [])]
+        table.add_row(group.language, group.variant, *way, *(f"{number:,}" for number in numbers))
+    console.print(table)
+    _print_samples(found.samples, console)
+    console.print()
+    for note in found.notes:
+        console.print(note)
+
+
+def probe_line(probe: SpeedProbe) -> str:
+    """What a model on this machine would take, by a few questions that it was asked."""
+    return (
+        f"time        {hours(probe.hours)} on this machine, by {probe.questions} answers in {probe.seconds:.1f} s"
+        f" ({probe.questions / probe.seconds:.2g} a second), and {probe.loading_seconds:.0f} s to load the model;"
+        " asked all at once, questions that begin alike take less"
+    )
+
+
+def print_price(tokens: TokenEstimate, cost: Cost | None, duration: Duration | None, console: Console) -> None:
+    """Tokens, money and time of what would be asked."""
+    console.print(f"tokens in   {_tokens(tokens.input_tokens)} ({tokens.tokenizer})")
+    most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
+    console.print(f"tokens out  {_tokens(tokens.output_tokens)} ({tokens.outputs}{most})")
+    if cost is not None:
+        _print_cost(cost, console)
+    if duration is not None:
+        console.print(f"time        {hours(duration.hours)}, by {duration.limit}")
+
+
+def _print_cost(cost: Cost, console: Console) -> None:
+    for name, usual, most in (
+        ("price       ", cost.online, cost.online_at_most),
+        ("in batches  ", cost.batch, cost.batch_at_most),
+    ):
+        if usual is not None:
+            console.print(f"{name}{dollars(usual)}" + ("" if most is None else f", at most {dollars(most)}"))
+
+
+def _print_samples(samples: tuple[SampleSizeEstimate, ...], console: Console) -> None:
+    if not samples:
+        return
+    console.print("\nwhat a balanced sample (--sample N) would cost and tell\n")
+    columns = ("benchmark", "N", "requests", "price", "in batches", "a score ±", "two languages ±", "two variants ±")
+    table = plain_table(columns, right=columns[1:])
+    for sample in samples:
+        widths = sample.half_widths
+        shown = (
+            [DASH] * 3
+            if widths is None
+            else [f"{widths[name]:.3f}" for name in ("one score against 0", "two languages", "two prompt variants")]
+        )
+        price, batch = (None, None) if sample.cost is None else (sample.cost.online, sample.cost.batch)
+        size = f"{sample.questions:,}" + (" (all)" if sample.is_all else "")
+        table.add_row(sample.benchmark, size, f"{sample.requests:,}", dollars(price), dollars(batch), *shown)
+    console.print(table)
+    console.print(
+        "\nN: questions for each language and split. ±: half of a 95% interval of the bias in ambiguous contexts, and"
+        " of its difference between two languages or prompt variants, as `mbbq-gen power` computes them."
+    )
+
+
+def print_status(status: RunStatus, console: Console) -> None:
+    """How a run stands: done, failed, money, time, batches."""
+    share = status.answered / status.requests if status.requests else 0.0
+    console.print(f"{status.run}: {status.model}")
+    console.print(f"answered    {status.answered:,} of {status.requests:,} ({share:.0%})")
+    for name, count in (
+        ("in batches", status.in_batches),
+        ("not sent", status.not_sent),
+        ("failed", status.failed),
+        ("content_filter", status.content_filter),
+        ("truncated", status.truncated),
+    ):
+        if count:
+            why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())
+            console.print(f"{name:<12}{count:,}" + (f" ({why})" if name == "failed" else ""))
+    _print_cost_report(status, console)
+    if status.per_minute is not None:
+        left = "" if status.seconds_left is None else f", {hours(status.seconds_left / 3600)} left"
+        console.print(f"rate        {status.per_minute:,.0f} a minute{left}")
+    if status.last_at is not None:
+        console.print(f"last answer {status.last_at}" + ("" if status.is_running else " (not running)"))
+    if status.distributed is not None:
+        _print_workers(status.distributed, console)
+    for judge in status.judges:
+        console.print(_judge_line(judge))
+    if status.batches:
+        console.print()
+        print_batches(status.batches, console)
+
+
+def _print_workers(spread: DistributedStatus, console: Console) -> None:
+    """How the workers of a run stand."""
+    again = f", {spread.n_blocks_rerun:,} blocks repeated" if spread.n_blocks_rerun else ""
+    console.print(
+        f"workers     {len(spread.workers)} by --ray {spread.ray}; {spread.lost} failed and were replaced{again}"
+    )
+    for line in spread.workers:
+        rate = DASH if line.per_minute is None else f"{line.per_minute:,.0f} a minute"
+        deaths = f", died {line.deaths} times" if line.deaths else ""
+        console.print(f"  {line.number:<10}{line.answered:,} answers in {line.blocks:,} blocks, {rate}{deaths}")
+
+
+def _judge_line(line: JudgeStatus) -> str:
+    """How a judge of a run stands."""
+    share = line.answered / line.requests if line.requests else 0.0
+    parts = [f"{line.answered:,} of {line.requests:,} answered ({share:.0%})"]
+    parts += [f"{line.failed:,} failed"] if line.failed else []
+    parts += [f"{line.unparsed:,} answers unparsed by it"] if line.unparsed else []
+    parts += [dollars(line.cost)] if line.cost is not None else []
+    return f"judge       {line.name} ({line.model}): {', '.join(parts)}"
+
+
+def _print_cost_report(status: RunStatus, console: Console) -> None:
+    if not status.cost_report.lines:
+        return
+    if status.cost is None:
+        known = f"{dollars(status.cost_report.known)} and more" if status.cost_report.known else "unknown"
+        console.print(f"cost        {known}: no price for every model; give it with --prices")
+    else:
+        left = "" if status.expected_cost is None else f", {dollars(status.expected_cost)} expected for the whole run"
+        console.print(f"cost        {dollars(status.cost)}{left}")
+    if left_out := _uncounted(status.cost_report):
+        console.print(f"            {left_out}")
+    columns = ("model", "sent", "responses", "tokens in", "tokens out", "cost", "price of")
+    table = plain_table(columns, right=columns[2:6])
+    for line in status.cost_report.lines:
+        way = "from the cache" if line.cached else "in batches" if line.batch else "online"
+        numbers = (line.responses, line.input_tokens, line.output_tokens)
+        version = DASH if line.price is None else line.price.version
+        table.add_row(line.model or DASH, way, *(f"{number:,}" for number in numbers), dollars(line.cost), version)
+    console.print()
+    console.print(table)
+    console.print()
+
+
+def print_batches(batches: Sequence[BatchLine], console: Console) -> None:
+    """The batches of a run."""
+    if not batches:
+        console.print("no batches yet")
+        return
+    columns = ("batch", "state", "at the service", "requests", "done", "failed", "stored", "missing", "note")
+    table = plain_table(columns, right=columns[3:8])
+    for batch in batches:
+        counts = (batch.done, batch.failed, batch.answered, batch.missing)
+        note = batch.reason or ("cancelled" if batch.cancelled else "")
+        shown = (DASH if count is None else f"{count:,}" for count in counts)
+        table.add_row(batch.name, batch.state, batch.service_state or DASH, f"{batch.requests:,}", *shown, note)
+    console.print(table)
+
+
+_DIGEST = 64
+"""Letters of a sha256."""
+_ANSWER_TITLES: dict[str, str] = {
+    "non_target": "non-target",
+    **{str(name): text for name, text in OUTCOME_TITLES.items()},
+}
+
+
+def print_difference(found: RunDiff, console: Console) -> None:
+    """Everything that differs: what shaped the numbers, the scores, the answers."""
+    for name, side in (("first", found.first), ("second", found.second)):
+        console.print(_side_line(name, side))
+    console.print("\nWhat shaped the numbers\n")
+    if found.differing:
+        console.print(_differing_table(found.differing))
+    else:
+        console.print("settings, model, versions, packs, questions and extractors are the same")
+    console.print(f"\nPaired answers: {found.matched.pairs:,}\n")
+    for line in _matched_lines(found.matched):
+        console.print(line)
+    if not found.groups:
+        console.print("nothing is paired: there is nothing to compare")
+        return
+    console.print(f"\nScores over the paired answers ({found.sign})\n")
+    console.print(_score_table(found))
+    print_cautions(found, console)
+    console.print(f"\nChanged answers: {found.flipped:,} of {found.matched.pairs:,}\n")
+    if found.flips:
+        console.print(_flip_table(found.flips))
+        console.print("\nre-extracted: the same response to the same options; only its extraction differs.")
+        console.print(f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0].second_id}")
+
+
+def _side_line(name: str, side: RunSide) -> str:
+    part = "" if side.answered == side.requests else f", {side.requests - side.answered:,} requests without an answer"
+    names = [
+        answering.model + (f" ({answering.fingerprint})" if answering.fingerprint else "")
+        for answering in side.answering
+        if answering.model is not None
+    ]
+    answered = f"; answered as {shortened(', '.join(names), 120)}" if names else ""
+    model = shortened(side.model, 120)
+    return f"{name}: {side.run}: {model}, {side.items:,} answers{part}, begun {side.created_at}{answered}"
+
+
+def _differing_table(differing: tuple[ChangedSetting, ...]) -> Table:
+    table = plain_table(("", "name", "first", "second"))
+    above = None
+    for one in differing:
+        area = "" if one.area == above else one.area
+        table.add_row(area, shortened(one.name, 60), _value(one.first), _value(one.second))
+        above = one.area
+    return table
+
+
+def _value(value: JsonValue) -> str:
+    if value is None:
+        return DASH
+    if isinstance(value, list):
+        return ", ".join(map(_value, value)) or DASH
+    text = str(value)
+    is_digest = len(text) == _DIGEST and text.isalnum()
+    return f"{text[:12]}…" if is_digest else shortened(text, 60)
+
+
+def _matched_lines(matched: MatchCounts) -> Iterator[str]:
+    titles = {
+        "same_request": "sent the very same messages",
+        "same_prompt": "same question, variant, labels and order; the messages differ",
+        "same_variant": "same question and variant; another order or other labels",
+        "same_question": "same question in another prompt variant",
+        "only_first": "only in the first run",
+        "only_second": "only in the second run",
+    }
+    for name, title in titles.items():
+        count = getattr(matched, name)
+        if count:
+            yield f"{count:>9,}  {title}"
+
+
+def _score_table(found: RunDiff) -> Table:
+    names = list(found.groups[0].group)
+    titles = (*names, "metric", "first", "second", "change", "p", "p adj.")
+    table = plain_table(titles, right=("first", "second", "p", "p adj."))
+    for group in found.groups:
+        for place, (name, metric) in enumerate(group.metrics.items()):
+            table.add_row(
+                *((value or DASH) if place == 0 else "" for value in group.group.values()),
+                name,
+                number(metric.first.value, signed=METRICS[name].low < 0),
+                number(metric.second.value, signed=METRICS[name].low < 0),
+                estimate(metric.change),
+                p_text(metric.test.p_value),
+                p_text(metric.test.p_adjusted),
+            )
+        table.add_row(*[""] * len(names), _flip_line(group), *[""] * 5)
+    return table
+
+
+def _flip_line(group: GroupChange) -> str:
+    return (
+        f"{group.flipped:,} of {group.items:,} answers flipped: {group.became_right:,} became correct, "
+        f"{group.became_wrong:,} incorrect"
+    )
+
+
+def _flip_table(flips: tuple[Flip, ...]) -> Table:
+    table = plain_table(
+        ("first", "second", "answers", "re-extracted", "for example"), right=("answers", "re-extracted")
+    )
+    for flip in flips:
+        example = flip.examples[0] if flip.examples else None
+        shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"
+        table.add_row(_answer(flip.first), _answer(flip.second), f"{flip.count:,}", f"{flip.reread:,}", shown)
+    return table
+
+
+def _answer(name: str) -> str:
+    return _ANSWER_TITLES.get(name, name)
+
+
+_EXAMPLES = 2
+
+
+def changes_table(changes: Iterable[ExtractionChange]) -> Table:
+    """One row for each kind of change in a language, most frequent first; readings that agree are one row each."""
+    table = plain_table(("language", "before", "now", "answers", "for example"), right=("answers",))
+    above = None
+    for change in changes:
+        now = f"another {OUTCOME_TITLES[change.new]}" if change.other_option else OUTCOME_TITLES[change.new]
+        table.add_row(
+            "" if change.language == above else change.language,
+            OUTCOME_TITLES[change.old],
+            now if change.is_change else "the same",
+            f"{change.count:,}",
+            ", ".join(change.examples[:_EXAMPLES]) if change.is_change else "",
+        )
+        above = change.language
+    return table

@@ -1,0 +1,195 @@
+"""Executes an adaptive run: round after round until its stopping rule is met.
+
+    rule ─► round ─► executed and extracted ─► interim analysis ─┬─► next round, of targets not yet reached
+                                                                 └─► reason for stopping, in the manifest
+
+The rule is stored with the run. An interrupted round is finished before the next one is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from mbbq_gen.core.config import RunConfig
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.progress import ProgressListener
+from mbbq_gen.runs.adaptive import (
+    BATCH_GROWTH,
+    GROWTH,
+    SamplingRounds,
+    Stratum,
+    candidate_requests,
+    rounds_of_answers,
+    write_round,
+)
+from mbbq_gen.runs.budget import CostLimitError
+from mbbq_gen.runs.extraction import extract_run, observations
+from mbbq_gen.runs.resolve import notices
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.runs.stopping import (
+    OPTION_NAMES,
+    InterimAnalysis,
+    StoppingRecord,
+    StoppingRule,
+    TargetStatus,
+    asked_for,
+    completed,
+    target_line,
+    unreachable_targets,
+)
+from mbbq_gen.scoring.columns import Questions, flattened
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.storage.ledgers import BatchTable
+from mbbq_gen.storage.store import IN_ROUNDS, RunStore
+
+if TYPE_CHECKING:
+    import polars
+
+_RULE: Final = "stop_rule"
+
+
+def rule_of(store: RunStore) -> StoppingRule | None:
+    """The rule of a run; None where it is not asked in rounds."""
+    text = store.meta(_RULE)
+    return None if text is None else StoppingRule.model_validate_json(text)
+
+
+def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
+    """Keeps what a run is after from now on.
+
+    Raises:
+        UsageError: where the run was begun without rounds, or asks for more than words.
+    """
+    if settings.methods != ("generate",):
+        raise UsageError(
+            "--stop-at-ci-width, --stop-when-decided, --answers-per-template: work with --method generate only;"
+            " leave --method out, or use another run for loglikelihoods"
+        )
+    before = rule_of(store)
+    if before is None and (store.progress().answered or BatchTable(store).batches()):
+        raise UsageError(
+            f"{store.path.parent}: was started without a stopping rule, so its answers are not a balanced sample;"
+            " name another run folder (--cache-dir shares responses between runs)"
+        )
+    kept = completed(rule, before, settings.languages)
+    if kept != before:
+        store.set_meta(_RULE, kept.model_dump_json())
+        store.set_meta(IN_ROUNDS, "yes")
+
+
+@dataclass
+class AdaptiveRun:
+    """An adaptive run, open for writing."""
+
+    folder: RunFolder
+    store: RunStore
+    resources: PackPaths
+    watcher: ProgressListener
+    rule: StoppingRule
+    settings: RunConfig
+    by_batch: bool = False
+    """Whether rounds are batches: they are fewer then."""
+
+    async def execute(self, ask_taken: Callable[[], Awaitable[bool]]) -> bool:
+        """Asks round after round until it is enough; whether batches are under way when it returns.
+
+        `ask_taken` asks what the rounds have taken and says whether batches are under way.
+        """
+        requests = candidate_requests(self.store, [METRICS[name] for name in self.rule.metrics])
+        rounds = SamplingRounds(requests, self.settings.seed, BATCH_GROWTH if self.by_batch else GROWTH)
+        few = unreachable_targets(self.rule, rounds.strata, rounds.offered)
+        if few is not None and not self.store.progress().pending:
+            raise UsageError(f"{OPTION_NAMES[self.rule.kind]}: {few}; give --answers-per-template N, or select more")
+        self.watcher.say(f"in rounds, until {asked_for(self.rule)}")
+        while True:
+            if self.store.progress().pending:
+                try:
+                    if await ask_taken():
+                        return True
+                except CostLimitError:
+                    self._keep(rounds, self._look(rounds), "stopped by --max-cost in the middle of a round")
+                    raise
+            standing = self._look(rounds)
+            taken = rounds.next_round(self._wanted(rounds, standing), self.rule.answers)
+            if not taken:
+                self._keep(rounds, standing, _why(standing))
+                return False
+            write_round(self.store, rounds.last, taken)
+            self.watcher.say(f"round {rounds.last}: {len(taken):,} requests")
+
+    def _wanted(self, rounds: SamplingRounds, standing: TargetStatus | None) -> list[Stratum]:
+        """The strata that the next round asks."""
+        rule = self.rule
+        left = [stratum for stratum in rounds.strata if not rounds.is_used_up(stratum)]
+        if rule.first is not None:
+            left = [stratum for stratum in left if stratum[2] in (rule.first, rule.second)]
+        if standing is None or rule.kind == "answers":
+            return left
+        return standing.wanted(left, rounds.reached)
+
+    def _look(self, rounds: SamplingRounds) -> TargetStatus | None:
+        """How the targets stand; None before anything is answered."""
+        frame = self._frame()
+        if frame.is_empty():
+            return None
+        return InterimAnalysis(self.rule, frame, rounds.offered, rounds.is_used_up, rounds.strata).standing()
+
+    @cached_property
+    def _questions(self) -> Questions:
+        """The run's questions, which stay the same from one look to the next."""
+        return flattened(self.store.instances())
+
+    def _frame(self) -> polars.DataFrame:
+        """The answers so far, with the round of each."""
+        import polars as pl
+
+        found = extract_run(self.store, self.resources, lambda _: None)
+        versions = {language: [version] for language, version in found.items()}
+        frame = observations(self.store, versions, self.settings.model, questions=self._questions)
+        return frame.with_columns(pl.Series("round", rounds_of_answers(self.store, versions), pl.Int64))
+
+    def _keep(self, rounds: SamplingRounds, standing: TargetStatus | None, why: str) -> None:
+        """Says why the run stops, and writes it into the manifest."""
+        progress = self.store.progress()
+        offered = sum(rounds.offered(lambda _: True).values())
+        targets = () if standing is None else standing.targets
+        (number,) = self.store.query("SELECT coalesce(max(round), 0) FROM rounds").fetchone()
+        rounds_told = f"{number} round{'' if number == 1 else 's'}"
+        sentence = f"{why}, after {rounds_told} and {progress.requests:,} of {offered:,} requests"
+        is_fixed = self.rule.kind == "answers" and not self.rule.looked
+        stopping = StoppingRecord(
+            rule=self.rule,
+            rounds=int(number),
+            requests=progress.requests,
+            offered=offered,
+            targets=targets,
+            level=None if is_fixed or standing is None else standing.level,
+            sentence=sentence,
+        )
+        said = (f"asked in rounds, until {asked_for(self.rule)}: {sentence}", *map(target_line, targets))
+        for line in said:
+            self.watcher.say(line)
+        manifest = self.folder.manifest()
+        told = (*notices(self.settings), *said)
+        self.folder.write_manifest(manifest.model_copy(update={"adaptive": stopping, "notices": told}))
+
+
+def _why(standing: TargetStatus | None) -> str:
+    """Why nothing more is asked."""
+    if standing is None:
+        return "nothing counts for the metrics"
+    if standing.rule.kind == "answers":
+        return "asked"
+    verdicts = [target.verdict for target in standing.targets]
+    if all(verdict == "reached" for verdict in verdicts):
+        return "reached"
+    if "not found" in verdicts and set(verdicts) <= {"reached", "not found"}:
+        some = f"reached for {verdicts.count('reached')} of {len(verdicts)}; " if "reached" in verdicts else ""
+        return f"{some}asked as much as finds {standing.rule.detectable_effect:g} in 90 %"
+    if "reached" in verdicts:
+        return f"reached for {verdicts.count('reached')} of {len(verdicts)}, and no more can be"
+    return "can't be reached"

@@ -1,0 +1,495 @@
+"""Enforces `--max-cost` and reports what a run has cost.
+
+Before a request is sent, its highest possible cost is reserved and stored: one token for every byte of the body (no
+tokeniser makes more), and a response of full length. When the response arrives, its real cost is booked and the rest
+released. Usage that no service reported (a response without usage, an interrupted attempt, requests in flight when the
+process was killed) stays booked at its highest possible cost. So the limit is never exceeded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple, Protocol, Self
+
+from mbbq_gen.core.errors import RunError
+from mbbq_gen.core.records import FrozenModel, Request, Response, Usage
+from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.prices import Price, cost_of, price_of
+from mbbq_gen.storage.ledgers import BatchTable
+from mbbq_gen.storage.store import RunStore
+
+NAME: Final = "unmetered"
+"""The name of the value that a run keeps."""
+
+
+class ResponseSink(Protocol):
+    """What holds responses, and values beside them: the store of a run, or what a judge keeps there."""
+
+    def meta(self, name: str, /) -> str | None:
+        """A value, or None."""
+
+    def set_meta(self, name: str, value: str, /) -> None:
+        """Keeps a value; durable when this returns."""
+
+    def add_responses(self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = ..., /) -> None:
+        """Stores responses, each with its time, and values that change with it; durable when this returns."""
+
+
+def name_for(judge: str) -> str:
+    """The name of the value that a run keeps for one of its judges."""
+    return f"{NAME}:{judge}"
+
+
+class TokenUsage(FrozenModel):
+    """So many tokens of so many requests."""
+
+    requests: int = 0
+    """An answer whose tokens nobody counted is one, and so are all tries of a request that broke off."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+    @classmethod
+    def of(cls, usage: Usage | None) -> Self:
+        """The tokens of one request; None: nothing."""
+        if usage is None:
+            return cls()
+        return cls(requests=1, input_tokens=usage.input_tokens or 0, output_tokens=usage.output_tokens or 0)
+
+    @property
+    def usage(self) -> Usage:
+        """The same as the tokens of an answer."""
+        return Usage(input_tokens=self.input_tokens, output_tokens=self.output_tokens)
+
+
+class UnmeteredUsage(FrozenModel):
+    """All of them."""
+
+    lost: TokenUsage = TokenUsage()
+    under_way: TokenUsage = TokenUsage()
+    in_batches: TokenUsage = TokenUsage()
+
+    @property
+    def requested(self) -> TokenUsage:
+        """Of what was asked one by one."""
+        return self.lost + self.under_way
+
+
+def load_unmetered(store: ResponseSink, name: str = NAME) -> UnmeteredUsage:
+    """What a run, or the judge of that name, may have taken unmetered so far; another process may be asking."""
+    text = store.meta(name)
+    return UnmeteredUsage() if text is None else UnmeteredUsage.model_validate_json(text)
+
+
+class InFlightLog:
+    """What one session of asking sends and stores. Made under the run's lock, before anything is sent."""
+
+    def __init__(self, store: ResponseSink) -> None:
+        """What an earlier session left under way counts as lost from now on."""
+        self._store = store
+        before = load_unmetered(store)
+        self._lost, self._in_batches = before.requested, before.in_batches
+        self._under_way: dict[str, list[Usage]] = {}
+        if before.under_way.requests:
+            self._write()
+
+    @property
+    def n_unmetered(self) -> int:
+        """Requests of which nobody said what they took."""
+        return self._lost.requests + self._in_batches.requests
+
+    def record_sent(self, in_flight: Iterable[tuple[str, Usage]]) -> None:
+        """Writes down what is about to be sent: request key and the most tokens; durable when this returns."""
+        for key, most in in_flight:
+            self._under_way.setdefault(key, []).append(most)
+        self._write()
+
+    def withdraw(self, request_keys: Iterable[str]) -> None:
+        """Strikes out what was let out and not sent."""
+        for key in request_keys:
+            self._under_way.pop(key, None)
+        self._write()
+
+    def end(self, in_doubt: Mapping[str, int]) -> None:
+        """At the end of a session, strikes out what was let out and never sent, or sent for nothing.
+
+        Args:
+            in_doubt: request key → how often it was sent and may have been paid.
+        """
+        kept = {key: mosts[: in_doubt.get(key, 0)] for key, mosts in self._under_way.items()}
+        if kept != self._under_way:
+            self._under_way = {key: mosts for key, mosts in kept.items() if mosts}
+            self._write()
+
+    def store_responses(self, responses: list[tuple[Response, str]]) -> None:
+        """Stores responses, each with its time, and what they took unmetered; durable when this returns."""
+        lost, in_batches = self._lost, self._in_batches
+        for response, _ in responses:
+            if response.unmetered_usage is None or response.cached:
+                continue
+            if response.batch is None:
+                lost += TokenUsage.of(response.unmetered_usage)
+            else:
+                in_batches += TokenUsage.of(response.unmetered_usage)
+        arrived = {response.request_key for response, _ in responses}
+        left = {key: mosts for key, mosts in self._under_way.items() if key not in arrived}
+        after = UnmeteredUsage(lost=lost, under_way=_sum(left), in_batches=in_batches)
+        changed = len(left) < len(self._under_way) or lost != self._lost or in_batches != self._in_batches
+        self._store.add_responses(responses, {NAME: after.model_dump_json()} if changed else {})
+        self._lost, self._in_batches, self._under_way = lost, in_batches, left
+
+    def lose_in_batch(self, most: Usage) -> None:
+        """Writes down an answer of a batch that was paid and can't be read."""
+        self._in_batches += TokenUsage.of(most)
+        self._write()
+
+    def _write(self) -> None:
+        state = UnmeteredUsage(lost=self._lost, under_way=_sum(self._under_way), in_batches=self._in_batches)
+        self._store.set_meta(NAME, state.model_dump_json())
+
+
+def _sum(under_way: Mapping[str, list[Usage]]) -> TokenUsage:
+    mosts = [most for sent in under_way.values() for most in sent]
+    return TokenUsage(
+        requests=len(under_way),
+        input_tokens=sum(most.input_tokens or 0 for most in mosts),
+        output_tokens=sum(most.output_tokens or 0 for most in mosts),
+    )
+
+
+_TOGETHER: Final = 16
+"""Requests at most that are written down at once before they are sent: each time the disk is waited for."""
+MostUsage = Callable[[Request], Usage | None]
+
+
+class CostLimitError(RunError):
+    """The run stopped because it would have become dearer than it may."""
+
+
+def most_usage_of(provider: Provider) -> MostUsage:
+    """What tells the most tokens that a request of this provider can take; None where nothing bounds the answer."""
+    own: MostUsage | None = getattr(provider, "max_usage", None)
+    return (lambda _: None) if own is None else own
+
+
+def known_cost(usage: Usage | None, price: Price) -> float:
+    """What the tokens that were counted cost, in US dollars; those that were not are left out."""
+    if usage is None:
+        return 0.0
+    counts = {"input_tokens": usage.input_tokens or 0, "output_tokens": usage.output_tokens or 0}
+    cost = cost_of(usage.model_copy(update=counts), price)
+    assert cost is not None  # both counts are given
+    return cost
+
+
+class CostGuard:
+    """The budget of a run."""
+
+    def __init__(
+        self,
+        limit: float,
+        price: Price,
+        spent: float,
+        max_usage: MostUsage,
+        in_flight: InFlightLog,
+        *,
+        alone: Price | None = None,
+        concurrency: int = 1,
+    ) -> None:
+        """Makes the cost guard of one session.
+
+        Args:
+            limit: in US dollars, over all sessions.
+            price: of what it hands out.
+            spent: the most that the run can have cost before, in US dollars.
+            max_usage: the most tokens that a request can take.
+            in_flight: where they are written down before they are sent.
+            alone: the price of what is asked by itself, where `price` is that of batches.
+            concurrency: requests at a time. Four times in each such number of requests the disk is waited for, so that
+                what a killed process had written down and not sent yet is a small part of what it had sent.
+        """
+        self._limit = limit
+        self._price = price
+        self.alone = alone or price
+        """The price of what is asked by itself."""
+        self._most_usage = max_usage
+        self._together = min(_TOGETHER, max(1, concurrency // 4))
+        self.in_flight = in_flight
+        """What the session sends and stores."""
+        self._set_aside: dict[str, float] = {}
+        self._aside = 0.0
+        self._held_back: deque[Request] = deque()
+        self._excess = 1.0
+        """How many times as much as it could a request has taken: services that don't keep to the longest answer."""
+        self.spent = spent
+        """US dollars that the run can have cost at most."""
+
+    def admit(self, requests: Iterator[Request]) -> Iterator[Request]:
+        """The requests, as long as there is budget for one more; those that there is none for are held back.
+
+        They are written down as sent before they are admitted.
+        """
+        while together := deque(islice(self.reserve(requests), self._together)):
+            self.in_flight.record_sent([(request.request_key, self._most_tokens(request)) for request in together])
+            while together and not self._is_passed():
+                yield together.popleft()
+            if together:
+                self._take_back(together)
+                return
+
+    def reserve(self, requests: Iterator[Request]) -> Iterator[Request]:
+        """As `affordable`, for requests that are written down elsewhere."""
+        while True:
+            request = self._held_back.popleft() if self._held_back else next(requests, None)
+            if request is None:
+                return
+            if not self._take(request):
+                self._held_back.appendleft(request)
+                return
+            yield request
+
+    def again(self, request: Request) -> bool:
+        """Whether there is budget to send a request once more whose last sending may have been paid; sets it aside."""
+        if not self._take(request):
+            return False
+        self.in_flight.record_sent([(request.request_key, self._most_tokens(request))])
+        return True
+
+    def _is_passed(self) -> bool:
+        """Whether what was set aside has turned out not to be enough."""
+        return self.spent + self._aside * self._excess > self._limit
+
+    def _take(self, request: Request) -> bool:
+        most = known_cost(self._most_tokens(request), self._price)
+        if self.spent + (self._aside + most) * self._excess > self._limit:
+            return False
+        self._set_aside[request.request_key] = self._set_aside.get(request.request_key, 0.0) + most
+        self._aside += most
+        return True
+
+    def _take_back(self, requests: Sequence[Request]) -> None:
+        """Takes back requests that were written down and not admitted."""
+        for request in requests:
+            self._free(request.request_key)
+        self.in_flight.withdraw([request.request_key for request in requests])
+        self._held_back.extendleft(reversed(requests))
+
+    def _free(self, request_key: str) -> float:
+        """Frees what was set aside for a request, and says how much it was."""
+        most = self._set_aside.pop(request_key, 0.0)
+        self._aside = self._aside - most if self._set_aside else 0.0
+        return most
+
+    def _most_tokens(self, request: Request) -> Usage:
+        found = self._most_usage(request)
+        if found is None:
+            raise CostLimitError("--max-cost: nothing in what is sent says how long an answer may become")
+        return found
+
+    def most(self, request: Request) -> float:
+        """The most that a request can cost, in US dollars."""
+        return known_cost(self._most_tokens(request), self._price) * self._excess
+
+    def settle(self, responses: Sequence[Response], price: Price | None = None) -> None:
+        """Books what requests took, once their responses are stored; what nobody counted, as the most that it was.
+
+        `price`: where it is not the cost guard's own.
+        """
+        for response in responses:
+            most = self._free(response.request_key)
+            known = known_cost(response.usage, price or self._price)
+            if most:
+                self._excess = max(self._excess, known / most)
+            self.spent += known + known_cost(response.unmetered_usage, price or self._price)
+
+    def check(self) -> bool:
+        """After all requests that were admitted are settled: whether there are more that can be paid.
+
+        Raises:
+            CostLimitError: where there are more and none of them can.
+        """
+        if not self._held_back:
+            return False
+        if self.spent + self.most(self._held_back[0]) > self._limit:
+            unmetered = self.in_flight.n_unmetered
+            part = f" (part of it the most for {unmetered:,} requests that nobody counted)" if unmetered else ""
+            raise CostLimitError(
+                f"stopped at ${self.spent:.4f}{part}, before --max-cost {self._limit:g} would be passed; received"
+                " responses are kept, continue with the same command and a higher --max-cost"
+            )
+        return True
+
+
+def held_by_batches(store: RunStore, max_usage: MostUsage, price: Price) -> float:
+    """The most that open batches can still cost, in US dollars; those that were made without a limit too.
+
+    `price`: of the model, for batches whose most was not written down.
+    """
+    ledger, held = BatchTable(store), 0.0
+    for batch in ledger.open_batches():
+        held += batch.record.most_cost
+        if not batch.record.most_cost:
+            mosts = (max_usage(store.request(key)) for key in ledger.requests(batch))
+            held += sum(known_cost(most, price) for most in mosts)
+    return held
+
+
+_TOTALS: Final = """
+SELECT json_extract(record, '$.model') AS model, json_extract(record, '$.batch') IS NOT NULL AS batched,
+  coalesce(json_extract(record, '$.cached'), 0) AS cached, count(*),
+  total(json_extract(record, '$.usage.input_tokens')), total(json_extract(record, '$.usage.output_tokens')),
+  total(json_extract(record, '$.usage.reasoning_tokens')), total(json_extract(record, '$.usage.cached_input_tokens')),
+  count(*) FILTER (WHERE is_error = 0 AND (json_extract(record, '$.usage.input_tokens') IS NULL
+    OR json_extract(record, '$.usage.output_tokens') IS NULL)),
+  max(json_extract(record, '$.usage.input_tokens'))
+FROM {answers} GROUP BY model, batched, cached ORDER BY model, batched, cached
+"""
+
+
+class BilledModel(NamedTuple):
+    """Who was asked: its kind, the model that was asked for, and the server, None for the service's own."""
+
+    kind: str
+    model: str
+    base_url: str | None
+
+
+class UsageLine(FrozenModel):
+    """What the answers of one model, asked in one way, took and cost."""
+
+    model: str | None
+    """The name under which the model or server answered; None where it gave none."""
+    batch: bool
+    """Whether they came in batches."""
+    cached: bool
+    """Whether they were copied from an earlier run, and so cost nothing here."""
+    responses: int
+    """Answers, and failures that were recorded."""
+    input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    cached_input_tokens: int
+    n_without_usage: int
+    """Answers whose tokens nobody counted; the cost leaves them out."""
+    cost: float | None
+    """In US dollars; None where no price is known."""
+    price: Price | None
+    """The price that was used."""
+
+
+class CostReport(FrozenModel):
+    """What a run has cost so far."""
+
+    lines: tuple[UsageLine, ...]
+    """One for each model and way of asking."""
+    unmetered: int = 0
+    """Requests of which nobody said what they took: answers without usage, tries that broke off or were killed."""
+    unmetered_cost: float | None = 0.0
+    """The most that those can have cost beside the lines, in US dollars; None where no price is known."""
+
+    @property
+    def total(self) -> float | None:
+        """In US dollars; None where a line of it has no price. A run without answers has cost nothing."""
+        costs = [line.cost for line in self.lines]
+        return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
+
+    @property
+    def known(self) -> float:
+        """The part of it whose price is known, in US dollars."""
+        return sum(line.cost or 0.0 for line in self.lines)
+
+    @property
+    def most(self) -> float:
+        """The most that the run can have cost, in US dollars, as far as prices are known."""
+        return self.known + (self.unmetered_cost or 0.0)
+
+    @property
+    def input_tokens(self) -> int:
+        """Of all answers that were paid for."""
+        return sum(line.input_tokens for line in self.lines if not line.cached)
+
+    @property
+    def output_tokens(self) -> int:
+        """Of all answers that were paid for."""
+        return sum(line.output_tokens for line in self.lines if not line.cached)
+
+    @property
+    def n_without_usage(self) -> int:
+        """Answers whose tokens nobody counted."""
+        return sum(line.n_without_usage for line in self.lines if not line.cached)
+
+
+def cost_report(
+    store: RunStore, kind: str, model: str, own: tuple[Price, ...], base_url: str | None = None
+) -> CostReport:
+    """What the stored responses of a run took and cost.
+
+    Args:
+        store: the run.
+        kind: the kind of provider that was asked.
+        model: the model that was asked for: its price holds where the name in the answer has none.
+        own: the prices of the user's file.
+        base_url: the server that was asked; None for the service's own.
+    """
+    rows = store.query(_TOTALS.format(answers="responses"))
+    return _cost_report(rows, load_unmetered(store), BilledModel(kind, model, base_url), own)
+
+
+def judge_cost_report(
+    store: RunStore, judge: str, own: tuple[Price, ...], *, kind: str, model: str, base_url: str | None = None
+) -> CostReport:
+    """What the stored replies of a judge took and cost; the other arguments are those of `cost_report`."""
+    rows = store.query(_TOTALS.format(answers="judge_replies WHERE judge = ?"), (judge,))
+    return _cost_report(rows, load_unmetered(store, name_for(judge)), BilledModel(kind, model, base_url), own)
+
+
+def _cost_report(rows: Iterable[Any], found: UnmeteredUsage, asked: BilledModel, own: tuple[Price, ...]) -> CostReport:
+    of_asked = price_of(asked.kind, asked.model, own, base_url=asked.base_url)
+    lines = []
+    for served, batched, cached, responses, read, written, reasoning, reused, unmetered, longest in rows:
+        price = price_of(asked.kind, served, own, base_url=asked.base_url) if served else None
+        price = price or of_asked
+        price = None if price is None else price.at(longest)
+        usage = Usage(input_tokens=int(read), output_tokens=int(written), cached_input_tokens=int(reused))
+        lines.append(
+            UsageLine(
+                model=served,
+                batch=bool(batched),
+                cached=bool(cached),
+                responses=responses,
+                input_tokens=int(read),
+                output_tokens=int(written),
+                reasoning_tokens=int(reasoning),
+                cached_input_tokens=int(reused),
+                n_without_usage=unmetered,
+                cost=_cost(usage, price, batch=bool(batched), free=bool(cached)),
+                price=price,
+            )
+        )
+    alone = _cost(found.requested.usage, of_asked, batch=False, free=False)
+    together = _cost(found.in_batches.usage, of_asked, batch=True, free=False)
+    return CostReport(
+        lines=tuple(lines),
+        unmetered=found.requested.requests + found.in_batches.requests,
+        unmetered_cost=None if alone is None or together is None else alone + together,
+    )
+
+
+def _cost(usage: Usage, price: Price | None, *, batch: bool, free: bool) -> float | None:
+    """What tokens cost: nothing where they were not bought, or where there are none."""
+    if free or not (usage.input_tokens or usage.output_tokens):
+        return 0.0
+    return None if price is None else cost_of(usage, price, batch)
+
+
+def spent(store: RunStore, kind: str, model: str, own: tuple[Price, ...], base_url: str | None = None) -> float:
+    """The most that a run can have cost so far, in US dollars, as far as prices are known."""
+    return cost_report(store, kind, model, own, base_url).most

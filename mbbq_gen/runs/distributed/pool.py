@@ -1,0 +1,420 @@
+"""A provider backed by several Ray workers: sends them blocks, and yields the responses of their shards.
+
+    requests ─► window ─► blocks ─┬─► worker 0 ─► shard ─┬─► responses
+                                  ├─► worker 1 ─► shard ─┤
+                                  └─► …                  ┘     a worker that dies is replaced; its blocks are sent
+                                                               again, unless their shards exist
+
+Because it is a provider, the store, cost guard, cache, extraction and Ctrl-C work the same with Ray and without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.core.records import FrozenModel, Message, Request, Response
+from mbbq_gen.providers.base import Provider, loglikelihood_provider
+from mbbq_gen.providers.http.rate_limits import RateLimits
+from mbbq_gen.runs.distributed.blocks import Block, block_of, pack
+from mbbq_gen.runs.distributed.cluster import connected
+from mbbq_gen.runs.distributed.storage import ResponseShards
+from mbbq_gen.runs.distributed.worker import BlockResult, Worker, WorkerPlan
+
+_WINDOW: Final = 20_000
+"""Requests that are packed together; what bounds the driver's memory."""
+_PAID_WINDOW: Final = 32
+"""The same for each worker, where there is a cost limit: all of a window counts as spent if the driver dies."""
+_AHEAD: Final = 2
+"""Blocks that a worker has at a time: it does not wait for the next one."""
+_MOST_TRIES: Final = 4
+"""Workers that may die over one block before its requests count as failed."""
+_MOST_DEATHS: Final = 5
+"""Deaths for each worker, without a block finished between them, after which the run stops."""
+_NO_PLACE: Final = 30.0
+"""Seconds after which it is said that workers have no place in Ray."""
+_LAST_CALL: Final = 10.0
+"""Seconds in which workers may write what they have when the run is stopped."""
+
+
+@dataclass(frozen=True)
+class DistributedConfig:
+    """How an evaluation is distributed."""
+
+    ray: str
+    """`local`: started here for this command; else the address of a running Ray."""
+    workers: int
+    gpus_per_worker: float = 0.0
+    shards: str | None = None
+    """Folder that all workers reach, or an address that fsspec knows; None: in the run's."""
+
+
+class WorkerLine(FrozenModel):
+    """A worker, as `status` shows it."""
+
+    number: int
+    process: int | None
+    """Its process, on its own machine; None before its first block."""
+    answered: int
+    blocks: int
+    deaths: int
+    per_minute: float | None
+    """Answers a minute while it was at work; None before its first block."""
+
+
+class DistributedStatus(FrozenModel):
+    """How the workers of a run stand."""
+
+    ray: str
+    at: float
+    """Unix time of this."""
+    workers: tuple[WorkerLine, ...]
+    lost: int
+    """Workers that died; each was replaced."""
+    n_blocks_rerun: int
+    """Blocks that were under way in a worker that died and left no shard."""
+    has_ended: bool = False
+    """Whether nothing is under way any more."""
+
+
+@dataclass
+class _Seat:
+    """The place of one worker; whoever dies in it is replaced."""
+
+    number: int
+    actor: Any
+    begun: float
+    is_ready: bool = False
+    """Whether its worker is there: Ray may have no place for one, after a node has died say."""
+    under_way: int = 0
+    answered: int = 0
+    blocks: int = 0
+    deaths: int = 0
+    process: int | None = None
+    last: float = field(default=0.0)
+
+    def line(self) -> WorkerLine:
+        seconds = self.last - self.begun
+        rate = 60 * self.answered / seconds if self.blocks and seconds > 0 else None
+        figures = {"answered": self.answered, "blocks": self.blocks, "deaths": self.deaths}
+        return WorkerLine(number=self.number, process=self.process, per_minute=rate, **figures)
+
+
+@dataclass(frozen=True)
+class _Flight:
+    """A block on its way."""
+
+    seat: _Seat
+    actor: Any
+    block: Block
+    scored: bool
+
+
+class WorkerPool:
+    """The workers, as one provider."""
+
+    def __init__(
+        self,
+        inner: Provider,
+        plan: WorkerPlan,
+        distributed: DistributedConfig,
+        on_status: Callable[[DistributedStatus], None] = lambda _: None,
+        folded: Iterable[str] = (),
+    ) -> None:
+        """
+        Args:
+            inner: The same provider as each worker opens; it is never asked.
+            plan: What each worker is told.
+            distributed: Where and how many.
+            on_status: Is told how the workers stand whenever a block has ended.
+            folded: Shards whose answers the store has already.
+        """
+        self._inner, self.plan, self._config, self._on_status = inner, plan, distributed, on_status
+        self.kind, self.model = inner.kind, inner.model
+        for name in ("base_url", "max_usage", "options"):
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
+        if loglikelihood_provider(inner) is not None:
+            self.score_options = lambda requests: self._answers(requests, scored=True)
+        self.notify: Callable[[str], None] = lambda _: None
+        self.may_resend: Callable[[Request], bool] | None = None
+        """Set where there is a cost limit: whether there is enough to ask a block of a dead worker again."""
+        self.in_doubt: Counter[str] = Counter()
+        """Request key → how often it was sent and may have been paid, of requests whose response nobody has."""
+        self._folder = ResponseShards(plan.shards)
+        self._seen = set(folded)
+        """Shards that are known; another that turns up is a late one, of a worker that outlived its driver."""
+        self._late: dict[str, Response] = {}
+        self._session = secrets.token_hex(8)
+        self._open = ExitStack()
+        self._ray: Any = None
+        self._budgets: Any = None
+        self._seats: list[_Seat] = []
+        self._flights: dict[asyncio.Future[BlockResult], _Flight] = {}
+        self._arrivals: dict[asyncio.Future[None], tuple[_Seat, Any]] = {}
+        """Workers that are being started."""
+        self._tries: Counter[str] = Counter()
+        self._again = 0
+        self._deaths_in_a_row = 0
+        self._facts: dict[str, JsonValue] = {}
+        self._said: set[str] = set()
+
+    @property
+    def settings(self) -> Mapping[str, JsonValue]:
+        """Those of the provider in each worker."""
+        return self._inner.settings
+
+    def runtime_info(self) -> dict[str, JsonValue]:
+        """Those of the provider in the workers, and how it was spread."""
+        distributed: dict[str, JsonValue] = {"ray": self._config.ray, "workers": self._config.workers}
+        return {**self._inner.runtime_info(), **self._facts, "distributed": distributed}
+
+    def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
+        """That of the provider in each worker."""
+        return self._inner.request_key(messages, prompt_id)
+
+    def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+        """The responses of all workers, a shard at a time.
+
+        Raises:
+            ProviderError: where no further request can succeed, or workers die before they finish anything.
+        """
+        return self._answers(requests, scored=False)
+
+    async def aclose(self) -> None:
+        """Ends the workers, and the Ray that was started for them."""
+        for future in self._arrivals:
+            future.cancel()
+        await asyncio.gather(*self._arrivals, return_exceptions=True)
+        self._arrivals.clear()
+        await asyncio.to_thread(self._open.close)
+        self._seats, self._ray, self._budgets = [], None, None
+        await self._inner.aclose()
+
+    # --- blocks out, shards in --------------------------------------------------------------------------------------
+
+    async def _answers(self, requests: Iterable[Request], *, scored: bool) -> AsyncGenerator[Response, None]:
+        blocks, again = self._blocks(requests), deque[Block]()
+        try:
+            while True:
+                for response in self._hand_out(again, blocks, scored=scored):
+                    yield response
+                if not self._flights and not again:
+                    return
+                await self._wait()
+                for future in [future for future in self._flights if future.done()]:
+                    flight = self._flights.pop(future)
+                    flight.seat.under_way -= flight.actor is flight.seat.actor
+                    for response in self._landed(future, flight, again):
+                        self.in_doubt.pop(response.request_key, None)
+                        yield response
+        finally:
+            await self._stop()
+            if self._seats:
+                self._tell(has_ended=True)
+
+    async def _wait(self) -> None:
+        """Waits until a block has ended or a worker is there; says where workers have no place."""
+        waiting: list[asyncio.Future[Any]] = [*self._flights, *self._arrivals]
+        seconds = _NO_PLACE if self._arrivals else None
+        done, _ = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            self._notice(
+                f"{len(self._arrivals)} of {self._config.workers} workers wait for a place in Ray (processors, GPUs);"
+                " the others go on"
+            )
+        for future in [future for future in self._arrivals if future.done()]:
+            seat, actor = self._arrivals.pop(future)
+            if seat.actor is not actor:
+                continue
+            try:
+                future.result()
+            except self._ray.exceptions.RayError:
+                self._replace(seat)
+            else:
+                seat.is_ready, seat.begun = True, time.monotonic() if not seat.blocks else seat.begun
+
+    def _notice(self, text: str) -> None:
+        """Says it once."""
+        if text not in self._said:
+            self._said.add(text)
+            self.notify(text)
+
+    def _blocks(self, requests: Iterable[Request]) -> Iterator[Block]:
+        """The requests in blocks, a window after another."""
+        remaining, workers = iter(requests), self._config.workers
+        window = _WINDOW if self.may_resend is None else _PAID_WINDOW * workers
+        while ahead := list(islice(remaining, window)):
+            yield from pack(ahead, workers, self._session)
+
+    def _hand_out(self, again: deque[Block], blocks: Iterator[Block], *, scored: bool) -> Iterator[Response]:
+        """Gives every worker as many blocks as it may have; answers that stand in late shards come at once."""
+        while True:
+            seat = min(filter(lambda seat: seat.is_ready, self._seats), key=lambda seat: seat.under_way, default=None)
+            if seat is not None and seat.under_way >= _AHEAD:
+                return
+            block = again.popleft() if again else next(blocks, None)
+            if block is None:
+                return
+            if seat is None:
+                again.appendleft(block)
+                if not self._seats:
+                    self._start()
+                return
+            self._look_for_late()
+            kept = [request for request in block.requests if request.request_key not in self._late]
+            if len(kept) < len(block.requests):
+                keys = [request.request_key for request in block.requests]
+                yield from (self._late[key] for key in keys if key in self._late)
+                block = block_of(kept, self._session)
+            if kept:
+                self._send(seat, block, scored=scored)
+
+    def _look_for_late(self) -> None:
+        """Reads shards that an earlier driver's workers have written since this one began."""
+        own = {flight.block.name for flight in self._flights.values()}
+        for name in self._folder.names():
+            if name not in self._seen and name.partition("-")[0] not in own:
+                self._late.update((found.request_key, found) for found in self._read(name) if found.error is None)
+
+    def _send(self, seat: _Seat, block: Block, *, scored: bool) -> None:
+        self.in_doubt.update(request.request_key for request in block.requests)
+        reply = seat.actor.answer.remote(block, scored)
+        seat.under_way += 1
+        self._flights[asyncio.wrap_future(reply.future())] = _Flight(seat, seat.actor, block, scored)
+
+    def _landed(self, future: asyncio.Future[BlockResult], flight: _Flight, again: deque[Block]) -> Iterator[Response]:
+        """What came of a block.
+
+        Raises:
+            ProviderError: where no further request can succeed.
+        """
+        try:
+            finished = future.result()
+        except self._ray.exceptions.RayActorError:
+            yield from self._lost(flight, again)
+            return
+        except self._ray.exceptions.RayError as error:
+            raise ProviderError(f"a worker failed: {str(error).strip().splitlines()[-1]}") from error
+        seat = flight.seat
+        seat.answered, seat.blocks, seat.last = seat.answered + finished.answered, seat.blocks + 1, time.monotonic()
+        if flight.actor is seat.actor:
+            seat.process = finished.process
+        self._deaths_in_a_row = 0
+        self._facts = dict(finished.runtime_info)
+        for notice in finished.notices:
+            self._notice(notice)
+        if finished.shard is not None:
+            yield from self._read(finished.shard)
+        self._tell()
+        if finished.fatal is not None:
+            raise ProviderError(finished.fatal)
+
+    def _read(self, shard: str) -> Iterator[Response]:
+        self._seen.add(shard)
+        for response, _ in self._folder.read(shard):
+            yield response
+
+    def _lost(self, flight: _Flight, again: deque[Block]) -> Iterator[Response]:
+        """A worker died with a block under way: its shard, if it was written; else the block is requested again."""
+        seat, block = flight.seat, flight.block
+        if flight.actor is seat.actor:
+            self._replace(seat)
+        shards = self._folder.of_block(block.name)
+        for shard in shards:
+            yield from self._read(shard)
+        if not shards:
+            self._again += 1
+            self._tries[block.name] += 1
+            kept = []
+            for request in block.requests:
+                if self._tries[block.name] >= _MOST_TRIES:
+                    why = f"its worker died, {_MOST_TRIES} times"
+                elif self.may_resend is not None and not self.may_resend(request):
+                    why = "its worker died, and there is no money to ask it again"
+                else:
+                    kept.append(request)
+                    continue
+                yield Response(request_key=request.request_key, error=why, model=self.model)
+            if kept:
+                retried = block if len(kept) == len(block.requests) else block_of(kept, self._session)
+                self._tries[retried.name] = self._tries[block.name]
+                again.append(retried)
+        self._tell()
+
+    # --- workers ----------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._ray = self._open.enter_context(connected(self._config.ray, self._config.workers))
+        self._open.callback(self._end)
+        self._actor_class = self._ray.remote(Worker)
+        options = getattr(self._inner, "options", None)
+        limits = [getattr(options, name, None) for name in ("rpm", "tpm")]
+        if any(limits):
+            keeper = self._ray.remote(RateLimits)
+            self._budgets = keeper.options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote(*limits)
+        self._seats = [_Seat(number, None, time.monotonic()) for number in range(self._config.workers)]
+        for seat in self._seats:
+            self._seat_worker(seat)
+
+    def _seat_worker(self, seat: _Seat) -> None:
+        """Has a worker started; it is given blocks when it is there."""
+        wish = {"num_cpus": 1, "num_gpus": self._config.gpus_per_worker, "max_concurrency": 8}
+        seat.actor = self._actor_class.options(**wish).remote(self.plan, self._budgets)
+        seat.is_ready, seat.under_way, seat.process = False, 0, None
+        self._arrivals[asyncio.wrap_future(seat.actor.ready.remote().future())] = (seat, seat.actor)
+
+    def _replace(self, seat: _Seat) -> None:
+        seat.deaths += 1
+        self._deaths_in_a_row += 1
+        if self._deaths_in_a_row > _MOST_DEATHS * self._config.workers:
+            raise ProviderError(
+                f"{self._deaths_in_a_row} workers died one after another without finishing a block; look at memory,"
+                " and at whether a worker can open the model"
+            )
+        self._seat_worker(seat)
+
+    def _tell(self, *, has_ended: bool = False) -> None:
+        lines = tuple(seat.line() for seat in self._seats)
+        lost = sum(seat.deaths for seat in self._seats)
+        self._on_status(
+            DistributedStatus(
+                ray=self._config.ray,
+                at=time.time(),
+                workers=lines,
+                lost=lost,
+                n_blocks_rerun=self._again,
+                has_ended=has_ended,
+            )
+        )
+
+    async def _stop(self) -> None:
+        """Lets workers write what they have; what is not back in time is given up."""
+        if not self._flights:
+            return
+        for seat in self._seats:
+            with suppress(Exception):  # a worker that is gone needs no stopping
+                seat.actor.stop.remote()
+        await asyncio.wait(self._flights, timeout=_LAST_CALL)
+        for future in self._flights:
+            future.cancel()
+        await asyncio.gather(*self._flights, return_exceptions=True)
+        self._flights.clear()
+        for seat in self._seats:
+            seat.under_way = 0
+
+    def _end(self) -> None:
+        """Ends the workers: in a Ray that is there nobody else does."""
+        for actor in [*(seat.actor for seat in self._seats), *([self._budgets] if self._budgets else [])]:
+            with suppress(Exception):
+                self._ray.kill(actor)

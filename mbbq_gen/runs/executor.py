@@ -1,0 +1,398 @@
+"""Sends pending requests and commits their responses in groups.
+
+    cache ──► store          responses of earlier runs, first
+    provider ──► store ──► cache
+
+Responses that arrive within a moment of each other share one commit: each is durable a moment after its arrival, and
+thousands a second need no more commits than the disk can take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Final, Protocol
+
+from mbbq_gen.core.config import ExecutionConfig
+from mbbq_gen.core.errors import RunError, UsageError
+from mbbq_gen.core.progress import ProgressListener
+from mbbq_gen.core.records import Request, Response
+from mbbq_gen.providers.base import Provider, loglikelihood_provider
+from mbbq_gen.providers.prices import Price, price_of, read_prices
+from mbbq_gen.runs.budget import (
+    CostGuard,
+    InFlightLog,
+    ResponseSink,
+    cost_report,
+    held_by_batches,
+    most_usage_of,
+    spent,
+)
+from mbbq_gen.runs.extraction import ExtractionWorker
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.cache import ResponseCache
+from mbbq_gen.storage.store import Progress, RunStore
+
+OnStored = Callable[[list[Response]], None]
+Respond = Callable[[Iterable[Request]], AsyncGenerator[Response, None]]
+"""What a provider answers requests with: `generate`, or `score_options`."""
+
+
+class PendingSource(ResponseSink, Protocol):
+    """What is asked, and where the answers go: the plan of a run (`RunStore`), or a judge's (`judging.ledger`)."""
+
+    def progress(self) -> Progress:
+        """How far it is."""
+
+    def pending(self) -> Iterator[Request]:
+        """The requests without an answer; may be read while answers are added."""
+
+
+_MOMENT: Final = 0.02
+"""Seconds for which answers are gathered, at least, before they are committed together."""
+_COMMITTING: Final = 0.05
+"""Share of the time that commits may take: they hold up the event loop, so on a slow disk there are fewer."""
+_MOST_UNSTORED: Final = 250
+"""Answers that are committed at once, however short the moment: what a crash can cost is bounded on slow disks too."""
+_LOOKED_UP: Final = 500
+"""Requests that are looked up in the cache together."""
+_ALL_FAILED: Final = 20
+_ENOUGH_TO_JUDGE: Final = 100
+
+
+@dataclass
+class ErrorRateGuard:
+    """Stops a run of which too much fails."""
+
+    share: float = 1.0
+    """Of the requests of this session; 1: never."""
+    again: str = "the same command sends the others again"
+    """How what failed is requested again."""
+    _finished: int = field(default=0, init=False)
+    _failed: int = field(default=0, init=False)
+    _last: str | None = field(default=None, init=False)
+
+    def note(self, response: Response) -> None:
+        """Takes note of the response."""
+        self._finished += 1
+        if response.error is not None:
+            self._failed += 1
+            self._last = response.error
+
+    def check(self, all_failed: int = _ALL_FAILED) -> None:
+        """Makes sure that not too much has failed; `all_failed`: how many failures stop where there is nothing else.
+
+        Raises:
+            RunError: where more than the share failed, or everything so far.
+        """
+        too_many = self._finished >= _ENOUGH_TO_JUDGE and self._failed > self.share * self._finished
+        nothing_else = self.share < 1 and self._failed == self._finished >= all_failed
+        if too_many or nothing_else:
+            raise RunError(
+                f"stopped: {self._failed:,} of {self._finished:,} requests failed, the last one: {self._last};"
+                f" received responses are kept, {self.again} (--max-error-rate sets the share)"
+            )
+
+    def count(self, response: Response) -> None:
+        """Takes note of the response; raises RunError as `check`, where it failed."""
+        self.note(response)
+        if response.error is not None:
+            self.check()
+
+
+async def execute_pending(
+    store: PendingSource,
+    provider: Provider,
+    on_stored: OnStored,
+    *,
+    cost_guard: CostGuard | None = None,
+    cache: ResponseCache | None = None,
+    errors: ErrorRateGuard | None = None,
+    close: bool = True,
+) -> None:
+    """Asks the provider everything that has no answer yet; `on_stored` is called for answers once they are durable.
+
+    `close`: whether the provider is closed afterwards; an adaptive run needs it again.
+
+    Raises:
+        ProviderError: where no further request can succeed; what had arrived is stored.
+        CostLimitError: where the next request could pass the cost guard's limit.
+        RunError: where too many requests fail.
+        CancelledError: where the task is cancelled, on Ctrl-C say; what had arrived is stored.
+    """
+    if cache is not None:
+        copy_cached(store, cache, on_stored)
+    in_flight = InFlightLog(store) if cost_guard is None else cost_guard.in_flight
+    await _Execution(store, provider, in_flight, on_stored, cost_guard, cache, errors or ErrorRateGuard(), close).ask()
+
+
+def copy_cached(store: PendingSource, cache: ResponseCache, on_stored: OnStored) -> None:
+    """Stores the answers that the cache has."""
+    pending = store.pending()
+    while requests := list(islice(pending, _LOOKED_UP)):
+        found = list(cache.find([request.request_key for request in requests]).values())
+        if found:
+            now = _now()
+            store.add_responses([(response, now) for response in found])
+            on_stored(found)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _is_scored(request: Request) -> bool:
+    """Whether a request asks for loglikelihoods, not for words."""
+    return request.prompt.method != "generate"
+
+
+@dataclass
+class _Execution:
+    """One session of asking."""
+
+    store: PendingSource
+    provider: Provider
+    in_flight: InFlightLog
+    on_stored: OnStored
+    cost_guard: CostGuard | None
+    cache: ResponseCache | None
+    errors: ErrorRateGuard
+    close: bool
+    _arrived: list[tuple[Response, str]] = field(default_factory=list)
+
+    async def ask(self) -> None:
+        """Asks all that is pending and can be paid."""
+        if self.cost_guard is not None and hasattr(self.provider, "may_resend"):
+            self.provider.may_resend = self.cost_guard.again
+        scoring = loglikelihood_provider(self.provider)
+        try:
+            await self._ask(self.provider.generate, scored=False)
+            if scoring is not None and any(_is_scored(request) for request in self.store.pending()):
+                await self._ask(scoring.score_options, scored=True)
+        finally:
+            in_doubt: Mapping[str, int] | None = getattr(self.provider, "in_doubt", None)
+            if in_doubt is not None:
+                self.in_flight.end(in_doubt)
+            if self.close:
+                await self.provider.aclose()
+
+    async def _ask(self, respond: Respond, *, scored: bool) -> None:
+        """Asks for words, or for loglikelihoods, whatever is pending and can be paid."""
+        pending = (request for request in self.store.pending() if _is_scored(request) is scored)
+        while True:
+            requests: Iterator[Request] = self.cost_guard.admit(pending) if self.cost_guard else pending
+            async with aclosing(respond(requests)) as responses:
+                await self._store_all(responses)
+            if self.cost_guard is None or not self.cost_guard.check():
+                return
+
+    async def _store_all(self, responses: AsyncGenerator[Response, None]) -> None:
+        """Moves responses from the provider to the store until there are no more."""
+        receiver = asyncio.create_task(self._receive(responses))
+        moment = _MOMENT
+        try:
+            while not receiver.done() or self._arrived:
+                await asyncio.wait((receiver,), timeout=moment)
+                moment = max(_MOMENT, self._commit() / _COMMITTING)
+            await receiver
+        finally:
+            receiver.cancel()
+            await asyncio.gather(receiver, return_exceptions=True)
+            self._commit()
+
+    async def _receive(self, responses: AsyncGenerator[Response, None]) -> None:
+        async for response in responses:
+            if self.cost_guard is not None:
+                self.cost_guard.settle([response])
+            self._arrived.append((response, _now()))
+            self.errors.count(response)
+            if len(self._arrived) >= _MOST_UNSTORED:
+                self._commit()
+
+    def _commit(self) -> float:
+        """Stores and empties what has arrived; says how many seconds it took."""
+        if not self._arrived:
+            return 0.0
+        begin = time.perf_counter()
+        batch = self._arrived.copy()
+        self.in_flight.store_responses(batch)
+        del self._arrived[: len(batch)]
+        if self.cache is not None:
+            self.cache.keep(batch)
+        responses = [response for response, _ in batch]
+        self.on_stored(responses)
+        return time.perf_counter() - begin
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run while it is asked: locked, its store open for writing."""
+
+    folder: RunFolder
+    store: RunStore
+    provider: Provider
+    rules: ExecutionConfig
+    watcher: ProgressListener
+
+    def store_runtime_info(self) -> None:
+        """Writes into the manifest what was found out about the model, and what the run has cost."""
+        store, provider, manifest = self.store, self.provider, self.folder.manifest()
+        base_url: str | None = getattr(provider, "base_url", None)
+        prices = read_prices(self.rules.prices)
+        bill = None if base_url is None else cost_report(store, provider.kind, provider.model, prices, base_url)
+        changes = {"runtime_info": {**manifest.runtime_info, **provider.runtime_info()}, "cost_report": bill}
+        changed = manifest.model_copy(update=changes)
+        if changed != manifest:
+            self.folder.write_manifest(changed)
+
+
+def check_access(provider: Provider) -> None:
+    """Makes sure that what asking needs is there (a key, say), for providers that can tell before they ask.
+
+    Raises:
+        UsageError: where it is not.
+    """
+    check = getattr(provider, "check_access", None)
+    if check is not None:
+        check()
+
+
+async def execute(session: Session, extractions: ExtractionWorker, *, close: bool = True) -> None:
+    """Asks what has no answer yet, reads what comes meanwhile, and says how far it is.
+
+    `close`: whether the provider is closed afterwards.
+    """
+    store, provider, rules = session.store, session.provider, session.rules
+    pending = store.progress().pending
+    if pending:
+        read_prices(rules.prices)  # a price file that is wrong is said before anything is asked
+    try:
+        await execute_planned(
+            store,
+            provider,
+            rules,
+            session.watcher,
+            cost_guard_of=lambda limit: open_cost_guard(store, provider, rules, limit),
+            hear=extractions.hear,
+            close=close,
+        )
+    finally:
+        if pending:
+            session.store_runtime_info()
+
+
+async def execute_planned(
+    asked: PendingSource,
+    provider: Provider,
+    rules: ExecutionConfig,
+    watcher: ProgressListener,
+    *,
+    cost_guard_of: Callable[[float], CostGuard],
+    hear: Callable[[list[Response]], None] = lambda _: None,
+    close: bool = True,
+) -> None:
+    """Asks what has no answer yet, and says how far it is.
+
+    Args:
+        asked: the plan of a run, or of a judge.
+        provider: who is asked.
+        rules: of asking.
+        watcher: who is told.
+        cost_guard_of: the budget that there is under a limit, in US dollars.
+        hear: takes the answers once they are stored.
+        close: whether the provider is closed afterwards.
+    """
+    progress = asked.progress()
+    if not progress.pending:
+        watcher.say("all requests are answered already")
+        return
+    if progress.answered:
+        watcher.say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
+    if hasattr(provider, "notify"):
+        provider.notify = watcher.say
+    cost_guard = None if rules.max_cost is None else cost_guard_of(rules.max_cost)
+    copied = 0
+    with ExitStack() as stack:
+        cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
+        advance = stack.enter_context(watcher.stage("asking", progress.pending))
+
+        def stored(responses: list[Response]) -> None:
+            nonlocal copied
+            copied += sum(response.cached for response in responses)
+            hear(responses)
+            advance(len(responses))
+
+        errors = ErrorRateGuard(rules.max_error_rate)
+        await execute_pending(asked, provider, stored, cost_guard=cost_guard, cache=cache, errors=errors, close=close)
+    if copied:
+        watcher.say(f"{copied:,} answers came from the cache {rules.cache_dir} and cost nothing")
+
+
+def open_cost_guard(
+    store: RunStore, provider: Provider, rules: ExecutionConfig, limit: float, *, for_batches: bool = False
+) -> CostGuard:
+    """The budget of a run, less what it has cost already, and less the most that open batches can cost.
+
+    Raises:
+        UsageError: where nobody knows what the model costs, or how long an answer may become.
+    """
+    base_url: str | None = getattr(provider, "base_url", None)
+    before = spent(store, provider.kind, provider.model, read_prices(rules.prices), base_url)
+    before += held_by_batches(store, most_usage_of(provider), _price(provider, rules))
+    return cost_guard_with(store, provider, rules, limit, before, for_batches=for_batches)
+
+
+def cost_guard_with(
+    asked: PendingSource,
+    provider: Provider,
+    rules: ExecutionConfig,
+    limit: float,
+    before: float,
+    *,
+    for_batches: bool = False,
+) -> CostGuard:
+    """The budget that there is under a limit, less the most that was spent before; raises as `open_cost_guard`."""
+    price, name = _price(provider, rules), f"{provider.kind}:{provider.model}"
+    max_usage, request = most_usage_of(provider), next(asked.pending(), None)
+    if request is not None and max_usage(request) is None:
+        raise UsageError(
+            f"--max-cost: nothing in what is sent to {name} says how long an answer may become; leave --max-cost out"
+        )
+    paid = batch_price(price, name) if for_batches else price
+    concurrency = getattr(getattr(provider, "options", None), "max_connections", 1)
+    return CostGuard(limit, paid, before, max_usage, InFlightLog(asked), alone=price, concurrency=concurrency)
+
+
+def _price(provider: Provider, rules: ExecutionConfig) -> Price:
+    """What the model costs.
+
+    Raises:
+        UsageError: where nobody knows.
+    """
+    base_url: str | None = getattr(provider, "base_url", None)
+    price = price_of(provider.kind, provider.model, read_prices(rules.prices), base_url=base_url)
+    if price is None:
+        raise UsageError(
+            f"--max-cost: no price known for {provider.kind}:{provider.model}{f' at {base_url}' if base_url else ''};"
+            " give it with --prices (docs/apis.md shows one)"
+        )
+    return price
+
+
+def batch_price(price: Price, name: str) -> Price:
+    """The price of a model in batches, as if it were its only one.
+
+    Raises:
+        UsageError: where it is not known.
+    """
+    if price.batch_input is None or price.batch_output is None:
+        raise UsageError(f"--max-cost: no batch price known for {name}; give it with --prices (batch_input, …)")
+    beyond = None if price.beyond is None else batch_price(price.beyond, name)
+    changes = {"input": price.batch_input, "output": price.batch_output, "cached_input": None, "beyond": beyond}
+    return price.model_copy(update=changes)

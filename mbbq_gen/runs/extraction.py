@@ -1,0 +1,465 @@
+"""Extracts the answers of stored responses, and turns extractions into observations.
+
+Extractions are stored by extractor version: that of the rules is a digest of their packs, `1+be9bd7e0c1e6`, that of a
+baseline extractor is its name, `strict-match+1`. A new version extracts again without new requests; the same version
+has nothing to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Protocol, Self, get_args
+
+from mbbq_gen.core.errors import UnknownNameError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.options import options_in_order, shown_unknown
+from mbbq_gen.core.records import NO_RESPONSE, NORMALISATIONS, PARSED, Extraction, Normalise, Outcome, Response
+from mbbq_gen.core.text import one_of
+from mbbq_gen.extraction import current_version
+from mbbq_gen.extraction.jsonl import ENGINE, extractor_names
+from mbbq_gen.extraction.question import Question
+from mbbq_gen.extraction.simple import PREFIX as LIKELIHOOD_PREFIX
+from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, SIMPLE_VERSION, choose_by_loglikelihood, version_of
+from mbbq_gen.scoring.columns import (
+    ANSWER_COLUMNS,
+    METHOD,
+    REASONING_EFFORT,
+    Questions,
+    model_by_method,
+    observations_from_columns,
+    without_places,
+)
+from mbbq_gen.scoring.observations import GoldLabels
+from mbbq_gen.storage.store import NORMALISE, AnsweredReader, CompletedPrompt, Part, RunStore, StoredPrompt
+
+if TYPE_CHECKING:
+    import polars
+
+    from mbbq_gen.extraction.explain import Explanation
+    from mbbq_gen.runs.distributed.session import MapWorkers
+
+
+_BATCH = 2000
+_HANDED_ON = 500
+"""Answers that a worker reads at a time."""
+JUDGE_PREFIX = "judge:"
+"""How the versions begin that are a second reader's, a chat model's (`runs.judging`); its name follows."""
+
+UNPARSED: tuple[Outcome, ...] = tuple(
+    outcome for outcome in get_args(Outcome) if outcome not in PARSED and outcome not in NO_RESPONSE
+)
+"""Outcomes of a response that chooses no option."""
+
+
+def question_of(answered: CompletedPrompt) -> Question:
+    """What a reader is to be told of a stored answer: the prompt with the question once more, so that it stands last,
+    and the options in the other languages that the run asks the same question in."""
+    prompt, instance = answered.prompt, answered.instance
+    roles = [instance.options[index].role for index in prompt.option_order]
+    return Question(
+        options=tuple(options_in_order(instance, prompt.option_order, prompt.unknown_text)),
+        labels=prompt.option_labels,
+        unknown_index=shown_unknown(instance, prompt.option_order),
+        prompt=f"{prompt.messages[-1].content if prompt.messages else ''}\n{instance.question}",
+        aliases={
+            language: tuple(texts[role] for role in roles if role is not None)
+            for language, texts in answered.parallels.items()
+        },
+    )
+
+
+class Extractor(Protocol):
+    """One way of reading the answers of a language: the engine's `RuleExtractor`, or a `BaselineExtractor`."""
+
+    @property
+    def version(self) -> str:
+        """What its extractions are stored under."""
+
+    def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
+        """What a response was taken to mean."""
+
+
+@dataclass(frozen=True)
+class BaselineExtractor:
+    """A simple reader for answers of one language."""
+
+    name: str
+    language: str
+
+    @property
+    def version(self) -> str:
+        """What its extractions are stored under."""
+        return f"{self.name}+{SIMPLE_VERSION}"
+
+    def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
+        """What the simple reader takes a response to mean."""
+        return SIMPLE_EXTRACTORS[self.name](response, question)
+
+
+def load_reader(name: str, language: str, resources: PackPaths) -> Extractor:
+    """The engine, or a simple reader, for a language.
+
+    Raises:
+        UnknownNameError: where no reader has that name, or the engine no pack for the language.
+    """
+    if name == ENGINE:
+        from mbbq_gen.extraction.engine import load_extractor
+
+        return load_extractor(language, resources)
+    if name not in SIMPLE_EXTRACTORS:
+        raise UnknownNameError("extractor", name, extractor_names())
+    return BaselineExtractor(name, language)
+
+
+def extract_response(answered: CompletedPrompt, reader: Extractor) -> Extraction:
+    """The extraction of one stored response: `error` and `content_filter` by its fields, whatever its text."""
+    settled = outcome_without_text(answered)
+    if settled is not None:
+        return settled
+    response = answered.response
+    return reader.extract(response.text or "", question_of(answered), finish_reason=response.finish_reason)
+
+
+def outcome_without_text(answered: CompletedPrompt) -> Extraction | None:
+    """The outcome that the response's fields decide, whatever the extractor; None where its text decides."""
+    response = answered.response
+    if response.error is not None:
+        return Extraction(outcome="error", confidence="high", rule="response.error")
+    if response.finish_reason == "content_filter":
+        return Extraction(outcome="content_filter", confidence="high", rule="response.content_filter")
+    if (response.text or "").strip():
+        return None
+    if response.refusal:  # the service keeps the words of a refusal apart from the text
+        unknown = question_of(answered).unknown_index
+        return Extraction(outcome="refusal", option=unknown, confidence="high", rule="response.refusal")
+    if response.finish_reason == "length":  # all tokens went into reasoning
+        return Extraction(outcome="truncated", confidence="high", rule="response.length")
+    return None
+
+
+def explain_answer(answered: CompletedPrompt, resources: PackPaths) -> Explanation | None:
+    """How the rules extract one stored response; None where `outcome_without_text` decides."""
+    if outcome_without_text(answered) is not None:
+        return None
+    from mbbq_gen.extraction.engine import load_extractor
+
+    response = answered.response
+    return load_extractor(answered.prompt.language, resources).explain(
+        response.text or "", question_of(answered), finish_reason=response.finish_reason, resources=resources
+    )
+
+
+def reader_name(version: str) -> str:
+    """Which reader a version is of: `rules`, the name of a simple one, or a version of a judge or of loglikelihoods."""
+    if version.startswith((JUDGE_PREFIX, LIKELIHOOD_PREFIX)):
+        return version
+    name = version.rpartition("+")[0]
+    return name if name in SIMPLE_EXTRACTORS else ENGINE
+
+
+def extractor_versions(languages: Iterable[str], resources: PackPaths, name: str = ENGINE) -> dict[str, str]:
+    """The version of a reader that is current for each language.
+
+    Of the engine it is told from its files, without compiling packs for who finds all answers read already; a pack that
+    is wrong is another version, and refused when it is to read.
+    """
+    if name == ENGINE:
+        return {language: current_version(language, resources) for language in languages}
+    return {language: load_reader(name, language, resources).version for language in languages}
+
+
+def extract_run(
+    store: RunStore,
+    resources: PackPaths,
+    step: Callable[[int], None],
+    *,
+    extractor: str = ENGINE,
+    languages: Sequence[str] | None = None,
+    only: Sequence[Outcome] = (),
+    helpers: MapWorkers | None = None,
+) -> dict[str, str]:
+    """Reads every answer that its language's reader has not read yet; says the reader's version by language.
+
+    Args:
+        store: Open for writing.
+        resources: Where packs are looked for.
+        step: Called for each batch that is stored.
+        extractor: Name of the reader.
+        languages: Only these; None: all of the run.
+        only: Only answers that the extraction before (`previous_extraction`) gave one of these outcomes.
+        helpers: Workers that read; None: this process does. Loglikelihoods, which need no reading, it compares itself.
+    """
+    names = store.languages() if languages is None else languages
+    versions = extractor_versions(names, resources, extractor)
+
+    def batches() -> Iterator[PendingExtractions]:
+        for language, version in versions.items():
+            before = previous_extraction(store, language, version, resources) if only else None
+            unparsed = store.records_without_extraction(version, language, before, only)
+            while batch := tuple(islice(unparsed, _BATCH if helpers is None else _HANDED_ON)):
+                yield PendingExtractions(language, batch)
+
+    prepare = ExtractionTask(extractor, resources)
+    done = map(prepare(), batches()) if helpers is None else helpers.each(prepare, batches())
+    for language, extractions in done:
+        store_extractions(store, language, versions[language], extractions)
+        step(len(extractions))
+    if not only:
+        read_scores(store, step)
+    return versions
+
+
+@dataclass(frozen=True)
+class PendingExtractions:
+    """Answers in one language that are to be read."""
+
+    language: str
+    records: tuple[StoredPrompt, ...]
+
+
+@dataclass(frozen=True)
+class ExtractionTask:
+    """What reads batches of answers, here or in a worker."""
+
+    extractor: str
+    """Name of the reader."""
+    resources: PackPaths
+
+    def __call__(self) -> Callable[[PendingExtractions], tuple[str, list[StoredExtraction]]]:
+        """The function from a batch to its language and extractions; it loads packs once."""
+        readers: dict[str, Extractor] = {}
+
+        def read(batch: PendingExtractions) -> tuple[str, list[StoredExtraction]]:
+            if batch.language not in readers:
+                readers[batch.language] = load_reader(self.extractor, batch.language, self.resources)
+            reader = readers[batch.language]
+            return batch.language, [
+                extraction_of(answered, reader) for answered in map(AnsweredReader(), batch.records)
+            ]
+
+        return read
+
+
+def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normalise | None = None) -> str | None:
+    """Reads every answer that loglikelihoods were asked for and not read yet; says the version of the extractions.
+
+    None where the run asked for none.
+
+    Args:
+        store: Open for writing.
+        step: Called for each batch that is stored.
+        normalise: How loglikelihoods are made comparable; None: as the run says.
+
+    Raises:
+        UsageError: where the run did not ask for what a normalisation needs.
+    """
+    version = scores_version(store, normalise)
+    if version is None:
+        return None
+    how = normalise or run_normalise(store)
+    for language in store.languages():
+        unparsed = store.without_extraction(version, language, scored=True)
+        while batch := list(islice(unparsed, _BATCH)):
+            extractions = [(answered.prompt.prompt_id, read_scored(answered, how)) for answered in batch]
+            store.add_extractions(version, extractions)
+            step(len(batch))
+    return version
+
+
+def run_normalise(store: RunStore) -> Normalise:
+    """How a run's loglikelihoods are made comparable where nobody says otherwise."""
+    return one_of("normalisation", store.meta(NORMALISE) or "sum", NORMALISATIONS)
+
+
+def scores_version(store: RunStore, normalise: Normalise | None = None) -> str | None:
+    """The version that extractions of loglikelihoods are stored under; None where the run asked for none."""
+    return version_of(normalise or run_normalise(store)) if store.is_scored else None
+
+
+def read_scored(answered: CompletedPrompt, normalise: Normalise) -> Extraction:
+    """What the loglikelihoods of a question's answers choose; a failure is `error`."""
+    settled = outcome_without_text(answered)
+    if settled is not None:
+        return settled
+    shown = answered.prompt
+    return choose_by_loglikelihood(answered.response.scores or (), shown.option_order, shown.method, normalise)
+
+
+StoredExtraction = tuple[str, Extraction]
+"""A prompt's id, and what its answer was taken to mean."""
+
+
+def extraction_of(answered: CompletedPrompt, reader: Extractor) -> StoredExtraction:
+    """The extraction of a stored answer."""
+    return answered.prompt.prompt_id, extract_response(answered, reader)
+
+
+def store_extractions(store: RunStore, language: str, version: str, extractions: Sequence[StoredExtraction]) -> None:
+    """Keeps what a reader's version made of answers in a language."""
+    _remember(store, language, version)
+    store.add_extractions(version, extractions)
+
+
+# --- which reading came before which ---------------------------------------------------------------------------------
+
+
+def previous_extraction(store: RunStore, language: str, version: str, resources: PackPaths) -> str | None:
+    """The version whose extractions of a language those of `version` are compared with; None where there is none.
+
+    For the engine, the one that read before it; for a simple reader, the engine as it is now, or as it last was.
+    """
+    order = _order(store, language)
+    stored = sorted(store.extractors(language), key=lambda name: (order.index(name) if name in order else -1, name))
+    engines = [name for name in stored if reader_name(name) == ENGINE]
+    if reader_name(version) == ENGINE:
+        place = engines.index(version) if version in engines else len(engines)
+        return engines[place - 1] if place else None
+    current = current_version(language, resources)
+    return current if current in engines else engines[-1] if engines else None
+
+
+def _order(store: RunStore, language: str) -> list[str]:
+    """The versions that have read a language, in the order in which they first did."""
+    found: list[str] = json.loads(store.meta(f"extractors/{language}") or "[]")
+    return found
+
+
+def _remember(store: RunStore, language: str, version: str) -> None:
+    order = _order(store, language)
+    if version not in order:
+        store.set_meta(f"extractors/{language}", json.dumps([*order, version]))
+
+
+# --- extractions as a table ----------------------------------------------------------------------------------------
+
+
+def observations(
+    store: RunStore,
+    versions: Mapping[str, Sequence[str]],
+    model: str,
+    gold: GoldLabels = "published",
+    part: Part | None = None,
+    *,
+    questions: Questions | None = None,
+) -> polars.DataFrame:
+    """The observations of all answers that these extractor versions, by language, have read, in plan order.
+
+    Of the whole run, or a part of it. `questions`: its questions, where they have been read already.
+    """
+    import polars as pl
+
+    read = [_answers(batch, model) for batch in store.answer_rows(versions, part)]
+    answers = pl.concat(read) if read else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
+    return without_places(observations_from_columns(questions or store.instances(part), answers, gold))
+
+
+def _answers(batch: list[tuple[str, str, str, str]], model: str) -> polars.DataFrame:
+    """Rows of the store as a table of answers; what was shown and read is parsed once for each different text."""
+    import polars as pl
+
+    names = ("instance_key", "shown", "read", "extractor")
+    rows = pl.DataFrame(batch, schema=dict.fromkeys(names, pl.String), orient="row")
+    shown = pl.DataFrame(
+        [
+            (text, variant, style, json.dumps(order), method or "generate", reasoning)
+            for text in rows["shown"].unique()
+            for variant, style, order, method, reasoning in (json.loads(text),)
+        ],
+        schema=dict.fromkeys(("shown", "variant", "label_style", "option_order", METHOD, REASONING_EFFORT), pl.String),
+        orient="row",
+    )
+    read = pl.DataFrame(
+        [(text, *json.loads(text)) for text in rows["read"].unique()],
+        schema={"read": pl.String, "outcome": pl.String, "option": pl.Int8, "confidence": pl.String},
+        orient="row",
+    )
+    joined = rows.join(shown, on="shown", maintain_order="left").join(read, on="read", maintain_order="left")
+    answers = joined.with_columns(model=model_by_method(model)).select(*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
+    return answers.with_columns(pl.col(pl.String).cast(pl.Categorical))  # a number a row: runs have few different texts
+
+
+_TOGETHER: Final = 500
+"""Extractions that are stored together: each commit waits for the disk."""
+
+Read = dict[tuple[str, str], list[StoredExtraction]]
+"""Language and extractor version → extractions."""
+
+
+class ExtractionWorker:
+    """The extractions of one session of asking. Use it as a context; what is under way when it is left is dropped."""
+
+    def __init__(self, store: RunStore, resources: PackPaths, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """
+        Args:
+            store: Open for writing.
+            resources: Where packs are looked for.
+            meanwhile: What else the thread may do first, such as imports that the caller needs afterwards.
+        """
+        self._store = store
+        self._resources = resources
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-gen-reading")
+        self._under_way: deque[Future[Read]] = deque()
+        self._found: dict[tuple[str, str], list[StoredExtraction]] = defaultdict(list)
+        self._source: RunStore | None = None
+        self._meanwhile = meanwhile
+
+    def __enter__(self) -> Self:
+        self._thread.submit(self._meanwhile)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for future in self._under_way:
+            future.cancel()
+        self._thread.submit(self._close)
+        self._thread.shutdown()
+
+    def hear(self, responses: Iterable[Response]) -> None:
+        """Takes note of answers that have been stored, and stores the extractions that are ready."""
+        keys = [response.request_key for response in responses if response.error is None]
+        if keys:
+            self._under_way.append(self._thread.submit(self._read, keys))
+        self._harvest()
+        if sum(map(len, self._found.values())) >= _TOGETHER:
+            self._keep()
+
+    async def finish(self) -> None:
+        """Waits until everything that was heard of is read and stored."""
+        while self._under_way:
+            await asyncio.wrap_future(self._under_way[0])
+            self._harvest()
+        self._keep()
+
+    def _harvest(self) -> None:
+        """Takes the extractions that the thread has finished; raises what it raised."""
+        while self._under_way and self._under_way[0].done():
+            for where, extractions in self._under_way.popleft().result().items():
+                self._found[where] += extractions
+
+    def _keep(self) -> None:
+        """Stores the extractions that are ready."""
+        for (language, version), extractions in self._found.items():
+            store_extractions(self._store, language, version, extractions)
+        self._found.clear()
+
+    # --- on the thread ----------------------------------------------------------------------------------------------
+
+    def _read(self, request_keys: Sequence[str]) -> Read:
+        if self._source is None:
+            self._source = RunStore(self._store.path, read_only=True)
+        found: Read = defaultdict(list)
+        for answered in self._source.answered(request_keys):
+            language = answered.prompt.language
+            reader = load_reader(ENGINE, language, self._resources)
+            found[language, reader.version].append(extraction_of(answered, reader))
+        return found
+
+    def _close(self) -> None:
+        if self._source is not None:
+            self._source.close()

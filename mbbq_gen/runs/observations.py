@@ -1,0 +1,358 @@
+"""Loads the observations of runs, after extracting what is not extracted yet; reports incomplete runs.
+
+Used by the command line and the Python API.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Normalise
+from mbbq_gen.extraction.jsonl import ENGINE, extractor_names
+from mbbq_gen.extraction.simple import PREFIX as LIKELIHOOD_PREFIX
+from mbbq_gen.providers.registry import IMPORTED
+from mbbq_gen.runs.extraction import (
+    extract_run,
+    extractor_versions,
+    observations,
+    read_scores,
+    reader_name,
+    scores_version,
+)
+from mbbq_gen.runs.run_folder import Manifest, RunFolder
+from mbbq_gen.scoring.observations import GoldLabels
+from mbbq_gen.scoring.sums import added, sums
+from mbbq_gen.scoring.tally import alike, weighted_by_design
+from mbbq_gen.storage.queries import answer_count, extraction_counts
+from mbbq_gen.storage.store import Part, Progress, RunStore
+
+if TYPE_CHECKING:
+    import polars
+
+    from mbbq_gen.runs.distributed.session import MapWorkers
+
+
+PART: Final = 20_000
+"""Prompts of a part, about: some tens of megabytes while they are added up."""
+
+
+@dataclass(frozen=True)
+class SumRequest:
+    """What is to be added up."""
+
+    store: Path
+    """The run's file; workers reach it under that name."""
+    versions: Mapping[str, Sequence[str]]
+    """Language → the extractor versions whose extractions count."""
+    model: str
+    gold: GoldLabels
+    groups: tuple[str, ...]
+    """Columns of the groups of the scores."""
+    beside: tuple[str, ...] = ()
+    """Columns that other scores of the same table are grouped by."""
+
+    def __call__(self) -> Callable[[Part], polars.DataFrame]:
+        """Opens the file, once for each worker, and gives what adds up a part."""
+        store = RunStore(self.store, read_only=True)
+
+        def add_up(part: Part) -> polars.DataFrame:
+            frame = observations(store, self.versions, self.model, self.gold, part)
+            return sums(frame, self.groups, self.beside)
+
+        return add_up
+
+
+def add_up_run(
+    store: RunStore, wanted: SumRequest, helpers: MapWorkers | None = None, *, size: int = PART
+) -> polars.DataFrame:
+    """The observations of a run, added up, by workers where there are some.
+
+    Raises:
+        RunError: where its answers are not in the order of its questions.
+    """
+    parts = store.parts(size)
+    return added(map(wanted(), parts) if helpers is None else helpers.each(wanted, parts))
+
+
+def _nothing(_: object) -> None:
+    """Ignores the message."""
+
+
+def load_run_observations(
+    folder: RunFolder,
+    manifest: Manifest,
+    where: PackPaths,
+    gold: GoldLabels = "published",
+    *,
+    model: str | None = None,
+    extractor: str = ENGINE,
+    all_extractors: bool = False,
+    normalise: Normalise | None = None,
+    step: Callable[[int], None] = _nothing,
+    tell: Callable[[str], None] = _nothing,
+) -> tuple[polars.DataFrame, Progress]:
+    """The observations of a run, and how far it is.
+
+    Answers that the reader has not read yet are read first, if no other process holds the run.
+
+    Args:
+        folder: The run.
+        manifest: Its manifest.
+        where: Where packs are looked for.
+        labels: Which right answers hold.
+        model: What the model is called; None: as the run names it.
+        extractor: Whose extractions: a reader by its name, or a version that the run has extractions of.
+        all_extractors: All other extractions too, of whatever has read the whole run; `extractor` then holds `rules`,
+            the name of a simple reader, or the version of an older engine.
+        normalise: How loglikelihoods are made comparable; None: as the run says.
+        step: Called for each batch of answers that is read.
+        tell: Is told, in a sentence, what a person should know beside the result.
+    """
+    current = ensure_extracted(folder, where, extractor, step)
+    scored = read_scores_before_use(folder, normalise, step)
+    with folder.open_store(read_only=True) as store:
+        wanted = {language: [version] for language, version in current.items()}
+        if all_extractors:
+            wanted = {
+                language: _whole_extractions(store, language, version, tell) for language, version in current.items()
+            }
+        elif extractor not in extractor_names():
+            _tell_parts(store, current, tell)
+        versions = _with_likelihoods(store, wanted, scored)
+        frame = observations(store, versions, model or manifest.config.model, gold)
+        if store.is_in_rounds:
+            frame = weighted_by_design(frame)
+        return (_named_readers(frame, current) if all_extractors else frame), store.progress()
+
+
+def load_sums(
+    folder: RunFolder,
+    manifest: Manifest,
+    where: PackPaths,
+    gold: GoldLabels,
+    *,
+    groups: Sequence[str],
+    beside: Sequence[str] = (),
+    extractor: str = ENGINE,
+    normalise: Normalise | None = None,
+    helpers: MapWorkers | None = None,
+    step: Callable[[int], None] = _nothing,
+    tell: Callable[[str], None] = _nothing,
+) -> tuple[polars.DataFrame, Progress]:
+    """What `load_run_observations` gives, added up (`scoring.sums`) part after part: no table of all answers is made.
+
+    Args:
+        folder: The run.
+        manifest: Its manifest.
+        where: Where packs are looked for.
+        labels: Which right answers hold.
+        groups: Columns of the groups of the scores.
+        beside: Columns that other scores of the same table are grouped by.
+        extractor: Whose extractions.
+        normalise: How loglikelihoods are made comparable; None: as the run says.
+        helpers: Workers that read and add up; None: this process does.
+        step: Called for each batch of answers that is read.
+        tell: Is told, in a sentence, what a person should know beside the result.
+
+    Raises:
+        UsageError: where the run can't be added up part after part.
+    """
+    current = ensure_extracted(folder, where, extractor, step, helpers)
+    scored = read_scores_before_use(folder, normalise, step)
+    with folder.open_store(read_only=True) as store:
+        if why := why_no_sums(manifest, store):
+            raise UsageError(f"{folder.path}: {why}; leave --ray out")
+        if extractor not in extractor_names():
+            _tell_parts(store, current, tell)
+        versions = _with_likelihoods(store, {language: [version] for language, version in current.items()}, scored)
+        path, model = folder.store_path.absolute(), manifest.config.model
+        wanted = SumRequest(path, versions, model, gold, tuple(groups), tuple(beside))
+        return add_up_run(store, wanted, helpers), store.progress()
+
+
+def why_no_sums(manifest: Manifest, store: RunStore) -> str | None:
+    """Why a run can't be added up part after part; None where it can."""
+    if manifest.config.model.partition(":")[0] == IMPORTED:
+        return "its answers were imported, in an order of their own"
+    if store.is_in_rounds:
+        return "it is asked in rounds, whose answers are weighed against one another"
+    return None
+
+
+def _with_likelihoods(
+    store: RunStore, versions: Mapping[str, Sequence[str]], scored: str | None
+) -> dict[str, Sequence[str]]:
+    """The versions whose extractions count, by language, with that of loglikelihoods where there are any."""
+    if scored is None:
+        return dict(versions)
+    return {language: [*versions.get(language, ()), scored] for language in store.languages()}
+
+
+def ensure_extracted(
+    folder: RunFolder,
+    where: PackPaths,
+    extractor: str = ENGINE,
+    step: Callable[[int], None] = _nothing,
+    helpers: MapWorkers | None = None,
+) -> dict[str, str]:
+    """The version whose extractions are wanted, by language; reads first what it has not read yet.
+
+    Languages without extractions of an older version are left out. `step` is called for each batch; `helpers`
+    read it, where there are some.
+
+    Raises:
+        UnknownNameError: where `extractor` is neither a reader nor a version that has read anything here.
+        RunLockedError: where something is still to be read and another process holds the run.
+    """
+    with folder.open_store(read_only=True) as store:
+        languages = store.languages()
+        if extractor not in extractor_names():
+            stored = {language: store.extractors(language) for language in languages}
+            known = {version for versions in stored.values() for version in versions}
+            if extractor not in known:
+                raise UnknownNameError("extractor", extractor, {*extractor_names(), *known})
+            return {language: extractor for language, versions in stored.items() if extractor in versions}
+        current = extractor_versions(languages, where, extractor)
+        unparsed = any(
+            True for language, version in current.items() for _ in store.without_extraction(version, language)
+        )
+    if unparsed:
+        with folder.for_extractions() as store:
+            extract_run(store, where, step, extractor=extractor, helpers=helpers)
+    return current
+
+
+def read_scores_before_use(
+    folder: RunFolder, normalise: Normalise | None = None, step: Callable[[int], None] = _nothing
+) -> str | None:
+    """The version of the extractions of loglikelihoods that is wanted; reads first what it has not read yet.
+
+    None where the run asked for none. `step` is called for each batch that is read.
+
+    Raises:
+        UsageError: where the run did not ask for what the normalisation needs.
+        RunLockedError: where something is still to be read and another process holds the run.
+    """
+    with folder.open_store(read_only=True) as store:
+        version = scores_version(store, normalise)
+        if version is None:
+            return None
+        unparsed = any(True for code in store.languages() for _ in store.without_extraction(version, code, scored=True))
+    if unparsed:
+        with folder.for_extractions() as store:
+            read_scores(store, step, normalise)
+    return version
+
+
+def _whole_extractions(store: RunStore, language: str, current: str, tell: Callable[[str], None]) -> list[str]:
+    """The versions that have read every answer of a language, so that their scores are of the same answers."""
+    total, whole = answer_count(store, language), [current]
+    for version, count in extraction_counts(store, language).items():
+        if version == current or version.startswith(LIKELIHOOD_PREFIX):
+            continue
+        if count == total:
+            whole.append(version)
+        else:
+            tell(f"{store.path.parent}: {version} has read {count:,} of {total:,} answers in {language}: left out")
+    return whole
+
+
+def _tell_parts(store: RunStore, versions: Mapping[str, str], tell: Callable[[str], None]) -> None:
+    """Tells where a stored version, such as a judge's, has read only a part of the answers."""
+    for language, version in versions.items():
+        count, total = extraction_counts(store, language).get(version, 0), answer_count(store, language)
+        if count < total:
+            read = f"{version} has read {count:,} of {total:,} answers in {language}"
+            tell(f"{store.path.parent}: {read}: scores of those only")
+
+
+def _named_readers(frame: polars.DataFrame, current: Mapping[str, str]) -> polars.DataFrame:
+    """The table with readers by their names; older versions of the engine keep theirs."""
+    import polars as pl
+
+    versions = [str(version) for version in frame["extractor"].unique() if version is not None]
+    names = {
+        version: reader_name(version)
+        for version in versions
+        if version in current.values() or reader_name(version) != ENGINE
+    }
+    column = pl.col("extractor")
+    return frame.with_columns(column.cast(pl.String).replace(names).cast(frame.schema["extractor"]))
+
+
+def load_observations(
+    paths: Sequence[Path],
+    where: PackPaths,
+    gold: GoldLabels = "published",
+    *,
+    extractor: str = ENGINE,
+    all_extractors: bool = False,
+    normalise: Normalise | None = None,
+    step: Callable[[int], None] = _nothing,
+    tell: Callable[[str], None] = _nothing,
+) -> polars.DataFrame:
+    """The observations of several runs in one table; tells what is not answered yet.
+
+    Runs of one model are named by what else differs (`model_names`). The settings are those of
+    `load_run_observations`.
+    """
+    import polars as pl
+
+    folders = [RunFolder(path) for path in dict.fromkeys(paths)]
+    for folder in folders:
+        folder.require()
+    manifests = [folder.manifest() for folder in folders]
+    frames = []
+    for folder, manifest, name in zip(folders, manifests, model_names(folders, manifests), strict=True):
+        frame, progress = load_run_observations(
+            *(folder, manifest, where, gold),
+            model=name,
+            extractor=extractor,
+            all_extractors=all_extractors,
+            normalise=normalise,
+            step=step,
+            tell=tell,
+        )
+        report_pending(folder, progress, tell)
+        frames.append(frame)
+    return pl.concat(alike(frames))
+
+
+def report_pending(folder: RunFolder, progress: Progress, tell: Callable[[str], None]) -> None:
+    """Tells where a run is not answered to its end."""
+    if progress.pending:
+        asked = f"{progress.pending:,} of {progress.requests:,} requests have no answer yet"
+        tell(f"{folder.path}: {asked}: the scores cover a part of the run")
+
+
+def model_names(folders: Sequence[RunFolder], manifests: Sequence[Manifest]) -> list[str]:
+    """What each run's model is called: with its settings where the model was asked in another way, and with the
+    folder's name where even those are the same on the same benchmark."""
+    asked = [{(_model_name(manifest), choice.name) for choice in manifest.config.benchmarks} for manifest in manifests]
+    counts = Counter(pair for pairs in asked for pair in pairs)
+    return [
+        f"{_model_name(manifest)} [{folder.path.name}]"
+        if any(counts[pair] > 1 for pair in pairs)
+        else _model_name(manifest)
+        for folder, manifest, pairs in zip(folders, manifests, asked, strict=True)
+    ]
+
+
+def _model_name(manifest: Manifest) -> str:
+    settings = manifest.config
+    notes = []
+    if settings.no_context:
+        notes.append("question only")
+    if settings.num_fewshot:
+        notes.append(f"{settings.num_fewshot} shots")
+    if settings.instruction_language:
+        notes.append(f"instructions in {settings.instruction_language}")
+    if settings.system_prompt is not None:
+        notes.append("system message")
+    return settings.model + (f" ({', '.join(notes)})" if notes else "")

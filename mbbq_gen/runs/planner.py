@@ -1,0 +1,333 @@
+"""Plans a run: reads instances, takes a balanced sample, chooses option orders, and renders the prompts.
+
+    benchmark files ─► instances ─► balanced sample ─► option orders ─► prompts
+
+`Planner` stores the prompts; `runs.estimate` only counts them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import mbbq_gen
+from mbbq_gen.benchmarks.control.maker import ControlCoverage
+from mbbq_gen.benchmarks.rows import with_files
+from mbbq_gen.core.config import BenchmarkChoice, RunConfig, name_in_copy
+from mbbq_gen.core.errors import RunError, UsageError
+from mbbq_gen.core.files import PACK_KINDS, PackPaths, file_digest
+from mbbq_gen.core.options import OPEN_VARIANT, OrderPolicy
+from mbbq_gen.core.reasoning import ReasoningSettings
+from mbbq_gen.core.records import Instance, Message, Method, Prompt
+from mbbq_gen.languages.axes import parse_variant_name
+from mbbq_gen.languages.prompt_pack import VariantKind
+from mbbq_gen.prompts.fewshot import FewShotExample, FewShotSampler
+from mbbq_gen.prompts.render import (
+    OptionOrderPlan,
+    PromptSettings,
+    SolvedExample,
+    answer_texts,
+    as_continuations,
+    label_answers,
+    options_by_role,
+    plan_orders,
+    render_prompt,
+    with_reasoning_effort,
+)
+from mbbq_gen.prompts.sampling import balanced_sample
+from mbbq_gen.prompts.variants import PromptVariants
+from mbbq_gen.providers.base import Provider, ProviderOptions, prompt_key, reasoning_settings, require_methods
+from mbbq_gen.runs.run_folder import Counts, Manifest, RunFolder
+from mbbq_gen.storage.store import NORMALISE, SCORED, RunStore
+
+
+class LoadBenchmark(Protocol):
+    """Reads the questions of one benchmark in some languages and splits."""
+
+    def __call__(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
+        """The questions, in the benchmark's own order."""
+
+
+@dataclass
+class InputTally:
+    """What was read: counts and digests of the questions."""
+
+    digests: dict[str, hashlib._Hash] = field(default_factory=dict)
+    """benchmark/split/language → sha256 of its questions."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """benchmark/split/language → how many there are."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Data file → sha256."""
+    unknown_texts: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    """Benchmark, language → every prompt variant of the unknown option."""
+
+    def watch(
+        self, choice: BenchmarkChoice, instances: Iterable[Instance], step: Callable[[], None]
+    ) -> Iterator[Instance]:
+        """The same questions, counted; at their end the digests of the files that they were read from are taken.
+
+        Raises:
+            RunError: where a benchmark's reader does not tell from which files.
+        """
+        opened: set[Path] = set()
+        for instance in with_files(instances, opened):
+            group = f"{instance.benchmark}/{instance.split}/{instance.language}"
+            self.digests.setdefault(group, hashlib.sha256()).update(instance.model_dump_json().encode() + b"\n")
+            self.counts[group] = self.counts.get(group, 0) + 1
+            texts = self.unknown_texts.setdefault((instance.benchmark, instance.language), set())
+            texts.add(instance.options[instance.unknown_index].text)
+            step()
+            yield instance
+        self.files |= _data_digests(choice, opened)
+
+
+@dataclass
+class PromptPlan:
+    """The prompts of a run, not yet stored."""
+
+    settings: RunConfig
+    resources: PackPaths
+    load: LoadBenchmark
+    step: Callable[[], None] = lambda: None
+    """Called for every question read and every prompt made."""
+
+    def __post_init__(self) -> None:
+        """Raises as `PromptVariants` does, where a prompt variant can't be had."""
+        self._wordings = PromptVariants(self.settings, self.resources)
+        self._shots: dict[str, list[FewShotExample]] = {}
+        self._unknown_texts: dict[tuple[str, str], list[str]] = {}
+
+    @property
+    def kinds(self) -> dict[str, VariantKind]:
+        """Id of each prompt variant → what kind of request it is."""
+        return self._wordings.kinds()
+
+    def read(self, store: RunStore) -> InputTally:
+        """Stores the questions to be asked, and those that serve as examples, in an empty store.
+
+        Raises:
+            UsageError: where the selection is empty.
+            MbbqGenError: whatever the benchmark's reader finds wrong.
+        """
+        tally = InputTally(files=self._wordings.files())
+        for choice in self.settings.benchmarks:
+            questions = self.load(choice, self.settings.languages, self.settings.splits)
+            store.add_instances(tally.watch(choice, questions, self.step))
+        if not tally.counts:
+            raise UsageError("no question matches the given benchmark, languages and splits")
+        self._unknown_texts = {where: sorted(texts) for where, texts in tally.unknown_texts.items()}
+        self._shots = self._choose_examples(store)
+        if self.settings.sample is not None:
+            asked = balanced_sample(store.outlines(), self.settings.sample, self.settings.seed)
+            store.keep_only(asked, {example.key for key in asked for example in self._shots.get(key, ())})
+        return tally
+
+    def _choose_examples(self, store: RunStore) -> dict[str, list[FewShotExample]]:
+        """Question → its few-shot examples, out of all questions that were read, asked or not."""
+        if not self.settings.num_fewshot:
+            return {}
+        pool = FewShotSampler(store.outlines(), self.settings.seed)
+        return {outline.key: pool.choose(outline, self.settings.num_fewshot) for outline in store.outlines()}
+
+    def prompts(self, store: RunStore) -> Iterator[Prompt]:
+        """What would be sent for the questions that `read` stored, question by question."""
+        policy: OrderPolicy = self.settings.option_order  # type: ignore[assignment]
+        orders = plan_orders(policy, store.outlines(), self.settings.seed)
+        for instance in store.instances():
+            examples = [_example(example, store) for example in self._shots.get(instance.key, ())]
+            for method in self.settings.methods:
+                for number, setting in enumerate(self._wordings.settings_of(instance, method)):
+                    for order in self._shown_orders(orders, instance, number, setting):
+                        shown = self._asked(
+                            instance, setting, render_prompt(instance, setting, order, examples), method
+                        )
+                        for asked in self._at_levels(shown):
+                            self.step()
+                            yield asked
+
+    def _at_levels(self, shown: Prompt) -> Iterator[Prompt]:
+        """What is shown, once for each reasoning effort; loglikelihoods are those of a model that has not thought."""
+        levels = self.settings.reasoning_effort if shown.method == "generate" else ()
+        yield from (with_reasoning_effort(shown, level) for level in levels) if levels else (shown,)
+
+    def _shown_orders(
+        self, orders: OptionOrderPlan, instance: Instance, number: int, setting: PromptSettings
+    ) -> list[tuple[int, ...]]:
+        """The orders of a prompt variant; of one that lists no options, a single one: the others would ask the same."""
+        planned = orders.orders(instance, number)
+        return planned[:1] if setting.variant.kind == OPEN_VARIANT else planned
+
+    def _asked(self, instance: Instance, setting: PromptSettings, shown: Prompt, method: Method) -> Prompt:
+        """What is shown, asked in one of the ways."""
+        if method == "generate":
+            return shown
+        if method != "loglikelihood":
+            return as_continuations(shown, method, label_answers(shown))
+        texts: list[str] = []
+        if setting.variant.kind == OPEN_VARIANT:
+            texts = self._unknown_texts[instance.benchmark, instance.language]
+        answers = answer_texts(instance, texts, setting.unknown_text)
+        prior: tuple[Message, ...] = ()
+        if self.settings.normalization == "pmi":
+            prior = (Message(role="user", content=self._wordings.prior_text(instance, setting)),)
+        return as_continuations(shown, method, answers, prior)
+
+
+def _example(example: FewShotExample, store: RunStore) -> SolvedExample:
+    """A solved example with its question."""
+    instance = store.instance(example.key)
+    options = options_by_role(instance)
+    return SolvedExample(instance, tuple(options[role] for role in example.role_order))
+
+
+def _data_digests(choice: BenchmarkChoice, opened: set[Path]) -> dict[str, str]:
+    """benchmark/file → sha256 of the data files that were opened, by their places in the user's copy."""
+    if choice.data_dir is None:
+        return {}
+    given = Path(choice.data_dir)
+    if given.is_file():
+        own = [given, *([Path(choice.field_map)] if choice.field_map else [])]
+        return {f"{choice.name}/{path.name}": file_digest(path) for path in own}
+    if not opened:
+        raise RunError(
+            f"{choice.name}: its reader does not name the files it read from {given}; no digests are recorded"
+        )
+    return {name_in_copy(choice, path): file_digest(path) for path in sorted(opened)}
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Makes the plan of a run folder, once."""
+
+    folder: RunFolder
+    settings: RunConfig
+    provider: Provider
+    resources: PackPaths
+    load: LoadBenchmark
+    notices: tuple[str, ...] = ()
+    control: Mapping[str, ControlCoverage] = field(default_factory=dict)
+    """Benchmark → the control questions that were made while `load` read it."""
+    step: Callable[[], None] = lambda: None
+    """Called for every question read and every prompt made."""
+
+    def plan(self, store: RunStore) -> Manifest:
+        """Stores what will be asked and writes the manifest; a plan that was cut short is made again.
+
+        Raises:
+            UsageError: where the selection is empty.
+            MbbqGenError: whatever the benchmark's reader finds wrong.
+        """
+        require_methods(self.provider, self.settings.methods)
+        reasoning = reasoning_settings(self.provider, self.settings.reasoning_effort)
+        draft = PromptPlan(self.settings, self.resources, self.load, self.step)
+        store.clear_plan()
+        tally = draft.read(store)
+        prompts = store.add_prompts((prompt, prompt_key(self.provider, prompt)) for prompt in draft.prompts(store))
+        manifest = self._manifest(store, tally, prompts, reasoning)
+        self.folder.write_manifest(manifest)
+        if self.settings.is_scored:
+            store.set_meta(SCORED, "yes")
+            store.set_meta(NORMALISE, self.settings.normalization)
+        store.set_meta("planned", "yes")
+        store.records.keep_in_files_if_large(manifest.counts.requests)
+        return manifest
+
+    def _manifest(
+        self, store: RunStore, tally: InputTally, prompts: int, reasoning: dict[str, ReasoningSettings]
+    ) -> Manifest:
+        return Manifest(
+            mbbq_gen=mbbq_gen.__version__,
+            git_revision=git_revision(),
+            python=platform.python_version(),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            config=self.settings,
+            provider_settings=dict(self.provider.settings),
+            runtime_info=self.provider.runtime_info(),
+            reasoning=reasoning,
+            pack_digests=_packs_read(self.resources, self.settings),
+            data_digests={group: digest.hexdigest() for group, digest in sorted(tally.digests.items())},
+            file_digests=tally.files,
+            available=dict(sorted(tally.counts.items())),
+            counts=Counts(
+                instances=store.count_instances(),
+                prompts=prompts,
+                requests=store.progress().requests,
+            ),
+            control={name: found.counts() for name, found in self.control.items()},
+            notices=self.notices,
+        )
+
+
+def _packs_read(resources: PackPaths, settings: RunConfig) -> dict[str, str]:
+    """Pack file → sha256, for every pack that a run with these settings reads."""
+    found = pack_digests(resources, settings.languages)
+    asked_in = [settings.instruction_language] if settings.instruction_language else settings.languages
+    kinds = ["", "axes/"] if any(parse_variant_name(variant) for variant in settings.variants) else [""]
+    paths = {f"{kind}{code}": resources.find("prompts", f"{kind}{code}") for kind in kinds for code in asked_in}
+    return found | {f"prompts/{name}.toml": file_digest(path) for name, path in paths.items() if path is not None}
+
+
+def pack_digests(resources: PackPaths, languages: Iterable[str]) -> dict[str, str]:
+    """Pack file (kind/name) → sha256, for every pack that answers in these languages are read with."""
+    names = [*languages, *(name for name in ("_shared",) if resources.find("extractors", name))]
+    wanted = [(kind, name) for kind in PACK_KINDS for name in names]
+    wanted += [("extractors", f"people/{name}") for name in names]
+    found = ((f"{kind}/{name}.toml", resources.find(kind, name)) for kind, name in wanted)
+    return {name: file_digest(path) for name, path in found if path is not None}
+
+
+def check_same_settings(manifest: Manifest, settings: RunConfig, provider: Provider, path: Path) -> None:
+    """Makes sure that a run goes on as it began; options that shape no text may differ.
+
+    Raises:
+        UsageError: where a setting differs; it names the setting and both values.
+    """
+    old, new = manifest.config.model_dump(), settings.model_dump()
+    options_class: type[ProviderOptions] = getattr(provider, "options_class", ProviderOptions)
+    for options in (old["model_args"], new["model_args"]):
+        for name in options_class.may_change:
+            options.pop(name, None)
+    if "pmi" not in {old["normalization"], new["normalization"]}:  # the others are made of the same loglikelihoods
+        new["normalization"] = old["normalization"]
+    for name, before in old.items():
+        if before != new[name]:
+            raise UsageError(
+                f"{path}: this run was made with {name} = {_show(before)}, not {_show(new[name])};"
+                f" name another run folder, or continue with: mbbq-gen run {path}"
+            )
+    if dict(provider.settings) != manifest.provider_settings:
+        names = sorted(
+            name
+            for name in {*provider.settings, *manifest.provider_settings}
+            if provider.settings.get(name) != manifest.provider_settings.get(name)
+        )
+        raise RunError(
+            f"{path}: the model has changed since this run began ({', '.join(names)} changed); name another run folder"
+        )
+
+
+def _show(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return ",".join(_show(entry) for entry in value)
+    if isinstance(value, dict):
+        return ",".join(f"{key}={_show(entry)}" for key, entry in value.items() if entry is not None) or "(none)"
+    return str(value)
+
+
+def git_revision() -> str | None:
+    """Commit of the checkout that the package runs from, with `+` if files in it were changed; None outside one."""
+    root = Path(mbbq_gen.__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None
+    try:
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True)
+        status = subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit.stdout.strip() + ("+" if status.stdout.strip() else "")

@@ -1,0 +1,454 @@
+"""Compares two runs: settings, packs, models, questions, scores, and the answers that flipped.
+
+Answers are paired as closely as possible: by the same messages first, then by the same question, prompt variant and
+option order, and so on (`MatchCounts`). Scores are compared over the paired answers only, so that a difference is due
+to the model or the extractor, not to the sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import JsonValue
+
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import PARSED, FrozenModel
+from mbbq_gen.extraction.jsonl import ENGINE
+from mbbq_gen.runs.observations import ensure_extracted, read_scores_before_use
+from mbbq_gen.runs.run_folder import Manifest, RunFolder
+from mbbq_gen.runs.samples import SampleFilter, sample_batches
+from mbbq_gen.scoring.cells import UnparsedPolicy
+from mbbq_gen.scoring.metrics import METRICS, Metric
+from mbbq_gen.scoring.observations import GoldLabels, Observation
+from mbbq_gen.scoring.tally import alike, weighted_by_design
+from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, zero_test
+from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, Panel, make_panel
+
+if TYPE_CHECKING:
+    import polars
+
+
+Area = Literal["settings", "model", "versions", "packs", "questions", "files", "extractors"]
+Tier = Literal["same_request", "same_prompt", "same_variant", "same_question"]
+
+
+class ChangedSetting(FrozenModel):
+    """Something that shaped the numbers and is not the same in both runs."""
+
+    area: Area
+    """settings: what the user asked for; model: what shapes its text, and where it ran; versions: of mbbq-gen and
+    Python; packs and files: sha256; questions: sha256 of a benchmark's questions; extractors: who read, by language."""
+    name: str
+    first: JsonValue
+    """None where the first run has no such thing."""
+    second: JsonValue
+
+
+class ServedModel(FrozenModel):
+    """Who answered, by its own or its server's word."""
+
+    model: str | None
+    fingerprint: str | None
+    """The service's mark of the system that answered."""
+    responses: int
+
+
+class RunSide(FrozenModel):
+    """One of the two runs."""
+
+    run: str
+    model: str
+    created_at: str
+    requests: int
+    answered: int
+    items: int
+    """Prompts whose answers have been read."""
+    answering: tuple[ServedModel, ...]
+
+
+class MatchCounts(FrozenModel):
+    """How the items of the two runs were paired: each tier takes what the ones above left over."""
+
+    same_request: int
+    """The very same messages were sent."""
+    same_prompt: int
+    """The same question, prompt variant, labels and option order; other messages (pack, system message, examples)."""
+    same_variant: int
+    """The same question and prompt variant, once in each run; another option order or other labels."""
+    same_question: int
+    """The same question, asked once more in each run, in other prompt variants."""
+    only_first: int
+    only_second: int
+
+    @property
+    def pairs(self) -> int:
+        """Items that have a partner."""
+        return self.same_request + self.same_prompt + self.same_variant + self.same_question
+
+
+class FlipExample(FrozenModel):
+    """One item whose answer is another one; `mbbq-gen explain RUN ID` shows each."""
+
+    instance_key: str
+    first_id: str
+    """Prompt id in the first run."""
+    second_id: str
+
+
+class Flip(FrozenModel):
+    """How many paired items got one answer in the first run and another in the second."""
+
+    first: str
+    """The role chosen (`person` for one without a role), or how the answer was read where it names no option."""
+    second: str
+    count: int
+    reread: int
+    """Those with identical responses to the same options: only the extraction differs."""
+    examples: tuple[FlipExample, ...]
+
+
+class MetricChange(FrozenModel):
+    """One score in both runs, over the paired items."""
+
+    first: EstimateResult
+    second: EstimateResult
+    change: EstimateResult
+    """Second minus first, paired by template."""
+    test: TestResult
+    """Of the change against 0; p_adjusted is Benjamini and Hochberg's over all groups, for each metric."""
+
+
+class GroupChange(FrozenModel):
+    """What changed in one benchmark, language and split."""
+
+    group: dict[str, str | None]
+    items: int
+    """Paired items."""
+    flipped: int
+    became_right: int
+    became_wrong: int
+    metrics: dict[str, MetricChange]
+
+
+class RunDiff(FrozenModel):
+    """What differs between two runs."""
+
+    schema_version: Literal["mbbq-gen.diff/1"] = "mbbq-gen.diff/1"
+    first: RunSide
+    second: RunSide
+    differing: tuple[ChangedSetting, ...]
+    matched: MatchCounts
+    flipped: int
+    """Paired items with another answer."""
+    flips: tuple[Flip, ...]
+    """Most frequent first."""
+    groups: tuple[GroupChange, ...]
+    gold: GoldLabels
+    unparsed: UnparsedPolicy
+    confidence_level: float
+    n_resamples: int
+    seed: int
+    sign: str = "changes are second minus first; a bias above 0 leans to the stereotype"
+
+
+DEFAULT_METRICS: Final = (
+    "parse_rate",
+    "accuracy_ambiguous",
+    "accuracy_disambiguated",
+    "mbbq_bias_ambiguous",
+    "mbbq_bias_disambiguated",
+)
+GROUP: Final = ("benchmark", "language", "split", "method")
+"""What answers are paired within, and scored by; the way of asking is named where it is not words alone."""
+_TIERS: Final[dict[Tier, tuple[str, ...]]] = {
+    "same_request": ("prompt_id",),
+    "same_prompt": ("instance_key", "method", "reasoning_effort", "variant", "label_style", "places"),
+    "same_variant": ("instance_key", "method", "reasoning_effort", "variant"),
+    "same_question": ("instance_key", "method"),
+}
+_FIRST, _SECOND = "first", "second"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How two runs are compared."""
+
+    metrics: tuple[str, ...] = DEFAULT_METRICS
+    gold: GoldLabels = "published"
+    extractor: str = ENGINE
+    sampling: InferenceSettings = field(default_factory=InferenceSettings)
+    examples: int = 3
+    """Examples of each kind of flip."""
+    step: Callable[[int], None] = lambda _: None
+    """Called for each batch of items that is read."""
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """One of the two runs, with what is compared."""
+
+    side: RunSide
+    manifest: Manifest
+    extractors: dict[str, str]
+    items: polars.DataFrame
+    in_rounds: bool
+    """Whether templates count alike, however much they were asked."""
+
+
+def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: Choice) -> RunDiff:
+    """Compares two runs, after extracting what is not extracted yet.
+
+    Raises:
+        UsageError: where one of them is no run.
+        UnknownNameError: for an extractor that has read nothing.
+    """
+    before, after = (_load(folder, name, where, choice) for folder, name in ((first, _FIRST), (second, _SECOND)))
+    pairs, matched = _paired(before.items, after.items)
+    return RunDiff(
+        first=before.side,
+        second=after.side,
+        differing=tuple(_differing(before, after)),
+        matched=matched,
+        flipped=int(pairs["flipped"].sum()),
+        flips=tuple(_flips(pairs, choice.examples)),
+        groups=tuple(_group_changes(before, after, pairs, choice)),
+        gold=choice.gold,
+        unparsed=choice.sampling.unparsed,
+        confidence_level=choice.sampling.confidence,
+        n_resamples=choice.sampling.n_resamples,
+        seed=choice.sampling.seed,
+    )
+
+
+def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Loaded:
+    folder.require()
+    manifest = folder.manifest()
+    extractors = ensure_extracted(folder, where, choice.extractor)
+    scored = read_scores_before_use(folder)
+    with folder.open_store(read_only=True) as store:
+        progress, in_rounds = store.progress(), store.is_in_rounds
+        batches = sample_batches(store, SampleFilter(extractors, name, choice.gold, scored=scored))
+        items = _slim(batches, choice.step)
+        answering = tuple(
+            ServedModel(model=model, fingerprint=mark, responses=count)
+            for model, mark, count in store.query(
+                "SELECT json_extract(record, '$.model'), json_extract(record, '$.system_fingerprint'), count(*)"
+                " FROM responses WHERE is_error = 0 GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
+            )
+        )
+    side = RunSide(
+        run=str(folder.path),
+        model=manifest.config.model,
+        created_at=manifest.created_at,
+        requests=progress.requests,
+        answered=progress.answered,
+        items=items.height,
+        answering=answering,
+    )
+    return _Loaded(side, manifest, extractors, items, in_rounds)
+
+
+def _slim(batches: Iterator[polars.DataFrame], step: Callable[[int], None]) -> polars.DataFrame:
+    """The items with what pairing and scoring need: of the response, only a mark that tells whether it is the same."""
+    import polars as pl
+
+    from mbbq_gen.runs.samples import item_schema
+
+    kept = ("prompt_id", "instance_key", *Observation._fields)
+    places = pl.col("option_order_indices").cast(pl.List(pl.String)).list.join(",").alias("places")
+    answer = (
+        pl.when(pl.col("outcome") == "option")
+        .then(pl.col("chosen_role").cast(pl.String).fill_null("person"))
+        .otherwise(pl.col("outcome").cast(pl.String))
+        .alias("answer")
+    )
+    chosen = pl.when(pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))).then(pl.col("chosen_index"))
+    columns = (*kept, places, answer, chosen.alias("chosen"), pl.col("response").hash().alias("mark"))
+    parts = [pl.DataFrame(schema=item_schema()).select(columns)]
+    for batch in batches:
+        parts.append(batch.select(columns))
+        step(batch.height)
+    return pl.concat(parts)
+
+
+# --- what shaped the numbers -----------------------------------------------------------------------------------------
+
+
+def _differing(before: _Loaded, after: _Loaded) -> Iterator[ChangedSetting]:
+    """Everything that is not the same, by area."""
+    areas = zip(_shaping(before).items(), _shaping(after).values(), strict=True)
+    for (area, ours), theirs in areas:
+        for name in sorted({*ours, *theirs}):
+            if ours.get(name) != theirs.get(name):
+                yield ChangedSetting(area=area, name=name, first=ours.get(name), second=theirs.get(name))
+
+
+def _shaping(loaded: _Loaded) -> dict[Area, dict[str, JsonValue]]:
+    manifest = loaded.manifest
+    settings = manifest.config.model_dump(mode="json")
+    settings["benchmarks"] = [choice["name"] for choice in settings["benchmarks"]]
+    return {
+        "settings": _flat(settings),
+        "model": _flat({**manifest.provider_settings, **manifest.runtime_info}),
+        "versions": {
+            "mbbq_gen": manifest.mbbq_gen,
+            "git_revision": manifest.git_revision,
+            "python": manifest.python,
+        },
+        "packs": dict(manifest.pack_digests),
+        "questions": dict(manifest.data_digests),
+        "files": dict(manifest.file_digests),
+        "extractors": dict(loaded.extractors),
+    }
+
+
+def _flat(values: Mapping[str, JsonValue], above: str = "") -> dict[str, JsonValue]:
+    """The values with tables within them put into their names: `model_args.temperature`."""
+    found: dict[str, JsonValue] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{above}{name}.")
+        else:
+            found[f"{above}{name}"] = value
+    return found
+
+
+# --- pairs -----------------------------------------------------------------------------------------------------------
+
+
+def _paired(before: polars.DataFrame, after: polars.DataFrame) -> tuple[polars.DataFrame, MatchCounts]:
+    """The pairs, each a row with the columns of both (the second's end in `_after`), and how they were found."""
+    import polars as pl
+
+    names = ["prompt_id", "instance_key", "reasoning_effort", "variant", "label_style", "places", *GROUP]
+    names += ["answer", "chosen", "correct", "mark"]
+    text = pl.col("reasoning_effort", "variant", "label_style", *GROUP).cast(pl.String).fill_null("")
+    ours, theirs = (frame.select(names).with_columns(text) for frame in (before, after))
+    found: list[polars.DataFrame] = []
+    counts: dict[Tier, int] = {}
+    for tier, keys in _TIERS.items():
+        pairs = _join(ours, theirs, keys)
+        found.append(pairs)
+        counts[tier] = pairs.height
+        ours = ours.join(pairs, on="prompt_id", how="anti")
+        theirs = theirs.join(pairs, left_on="prompt_id", right_on="prompt_id_after", how="anti")
+    pairs = pl.concat(found).with_columns(flipped=pl.col("chosen").ne_missing(pl.col("chosen_after")))
+    return pairs, MatchCounts(**counts, only_first=ours.height, only_second=theirs.height)
+
+
+def _join(ours: polars.DataFrame, theirs: polars.DataFrame, keys: Sequence[str]) -> polars.DataFrame:
+    """The rows with the same keys; only where each side has one such row."""
+    import polars as pl
+
+    once = pl.len().over(keys) == 1
+    names = [f"{name}_after" for name in ours.columns]
+    renamed = theirs.filter(once).rename(dict(zip(ours.columns, names, strict=True)))
+    joined = ours.filter(once).join(
+        renamed, left_on=keys, right_on=[f"{key}_after" for key in keys], how="inner", coalesce=False
+    )
+    return joined.select(*ours.columns, *names)
+
+
+def _flips(pairs: polars.DataFrame, examples: int) -> Iterator[Flip]:
+    """The pairs with another answer, counted by from and to, most frequent first."""
+    import polars as pl
+
+    same = ("mark", "places", "label_style", "instance_key")
+    alike = pl.all_horizontal(pl.col(name).eq_missing(pl.col(f"{name}_after")) for name in same)
+    reread = alike & (pl.col("method") == "generate")  # of loglikelihoods, no mark tells whether they are the same
+    counted = (
+        pairs.filter("flipped")
+        .sort("prompt_id")
+        .group_by("answer", "answer_after")
+        .agg(
+            pl.len().alias("count"),
+            reread.sum().alias("reread"),
+            pl.struct(
+                "instance_key",
+                pl.col("prompt_id").alias("first_id"),
+                pl.col("prompt_id_after").alias("second_id"),
+            )
+            .head(examples)
+            .alias("examples"),
+        )
+        .sort("count", "answer", "answer_after", descending=[True, False, False])
+    )
+    for row in counted.iter_rows(named=True):
+        yield Flip(
+            first=row["answer"],
+            second=row["answer_after"],
+            count=row["count"],
+            reread=row["reread"],
+            examples=tuple(FlipExample(**example) for example in row["examples"]),
+        )
+
+
+# --- scores ----------------------------------------------------------------------------------------------------------
+
+
+def _group_changes(before: _Loaded, after: _Loaded, pairs: polars.DataFrame, choice: Choice) -> list[GroupChange]:
+    """The scores of both runs over the paired items, by benchmark, language, split and way of asking."""
+    import polars as pl
+
+    if not pairs.height:
+        return []
+    kept = before.items.join(pairs, on="prompt_id", how="semi")
+    kept_after = after.items.join(pairs, left_on="prompt_id", right_on="prompt_id_after", how="semi")
+    sides = [side.select(Observation._fields) for side in (kept, kept_after)]
+    if before.in_rounds or after.in_rounds:
+        sides = alike([weighted_by_design(side) for side in sides])
+    observed = pl.concat(sides)
+    right, right_after = pl.col("correct").fill_null(value=False), pl.col("correct_after").fill_null(value=False)
+    counts = pairs.group_by(GROUP).agg(
+        pl.len().alias("items"),
+        pl.col("flipped").sum(),
+        (~right & right_after).sum().alias("became_right"),
+        (right & ~right_after).sum().alias("became_wrong"),
+    )
+    has_ways = bool((pairs["method"] != "generate").any())
+    found = []
+    for row in counts.sort(GROUP).iter_rows(named=True):
+        group = {name: row.pop(name) for name in GROUP}
+        part = observed.filter(*(pl.col(name).cast(pl.String) == value for name, value in group.items()))
+        if not has_ways:
+            del group["method"]
+        found.append(GroupChange(group=group, **row, metrics=_metric_changes(part, choice)))
+    return _adjusted(found, choice.metrics)
+
+
+def _metric_changes(part: polars.DataFrame, choice: Choice) -> dict[str, MetricChange]:
+    panel = make_panel(part, ["model"], choice.sampling)  # sorted: first, second
+    return {name: _metric_change(panel, METRICS[name], choice.sampling) for name in choice.metrics}
+
+
+def _metric_change(panel: Panel, metric: Metric, sampling: InferenceSettings) -> MetricChange:
+    first, second = panel.estimates(metric)
+    change = second.subtract(first)
+    return MetricChange(
+        first=first.score(sampling),
+        second=second.score(sampling),
+        change=change.score(sampling),
+        test=zero_test(change, f"{metric.name} has not changed", seed=sampling.seed),
+    )
+
+
+def _adjusted(groups: list[GroupChange], metrics: Sequence[str]) -> list[GroupChange]:
+    """The same with the false discovery rate held over all groups, for each metric."""
+    adjusted = {name: benjamini_hochberg([group.metrics[name].test.p_value for group in groups]) for name in metrics}
+    return [
+        group.model_copy(
+            update={
+                "metrics": {
+                    name: change.model_copy(update={"test": _with_p(change.test, adjusted[name][place])})
+                    for name, change in group.metrics.items()
+                }
+            }
+        )
+        for place, group in enumerate(groups)
+    ]
+
+
+def _with_p(test: TestResult, p_adjusted: float | None) -> TestResult:
+    return test.model_copy(update={"p_adjusted": p_adjusted, "adjustment": "benjamini_hochberg"})

@@ -1,0 +1,214 @@
+"""The folder of a run: its lock, manifest and store.
+
+RUN/run.sqlite      prompts, responses and extractions
+RUN/shards/         of large runs: the records of run.sqlite, as Parquet files
+RUN/manifest.json   the configuration, versions, and digests of packs and data
+RUN/run.lock        held by the one process that may write
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock, Timeout
+from pydantic import Field, JsonValue, ValidationError
+
+from mbbq_gen.benchmarks.control.maker import ControlCounts
+from mbbq_gen.core.config import ExecutionConfig, RunConfig
+from mbbq_gen.core.errors import RunError, RunLockedError, UsageError, describe_fault
+from mbbq_gen.core.reasoning import ReasoningSettings
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.runs.budget import CostReport
+from mbbq_gen.runs.stopping import StoppingRecord
+from mbbq_gen.storage.read_only import copy_elsewhere, is_writable
+from mbbq_gen.storage.store import RunStore
+
+MANIFEST_SCHEMA = 1
+
+
+class Counts(FrozenModel):
+    """How much a run asks."""
+
+    instances: int
+    prompts: int
+    requests: int
+
+
+class Manifest(FrozenModel):
+    """What shaped the numbers of a run."""
+
+    schema_version: int = MANIFEST_SCHEMA
+    mbbq_gen: str
+    """Version of the package."""
+    git_revision: str | None = None
+    """Commit of the checkout that ran, with `+` if it had changes; None outside a checkout."""
+    python: str
+    created_at: str
+    """ISO 8601, UTC."""
+    config: RunConfig
+    provider_settings: dict[str, JsonValue]
+    """What shapes the model's text: part of every request key."""
+    runtime_info: dict[str, JsonValue] = Field(default_factory=dict)
+    """What is true of the run but does not shape the text: threads, device, versions."""
+    reasoning: dict[str, ReasoningSettings] = Field(default_factory=dict)
+    """Reasoning effort → what was sent for it and what was left out."""
+    pack_digests: dict[str, str]
+    """Pack file → sha256."""
+    data_digests: dict[str, str]
+    """benchmark/split/language → sha256 of its questions as they were read, before sampling."""
+    file_digests: dict[str, str] = Field(default_factory=dict)
+    """Data file (benchmark/its place in the user's copy) → sha256."""
+    available: dict[str, int] = Field(default_factory=dict)
+    """benchmark/split/language → questions there were before sampling."""
+    counts: Counts
+    control: dict[str, ControlCounts] = Field(default_factory=dict)
+    """Benchmark → which of its questions got a control question by substitution, and why the others did not."""
+    cost_report: CostReport | None = None
+    """What the run had cost when it was last asked; None for models that cost nothing."""
+    notices: tuple[str, ...] = ()
+    """What every result of this run has to say: of its benchmarks, and of how it was stopped."""
+    adaptive: StoppingRecord | None = None
+    """Of an adaptive run: how its sample was chosen, and why it stopped; None for all others."""
+
+
+class RunFolder:
+    """The files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def store_path(self) -> Path:
+        """The SQLite file."""
+        return self.path / "run.sqlite"
+
+    @property
+    def manifest_path(self) -> Path:
+        """The manifest."""
+        return self.path / "manifest.json"
+
+    def exists(self) -> bool:
+        """Whether there is a run here already."""
+        return self.store_path.is_file()
+
+    def create(self) -> None:
+        """Makes the folder; one that holds something else is refused.
+
+        Raises:
+            UsageError: where the path is a file or a folder with other things in it.
+            RunError: where it can't be made.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise UsageError(f"{self.path}: is a file; name a folder for the run")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            foreign = [entry.name for entry in self.path.iterdir() if entry.name != "run.lock"]
+        except OSError as error:
+            raise RunError(f"{self.path}: can't make the run folder: {error.strerror or error}") from error
+        if foreign and not self.exists():
+            raise UsageError(f"{self.path}: holds {foreign[0]!r} and is not a run folder; name a new or empty folder")
+
+    def require(self) -> None:
+        """Makes sure that there is a planned run here.
+
+        Raises:
+            UsageError: where there is none.
+        """
+        if not self.exists() or not self.manifest_path.is_file():
+            raise UsageError(
+                f"{self.path}: no run here; make one with: mbbq-gen run {self.path} --model … --benchmark …"
+            )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the run's lock, which ends with the process whatever happens to it.
+
+        Raises:
+            RunLockedError: where another process holds it.
+        """
+        lock = FileLock(self.path / "run.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise RunLockedError(f"{self.path}: another process is working on this run; wait for it to end") from error
+        except OSError as error:
+            raise RunError(f"{self.path}: can't lock the run: {error.strerror or error}") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def open_store(self, *, read_only: bool = False) -> RunStore:
+        """The store; for writing only under the lock."""
+        return RunStore(self.store_path, read_only=read_only)
+
+    @contextmanager
+    def for_extractions(self) -> Iterator[RunStore]:
+        """The store, for adding extractions: under the lock, or where nothing can be written here, a copy of it.
+
+        Raises:
+            RunLockedError: where another process holds the lock.
+        """
+        if is_writable(self.path):
+            with self.locked(), self.open_store() as store:
+                yield store
+        else:
+            with RunStore(copy_elsewhere(self.store_path), folder=self.path) as store:
+                yield store
+
+    def manifest(self) -> Manifest:
+        """The manifest.
+
+        Raises:
+            RunError: where it is missing or was changed into something else.
+        """
+        try:
+            text = self.manifest_path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise RunError(f"{self.manifest_path}: {error.strerror or error}") from error
+        try:
+            return Manifest.model_validate_json(text)
+        except ValidationError as error:
+            raise RunError(f"{self.manifest_path}: {describe_fault(error, {})}") from error
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Writes the manifest: the old one or the new one is there at any moment."""
+        temporary = self.manifest_path.with_suffix(".json.part")
+        try:
+            with temporary.open("w", encoding="utf-8") as stream:
+                stream.write(manifest.model_dump_json(indent=2) + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(self.manifest_path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise RunError(
+                f"{self.manifest_path}: can't write: {error.strerror or error}; fix this and repeat the command"
+            ) from error
+
+
+_NAME: Final = "asking"
+
+
+def load_execution_config(store: RunStore) -> ExecutionConfig:
+    """The rules that the run had last.
+
+    Raises:
+        RunError: where the store holds something else.
+    """
+    text = store.meta(_NAME)
+    if text is None:
+        return ExecutionConfig()
+    try:
+        return ExecutionConfig.model_validate_json(text)
+    except ValidationError as error:
+        raise RunError(f"{store.path}: {_NAME}: {describe_fault(error, {})}") from error
+
+
+def save_execution_config(store: RunStore, settings: ExecutionConfig) -> None:
+    """Keeps the rules with the run."""
+    store.set_meta(_NAME, settings.model_dump_json())

@@ -1,0 +1,459 @@
+"""Tests of scores, each with the unit that it takes to be independent of the others.
+
+The questions of a benchmark are variations of a few dozen templates, and answers to one template resemble each other.
+A test whose unit is the template respects that; one whose unit is the item (a question, as MBBQ §4.2 has it) finds
+differences where there are none as soon as templates react to a language or a prompt variant each in its own way. Both
+are offered, and every result says its unit.
+
+All p values are two-sided. Permutation p values are exact where all permutations are few, else (1 + extreme) / (1 +
+drawn) (Phipson & Smyth 2010): never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, Literal
+
+import numpy as np
+from scipy import special
+
+from mbbq_gen.core.files import stable_number
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.scoring.cells import Array
+from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, ReasonCode
+from mbbq_gen.statistics.crossed_effects import TOO_FEW_PROMPT_VARIANTS
+from mbbq_gen.statistics.panel import Estimate, InferenceSettings, contributions, mid_ranks, shares
+
+Unit = Literal["template", "item", "question", "answer", "level"]
+"""What is taken to be independent: a template; a question over all its prompt variants; a question in one order with
+all the answers to it; one answer; a prompt variant or language."""
+TestName = Literal[
+    "sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "randomisation", "binomial", "tost", "crossed"
+]
+Adjustment = Literal["holm", "benjamini_hochberg"]
+
+EXACT_UP_TO = 16
+"""Templates that say anything for which all sign flips are tried: 2¹⁶ of them."""
+RANKS_EXACT_UP_TO = 200
+"""Templates for which all signs of ranks are counted."""
+RANKS_DRAWN_UP_TO = 25
+"""Units for which ranks of three or more groups are permuted; with more, χ² keeps its level (docs/statistics.md)."""
+PERMUTATIONS = 4999
+_DIGITS = 9
+_TIE = 1e-9
+"""What differs by so little is the same: influences have slopes that are good to 1e-10, and with few answers ties are
+many. Taken for different, they made a test of 15 templates with one answer each speak in 9 % of samples."""
+
+
+class TestResult(FrozenModel):
+    """What a test found, on what."""
+
+    __test__ = False  # not a test class of pytest, whatever its name
+
+    test: TestName
+    unit: Unit
+    hypothesis: str
+    """What is tested: the statement that a small p value speaks against."""
+    statistic: float | None
+    statistic_name: str
+    p_value: float | None
+    """None where the test can't be made; `reason` says why."""
+    p_adjusted: float | None = None
+    """Corrected for several tests at once; None where it stands alone."""
+    adjustment: Adjustment | None = None
+    effect: float | None = None
+    effect_name: str | None = None
+    n: int
+    """Units that it stands on."""
+    n_prompt_variants: int | None = None
+    """Prompt variants that it generalises over; None where they are fixed."""
+    is_exact: bool = False
+    """Whether the p value is exact, and not drawn or an approximation for many units."""
+    margin: float | None = None
+    """Of `tost`: what the number is tested to be smaller than, either way."""
+    reason: str | None = None
+    reason_code: ReasonCode | None = None
+    """The reason for programs."""
+
+    def adjusted(self, p_adjusted: float | None, adjustment: Adjustment = "holm") -> TestResult:
+        """The same result with an adjusted p value."""
+        return self.model_copy(update={"p_adjusted": p_adjusted, "adjustment": adjustment})
+
+
+def untestable(  # noqa: PLR0917
+    test: TestName, unit: Unit, hypothesis: str, n: int, reason: str, code: ReasonCode = "zero_variance"
+) -> TestResult:
+    """The result of a test that can't be made."""
+    return TestResult(
+        test=test,
+        unit=unit,
+        hypothesis=hypothesis,
+        statistic=None,
+        statistic_name="",
+        p_value=None,
+        n=n,
+        reason=reason,
+        reason_code=code,
+    )
+
+
+def too_few(test: TestName, unit: Unit, hypothesis: str, n: int) -> TestResult | None:
+    """The result of a test on fewer units than tell anything; None where there are enough of them."""
+    if n >= _fewest(unit):
+        return None
+    reason = TOO_FEW if unit == "template" else f"fewer than two {unit}s"
+    return untestable(test, unit, hypothesis, n, reason, "too_few_templates" if unit == "template" else "undefined")
+
+
+def _fewest(unit: Unit) -> int:
+    return MIN_TEMPLATES if unit == "template" else 2
+
+
+# --- one score against 0 ---------------------------------------------------------------------------------------------
+
+
+def sign_flip(contributions: Array, hypothesis: str, *, unit: Unit = "template", seed: int = 0) -> TestResult:
+    """Is the sum of the contributions 0? Under the hypothesis every one of them could as well have the other sign.
+
+    Assumes that contributions are symmetric about 0 under the hypothesis, and independent (Fisher 1935, §21).
+    Effect: the mean over the standard deviation of the contributions (Cohen's d_z).
+    """
+    found = contributions[~np.isnan(contributions)]
+    n = int(found.size)
+    if (nothing := too_few("sign_flip", unit, hypothesis, n)) is not None:
+        return nothing
+    speaking = found[np.abs(found) > _TIE]  # the sign of 0 is nobody's
+    observed, is_exact = float(found.sum()), speaking.size <= EXACT_UP_TO
+    sums = signs(speaking.size, seed) @ speaking
+    return TestResult(
+        test="sign_flip",
+        unit=unit,
+        hypothesis=hypothesis,
+        statistic=observed,
+        statistic_name="sum",
+        p_value=permutation_p(np.abs(sums), abs(observed), is_exact=is_exact),
+        effect=standardised(found),
+        effect_name="d_z",
+        n=n,
+        is_exact=is_exact,
+    )
+
+
+def standardised(values: Array) -> float | None:
+    """Cohen's d_z: the mean over the standard deviation; None where nothing varies."""
+    spread = float(values.std(ddof=1)) if values.size > 1 else 0.0
+    return float(values.mean()) / spread if spread > _TIE else None
+
+
+@lru_cache(maxsize=4)
+def signs(n: int, seed: int) -> Array:
+    """Rows of +1 and −1, not to be changed: all of them for few units, else PERMUTATIONS drawn ones."""
+    if n <= EXACT_UP_TO:
+        bits = ((np.arange(2**n)[:, None] >> np.arange(n)) & 1).astype(np.float64)
+    else:
+        generator = np.random.default_rng(stable_number("sign_flip", seed, n))
+        bits = 1.0 - generator.integers(0, 2, (PERMUTATIONS, n)).astype(np.float64)
+    found: Array = 1.0 - 2.0 * bits
+    found.flags.writeable = False
+    return found
+
+
+def permutation_p(statistics: Array, observed: float, *, is_exact: bool) -> float:
+    """The share of permutations at least as extreme as what was observed."""
+    extreme = int(np.sum(statistics >= observed - _TIE * max(1.0, abs(observed))))
+    return extreme / statistics.size if is_exact else (1 + extreme) / (1 + statistics.size)
+
+
+def wilcoxon(scores: Array, hypothesis: str) -> TestResult:
+    """Is the middle of the template scores 0? Wilcoxon's signed-rank test; zeros keep their ranks (Pratt 1959).
+
+    Exact for up to RANKS_EXACT_UP_TO templates, ties and zeros included; beyond, the normal approximation. Assumes
+    template scores symmetric about their middle. Effect: the matched-pairs rank-biserial correlation.
+    """
+    found = np.round(scores[~np.isnan(scores)], _DIGITS)
+    n = int(found.size)
+    if (nothing := too_few("wilcoxon", "template", hypothesis, n)) is not None:
+        return nothing
+    if not np.any(found):
+        return untestable("wilcoxon", "template", hypothesis, n, "every template has the score 0")
+    is_exact = n <= RANKS_EXACT_UP_TO
+    ranks = mid_ranks(np.abs(found)) * (found != 0)
+    above, below = float(ranks[found > 0].sum()), float(ranks[found < 0].sum())
+    return TestResult(
+        test="wilcoxon",
+        unit="template",
+        hypothesis=hypothesis,
+        statistic=min(above, below),
+        statistic_name="W",
+        p_value=_signs_of_ranks(ranks, min(above, below)) if is_exact else _pratt(found),
+        effect=(above - below) / (above + below),
+        effect_name="rank_biserial",
+        n=n,
+        is_exact=is_exact,
+    )
+
+
+def _signs_of_ranks(ranks: Array, smaller: float) -> float:
+    """How often one of the two sums of signed ranks is as small as that, or smaller, were all signs as likely.
+
+    Ranks are added one after the other; mid-ranks are doubled, so that sums are whole numbers.
+    """
+    chances = np.ones(1)
+    for rank in np.rint(2 * ranks[ranks > 0]).astype(int):
+        nothing = np.zeros(rank)
+        chances = (np.concatenate((chances, nothing)) + np.concatenate((nothing, chances))) / 2
+    return min(1.0, 2 * float(chances[: round(2 * smaller) + 1].sum()))
+
+
+def _pratt(scores: Array) -> float:
+    """The normal approximation for many templates."""
+    from scipy import stats
+
+    return float(stats.wilcoxon(scores, zero_method="pratt", method="approx").pvalue)
+
+
+# --- several groups --------------------------------------------------------------------------------------------------
+
+
+def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit) -> TestResult:
+    """Do the groups come from one distribution? Kruskal & Wallis 1952, with the correction for ties, χ² approximation.
+
+    Takes all units to be independent, between the groups too: with parallel items it wastes the pairing, and with
+    items as units it forgets the templates. Effect: ε² = H / (n − 1).
+    """
+    found = [sample[~np.isnan(sample)] for sample in samples]
+    pooled = np.concatenate(found) if found else np.zeros(0)
+    n = int(pooled.size)
+    if (nothing := too_few("kruskal_wallis", unit, hypothesis, min((s.size for s in found), default=0))) is not None:
+        return nothing
+    if len(found) < 2:
+        return untestable("kruskal_wallis", unit, hypothesis, n, "fewer than two groups", "not_applicable")
+    if np.all(pooled == pooled[0]):
+        return untestable("kruskal_wallis", unit, hypothesis, n, "all scores are equal")
+    ranks = np.split(mid_ranks(pooled), np.cumsum([sample.size for sample in found])[:-1])
+    spread = sum(float(part.sum()) ** 2 / part.size for part in ranks)
+    ties = np.unique(pooled, return_counts=True)[1].astype(float)
+    corrected = 1 - float((ties**3 - ties).sum()) / (float(n) ** 3 - n)
+    statistic = (12 / (n * (n + 1)) * spread - 3 * (n + 1)) / corrected
+    return TestResult(
+        test="kruskal_wallis",
+        unit=unit,
+        hypothesis=hypothesis,
+        statistic=statistic,
+        statistic_name="H",
+        p_value=float(special.chdtrc(len(found) - 1, statistic)),
+        effect=statistic / (n - 1),
+        effect_name="epsilon_squared",
+        n=n,
+    )
+
+
+def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template") -> TestResult:
+    """Do the groups rank alike within templates? `scores`: templates × groups; templates with a gap are left out.
+
+    Friedman 1937, with the correction for ties. Two groups: the exact sign test that it is then. More: ranks are
+    permuted within units for up to RANKS_DRAWN_UP_TO of them; beyond, the χ² approximation. Effect: Kendall's W.
+    """
+    whole = scores[~np.isnan(scores).any(axis=1)]
+    n, groups = whole.shape
+    if (nothing := too_few("friedman", unit, hypothesis, n)) is not None:
+        return nothing
+    if groups < 2:
+        return untestable("friedman", unit, hypothesis, n, "fewer than two groups", "not_applicable")
+    agreement = kendall_w(whole)
+    if agreement is None:
+        return untestable("friedman", unit, hypothesis, n, f"the groups are equal in every {unit}")
+    statistic = n * (groups - 1) * agreement
+    return TestResult(
+        test="friedman",
+        unit=unit,
+        hypothesis=hypothesis,
+        statistic=statistic,
+        statistic_name="chi_squared",
+        p_value=_ranked_alike(whole, statistic),
+        effect=agreement,
+        effect_name="kendall_w",
+        n=n,
+        is_exact=groups == 2,
+    )
+
+
+def _ranked_alike(scores: Array, chi_squared: float) -> float:
+    """The p value of Friedman's statistic of units × groups."""
+    units, groups = scores.shape
+    if groups == 2:
+        ahead, behind = int((scores[:, 0] > scores[:, 1]).sum()), int((scores[:, 0] < scores[:, 1]).sum())
+        return min(1.0, 2 * float(special.bdtr(min(ahead, behind), ahead + behind, 0.5)))
+    if units > RANKS_DRAWN_UP_TO:
+        return float(special.chdtrc(groups - 1, chi_squared))
+    generator = np.random.default_rng(stable_number("friedman", units, groups))
+    sums, own = np.zeros((PERMUTATIONS, groups)), np.zeros(groups)
+    for ranks in (mid_ranks(row) for row in scores):
+        sums += generator.permuted(np.tile(ranks, (PERMUTATIONS, 1)), axis=1)
+        own += ranks
+    middle = own.mean()
+    return permutation_p(((sums - middle) ** 2).sum(axis=1), float(((own - middle) ** 2).sum()), is_exact=False)
+
+
+def kendall_w(scores: Array) -> float | None:
+    """How far the rows agree on the ranks of the columns: 0 not at all, 1 fully; None where no row ranks anything.
+
+    Kendall & Babington Smith 1939, with the correction for ties.
+    """
+    rows, columns = scores.shape
+    if rows < 1 or columns < 2:
+        return None
+    ranks = np.stack([mid_ranks(row) for row in scores])
+    ties = sum(
+        float(np.sum(counts**3 - counts)) for counts in (np.unique(row, return_counts=True)[1] for row in scores)
+    )
+    most = rows**2 * (columns**3 - columns) - rows * ties
+    if most <= 0:
+        return None
+    spread = float(np.sum((ranks.sum(axis=0) - rows * (columns + 1) / 2) ** 2))
+    return float(12 * spread / most)
+
+
+def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestResult:
+    """Do groups over the same templates have the same score? Each template's differences keep or change their sign.
+
+    `shares` is groups × templates: what each template adds to each group's score, so that rows add up to the scores.
+    Under the hypothesis a template's differences between groups could as well have the other sign; that holds however
+    unequal the groups are in what could be parsed of them. Whole templates change places in a permutation test as well,
+    but their answers weigh unequally then: with 95 % read in one language and 12 % in the other it finds a difference
+    in 10 to 13 % of runs without one (docs/statistics.md). For two groups the statistic is the difference of the
+    scores; for more it is the sum s of the templates' deviations from their mean, as s′ C⁺ s, where C is the sum of
+    their outer products, which no flip changes. Assumes symmetric differences, as `sign_flip` does.
+    """
+    groups, n = shares.shape
+    if np.isnan(shares).any():
+        return untestable("sign_flip", "template", hypothesis, n, "a score is undefined", "undefined")
+    if (nothing := too_few("sign_flip", "template", hypothesis, n)) is not None:
+        return nothing
+    if groups < 2:
+        return untestable("sign_flip", "template", hypothesis, n, "fewer than two groups", "not_applicable")
+    deviations = shares - shares.mean(axis=0)
+    deviations = deviations[:, (np.abs(deviations) > _TIE).any(axis=0)]
+    inverse = np.linalg.pinv(deviations @ deviations.T)
+    flips = signs(deviations.shape[1], seed)
+    sums = flips @ deviations.T
+    own = deviations.sum(axis=1)
+    statistics, observed = np.einsum("rg,gh,rh->r", sums, inverse, sums), float(own @ inverse @ own)
+    is_exact = deviations.shape[1] <= EXACT_UP_TO
+    return TestResult(
+        test="sign_flip",
+        unit="template",
+        hypothesis=hypothesis,
+        statistic=float(own[0] - own[1]) if groups == 2 else observed,
+        statistic_name="difference" if groups == 2 else "chi_squared",
+        p_value=permutation_p(statistics, observed, is_exact=is_exact),
+        n=n,
+        is_exact=is_exact,
+    )
+
+
+# --- many tests at once ----------------------------------------------------------------------------------------------
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjusted p values that hold the chance of any false positive (Holm 1979); None stays None and does not count."""
+    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    highest = 0.0
+    for rank, (p, place) in enumerate(known):
+        highest = max(highest, min(1.0, p * (len(known) - rank)))
+        adjusted[place] = highest
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjusted p values that hold the share of false discoveries (Benjamini & Hochberg 1995); None does not count."""
+    known = sorted(((p, place) for place, p in enumerate(p_values) if p is not None), reverse=True)
+    adjusted: list[float | None] = [None] * len(p_values)
+    lowest = 1.0
+    for rank, (p, place) in enumerate(known):
+        lowest = min(lowest, p * len(known) / (len(known) - rank))
+        adjusted[place] = lowest
+    return adjusted
+
+
+_LEAST = 0.001
+"""The smallest p value: the interval's draws tell no finer."""
+_STEPS = 14
+
+
+def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettings) -> TestResult:
+    """The test that a number is nearer to 0 than the margin. `what` names the number."""
+    hypothesis = f"{what} is {margin:g} or farther from 0"
+    if estimate.value != estimate.value:
+        return untestable("tost", "template", hypothesis, estimate.n_templates, "a denominator is 0", "undefined")
+    if (nothing := too_few("tost", "template", hypothesis, estimate.n_templates)) is not None:
+        return nothing
+    if estimate.missing_reason == "too_few_prompt_variants":
+        return untestable(
+            "tost", "template", hypothesis, estimate.n_templates, TOO_FEW_PROMPT_VARIANTS, "too_few_prompt_variants"
+        )
+    return TestResult(
+        test="tost",
+        unit="template",
+        hypothesis=hypothesis,
+        statistic=abs(estimate.value),
+        statistic_name="size",
+        margin=margin,
+        p_value=_p_value(estimate, margin, sampling),
+        n=estimate.n_templates,
+        n_prompt_variants=None if estimate.crossed_effect is None else estimate.crossed_effect.count,
+    )
+
+
+def _p_value(estimate: Estimate, margin: float, sampling: InferenceSettings) -> float | None:
+    if abs(estimate.value) >= margin:
+        return _analytic(estimate, margin)
+    low, high = _LEAST, 0.5
+    if _lies_within(estimate, margin, low, sampling):
+        return low
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _lies_within(estimate, margin, middle, sampling) else (middle, high)
+    return high
+
+
+def _lies_within(estimate: Estimate, margin: float, level: float, sampling: InferenceSettings) -> bool:
+    found = estimate.interval(1 - 2 * level)
+    return found is not None and -margin < found[0] and found[1] < margin
+
+
+def _analytic(estimate: Estimate, margin: float) -> float:
+    """Above the margin: by t, one half or more; 1 where templates do not vary."""
+    if not estimate.standard_error > 0:
+        return 1.0
+    return float(special.stdtr(estimate.effective - 1, (abs(estimate.value) - margin) / estimate.standard_error))
+
+
+_REASONS: Final[dict[ReasonCode, str]] = {
+    "undefined": "a score is undefined",
+    "too_few_templates": TOO_FEW,
+    "too_few_prompt_variants": TOO_FEW_PROMPT_VARIANTS,
+}
+
+
+def zero_test(estimate: Estimate, hypothesis: str, *, seed: int = 0) -> TestResult:
+    """Is the number 0? `hypothesis` says which."""
+    nothing = missing("sign_flip", [estimate], hypothesis)
+    return nothing or sign_flip(contributions(estimate), hypothesis, seed=seed)
+
+
+def equality_test(estimates: Sequence[Estimate], hypothesis: str, *, seed: int = 0) -> TestResult:
+    """Are the numbers equal? `hypothesis` says which."""
+    nothing = missing("sign_flip", estimates, hypothesis)
+    return nothing or sign_flip_groups(shares(estimates), hypothesis, seed=seed)
+
+
+def missing(test: TestName, estimates: Sequence[Estimate], hypothesis: str) -> TestResult | None:
+    """The result of a test of numbers of which one has no interval, and why; None where all have one."""
+    found = [(estimate.missing_reason, estimate.n_templates) for estimate in estimates]
+    for code, templates in found:
+        if code is not None:
+            return untestable(test, "template", hypothesis, templates, _REASONS[code], code)
+    return None

@@ -1,0 +1,152 @@
+"""What the unparsed answers could have changed: bounds with an interval, and the tipping point of a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.scoring.cells import Scenario, scenario_matrix
+from mbbq_gen.scoring.codes import FEW_TEMPLATES
+from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.statistics.intervals import interval_hull, mover_interval
+from mbbq_gen.statistics.panel import Estimate, InferenceSettings, Panel, correlation, number
+from mbbq_gen.statistics.scenarios import ScenarioEstimate, missing_interval
+
+_STEPS = 12
+"""Of the bisection for the tipping point: 2⁻¹² of the unparsed answers."""
+
+
+class MissingDataBounds(FrozenModel):
+    """A number, if all unparsed answers had been of the kind that makes it lowest, or highest."""
+
+    low: float | None
+    high: float | None
+    interval_low: float | None
+    """Lower end of an interval for sampling and unparsed answers (Imbens & Manski 2004); None: no interval.
+    Never nearer than that of the number itself."""
+    interval_high: float | None
+
+
+class TippingPoint(FrozenModel):
+    """How many of the unparsed answers must have been against a difference for it to be no longer found."""
+
+    share: float | None
+    """Share of the unparsed answers of both levels, the others being like those read; None: all would not be enough."""
+    read_rate: float | None
+    """The same as a rate: answers parsed, of these and of the ones that must have been against it."""
+
+
+class MissingDataPanels:
+    """The groups of a panel, if their unparsed answers had been something."""
+
+    def __init__(self, panel: Panel) -> None:
+        self._panel = panel
+        self._supposed: dict[Scenario, Panel] = {}
+
+    def ends(self, metric: Metric) -> tuple[list[Estimate], list[Estimate]] | None:
+        """The metric of every group at its lowest and at its highest; None for one that unparsed answers don't
+        touch."""
+        if metric.extremes is None:
+            return None
+        low, high = (self._all(scenario).estimates(metric) for scenario in metric.extremes)
+        return low, high
+
+    def _all(self, scenario: Scenario) -> Panel:
+        if scenario not in self._supposed:
+            sampling = replace(self._panel.sampling, unparsed="keep", n_resamples=1)
+            matrices = [scenario_matrix(scenario)] * len(self._panel.groups)
+            self._supposed[scenario] = self._panel.reassigned(matrices, sampling)
+        return self._supposed[scenario]
+
+    def tipping_point(self, metric: Metric, pair: tuple[int, int], *, first_is_higher: bool) -> TippingPoint | None:
+        """Where the difference of two groups is no longer found; None where there is no unparsed answer."""
+        if metric.extremes is None:
+            return None
+        counts = self._panel.total
+        stem = "answered" if metric.condition is None else f"{metric.condition}_all"
+        asked = float(sum(counts[stem][place] for place in pair))
+        read = float(sum((metric.parse_rate(counts) * counts[stem])[place] for place in pair))
+        if not asked > read:
+            return None
+        pair = pair if first_is_higher else pair[::-1]
+        if self._is_found(metric, pair, metric.extremes, 1.0):
+            return TippingPoint(share=None, read_rate=None)
+        low, high = 0.0, 1.0
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._is_found(metric, pair, metric.extremes, middle) else (low, middle)
+        return TippingPoint(share=high, read_rate=read / (read + high * (asked - read)))
+
+    def _is_found(self, metric: Metric, pair: tuple[int, int], scenarios: tuple[Scenario, ...], share: float) -> bool:
+        """Whether the first is higher for sure, that share of the unparsed answers being against it."""
+        as_read = np.eye(self._panel.cells.shape[-1])
+        matrices = [as_read + share * (scenario_matrix(scenario) - as_read) for scenario in scenarios]
+        part = self._panel.on_groups(pair).reassigned(matrices, replace(self._panel.sampling, n_resamples=1))
+        one, other = part.estimates(metric)
+        found = one.subtract(other).score(part.sampling)
+        return found.t_ci_low is not None and found.t_ci_low > 0
+
+
+def missing_data_bounds(
+    low: Estimate, high: Estimate, plain: Estimate, sampling: InferenceSettings
+) -> MissingDataBounds:
+    """The bounds of a number whose lowest and highest values are these estimates; `plain`: as it was extracted.
+
+    The interval holds the plain one, whatever that is made of; where there is none of the one there is none of the
+    other.
+    """
+    confidence = sampling.confidence
+    found, own = _over_templates(low, high, plain, confidence), plain.interval(confidence)
+    interval: tuple[float | None, float | None] = (None, None)
+    if found is not None and own is not None and low.value == high.value:
+        interval = own
+    elif found is not None and own is not None:
+        below, _ = low.over_prompt_variants((found[0], low.value), confidence)
+        _, above = high.over_prompt_variants((high.value, found[1]), confidence)
+        below, above = interval_hull((max(below, low.bounds[0]), min(above, high.bounds[1])), own)
+        interval = number(below), number(above)
+    return MissingDataBounds(
+        low=number(low.value), high=number(high.value), interval_low=interval[0], interval_high=interval[1]
+    )
+
+
+def _over_templates(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> tuple[float, float] | None:
+    """The interval for sampling and missing answers, prompt variants fixed; None where the number itself has none."""
+    own = plain.over_templates(confidence)
+    if own is None:
+        return None
+    effective = np.array(min(low.effective, high.effective))
+    ends = [ScenarioEstimate(np.array(end.value), np.array(end.standard_error)) for end in (low, high)]
+    below, above = (float(end) for end in missing_interval(ends[0], ends[1], effective, confidence))
+    rooms = [end.room(confidence) for end in (low, high)]
+    lowest = below if rooms[0] is None else min(below, rooms[0].low)
+    highest = above if rooms[1] is None else max(above, rooms[1].high)
+    return interval_hull((lowest, highest), own, _from_sides(low, high, plain, confidence))
+
+
+def _from_sides(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> tuple[float, float] | None:
+    """The interval that those of a difference's sides make, where one of few templates has room for what was not seen.
+
+    As `Estimate.from_sides`: the lowest difference is that of the first's lowest and the second's highest value.
+    """
+    if low.operands is None or high.operands is None or plain.operands is None or plain.n_templates >= FEW_TEMPLATES:
+        return None
+    if all(side.room(confidence) is None for side in (*low.operands, *high.operands, *plain.operands)):
+        return None
+    (one_low, other_high), (one_high, other_low), (one, other) = low.operands, high.operands, plain.operands
+    first = _over_templates(one_low, one_high, one, confidence)
+    second = _over_templates(other_low, other_high, other, confidence)
+    if first is None or second is None:
+        return None
+    lowest, _ = mover_interval((one_low.value, other_high.value), first, second, correlation(one_low, other_high))
+    _, highest = mover_interval((one_high.value, other_low.value), first, second, correlation(one_high, other_low))
+    return lowest, highest
+
+
+def parse_rate(panel: Panel, metric: Metric, places: Sequence[int]) -> float | None:
+    """The least share of the answers in the metric's contexts that could be parsed in any of these groups."""
+    shares = [number(float(metric.parse_rate(panel.total)[place])) for place in places]
+    return min((share for share in shares if share is not None), default=None)

@@ -1,0 +1,319 @@
+"""Scores corrected for extraction errors, from a sample of answers that somebody read without error.
+
+Prediction-powered inference (Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, Science 382, 669; with a tuned λ:
+Angelopoulos, Duchi & Zrnic 2023, "PPI++", arXiv:2311.01453). Every metric is made from counts of cells, so the cells
+are what is corrected. With f an answer's cell as it was extracted, y the cell by its label, b the mean cell of what was
+read in answers to questions of its kind (context and polarity), and w how many answers a label stands for,
+
+    predicted  g = λ · f + (1 − λ) · b            λ = 1: the extraction, 0: the labels alone
+    corrected  Σ_all g  +  Σ_labelled w · (y − g)
+
+whose expectation is the count of the true cells, whatever the extractor does and whatever λ is; the b of a group add up
+to its f, so that how many questions of each kind there are is never estimated. w is the inverse of the probability with
+which the answer was drawn, scaled within classes (language, kind of extraction, confidence) to the answers that there
+are. λ is tuned for each score so that the labels' part of its variance is least.
+
+The error clusters by template: a template's influence on the score is that of its predicted cells, of what its classes'
+labels say of all their answers, and of how far its own labels are off that,
+
+    u_t = Σ_{i in t} (ψ·g_i + r̄_class(i))  +  Σ_{labelled i in t} w_i · (r_i − r̄_class(i)),    r = ψ·(y − g)
+
+ψ being the score's linear part. Σ u² over templates holds both the sampling of templates and of labels (two-phase
+sampling: Särndal, Swensson & Wretman 1992, ch. 9). The degrees of freedom are Satterthwaite's (1946), of the templates
+and of the labels that are off: two wrong extractions tell a rate badly, however many were right. Where few labels bear
+on a score, errors may be too rare to be among them at all; the variance then takes half a label more in each class,
+wrong as often as labels of the whole run are. `benches/simulate_all.py` holds all this to what it promises.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, count_matrix
+from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.statistics.influence import influence, n_templates_effective
+
+Places = NDArray[np.int64]
+
+MIN_LABELS = 20
+"""Labels of a group below which its scores are not corrected."""
+CLASS_LABELS = 10
+"""Labels of a class below which it is joined with its neighbours."""
+
+AnswerClass = tuple[str, ...]
+"""What labels are weighed within, the most important first: language, kind of extraction, confidence."""
+_REST = "(rest)"
+USUAL_LABELS = 0.5
+"""As how many labels the usual rate of errors counts in each class."""
+
+
+@dataclass(frozen=True)
+class AnnotatedCells:
+    """Answers of one group that somebody has read; arrays of one length."""
+
+    read: Places
+    """Codes of the cells as they were extracted."""
+    right: Places
+    """Codes of the cells by the labels."""
+    template: Places
+    """Places in the templates."""
+    kind: Places
+    """Places in the classes."""
+    weight: Array
+    """The inverse of the probability with which each was drawn."""
+
+
+@dataclass(frozen=True)
+class PPIGroup:
+    """The answers of one group as they were extracted, and those of them that are labelled."""
+
+    cells: Array
+    """Templates × CELLS: answers that could have been labelled, as they were extracted. Other groups may share
+    templates."""
+    settled: Array
+    """Templates × CELLS: answers that need no extraction, such as empty ones."""
+    classes: tuple[AnswerClass, ...]
+    class_sizes: Array
+    """Templates × classes: answers that could have been labelled, once more."""
+    labelled: AnnotatedCells
+    error_rate: float
+    """How often answers are extracted wrongly, by all labels there are: what is thought of a class that has few."""
+
+
+@dataclass(frozen=True)
+class PPIEstimate:
+    """A corrected number with what templates make of it; arrays are by template."""
+
+    value: float
+    """NaN where undefined."""
+    plain: float
+    """As it was extracted."""
+    influences: Array
+    """The u_t above: they add up to 0."""
+    annotation_influences: Array
+    """The part of them that labels are off their class."""
+    rare: float
+    """Variance for wrong extractions that are too rare to be among so few labels."""
+    effective: float
+    """How many templates of equal size would count as much."""
+    n_templates: int
+    ppi_lambda: float
+    """λ; NaN of a difference."""
+
+    @property
+    def error(self) -> float:
+        """The standard error over templates and labels; NaN for fewer than two effective templates."""
+        if self.effective <= 1:
+            return float("nan")
+        return math.sqrt(self.effective / (self.effective - 1) * float((self.influences**2).sum()) + self.rare)
+
+    @property
+    def degrees(self) -> float:
+        """Satterthwaite's degrees of freedom, of the templates and of the labels that are off."""
+        whole, by_labels = float((self.influences**2).sum()), float((self.annotation_influences**2).sum())
+        by_templates = max(0.0, whole - by_labels)
+        spread = by_templates**2 / (self.effective - 1) + float((self.annotation_influences**4).sum()) / 2
+        return max(1.0, (whole + self.rare) ** 2 / spread) if spread > 0 else self.effective - 1
+
+    def minus(self, other: PPIEstimate) -> PPIEstimate:
+        """The difference, paired by template."""
+        return PPIEstimate(
+            value=self.value - other.value,
+            plain=self.plain - other.plain,
+            influences=self.influences - other.influences,
+            annotation_influences=self.annotation_influences - other.annotation_influences,
+            rare=self.rare + other.rare,
+            effective=min(self.effective, other.effective),
+            n_templates=min(self.n_templates, other.n_templates),
+            ppi_lambda=float("nan"),
+        )
+
+    def margin(self, confidence: float) -> float:
+        """How far the interval reaches to either side; NaN where there is none."""
+        return self.error * float(special.stdtrit(self.degrees, (1 + confidence) / 2))
+
+
+def correct(metric: Metric, group: PPIGroup, unparsed: UnparsedPolicy) -> PPIEstimate:
+    """The corrected metric of a group that has labels; undefined where a denominator is not above 0."""
+    prepared = prepare(group)
+    weight = 1.0
+    for _ in range(2):  # the score's linear part depends on the score, and so does the best weight of the extractions
+        linear = _linear(metric, prepared.totals(weight), unparsed)
+        weight = prepared.best_weight(linear)
+    totals = prepared.totals(weight)
+    linear = _linear(metric, totals, unparsed)
+    own, by_class, off, rare = prepared.influences(linear, weight)
+    counts = _counts(group.cells + group.settled, unparsed)
+    return PPIEstimate(
+        value=float(metric.value(_counts(totals, unparsed))),
+        plain=float(metric.value(Counts(counts.values.sum(axis=0), unparsed))),
+        influences=own + by_class + off,
+        annotation_influences=off,
+        rare=rare,
+        effective=float(np.asarray(n_templates_effective(metric, counts))),
+        n_templates=int(metric.has_rows(counts).sum()),
+        ppi_lambda=weight,
+    )
+
+
+def _counts(cells: Array, unparsed: UnparsedPolicy) -> Counts:
+    return Counts(cells @ count_matrix(), unparsed)
+
+
+def _linear(metric: Metric, totals: Array, unparsed: UnparsedPolicy) -> Array:
+    """What one answer more in each cell would change in the score: its linear part, by cell."""
+    each = Counts(np.eye(len(CELLS)) @ count_matrix(), unparsed)
+    return influence(metric, each, _counts(totals, unparsed))
+
+
+@dataclass(frozen=True)
+class PPIProblem:
+    """A group with everything that does not depend on the metric."""
+
+    group: PPIGroup
+    blocks: Array
+    """CELLS × CELLS: from an answer's cell to the mean cell of what was read in answers to its kind of question."""
+    weights: Array
+    """By label: how many answers of its class it stands for."""
+    joined: Places
+    """By label: its class after joining."""
+    class_totals: Array
+    """Templates × joined classes."""
+
+    def totals(self, weight: float) -> Array:
+        """The corrected cells of the group."""
+        labelled, eye = self.group.labelled, np.eye(len(CELLS))
+        predicted = weight * eye[labelled.read] + (1 - weight) * self.blocks[labelled.read]
+        read = (self.group.cells + self.group.settled).sum(axis=0)
+        found: Array = read + self.weights @ (eye[labelled.right] - predicted)
+        return found
+
+    def best_weight(self, linear: Array) -> float:
+        """The weight of the extractions with which the labels' part of the variance is least; 1 where none is
+        better."""
+        labelled = self.group.labelled
+        base = (self.blocks @ linear)[labelled.read]
+        outcome = self._off(linear[labelled.right] - base)
+        extraction = self._off(linear[labelled.read] - base)
+        squares = float(extraction @ extraction)
+        best = float(outcome @ extraction) / squares if squares > 0 else 1.0
+        return float(np.clip(best, 0.0, 1.0)) if np.isfinite(best) else 1.0
+
+    def _off(self, scores: Array) -> Array:
+        """By template: how far its labels' scores are off their classes'."""
+        return self._by_template(self.weights * (scores - self._class_means(scores)[self.joined]))
+
+    def _class_means(self, scores: Array) -> Array:
+        number_of_classes = self.class_totals.shape[1]
+        above = np.bincount(self.joined, self.weights * scores, number_of_classes)
+        below = np.bincount(self.joined, self.weights, number_of_classes)
+        means: Array = np.divide(above, below, out=np.zeros(number_of_classes), where=below > 0)
+        return means
+
+    def _by_template(self, values: Array) -> Array:
+        return np.bincount(self.group.labelled.template, values, len(self.group.cells)).astype(np.float64)
+
+    def influences(self, linear: Array, weight: float) -> tuple[Array, Array, Array, float]:
+        """By template: of its predicted cells, of what labels say of its classes, of its own labels; and `rare`."""
+        labelled = self.group.labelled
+        predicted = weight * linear + (1 - weight) * (self.blocks @ linear)
+        scores = linear[labelled.right] - predicted[labelled.read]
+        means = self._class_means(scores)
+        counts: Places = np.bincount(self.joined, minlength=len(means)).astype(np.int64)
+        factors = np.sqrt(counts / np.maximum(counts - 1, 1))
+        off: Array = self.weights * (scores - means[self.joined]) * factors[self.joined]
+        rare = self._rare(linear, off)
+        own = self.group.cells @ predicted + self.group.settled @ linear
+        return own, self.class_totals @ means, self._by_template(off), rare
+
+    def _rare(self, linear: Array, off: Array) -> float:
+        """What the labels' variance lacks of one drawn to the usual rate of errors, the more the fewer labels bear."""
+        classes = self.class_totals.shape[1]
+        swing = _swings(linear)[self.group.labelled.read]
+        bearing = np.maximum(np.bincount(self.joined, swing > 0, classes) - 1, 0)
+        seen = np.bincount(self.joined, off**2, classes)
+        usual = np.bincount(self.joined, self.weights**2 * swing, classes) * self.group.error_rate
+        mixed = (bearing * seen + USUAL_LABELS * usual) / (bearing + USUAL_LABELS)
+        return max(0.0, float((mixed - seen).sum()))
+
+
+def _swings(linear: Array) -> Array:
+    """By cell: the mean square of what it does to the score if an answer to the same question is another one."""
+    same = _blocks() @ _blocks().T
+    squares = ((linear[:, None] - linear[None, :]) ** 2 * same).sum(axis=1)
+    found: Array = squares / np.maximum(same.sum(axis=1) - 1, 1)
+    return found
+
+
+def prepare(group: PPIGroup) -> PPIProblem:
+    """The group with its classes joined and its labels weighed."""
+    labelled, sizes = group.labelled, group.class_sizes.sum(axis=0)
+    counts = np.bincount(labelled.kind, minlength=len(group.classes))
+    names = join_classes(group.classes, counts.tolist())
+    distinct = sorted(set(names))
+    places = np.array([distinct.index(name) for name in names], dtype=np.int64)
+    merge = np.eye(len(distinct))[places]
+    joined = places[labelled.kind]
+    drawn = np.bincount(joined, labelled.weight, len(distinct))
+    whole = sizes @ merge
+    return PPIProblem(
+        group=group,
+        blocks=_block_means(group.cells.sum(axis=0)),
+        weights=labelled.weight * whole[joined] / drawn[joined],
+        joined=joined,
+        class_totals=group.class_sizes @ merge,
+    )
+
+
+def usual_error_rate(wrong: Array, weight: Array) -> float:
+    """How often answers are extracted wrongly by labels of these weights, as if half an error more had been seen."""
+    whole = float(weight.sum())
+    typical = whole / max(len(weight), 1)
+    return (float((np.asarray(wrong) * weight).sum()) + typical / 2) / (whole + typical) if whole else 0.5
+
+
+def join_classes(classes: Sequence[AnswerClass], labels: Sequence[int]) -> list[AnswerClass]:
+    """What each class is joined into, so that each has at least CLASS_LABELS labels where there are as many.
+
+    Small classes become a rest of those that share their first names, the last name being given up first; a rest that
+    stays small is joined with the largest class.
+    """
+    names = list(classes)
+    depth = len(names[0]) if names else 0
+    for kept in range(depth - 1, -1, -1):
+        counts = _count(names, labels)
+        names = [(*name[:kept], *[_REST] * (depth - kept)) if counts[name] < CLASS_LABELS else name for name in names]
+    counts = _count(names, labels)
+    largest = max(counts, key=lambda name: (counts[name], name), default=())
+    return [largest if counts[name] < CLASS_LABELS else name for name in names]
+
+
+def _count(names: Sequence[AnswerClass], labels: Sequence[int]) -> Mapping[AnswerClass, int]:
+    counts: dict[AnswerClass, int] = {}
+    for name, count in zip(names, labels, strict=True):
+        counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+@cache
+def _blocks() -> Array:
+    """CELLS × kinds of question, of zeros and ones."""
+    kinds = [(cell.condition, cell.context, cell.polarity) for cell in CELLS]
+    distinct = list(dict.fromkeys(kinds))
+    return np.eye(len(distinct))[[distinct.index(kind) for kind in kinds]]
+
+
+def _block_means(totals: Array) -> Array:
+    """From a cell to the mean cell of its kind of question."""
+    asked = totals @ _blocks()
+    shares = totals[:, None] * _blocks()
+    means = np.divide(shares, asked, out=np.zeros_like(shares), where=asked > 0)
+    found: Array = _blocks() @ means.T
+    return found

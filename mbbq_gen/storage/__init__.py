@@ -1,0 +1,1 @@
+"""The files of a run: database, shards, cache, manifest."""

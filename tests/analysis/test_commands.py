@@ -1,0 +1,395 @@
+"""The commands on statistics as a user types them, on runs of oracles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from mbbq_gen.analysis.comparison_table import ComparisonTable
+from mbbq_gen.analysis.position import PositionTable
+from mbbq_gen.analysis.power import PowerTable
+from mbbq_gen.analysis.robustness import RobustnessTable
+from mbbq_gen.analysis.score_extras import ScoreReport
+from mbbq_gen.cli import analyses as compare
+from mbbq_gen.cli import analyses as position
+from mbbq_gen.cli import analyses as power
+from mbbq_gen.cli import analyses as robustness
+from mbbq_gen.cli import main as commands
+from mbbq_gen.cli.main import run_command_line
+
+SAMPLE = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters", "--splits", "bias,control"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered() -> Iterator[None]:
+    """The commands are there, whether or not the app has registered them already."""
+    known = {command.name for command in commands.app.registered_commands}
+    functions = {
+        "compare": compare.compare,
+        "robustness": robustness.robustness,
+        "position-bias": position.position_bias,
+        "power": power.power,
+    }
+    before = list(commands.app.registered_commands)
+    for name, function in functions.items():
+        if name not in known:
+            commands.app.command(name)(function)
+    yield
+    commands.app.registered_commands[:] = before
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("stereotyped", "random"):
+        asked = ["run", str(folder / name), "--model", f"oracle:{name}", *SAMPLE, "--sample", "96"]
+        assert run_command_line(asked) == 0
+    return {name: folder / name for name in ("stereotyped", "random")}
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = run_command_line([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_compare_models(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    command = ["compare", runs["random"], runs["stereotyped"], "--across", "model", "--metric", "mbbq_bias_ambiguous"]
+    code, out, err = call(capsys, *command, "--json", "--n-resamples", 200)
+    assert (code, err) == (0, "")
+    table = ComparisonTable.model_validate_json(out)
+    assert [comparison.within for comparison in table.comparisons] == [{"language": "en"}, {"language": "tr"}]
+    for comparison in table.comparisons:
+        assert comparison.levels == ("oracle:random", "oracle:stereotyped")
+        (metric,) = comparison.metrics
+        assert metric.levels[1].score.value == 1
+        assert metric.pairs[0].difference.ci_high is not None
+        assert metric.pairs[0].difference.ci_high < 0
+        assert metric.pairs[0].tests[0].p_adjusted == 1 / 5000
+    code, out, _ = call(capsys, *command, "--n-resamples", 200)
+    assert code == 0
+    assert "oracle:random − oracle:stereotyped" in out
+    assert "above 0: the first leans more to the stereotype" in out
+
+
+def test_compare_languages_of_an_oracle_finds_nothing(
+    capsys: pytest.CaptureFixture[str], runs: dict[str, Path]
+) -> None:
+    code, out, _ = call(capsys, "compare", runs["stereotyped"], "--across", "language", "--json", "--n-resamples", 200)
+    assert code == 0
+    (comparison,) = ComparisonTable.model_validate_json(out).comparisons
+    for metric in comparison.metrics:
+        assert metric.pairs[0].difference.value == 0
+        assert metric.pairs[0].tests[0].p_value == 1
+    assert all(pair.equal_share.value == 1 for pair in comparison.agreement)
+
+
+def test_fewer_than_five_templates_get_no_interval_and_no_p_value(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = tmp_path / "few"
+    code, out, _ = call(capsys, "run", run, "--model", "oracle:random", *SAMPLE, "--sample", "3")
+    assert (code, out.count("fewer than 5 templates: no interval, no p value")) == (0, 1)
+    for command in (
+        ["score", run, "--tests", "--control-adjusted", "--macro-average", "category"],
+        ["compare", run, "--across", "language"],
+        ["robustness", run],
+        ["position-bias", run],
+    ):
+        code, out, err = call(capsys, *command, "--n-resamples", 200)
+        assert (code, err) == (0, "")
+        assert "fewer than 5 templates: no interval, no p value" in out
+        code, out, _ = call(capsys, *command, "--n-resamples", 200, "--json")
+        assert code == 0
+        assert '"too_few_templates"' in out
+        assert not [found for found in _values(json.loads(out), "high") if found is not None]
+        assert {found.get("sd_high") for found in _objects(json.loads(out))} == {None}
+        by_template = [test for test in _objects(json.loads(out)) if test.get("unit") in {"template", "item"}]
+        assert {test["p_value"] for test in by_template} <= {None}
+
+
+def _objects(value: object) -> Iterator[dict[str, object]]:
+    """Every object in a JSON value."""
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _objects(inner)
+
+
+def _values(value: object, key: str) -> list[object]:
+    """What stands under a key in objects that are intervals."""
+    return [found[key] for found in _objects(value) if "reason_code" in found and key in found]
+
+
+def test_everything_can_be_tested_together(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    command = ["compare", *runs.values(), "--across", "model", "--n-resamples", 200, "--json"]
+    tables = [
+        ComparisonTable.model_validate_json(call(capsys, *command, *more)[1])
+        for more in ([], ["--p-adjust-over", "all"], ["--p-adjust-over", "all", "--simultaneous-intervals"])
+    ]
+    pairs = [[p for c in table.comparisons for m in c.metrics for p in m.pairs] for table in tables]
+    assert [table.adjusted_over for table in tables] == ["pairs", "all", "all"]
+    for alone, together, wide in zip(*pairs, strict=True):
+        assert alone.tests[0].p_value == together.tests[0].p_value
+        assert alone.tests[0].p_adjusted is not None
+        assert together.tests[0].p_adjusted is not None
+        assert together.tests[0].p_adjusted >= alone.tests[0].p_adjusted
+        assert together.difference == alone.difference
+        if alone.difference.value is not None and wide.difference.t_ci_low is not None:
+            assert alone.difference.t_ci_low is not None
+            assert wide.difference.t_ci_low < alone.difference.t_ci_low
+    smallest = min(pair.tests[0].p_value or 1.0 for pair in pairs[1])
+    assert min(pair.tests[0].p_adjusted or 1.0 for pair in pairs[1]) == pytest.approx(len(pairs[1]) * smallest)
+
+
+def test_comparing_within_categories(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    command = ["compare", runs["random"], "--across", "language", "--group-by", "category", "--n-resamples", 200]
+    code, out, err = call(capsys, *command, "--json")
+    assert (code, err) == (0, "")
+    table = ComparisonTable.model_validate_json(out)
+    assert len({comparison.within["category"] for comparison in table.comparisons}) > 2
+    code, _, err = call(capsys, *command, "--p-adjust-over", "none")
+    assert code == 2
+    assert "--p-adjust-over 'none'" in err
+
+
+def test_a_margin_is_tested(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    command = ["--equivalence-margin", "0.9", "--n-resamples", "200"]
+    scored = ["score", *runs.values(), "--metrics", "mbbq_bias_ambiguous", *command]
+    code, out, _ = call(capsys, *scored)
+    assert code == 0
+    assert out.count("smaller than 0.9") == 8
+    code, out, _ = call(capsys, *scored, "--json")
+    for group in ScoreReport.model_validate_json(out).tests:
+        (test,) = group.tests
+        assert (test.test, test.margin) == ("tost", 0.9)
+        assert (test.p_value == 1) == (group.group["model"] == "oracle:stereotyped")
+    compared = ["compare", runs["stereotyped"], "--across", "language", "--metric", "mbbq_bias_ambiguous", *command]
+    code, out, err = call(capsys, *compared)
+    assert (code, err) == (0, "")
+    assert "en − tr: shown to be smaller than 0.9, either way (p" in out
+    assert "en: not shown to be smaller than 0.9, either way (p 1.000)" in out
+    code, _, err = call(capsys, "score", runs["random"], "--equivalence-margin", "2")
+    assert code == 2
+    assert "--equivalence-margin" in err
+
+
+def test_compare_says_what_is_wrong(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    for arguments, message in (
+        (["--across", "langauge"], "unknown thing to compare across 'langauge'; did you mean 'language'"),
+        (["--across", "model"], "--across model: 1 of it (oracle:random) in the bias split of language en"),
+        (["--across", "language", "--template-filter", "chance"], "chance"),
+        (["--across", "language", "--metric", "bias"], "unknown metric 'bias'"),
+    ):
+        code, _, err = call(capsys, "compare", runs["random"], *arguments)
+        assert code == 2
+        assert message in err
+        assert err.count("\n") == 1
+
+
+def test_one_extractor_is_not_enough(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    code, _, err = call(capsys, "compare", runs["random"], "--across", "extractor")
+    assert code == 2
+    assert "--across extractor: 1 of it" in err
+
+
+def test_robustness(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    command = ["robustness", *runs.values(), "--metric", "mbbq_bias_ambiguous", "--n-resamples", 200]
+    code, out, err = call(capsys, *command, "--json")
+    assert (code, err) == (0, "")
+    table = RobustnessTable.model_validate_json(out)
+    assert [group.group["model"] for group in table.groups] == ["oracle:random"] * 2 + ["oracle:stereotyped"] * 2
+    still = next(group for group in table.groups if group.group == {"model": "oracle:stereotyped", "split": "bias"})
+    assert {flip.factor: flip.flip_share.value for flip in still.flips} == {
+        "variant": 0,
+        "option_order": 0,
+        "language": 0,
+    }
+    assert {rank.factor for rank in table.ranks} >= {"variant", "language"}
+    code, out, _ = call(capsys, *command)
+    assert code == 0
+    assert "template × variant" in out
+    assert "leans to the stereotype" in out
+
+
+def test_position(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    code, out, err = call(capsys, "position-bias", runs["random"], "--json", "--n-resamples", 200)
+    assert (code, err) == (0, "")
+    table = PositionTable.model_validate_json(out)
+    assert len(table.groups) == 4
+    assert all([place.label for place in group.places] == ["A", "B", "C"] for group in table.groups)
+    assert {wording.text for wording in table.groups[0].unknown_texts} >= {"Not enough information"}
+    code, out, _ = call(capsys, "position-bias", runs["random"], "--group-by", "model", "--n-resamples", 200)
+    assert code == 0
+    assert "preference" in out
+
+
+def test_position_tells_label_styles_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    asked = ["--benchmark", "starter", "--languages", "en", "--variants", "plain_1", "--sample", 12]
+    model = ["--model", "oracle:random", "--label-style", "A,none"]
+    assert call(capsys, "run", tmp_path / "run", *model, *asked, "--splits", "bias")[0] == 0
+    code, out, _ = call(capsys, "position-bias", tmp_path / "run", "--n-resamples", 200)
+    assert code == 0
+    rows = [line.split()[:3] for line in out.splitlines()]
+    assert ["labels", "label", "place"] in rows
+    assert [row for row in rows if row[:1] in (["A"], ["none"])] == [
+        *([["A", label, str(place)] for place, label in enumerate("ABC", 1)]),
+        *([["none", label, str(place)] for place, label in enumerate(("1st", "2nd", "3rd"), 1)]),
+    ]
+
+
+def test_power(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    command = ["power", "--benchmark", "mbbq", "--templates", 98, "--variants", 5]
+    code, out, err = call(capsys, *command, "--json")
+    assert (code, err) == (0, "")
+    assert len(PowerTable.model_validate_json(out).detectable) == 3
+    code, out, _ = call(capsys, *command, "--pilot", runs["random"])
+    assert code == 0
+    assert f"taken from {runs['random']}" in out.replace("\n", "")
+    assert "assumed, for they did not vary there" not in out.replace("\n", " ")
+    for name, message in (("mbqq", "did you mean 'mbbq'"), ("jbbq", "have not been counted (those of starter, mbbq,")):
+        code, _, err = call(capsys, "power", "--benchmark", name, "--templates", 20, "--variants", 5)
+        assert code == 2
+        assert message in err
+    code, _, err = call(capsys, "power", "--benchmark", "mbbq", "--templates", 500, "--variants", 5)
+    assert code == 2
+    assert "mbbq has 98" in err
+
+
+def test_score_of_several_runs(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
+    csv, parquet = tmp_path / "scores.csv", tmp_path / "scores.parquet"
+    command: list[Any] = ["score", *runs.values(), "--metrics", "mbbq_bias_ambiguous,accuracy_ambiguous"]
+    code, out, err = call(capsys, *command, "--macro-average", "category", "--tests", "--baselines", "--json",
+                          "--csv", csv, "--parquet", parquet)  # fmt: skip
+    assert code == 0
+    assert "added model to --group-by" in err
+    report = ScoreReport.model_validate_json(out)
+    assert report.by == ("language", "split", "model")
+    assert len(report.groups) == 8
+    assert len(report.macro_averages) == 8 * 2
+    assert report.adjusted == ()
+    assert {test.metric for test in report.tests} == {"mbbq_bias_ambiguous"}
+    by_name = {(found.group["model"], found.group["split"], found.group["language"], found.baseline): found.metrics
+               for found in report.baselines}  # fmt: skip
+    assert by_name["oracle:random", "bias", "en", "stereotyped"]["mbbq_bias_ambiguous"] == 1
+    rows = pl.read_csv(csv)
+    assert rows.shape[0] == 8 * 2
+    assert rows["value"].to_list() == pl.read_parquet(parquet)["value"].to_list()
+    assert not (runs["random"] / "scores.json").exists()
+    code, out, _ = call(capsys, *command, "--macro-average", "variant")
+    assert code == 0
+    assert "macro average over" in out
+
+
+@pytest.mark.parametrize("select", [[], ["--template-filter", "above-chance"]])
+def test_how_many_templates_luck_would_keep_is_said_once(
+    capsys: pytest.CaptureFixture[str], runs: dict[str, Path], select: list[str]
+) -> None:
+    command = ["compare", runs["stereotyped"], "--across", "language", "--metric", "mbbq_bias_ambiguous"]
+    code, out, _ = call(capsys, *command, *select, "--n-resamples", 100)
+    assert code == 0
+    told = " ".join(out.split())
+    assert told.count("by luck alone, were every answer guessed") == 1
+    assert told.startswith("compared on" if select else "matched: on")
+
+
+def test_score_adjusted_for_control(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    command = [
+        "score",
+        runs["stereotyped"],
+        "--control-adjusted",
+        "--metrics",
+        "mbbq_bias_ambiguous,accuracy_ambiguous",
+    ]
+    code, out, _ = call(capsys, *command, "--json")
+    assert code == 0
+    found = ScoreReport.model_validate_json(out).adjusted
+    assert [row.group for row in found] == [{"language": "en"}, {"language": "tr"}]
+    assert [(row.bias.value, row.control.value, row.adjusted.value) for row in found] == [(1, 1, 0)] * 2
+    assert all(row.twins.value == 0 and row.n_twins > 0 for row in found)
+    assert "bias − control" in call(capsys, *command)[1]
+
+
+def test_a_subset_is_named(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    whole, part = (
+        json.loads(call(capsys, "score", runs["random"], "--group-by", "split", "--json", "--subset", name)[1])
+        for name in ("all", "bharat_pairs")
+    )
+    assert (whole["subset"], part["subset"]) == ("all", "bharat_pairs")
+    assert part["groups"][0]["n_answers"] <= whole["groups"][0]["n_answers"]
+
+
+def test_runs_of_one_model_are_told_apart(
+    capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path
+) -> None:
+    again = tmp_path / "again"
+    call(capsys, "run", again, "--model", "oracle:random", *SAMPLE, "--sample", 24)
+    _, out, _ = call(capsys, "score", runs["random"], again, "--group-by", "model,split", "--json")
+    names = {group["group"]["model"] for group in json.loads(out)["groups"]}
+    assert names == {"oracle:random [random]", "oracle:random [again]"}
+
+
+EXAMPLE = Path(__file__).parents[1] / "data" / "scoring" / "worked_example.jsonl"
+
+
+def test_lines_that_hold_nothing_or_the_same_twice_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    empty, twice, failed = (tmp_path / f"{name}.jsonl" for name in ("empty", "twice", "failed"))
+    empty.write_text("\n \n", encoding="utf-8")
+    code, out, err = call(capsys, "score", "--jsonl", empty)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "empty.jsonl: no line with an answer in it" in err
+    lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
+    twice.write_text("\n".join([*lines, *lines[:3]]), encoding="utf-8")
+    code, _, err = call(capsys, "score", "--jsonl", twice)
+    assert code == 0
+    assert "twice.jsonl: 3 lines repeat" in err.replace("\n", " ")
+    code, _, err = call(capsys, "score", "--jsonl", EXAMPLE)
+    assert (code, err) == (0, "")
+    rows = [{**json.loads(line), "option": None, "outcome": "error"} for line in lines]
+    failed.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    code, out, err = call(capsys, "score", "--jsonl", failed)
+    assert code == 0
+    assert f"none of the {len(lines)} requests has a response" in err
+    assert ScoreReport.model_validate_json(out).groups[0].metrics["mbbq_bias_ambiguous"].reason_code == "undefined"
+
+
+@pytest.mark.slow
+def test_wordings_like_those_asked(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
+    run = tmp_path / "three"
+    asked = [*SAMPLE[:4], "--variants", "bare,letters,polite", "--splits", "bias,control", "--sample", "96"]
+    assert call(capsys, "run", run, "--model", "oracle:random", *asked)[0] == 0
+    few = ["--n-resamples", 200, "--prompt-effects", "random"]
+    code, out, err = call(capsys, "score", run, "--tests", "--equivalence-margin", "0.3", "--control-adjusted", *few)
+    assert (code, err) == (0, "")
+    assert "intervals and tests: of wordings like these, drawn by chance" in out
+    assert "crossed (24 templates × 3 wordings)" in out
+    code, out, err = call(capsys, "compare", run, "--across", "language", *few)
+    assert (code, err) == (0, "")
+    assert "of wordings like these, drawn by chance" in " ".join(out.split())
+    code, out, _ = call(capsys, "leaderboard", run, *few)
+    assert code == 0
+    assert "intervals and ranks: of wordings like these, drawn by chance." in out
+    page = tmp_path / "page.html"
+    assert call(capsys, "report", run, "-o", page, *few[2:])[0] == 0
+    assert "interval over templates and over prompt variants like these" in page.read_text(encoding="utf-8")
+    code, out, _ = call(capsys, "report", run, *few[2:])
+    assert code == 0
+    assert "over prompt variants like these" in " ".join(out.split())
+    code, out, _ = call(capsys, "score", runs["random"], *few)
+    assert code == 0
+    assert "fewer than 3 prompt variants" in " ".join(out.split())
+    code, _, err = call(capsys, "compare", run, "--across", "variant", *few)
+    assert (code, err.count("\n")) == (2, 1)
+    for command in ("score", "report"):
+        code, _, err = call(capsys, command, run, "--correct-with", "annotations", *few[2:])
+        assert (code, err.count("\n")) == (2, 1)
+    code, _, err = call(capsys, "score", run, "--prompt-effects", "all")
+    assert code == 2
+    assert "unknown choice for --prompt-effects 'all'" in err

@@ -1,0 +1,524 @@
+"""Scores corrected for errors of reading: the estimator, the probabilities of labels, and the commands."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbbq_gen.analysis.correction import confidence_shares, corrected_groups
+from mbbq_gen.analysis.correction_table import flags_of
+from mbbq_gen.analysis.score_extras import reported
+from mbbq_gen.annotation.annotations import label_source
+from mbbq_gen.annotation.draws import (
+    DRAWS_NAME,
+    DrawnStratum,
+    SamplingDraw,
+    draw_of,
+    keep_draw,
+    load_draws,
+    probabilities,
+)
+from mbbq_gen.annotation.review import SamplingDesign, draw_sample
+from mbbq_gen.core.errors import UnknownNameError
+from mbbq_gen.report.correction_tables import flag_sentences
+from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.scoring.tally import Tally, weighted_by_design
+from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, Panel, make_panel, no_score
+from mbbq_gen.statistics.ppi import (
+    CLASS_LABELS,
+    AnnotatedCells,
+    PPIGroup,
+    correct,
+    join_classes,
+    prepare,
+    usual_error_rate,
+)
+from tests.annotation.test_annotate import reading
+from tests.support.extraction import call, copy_run, make_run
+from tests.support.simulation import Design as SimulatedDesign
+from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
+
+CHOICES = ("target", "non_target", "unknown", "unparsed")
+CONTEXTS = ("ambiguous", "biased", "counter_biased")
+RIGHT = {"ambiguous": "unknown", "biased": "target", "counter_biased": "non_target"}
+BIASES = [name for name, metric in METRICS.items() if not name.endswith("_bound")]
+
+
+def code(context: str, choice: str) -> int:
+    verdict = "unparsed" if choice == "unparsed" else "right" if choice == RIGHT[context] else "wrong"
+    condition = "ambiguous" if context == "ambiguous" else "disambiguated"
+    return CELLS.index(Cell(condition, verdict, context, "negative", choice))  # type: ignore[arg-type]
+
+
+CODES = np.array([[code(context, choice) for choice in CHOICES] for context in CONTEXTS])
+
+
+class Population:
+    """Answers of 12 templates, as they are and as a reader takes them."""
+
+    def __init__(self, seed: int, error: float, templates: int = 12, each: int = 12) -> None:
+        self.generator = np.random.default_rng(seed)
+        size = templates * each
+        self.templates = np.repeat(np.arange(templates), each)
+        self.contexts = np.tile(np.arange(each) % 3, templates)
+        self.said = self.generator.choice(4, size, p=[0.35, 0.25, 0.35, 0.05])
+        wrong = self.generator.random(size) < error
+        self.read = np.where(wrong, (self.said + self.generator.integers(1, 4, size)) % 4, self.said)
+
+    def group(self, chosen: Any) -> PPIGroup:
+        """With these answers labelled, drawn with equal probabilities."""
+        number = int(self.templates.max()) + 1
+        cells, sizes = np.zeros((number, len(CELLS))), np.zeros((number, 1))
+        np.add.at(cells, (self.templates, CODES[self.contexts, self.read]), 1.0)
+        np.add.at(sizes[:, 0], self.templates, 1.0)
+        weight = np.full(len(chosen), len(self.said) / len(chosen))
+        return PPIGroup(
+            cells=cells,
+            settled=np.zeros_like(cells),
+            classes=(("en", "any"),),
+            class_sizes=sizes,
+            labelled=AnnotatedCells(
+                read=CODES[self.contexts[chosen], self.read[chosen]],
+                right=CODES[self.contexts[chosen], self.said[chosen]],
+                template=self.templates[chosen],
+                kind=np.zeros(len(chosen), dtype=np.int64),
+                weight=weight,
+            ),
+            error_rate=usual_error_rate(self.read[chosen] != self.said[chosen], weight),
+        )
+
+    def sample(self, number: int) -> PPIGroup:
+        return self.group(self.generator.choice(len(self.said), number, replace=False))
+
+    def truth(self, metric: str) -> float:
+        cells = np.bincount(CODES[self.contexts, self.said], minlength=len(CELLS)).astype(float)
+        return float(METRICS[metric].value(Counts(cells @ count_matrix(), "discard")))
+
+
+# --- the estimator ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BIASES)
+def test_where_everything_is_labelled_the_corrected_score_is_the_true_one(name: str) -> None:
+    population = Population(1, 0.3)
+    found = correct(METRICS[name], population.group(np.arange(len(population.said))), "discard")
+    assert found.value == pytest.approx(population.truth(name))
+    assert found.influences.sum() == pytest.approx(0, abs=1e-9)
+
+
+def test_labels_weigh_what_their_answers_weigh_by_design() -> None:
+    """One language asked half as often: with all answers labelled, the corrected score is the true one."""
+    frame = simulate(
+        SimulatedModel({"en": SimulatedLanguage(lean=0.8), "tr": SimulatedLanguage(lean=-0.4)}),
+        SimulatedDesign(templates=12, variants=2, fillings=4, splits=("bias",)),
+        seed=5,
+    )
+    fewer = frame.filter((pl.col("language") == "en") | (pl.col("variant") == "wording 1"))
+    bias = METRICS["mbbq_bias_ambiguous"]
+    misread = pl.when(pl.int_range(pl.len()) % 5 == 0).then(pl.lit("target")).otherwise(pl.col("chosen_role"))
+    read = fewer.with_columns(chosen_role=misread.cast(fewer.schema["chosen_role"]))
+    told = read.with_columns(
+        prompt_id=pl.int_range(pl.len()).cast(pl.String),
+        weight=pl.lit(1.0),
+        right_cell=fewer.select(cell_expression()).to_series(),
+    )
+    (truth,) = make_panel(weighted_by_design(fewer), [], InferenceSettings(n_resamples=1)).estimates(bias)
+    (naive,) = make_panel(fewer, [], InferenceSettings(n_resamples=1)).estimates(bias)
+    (found,) = corrected_groups(weighted_by_design(read), told, [], [bias], InferenceSettings(n_resamples=1))
+    assert found.metrics[bias.name].value == pytest.approx(truth.value)
+    assert abs(naive.value - truth.value) > 0.05
+    (plain,) = make_panel(weighted_by_design(read), [], InferenceSettings(n_resamples=1)).estimates(bias)
+    assert found.metrics[bias.name].uncorrected == pytest.approx(plain.value)
+
+
+@pytest.mark.parametrize("name", BIASES)
+def test_a_reader_without_errors_is_not_corrected(name: str) -> None:
+    """And the influences are those of the score as it was read."""
+    population = Population(2, 0.0)
+    group = population.sample(40)
+    found = correct(METRICS[name], group, "discard")
+    assert found.value == pytest.approx(found.plain)
+    assert found.ppi_lambda == pytest.approx(1)
+    names = tuple(f"t{place}" for place in range(12))
+    tally = Tally({}, 0, {}, {}, 0, names, group.cells)
+    (plain,) = Panel(({},), (tally,), names, group.cells[None], InferenceSettings(n_resamples=2)).estimates(
+        METRICS[name]
+    )
+    assert found.influences == pytest.approx(plain.influences, abs=1e-9)
+    assert plain.standard_error <= found.error  # an error so rare that no label shows it is allowed for
+
+
+def test_over_all_samples_the_correction_is_right_on_average() -> None:
+    """All 4,495 samples of 3 of 31 answers, each label standing for as many answers."""
+    population = Population(3, 0.4, templates=1, each=31)
+    right = CODES[population.contexts, population.said]
+    totals = np.zeros((2, len(CELLS)))
+    subsets = list(itertools.combinations(range(31), 3))
+    for chosen in subsets:
+        prepared = prepare(population.group(np.array(chosen)))
+        totals += [prepared.totals(1.0), prepared.totals(0.3)]
+    truth = np.bincount(right, minlength=len(CELLS))
+    for total in totals / len(subsets):
+        assert total == pytest.approx(truth)
+
+
+def test_the_better_the_reader_the_more_the_readings_count() -> None:
+    weights = []
+    for error in (0.02, 0.2, 0.75):
+        found = [
+            correct(METRICS["mbbq_bias_ambiguous"], Population(seed, error, templates=40).sample(200), "discard")
+            for seed in range(10)
+        ]
+        assert all(0 <= one.ppi_lambda <= 1 for one in found)
+        weights.append(np.mean([one.ppi_lambda for one in found]))
+    assert weights[0] > 0.9 > weights[1] > 0.5
+    assert weights[2] < 0.2
+
+
+def test_more_labels_make_the_interval_narrower_down_to_the_templates_own() -> None:
+    metric = METRICS["accuracy_ambiguous"]
+    margins = [
+        correct(metric, Population(5, 0.15, templates=30).sample(size), "discard").margin(0.95)
+        for size in (40, 120, 360)
+    ]
+    assert margins[0] > margins[1] > margins[2] > 0
+
+
+def test_a_difference_is_paired_by_template() -> None:
+    group = Population(6, 0.1).sample(60)
+    found = correct(METRICS["mbbq_bias_ambiguous"], group, "discard")
+    nothing = found.minus(found)
+    assert nothing.value == 0
+    assert (nothing.influences == 0).all()
+
+
+def test_a_score_without_rows_is_undefined() -> None:
+    population = Population(7, 0.1)
+    population.contexts[:] = 0
+    found = correct(METRICS["accuracy_disambiguated"], population.sample(40), "discard")
+    assert np.isnan(found.value)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.sampled_from("mn"), st.integers(0, 30)), max_size=12
+    )
+)
+def test_classes_are_joined_until_each_has_labels(rows: list[tuple[str, str, str, int]]) -> None:
+    counts = {row[:3]: row[3] for row in rows}
+    names = join_classes(list(counts), list(counts.values()))
+    totals: dict[tuple[str, ...], int] = {}
+    for name, count in zip(names, counts.values(), strict=True):
+        totals[name] = totals.get(name, 0) + count
+    if sum(counts.values()) >= CLASS_LABELS:
+        assert all(total >= CLASS_LABELS for total in totals.values())
+    assert all(
+        name == old or name not in counts or counts[old] < CLASS_LABELS for name, old in zip(names, counts, strict=True)
+    )
+
+
+# --- with which probability a label was drawn ------------------------------------------------------------------------
+
+
+def drawn(seed: int, *strata: tuple[int, str]) -> SamplingDraw:
+    """A draw with strata of a size and one-letter ids."""
+    return SamplingDraw(
+        design=SamplingDesign(seed=seed),
+        extractors={"en": "1+x"},
+        strata=tuple(
+            DrawnStratum(key=(str(place),), size=size, drawn=tuple(ids)) for place, (size, ids) in enumerate(strata)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("draws", "judged", "expected"),
+    [
+        pytest.param([drawn(0, (100, "ab"), (4, "cd"))], "abcd", {"a": 0.02, "c": 0.5}, id="by stratum"),
+        pytest.param([drawn(0, (10, "ab"))], "abx", {"a": 0.2, "b": 0.2}, id="not in the sample"),
+        pytest.param([drawn(0, (10, "a")), drawn(0, (5, "ab"))], "ab", {"a": 0.4, "b": 0.4}, id="one seed: nested"),
+        pytest.param([drawn(0, (10, "a")), drawn(1, (10, "a"))], "a", {"a": 0.19}, id="two seeds: independent"),
+        pytest.param([drawn(0, (8, "abcd"), (4, "wxyz"))], "abwx", {"a": 1 / 3, "w": 1 / 3}, id="stopped early"),
+        pytest.param([], "ab", {}, id="no sample"),
+    ],
+)
+def test_probabilities(draws: list[SamplingDraw], judged: str, expected: dict[str, float]) -> None:
+    found = probabilities(draws, judged)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-9)
+    assert set(found) == {name for name in judged if any(name in s.drawn for draw in draws for s in draw.strata)}
+
+
+def test_draws_are_kept_once(tmp_path: Path) -> None:
+    path = tmp_path / DRAWS_NAME
+    population = [reading(number, language="en" if number % 3 else "tr") for number in range(60)]
+    sample = draw_sample(population, SamplingDesign(sample=20))
+    draw = draw_of(sample, SamplingDesign(sample=20), {"en": "1+x", "tr": "1+y"})
+    keep_draw(path, draw)
+    keep_draw(path, draw)
+    keep_draw(path, drawn(0, (10, "a")))
+    assert load_draws(path) == [draw, drawn(0, (10, "a"))]
+    ids = [name for stratum in draw.strata for name in stratum.drawn]
+    assert sorted(ids) == sorted(one.prompt_id for one in sample.drawn)
+    assert sum(stratum.size for stratum in draw.strata) == 60
+
+
+def test_sources_of_labels_are_known_by_name() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'annotations'"):
+        label_source("annotatoins")
+
+
+# --- flags -----------------------------------------------------------------------------------------------------------
+
+
+def score(value: float, low: float, high: float) -> EstimateResult:
+    return no_score("").model_copy(update={"value": value, "ci_low": low, "ci_high": high, "reason": None})
+
+
+@pytest.mark.parametrize(
+    ("difference", "read_gap", "error_gap", "expected"),
+    [
+        (score(0.04, 0.01, 0.07), 0.05, None, ["parse_rate_gap_exceeds_difference"]),
+        (
+            score(-0.04, -0.07, -0.01),
+            0.05,
+            0.05,
+            ["parse_rate_gap_exceeds_difference", "extraction_error_exceeds_difference"],
+        ),
+        (score(0.04, 0.01, 0.07), -0.03, -0.06, ["extraction_error_exceeds_difference"]),
+        (score(0.04, 0.01, 0.07), 0.03, 0.03, []),
+        (score(0.04, -0.01, 0.09), 0.5, 0.5, []),
+        (no_score("nothing"), 0.5, 0.5, []),
+    ],
+)
+def test_flags(difference: EstimateResult, read_gap: float, error_gap: float | None, expected: list[str]) -> None:
+    assert list(flags_of(difference, read_gap, error_gap)) == expected
+
+
+def test_a_difference_smaller_than_that_of_the_read_rates_is_flagged_in_reports() -> None:
+    languages = {"en": SimulatedLanguage(lean=0.4, unparsed=0.5), "tr": SimulatedLanguage(lean=0.9)}
+    frame = simulate(SimulatedModel(languages), SimulatedDesign(templates=60), seed=1)
+    found = reported(
+        frame, ["language", "split"], ["parse_rate", "mbbq_bias_ambiguous"], InferenceSettings(n_resamples=200)
+    )
+    (flag,) = found.extraction_flags
+    assert (flag.first, flag.second, flag.metric) == ("en", "tr", "mbbq_bias_ambiguous")
+    assert flag.flags == ("parse_rate_gap_exceeds_difference",)
+    assert flag.read_gap == pytest.approx(-0.5, abs=0.05)
+    (sentence,) = flag_sentences(found.extraction_flags)
+    assert "parse rates" in sentence
+    alike = simulate(
+        SimulatedModel({"en": SimulatedLanguage(lean=0.4), "tr": SimulatedLanguage(lean=0.9)}),
+        SimulatedDesign(templates=60),
+        seed=1,
+    )
+    assert (
+        reported(
+            alike, ["language", "split"], ["mbbq_bias_ambiguous"], InferenceSettings(n_resamples=200)
+        ).extraction_flags
+        == ()
+    )
+
+
+def test_how_sure_the_reader_was_is_counted_by_group() -> None:
+    frame = simulate(SimulatedModel(), SimulatedDesign(templates=4), seed=1)
+    half = pl.when(pl.col("language") == "tr").then(pl.lit("low")).otherwise(pl.col("confidence").cast(pl.String))
+    frame = frame.with_columns(confidence=half.cast(frame.schema["confidence"]))
+    found = confidence_shares(frame, ["language"])
+    assert [one.group["language"] for one in found] == ["en", "tr"]
+    assert [one.shares for one in found] == [
+        {"high": 1.0, "medium": 0.0, "low": 0.0},
+        {"high": 0.0, "medium": 0.0, "low": 1.0},
+    ]
+    assert confidence_shares(frame, [])[0].shares == {"high": 0.5, "medium": 0.0, "low": 0.5}
+
+
+# --- the commands ----------------------------------------------------------------------------------------------------
+
+Fill = Callable[[dict[str, str]], tuple[str, str]]
+"""From a row of a sheet to verdict and right option."""
+
+
+def agree(row: dict[str, str]) -> tuple[str, str]:
+    return "agree", ""
+
+
+def judge(capsys: pytest.CaptureFixture[str], run: Path, sample: int, fill: Fill = agree, *options: object) -> None:
+    """Draws a sample, fills in the sheet, reads it back."""
+    sheet = run.parent / "sheet.csv"
+    assert call(capsys, "annotate", run, "--sample-size", sample, "--csv", sheet, *options)[0] == 0
+    rows = list(csv.DictReader(io.StringIO(sheet.read_text(encoding="utf-8-sig"))))
+    for row in rows:
+        row["verdict"], row["right"] = fill(row)
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    code, _, err = call(capsys, "annotate", run, "--import", sheet)
+    assert code == 0, err
+
+
+def scores(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    code, out, err = call(capsys, *arguments, "--json")
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("correction") / "run", sample=144)
+
+
+@pytest.fixture
+def run(original: Path, tmp_path: Path) -> Path:
+    return copy_run(original, tmp_path)
+
+
+@pytest.mark.parametrize("command", [["score"], ["compare", "--across", "language"], ["report"]])
+def test_without_labels_there_is_one_line_and_exit_code_2(
+    run: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    for judged in (0, 7):
+        if judged:
+            judge(capsys, run, judged)
+        code, _, err = call(capsys, command[0], run, *command[1:], "--correct-with", "annotations")
+        assert code == 2
+        (line,) = [line for line in err.splitlines() if line.startswith("error")]
+        assert all(part in line for part in (f"{judged} ", "20 ", "annotate"))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--correct-with", "judges"], "judges"),
+        (["--correct-with", "annotations", "--subset", "bharat_pairs"], "--subset"),
+    ],
+)
+def test_what_can_not_be_corrected_is_refused(
+    run: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    code, _, err = call(capsys, "score", run, *options)
+    assert code == 2
+    assert said in err
+
+
+def test_lines_from_anywhere_have_no_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text("")
+    code, _, err = call(capsys, "score", "--jsonl", path, "--correct-with", "annotations")
+    assert code == 2
+    assert "--subset" in err
+
+
+def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All answers are judged, and the engine's readings called right: another reader's scores become the engine's."""
+    judge(capsys, run, 100_000)
+    names = "parse_rate,accuracy_ambiguous,accuracy_disambiguated,mbbq_bias_ambiguous,diff_bias_disambiguated"
+    engine = scores(capsys, "score", run, "--metrics", names)
+    poor = scores(
+        capsys, "score", run, "--metrics", names, "--extractor", "first-label", "--correct-with", "annotations"
+    )
+    assert poor["correction"]["source"] == "annotations"
+    differing = 0
+    for before, group, corrected in zip(engine["groups"], poor["groups"], poor["correction"]["groups"], strict=True):
+        assert before["group"] == group["group"] == corrected["group"]
+        for name in names.split(","):
+            assert corrected["metrics"][name]["uncorrected"] == pytest.approx(group["metrics"][name]["value"])
+            assert corrected["metrics"][name]["value"] == pytest.approx(before["metrics"][name]["value"], abs=1e-9)
+            differing += abs(corrected["metrics"][name]["correction"]) > 0.01
+    assert differing > 4
+    wrong = [one["rate"]["value"] for one in poor["correction"]["errors"]]
+    assert min(wrong) > 0.05
+    assert {matrix["language"] for matrix in poor["correction"]["matrices"]} == {None, "en", "tr"}
+    for matrix in poor["correction"]["matrices"]:
+        for role in {cell["read"] for cell in matrix["cells"]}:
+            assert sum(cell["share"] for cell in matrix["cells"] if cell["read"] == role) == pytest.approx(1)
+
+
+def wrong_in_turkish(row: dict[str, str]) -> tuple[str, str]:
+    """Every third Turkish option is another one; of one in seven it is only said that it is wrong."""
+    number = int(row["id"][:6], 16)
+    if row["language"] != "tr" or row["outcome"] != "option" or number % 3:
+        return "agree", ""
+    others = [place for place in "123" if place != row["read_as"]]
+    return "disagree", "" if number % 7 == 0 else others[number % 2]
+
+
+def test_every_command_shows_corrected_beside_uncorrected(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judge(capsys, run, 200, wrong_in_turkish)
+    found = scores(capsys, "compare", run, "--across", "language", "--correct-with", "annotations")
+    (comparison,) = found["comparisons"]
+    assert found["corrected_by"] == "annotations"
+    levels = {level["level"]: level for level in comparison["metrics"][0]["levels"]}
+    assert levels["en"]["extraction_error"]["rate"]["value"] == 0
+    assert levels["tr"]["extraction_error"]["rate"]["value"] > 0.05
+    assert levels["en"]["corrected"]["value"] == pytest.approx(levels["en"]["score"]["value"])
+    for level in levels.values():
+        assert sum(level["confidences"].values()) == pytest.approx(1)
+    (pair,) = comparison["metrics"][0]["pairs"]
+    gaps = [levels[name]["corrected"]["value"] for name in (pair["first"], pair["second"])]
+    assert pair["corrected"]["value"] == pytest.approx(gaps[0] - gaps[1])
+    assert 0 <= pair["corrected"]["p_value"] <= 1
+    assert pair["corrected"]["p_adjusted"] == pair["corrected"]["p_value"]
+
+    report = scores(capsys, "report", run, "--correct-with", "annotations")
+    half = report["correction"]["incomplete_annotations"]
+    assert half > 0
+    assert all(sum(one["shares"].values()) == pytest.approx(1) for one in report["confidences"])
+    for command in (["score", run], ["report", run], ["compare", run, "--across", "language"]):
+        code, out, err = call(capsys, *command, "--correct-with", "annotations")
+        assert code == 0, err
+        for words in ("as extracted", "corrected", "says no option", "extracted wrongly"):
+            assert words in out, (command, words)
+    page = run / "page.html"
+    assert call(capsys, "report", run, "-o", page, "--correct-with", "annotations")[0] == 0
+    text = page.read_text(encoding="utf-8")
+    for words in (
+        "Corrected for extraction errors",
+        "Confidence of the extraction",
+        "Extraction errors, by the annotations",
+        "says unknown",
+    ):
+        assert words in text
+    code, _, err = call(capsys, "report", run, "-o", page, "--json")
+    assert code == 2
+    assert "--json" in err
+
+
+def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judge(capsys, run, 80, agree, "--language", "en")
+    found = scores(
+        capsys, "score", run, "--group-by", "language", "--correct-with", "annotations", "--metrics", "parse_rate"
+    )
+    by_language = {group["group"]["language"]: group for group in found["correction"]["groups"]}
+    assert by_language["en"]["metrics"]["parse_rate"]["value"] is not None
+    assert by_language["tr"]["metrics"]["parse_rate"]["value"] is None
+    assert by_language["tr"]["metrics"]["parse_rate"]["reason_code"] == "undefined"
+
+
+def test_an_audit_from_before_draws_were_kept_weighs_alike(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judge(capsys, run, 120, wrong_in_turkish)
+    kept = scores(capsys, "score", run, "--correct-with", "annotations")["correction"]
+    (run / DRAWS_NAME).unlink()
+    assert scores(capsys, "score", run, "--correct-with", "annotations")["correction"] == kept
+
+
+def test_a_spoilt_file_of_draws_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judge(capsys, run, 40)
+    with (run / DRAWS_NAME).open("a", encoding="utf-8") as stream:
+        stream.write("{}\n")
+    code, _, err = call(capsys, "score", run, "--correct-with", "annotations")
+    assert code == 2
+    assert f"{DRAWS_NAME}:2: " in err

@@ -1,0 +1,164 @@
+"""Effects of axes: what was put into simulated answers comes out, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+import pytest
+
+from mbbq_gen.analysis.robustness import Effect, EffectTable, effect_table, robustness_reports
+from mbbq_gen.languages.axes import factorial_design, parse_axes
+from mbbq_gen.report.charts import svg
+from mbbq_gen.report.charts.catalogue import make_charts
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.statistics.panel import InferenceSettings
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
+
+METRIC = METRICS["mbbq_bias_ambiguous"]
+SAMPLING = InferenceSettings(n_resamples=300)
+FULL = factorial_design(parse_axes("format=free+json+line,hint=all"), "full")
+SURE = SimulatedLanguage(ability=0.0, unknown=0.0)
+
+
+def frame(cells: Sequence[str], shifts: Mapping[str, float], **settings: float) -> pl.DataFrame:
+    """Answers that always name a person, so that the score is the lean."""
+    design = Design(templates=30, variants=len(cells), fillings=4, splits=("bias",), names=tuple(cells))
+    model = SimulatedModel({"en": SURE, "tr": SURE}, shifts=shifts, **settings)  # type: ignore[arg-type]
+    return simulate(model, design, seed=3)
+
+
+def table(observations: pl.DataFrame) -> EffectTable:
+    found = effect_table(observations, METRIC, SAMPLING)
+    assert isinstance(found, EffectTable)
+    return found
+
+
+def by_levels(effects: Sequence[Effect]) -> dict[tuple[str, ...], Effect]:
+    return {effect.levels: effect for effect in effects}
+
+
+SHIFTS = {"plain_1+json": 0.3, "plain_1+json+say_so": 0.3 - 0.2 + 0.25, "plain_1+say_so": -0.2}
+SHIFTS["plain_1+line+say_so"] = -0.2
+"""json: +0.3; say_so: -0.2; both beyond that: +0.25."""
+
+
+def test_effects_are_differences_of_means_of_cells() -> None:
+    """Exactly: recomputed from the cells' own scores, however answers fell out."""
+    observations = frame(FULL, SHIFTS)
+    found = table(observations)
+    score = {
+        cell: float(
+            observations.filter((pl.col("variant") == cell) & (pl.col("condition") == "ambiguous"))
+            .select(pl.col("biased").cast(pl.Int32).mean() - pl.col("counter_biased").cast(pl.Int32).mean())
+            .item()
+        )
+        for cell in FULL
+    }
+    main, both = by_levels(found.main), by_levels(found.interactions)
+    free = (score["plain_1"] + score["plain_1+say_so"]) / 2
+    json = (score["plain_1+json"] + score["plain_1+json+say_so"]) / 2
+    assert main["json",].difference.value == pytest.approx(json - free)
+    told = score["plain_1+json+say_so"] - score["plain_1+say_so"] - score["plain_1+json"] + score["plain_1"]
+    assert both["json", "say_so"].difference.value == pytest.approx(told)
+    means = {(mean.axis, mean.level): mean.score.value for mean in found.means}
+    assert means["format", "json"] == pytest.approx(json)
+    languages = by_levels([effect for effect in found.by_language if effect.language == "tr"])
+    other = by_levels([effect for effect in found.by_language if effect.language == "en"])
+    pairs = [languages["json",].difference.value, other["json",].difference.value]
+    assert sum(value for value in pairs if value is not None) / 2 == pytest.approx(json - free)
+
+
+def test_what_was_put_in_comes_out() -> None:
+    found = table(frame(FULL, SHIFTS, template_sd=0.1, interaction_sd=0.05))
+    main, both = by_levels(found.main), by_levels(found.interactions)
+    for effect, truth in (
+        (main["json",], 0.3 + 0.25 / 2),
+        (main["line",], 0.0),
+        (main["say_so",], -0.2 + 0.25 / 3),
+        (both["json", "say_so"], 0.25),
+        (both["line", "say_so"], 0.0),
+    ):
+        assert effect.difference.ci_low is not None
+        assert effect.difference.ci_high is not None
+        assert effect.difference.ci_low <= truth <= effect.difference.ci_high
+        assert effect.test.p_adjusted is not None
+        assert (effect.test.p_adjusted < 0.05) == (truth != 0)
+
+
+def test_what_a_fraction_does_not_tell_apart_is_said() -> None:
+    axes = "politeness=plain+courteous,format=free+json,hint=all,debias=none+no_stereotypes"
+    found = table(frame(factorial_design(parse_axes(axes), "fractional"), {}))
+    told = {effect.axes: effect.aliased_with for effect in found.interactions}
+    assert told["politeness", "format"] == (("hint", "debias"),)
+    assert all(told.values())
+
+
+def test_wordings_that_are_no_design() -> None:
+    """Ordinary wordings have no effects of axes; a part of a design says why it has none."""
+    plain = simulate(SimulatedModel(), Design(templates=6), seed=1)
+    assert effect_table(plain, METRIC, SAMPLING) is None
+    part = frame(FULL[:3], {})
+    assert "--axes" in str(effect_table(part, METRIC, SAMPLING))
+    (report,) = robustness_reports(part, ["model", "split"], [METRIC], SAMPLING)
+    assert report.effects == ()
+    assert sum("--axes" in note for note in report.notes) == 1
+    lost = frame(FULL, {}).filter(~((pl.col("language") == "tr") & (pl.col("variant") == FULL[0])))
+    assert "not run in all languages" in str(effect_table(lost, METRIC, SAMPLING))
+
+
+def test_the_chart_shows_every_effect() -> None:
+    charts = make_charts(frame(FULL, SHIFTS), SAMPLING, names=["effects_of_axes"])
+    (chart,) = charts.charts
+    assert "changes most with format json" in chart.alt
+    names = [column.name for column in chart.table.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in chart.table.rows]
+    found = table(frame(FULL, SHIFTS))
+    assert len(rows) == 3 * (len(found.main) + len(found.by_language))
+    shown = {(row["level"], row["language"]): row["difference"] for row in rows if row["metric"] == METRIC.name}
+    for effect in (*found.main, *found.by_language):
+        assert shown[effect.levels[0], effect.language or "all languages"] == effect.difference.value
+    assert svg(chart).count("<path") > 10
+
+
+def test_charts_that_axes_do_not_allow() -> None:
+    two = pl.concat([frame(FULL, {}), frame(FULL, {}).with_columns(model=pl.lit("other").cast(pl.Categorical))])
+    for observations, said in ((two, "one model"), (frame(FULL[:3], {}), "--axes")):
+        (left,) = make_charts(observations, SAMPLING, names=["effects_of_axes"]).left_out
+        assert said in left.reason
+
+
+def test_thinking_is_an_axis_like_any_other() -> None:
+    """Each level has the shifts of a design of its own, so that main effect and interaction are known."""
+    more = {cell: shift + (0.4 if "json" in cell else 0.1) for cell, shift in SHIFTS.items()} | {"plain_1": 0.1}
+    more["plain_1+line"] = 0.1
+    levels = [
+        frame(FULL, shifts).with_columns(pl.lit(level).cast(pl.Categorical).alias("reasoning_effort"))
+        for level, shifts in (("high", more), ("none", SHIFTS))
+    ]
+    found = table(pl.concat(levels))
+    assert found.n_cells == 2 * len(FULL)
+    (thinking,) = (effect for effect in found.main if effect.axes == ("reasoning_effort",))
+    assert (thinking.levels, thinking.against) == (("high",), ("none",))
+    assert thinking.difference.value == pytest.approx((0.4 + 0.1 + 0.1) / 3, abs=0.06)
+    both = next(effect for effect in found.interactions if set(effect.levels) == {"json", "high"})
+    assert both.difference.value == pytest.approx(0.3, abs=0.1)
+
+
+def test_thinking_alone_is_an_axis_too() -> None:
+    """Wordings that are not composed are one row of cells; nothing is said of them."""
+    cells = ["polite", "letters"]
+    parts = [
+        frame(cells, dict.fromkeys(cells, shift)).with_columns(
+            pl.lit(level).cast(pl.Categorical).alias("reasoning_effort")
+        )
+        for level, shift in (("none", 0.4), ("low", 0.1))
+    ]
+    found = table(pl.concat(parts))
+    assert [effect.axes for effect in found.main] == [("reasoning_effort",)]
+    assert found.main[0].difference.value == pytest.approx(-0.3, abs=0.08)
+    (report,) = robustness_reports(pl.concat(parts), ["split"], [METRIC], SAMPLING)
+    assert "reasoning_effort" in {flip.factor for flip in report.flips}
+    assert "reasoning_effort" in {spread.factor for spread in report.spreads}
+    part = parts[0].filter(pl.col("variant") == "polite")
+    assert isinstance(effect_table(pl.concat([part, parts[1]]), METRIC, SAMPLING), str)

@@ -1,0 +1,158 @@
+"""How far ways of asking agree: against an independent count of the items, and on a run whose answer is known."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen import Run
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.extraction.simple import PREFIX
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    """Gives a command line; says its exit code, stdout and stderr."""
+
+    def give(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run_command_line([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return give
+
+
+def ask(folder: Path, model: str, *arguments: str) -> Path:
+    selection = ("--benchmark", "starter", "--languages", "en,tr", "--variants", "letters,bare", "--sample", "24")
+    assert run_command_line(["run", str(folder), "--model", model, *selection, *arguments]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose answers are thrown anew for every presentation."""
+    folder = tmp_path_factory.mktemp("runs") / "dice"
+    return ask(folder, "oracle:random", "--method", "generate,loglikelihood,label-loglikelihood")
+
+
+def agreement(call: Call, folder: Path, *arguments: object) -> Any:
+    code, out, _ = call("agreement", folder, "--json", "--n-resamples", 100, *arguments)
+    assert code == 0
+    return json.loads(out)
+
+
+def counted(folder: Path, first: str, second: str, language: str, split: str) -> Counter[tuple[str, str]]:
+    """Role chosen by the one way, and by the other, of every pair: by plain loops over the items."""
+    rows = [row for row in Run(folder).samples().to_dicts() if (row["language"], row["split"]) == (language, split)]
+    found: Counter[tuple[str, str]] = Counter()
+    for ours in (row for row in rows if row["method"] == first):
+        for theirs in (row for row in rows if row["method"] == second):
+            same_question = ours["instance_key"] == theirs["instance_key"]
+            shown_alike = (ours["variant"], ours["option_order"]) == (theirs["variant"], theirs["option_order"])
+            if same_question and (shown_alike or second == "loglikelihood" or first == "loglikelihood"):
+                found[ours["chosen_role"], theirs["chosen_role"]] += 1
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "ways",
+    [("generate", "loglikelihood"), ("generate", "label-loglikelihood"), ("loglikelihood", "label-loglikelihood")],
+)
+def test_shares_kappas_and_flips_are_those_of_plain_counting(dice: Path, call: Call, ways: tuple[str, str]) -> None:
+    found = agreement(call, dice)
+    for language in ("en", "tr"):
+        for split in ("bias", "control"):
+            pairs = counted(dice, *ways, language, split)
+            total = sum(pairs.values())
+            assert total == 48
+            equal = sum(count for (one, other), count in pairs.items() if one == other) / total
+            roles = ("target", "non_target", "unknown")
+            ours = {role: sum(pairs[role, other] for other in roles) for role in roles}
+            theirs = {role: sum(pairs[other, role] for other in roles) for role in roles}
+            chance = sum(ours[role] * theirs[role] for role in roles) / total**2
+            (row,) = (
+                row
+                for row in found["pairs"]
+                if (row["first"], row["second"], row["language"], row["split"]) == (*ways, language, split)
+            )
+            assert (row["n_pairs"], row["n_read"]) == (total, total)
+            assert row["equal_share"]["value"] == pytest.approx(equal)
+            assert row["kappa"]["value"] == pytest.approx((equal - chance) / (1 - chance))
+            flips = {(flip["first"], flip["second"]): flip["n"] for flip in row["flips"]}
+            assert flips == {pair: count for pair, count in pairs.items() if pair[0] != pair[1]}
+
+
+def test_all_languages_together_are_their_sum(dice: Path, call: Call) -> None:
+    rows = agreement(call, dice)["pairs"]
+    for whole in (row for row in rows if row["language"] == "all"):
+        parts = [
+            row
+            for row in rows
+            if row["language"] != "all"
+            and all(row[name] == whole[name] for name in ("first", "second", "split"))
+        ]  # fmt: skip
+        assert sum(row["n_pairs"] for row in parts) == whole["n_pairs"]
+
+
+def test_each_ways_scores_are_those_of_score(dice: Path, call: Call) -> None:
+    found = agreement(call, dice, "--metric", "accuracy_disambiguated")
+    _, out, _ = call("score", dice, "--json", "--group-by", "language,split,method", "--n-resamples", 100)
+    scores = {
+        tuple(group["group"].values()): group["metrics"]["accuracy_disambiguated"]["value"]
+        for group in json.loads(out)["groups"]
+    }
+    assert len(found["scores"]) == len(scores) == 12
+    for row in found["scores"]:
+        where = (row["language"], row["split"])
+        assert row["score"]["value"] == pytest.approx(scores[*where, row["method"]])
+        if row["method"] == "generate":
+            assert row["minus_first"] is None
+        else:
+            expected = scores[*where, row["method"]] - scores[*where, "generate"]
+            assert row["minus_first"]["value"] == pytest.approx(expected)
+
+
+def test_who_is_always_of_one_mind_agrees_with_itself(tmp_path: Path, call: Call) -> None:
+    folder = ask(tmp_path / "run", "oracle:stereotyped", "--method", "both")
+    found = agreement(call, folder)
+    assert {(row["equal_share"]["value"], row["kappa"]["value"]) for row in found["pairs"]} == {(1.0, 1.0)}
+    assert all(row["flips"] == [] for row in found["pairs"])
+    assert {row["unparsed"] for row in found["tie_rates"]} == {0}
+
+
+def test_a_tie_chooses_nobody(tmp_path: Path, call: Call) -> None:
+    folder = ask(tmp_path / "run", "oracle:perfect", "--method", "both")
+    with sqlite3.connect(folder / "run.sqlite") as store:
+        store.execute("UPDATE option_scores SET logprob = -1")
+        store.execute("DELETE FROM extractions WHERE extractor LIKE ? || '%'", (PREFIX,))
+    found = agreement(call, folder)
+    (ways,) = (row for row in found["tie_rates"] if row["method"] == "loglikelihood")
+    assert ways["ties"] == ways["unparsed"] == ways["n_answers"] == 96
+    (row,) = (row for row in found["pairs"] if (row["language"], row["split"]) == ("en", "bias"))
+    assert (row["n_pairs"], row["n_read"], row["equal_share"]["value"]) == (48, 0, None)
+    assert sum(flip["n"] for flip in row["flips"] if flip["second"] == "unparsed") == 48
+
+
+def test_tables_and_page(dice: Path, tmp_path: Path, call: Call) -> None:
+    page = tmp_path / "agreement.html"
+    code, out, said = call("agreement", dice, "--html", page, "--n-resamples", 100)
+    assert (code, f"written: {page}" in said) == (0, True)
+    for text in ("generate", "loglikelihood", "→"):
+        assert text in out
+        assert text in page.read_text(encoding="utf-8")
+
+
+def test_one_way_alone_cannot_be_compared(tmp_path: Path, call: Call) -> None:
+    code, _, said = call("agreement", ask(tmp_path / "run", "oracle:perfect"))
+    assert code == 2
+    assert "--method both" in said

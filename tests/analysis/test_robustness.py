@@ -1,0 +1,383 @@
+"""Agreement by hand, variance components against the analysis of variance, position preferences, power."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from mbbq_gen.analysis.agreement import choices, cohen_kappa, fleiss_kappa, flips, pair_agreement
+from mbbq_gen.analysis.position import balanced_score, place_test, position_reports, read_answers
+from mbbq_gen.analysis.power import DEFAULTS, assumptions_of, power_table
+from mbbq_gen.analysis.robustness import rank_stability, robustness_reports
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.scoring.observations import observations_frame
+from mbbq_gen.scoring.tally import weighted_by_design
+from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.variance_components import variance_components
+from tests.support.scoring import Row, observations_of
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
+
+SAMPLING = InferenceSettings(n_resamples=300)
+AMBIGUOUS = METRICS["mbbq_bias_ambiguous"]
+DESIGN = Design(languages=("en", "tr"), templates=30, variants=3, fillings=4, splits=("bias",))
+
+
+# --- agreement -------------------------------------------------------------------------------------------------------
+
+
+def test_cohens_kappa_by_hand() -> None:
+    """Cohen 1960's own kind of table: 88 of 200 + … observed 0.70, expected 0.41."""
+    table = np.array([[88.0, 14, 18], [10, 40, 10], [2, 6, 12]])
+    assert float(cohen_kappa(table)) == pytest.approx((140 / 200 - 0.41) / (1 - 0.41))
+    assert np.isnan(cohen_kappa(np.diag([5.0, 0, 0])))
+
+
+def test_fleiss_kappa_of_the_published_example() -> None:
+    """The fourteen raters of ten subjects that textbooks print: kappa 0.210."""
+    counts = np.array(
+        [
+            [0, 0, 0, 0, 14], [0, 2, 6, 4, 2], [0, 0, 3, 5, 6], [0, 3, 9, 2, 0], [2, 2, 8, 1, 1],
+            [7, 7, 0, 0, 0], [3, 2, 6, 3, 0], [2, 5, 3, 2, 2], [6, 5, 2, 1, 0], [0, 2, 2, 3, 7],
+        ],
+        dtype=float,
+    )  # fmt: skip
+    equal = (counts * (counts - 1)).sum(axis=1) / (14 * 13)
+    sums = np.array([10.0, equal.sum(), *(counts / 14).sum(axis=0)])
+    assert float(fleiss_kappa(sums)) == pytest.approx(0.210, abs=5e-4)
+
+
+def wordings_frame(answers: list[tuple[str, str, str]]) -> pl.DataFrame:
+    """Questions answered in three wordings each; templates by twos."""
+    rows = []
+    for number, chosen in enumerate(answers):
+        for wording, chose in enumerate(chosen):
+            outcome: Any = {"outcome": "unparsed"} if chose == "none" else {"chose": chose}
+            (observation,) = observations_of([Row("ambiguous", template=f"t{number // 2}", number=number, **outcome)])
+            rows.append(observation._replace(variant=f"v{wording}"))
+    return observations_frame(rows)
+
+
+def test_flips_by_hand() -> None:
+    """Pairs of wordings that differ: 0, 2, 3 and 2 of 3 each; 7 of 12."""
+    frame = wordings_frame(
+        [
+            ("target", "target", "target"),
+            ("target", "unknown", "target"),
+            ("target", "unknown", "none"),
+            ("unknown", "unknown", "target"),
+        ]
+    )
+    found = flips(choices(frame), "variant", SAMPLING)
+    assert found is not None
+    assert (found.n_pairs, found.n_levels, found.n_questions, found.confounded_with) == (12, 3, 4, ())
+    assert found.flip_share.value == pytest.approx(7 / 12)
+    habits = np.array([7, 4, 1]) / 12
+    assert found.flip_share_by_chance == pytest.approx(1 - (habits**2).sum())
+    observed = (1 + 1 / 3 + 0 + 1 / 3) / 4
+    assert found.kappa.value == pytest.approx((observed - (habits**2).sum()) / (1 - (habits**2).sum()))
+    assert flips(choices(frame), "option_order", SAMPLING) is None
+
+
+def test_factors_that_change_together_are_named() -> None:
+    frame = simulate(SimulatedModel({}), DESIGN, seed=1)
+    found = flips(choices(frame), "variant", SAMPLING)
+    assert found is not None
+    assert found.confounded_with == ("option_order",)
+    across = flips(choices(frame), "language", SAMPLING)
+    assert across is not None
+    assert across.confounded_with == ()
+    assert across.n_pairs == frame.height // 2
+
+
+def test_parallel_questions_agree_as_often_as_they_do() -> None:
+    frame = simulate(SimulatedModel({}), DESIGN, seed=1)
+    found = pair_agreement(choices(frame), "language", ("en", "tr"), "ambiguous", SAMPLING)
+    part = frame.filter(pl.col("condition") == "ambiguous").with_columns(
+        pl.col("language", "instance_id", "variant").cast(pl.String)
+    )
+    wide = part.pivot("language", index=["instance_id", "variant"], values="chosen_role")
+    assert found.n_pairs == wide.height
+    assert found.equal_share.value == pytest.approx((wide["en"] == wide["tr"]).mean())
+    assert found.kappa.value is not None
+    assert found.equal_share.ci_low is not None
+    assert found.equal_share.ci_low < (found.equal_share.value or 0)
+
+
+# --- variance components ---------------------------------------------------------------------------------------------
+
+
+def two_way_frame(scores: Any) -> pl.DataFrame:
+    """templates × wordings, one answer each: −1, 0 or 1."""
+    roles = {1: "target", 0: "unknown", -1: "non_target"}
+    rows = []
+    for template, wording in product(range(scores.shape[0]), range(scores.shape[1])):
+        chose: Any = roles[int(scores[template, wording])]
+        (observation,) = observations_of([Row("ambiguous", chose=chose, template=f"t{template:02d}")])
+        rows.append(observation._replace(variant=f"v{wording}"))
+    return observations_frame(rows)
+
+
+def test_a_balanced_design_gives_the_analysis_of_variance() -> None:
+    scores = np.random.default_rng(3).integers(-1, 2, (12, 4)).astype(float)
+    table = variance_components(two_way_frame(scores), AMBIGUOUS, SAMPLING)
+    found = {component.factor: component.variance for component in table.components}
+    rows, columns = scores.shape
+    grand, by_row, by_column = scores.mean(), scores.mean(axis=1), scores.mean(axis=0)
+    rest = ((scores - by_row[:, None] - by_column[None] + grand) ** 2).sum() / ((rows - 1) * (columns - 1))
+    between_rows = columns * ((by_row - grand) ** 2).sum() / (rows - 1)
+    between_columns = rows * ((by_column - grand) ** 2).sum() / (columns - 1)
+    assert found["template"] == pytest.approx((between_rows - rest) / columns)
+    assert found["variant"] == pytest.approx((between_columns - rest) / rows)
+    assert found["template × variant"] == pytest.approx(rest)
+    assert table.is_balanced
+    assert table.chance is None  # one answer a cell: chance is in the combination of both
+    assert (table.n_cells, table.answers_per_cell) == (48, 1)
+
+
+def test_components_are_found_where_they_were_put() -> None:
+    """A lean of sd s gives a score of sd 0.42 · s: (1 − ability) · (1 − unknown)."""
+    model = SimulatedModel({"tr": SimulatedLanguage(lean=0.4)}, template_sd=0.4, interaction_sd=0.3, wording_sd=0.0,
+                           template_wording_sd=0.0)  # fmt: skip
+    frame = simulate(model, replace(DESIGN, templates=120, fillings=8), seed=2)
+    table = variance_components(frame, AMBIGUOUS, SAMPLING)
+    found = {component.factor: component for component in table.components}
+    assert found["template"].sd == pytest.approx(0.42 * 0.4, abs=0.05)
+    assert found["template × language"].sd == pytest.approx(0.42 * 0.3, abs=0.05)
+    assert found["variant"].sd < 0.04
+    assert found["template × variant"].sd < 0.06
+    for factor, sd in (("template", 0.42 * 0.4), ("template × language", 0.42 * 0.3)):
+        component = found[factor]
+        assert component.sd_low is not None
+        assert component.sd_high is not None
+        assert component.sd_low < sd < component.sd_high
+    assert table.chance is not None
+    assert 0 < table.chance.sd < 1
+
+
+def test_nothing_to_take_apart_is_said() -> None:
+    frame = two_way_frame(np.ones((1, 3)))
+    with pytest.raises(UsageError, match="fewer than two of template, language, variant"):
+        variance_components(frame, AMBIGUOUS, SAMPLING)
+    with pytest.raises(UsageError, match="no mean over answers"):
+        variance_components(frame, METRICS["diff_bias_disambiguated"], SAMPLING)
+
+
+# --- robustness ------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_holds_spread_flips_and_components() -> None:
+    model = SimulatedModel({"en": SimulatedLanguage(lean=0.5)}, wording_sd=0.6)
+    frame = simulate(model, replace(DESIGN, languages=("en",)), seed=4)
+    (report,) = robustness_reports(frame, ["model"], [AMBIGUOUS, METRICS["diff_bias_disambiguated"]], SAMPLING)
+    by_wording = next(spread for spread in report.spreads if spread.factor == "variant")
+    values = [level.score.value or 0.0 for level in by_wording.levels]
+    assert by_wording.sd == pytest.approx(np.std(values, ddof=1))
+    assert by_wording.mean.value == pytest.approx(np.mean(values))
+    assert (by_wording.lowest, by_wording.highest) == (min(values), max(values))
+    assert abs(by_wording.worst or 0) == max(abs(value) for value in values)
+    assert by_wording.tests[0].p_value is not None
+    assert by_wording.tests[0].p_value < 0.05
+    assert {flip.factor for flip in report.flips} == {"variant", "option_order"}
+    assert [table.metric for table in report.components] == ["mbbq_bias_ambiguous"]
+    assert "diff_bias_disambiguated" in report.notes[0]
+
+
+def test_ranks_of_models_over_wordings() -> None:
+    models = [SimulatedModel({"en": SimulatedLanguage(lean=lean)}, name=f"m{lean}") for lean in (-0.5, 0.0, 0.5, 0.9)]
+    frame = pl.concat([simulate(model, replace(DESIGN, languages=("en",)), seed=1) for model in models])
+    found = rank_stability(frame, AMBIGUOUS, "variant", SAMPLING)
+    assert found is not None
+    assert found.kendall_w == 1.0
+    assert found.models == ("m-0.5", "m0.0", "m0.5", "m0.9")
+    alone = simulate(models[0], DESIGN, seed=1)
+    assert rank_stability(alone, AMBIGUOUS, "variant", SAMPLING) is None
+
+
+# --- position --------------------------------------------------------------------------------------------------------
+
+
+def only_report(model: SimulatedModel, design: Design = DESIGN) -> Any:
+    (report,) = position_reports(simulate(model, design, seed=1), [], [AMBIGUOUS], SAMPLING)
+    return report
+
+
+def test_a_liking_for_the_first_place_is_found() -> None:
+    report = only_report(SimulatedModel({"en": SimulatedLanguage(first_place=0.2)}))
+    assert [place.label for place in report.places] == ["A", "B", "C"]
+    assert report.places[0].preference > 0.03
+    assert sum(place.preference for place in report.places) == pytest.approx(0)
+    assert sum(place.chosen for place in report.places) == report.n_answers
+    assert report.test.p_value < 0.01
+
+
+def test_no_liking_is_no_liking() -> None:
+    report = only_report(SimulatedModel({"en": SimulatedLanguage(lean=0.6)}))
+    assert report.test.p_value > 0.05
+    (found,) = report.scores
+    assert found.balanced.value == pytest.approx(found.plain.value, abs=0.05)
+
+
+def answered(seed: int, times: int) -> pl.DataFrame:
+    """60 questions in orders dealt by chance, each answered so many times with one and the same role."""
+    generator = np.random.default_rng(seed)
+    roles, orders = ("target", "non_target", "unknown"), ((0, 1, 2), (1, 2, 0), (2, 0, 1))
+    rows = [
+        Row(
+            "ambiguous",
+            chose=roles[generator.integers(3)],  # type: ignore[arg-type]
+            template=f"t{number % 6}",
+            number=number,
+            order=orders[generator.integers(3)],
+        )
+        for number in range(60)
+    ]
+    return observations_frame(observations_of([row for row in rows for _ in range(times)]))
+
+
+def test_repeating_every_answer_adds_nothing_to_the_test_of_places() -> None:
+    once, often = (place_test(read_answers(answered(1, times))) for times in (1, 5))
+    assert (once.unit, once.n, often.unit, often.n) == ("answer", 60, "question", 60)
+    assert once.p_value is not None
+    assert often.p_value == pytest.approx(once.p_value, abs=0.04)
+    assert often.effect == pytest.approx(once.effect)
+
+
+def test_the_test_of_places_keeps_its_level_where_answers_repeat() -> None:
+    """Counted one by one, five answers a question find a preference in half of the runs."""
+    p_values = [place_test(read_answers(answered(seed, 5)), seed=seed).p_value for seed in range(100)]
+    assert sum(p is not None and p < 0.05 for p in p_values) <= 11
+
+
+def test_few_questions_and_many_are_dealt_by_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shuffled one by one, or drawn as tables: the same p value, but for the luck of the draw."""
+    for seed in range(5):
+        answers = read_answers(answered(seed, 3))
+        monkeypatch.setattr("mbbq_gen.analysis.position._SHUFFLED", 1000)
+        shuffled = place_test(answers).p_value
+        monkeypatch.setattr("mbbq_gen.analysis.position._SHUFFLED", 0)
+        assert place_test(answers).p_value == pytest.approx(shuffled, abs=0.04)
+
+
+def test_a_single_order_leaves_nothing_to_test() -> None:
+    report = only_report(SimulatedModel({}), replace(DESIGN, is_balanced=False))
+    assert report.test.reason == "every kind of question was shown in one order, or got one answer"
+    assert report.imbalance == pytest.approx(2 / 3)
+    (found,) = report.scores
+    assert found.balanced.value is None
+    assert "some order of roles is missing" in found.balanced.reason
+
+
+def test_balancing_orders_by_hand() -> None:
+    """A model that always takes the first, and the target first in three of five negative questions: (3 − 1) / 5.
+
+    With the three orders weighing the same, the target is first as often as the other person.
+    """
+    orders = [(0, 1, 2), (0, 1, 2), (0, 1, 2), (1, 2, 0), (2, 0, 1)]
+    roles = ("target", "non_target", "unknown")
+    rows = [
+        Row("ambiguous", chose=roles[order[0]], template=f"t{copy}", number=number, order=order)  # type: ignore[arg-type]
+        for copy in range(3)
+        for number, order in enumerate(orders)
+    ]
+    found = balanced_score(observations_frame(observations_of(rows)), AMBIGUOUS, SAMPLING)
+    assert found.plain.value == pytest.approx((3 - 1) / 5)
+    assert found.balanced.value == pytest.approx(0)
+    assert found.difference.value == pytest.approx(2 / 5)
+
+
+def test_balanced_orders_weigh_as_the_design_does() -> None:
+    """A language asked half as often, every order alike in both: there is nothing to balance, so nothing changes."""
+    model = SimulatedModel({"en": SimulatedLanguage(lean=0.8), "tr": SimulatedLanguage(lean=-0.4)})
+    whole = simulate(model, Design(templates=12, variants=2, fillings=3, splits=("bias",)), seed=5)
+    fewer = whole.filter((pl.col("language") == "en") | (pl.col("variant") == "wording 1"))
+    found = balanced_score(weighted_by_design(fewer), AMBIGUOUS, SAMPLING)
+    assert found.balanced.value == pytest.approx(found.plain.value)
+    naive = balanced_score(fewer, AMBIGUOUS, SAMPLING)
+    assert naive.plain.value is not None
+    assert found.plain.value is not None
+    assert naive.plain.value > found.plain.value + 0.05
+
+
+def test_wordings_of_the_unknown_option_are_counted() -> None:
+    report = only_report(SimulatedModel({}))
+    (wording,) = report.unknown_texts
+    assert (wording.text, wording.share, wording.share_expected) == ("Not known", 1.0, 1.0)
+    assert wording.rate.value == pytest.approx(wording.chosen / wording.shown)
+
+
+# --- power -----------------------------------------------------------------------------------------------------------
+
+
+def test_power_by_hand() -> None:
+    """98 templates of MBBQ count as 38.2; t(0.975) + t(0.8) at 37.2 degrees of freedom is 2.026 + 0.851."""
+    table = power_table("mbbq", 98, 5)
+    found = {entry.question: entry for entry in table.detectable}["two prompt variants"]
+    error = (2 * (DEFAULTS.template_prompt_variant**2 / 38.22 + DEFAULTS.answer**2 / (98 * 51.4))) ** 0.5
+    assert found.standard_error == pytest.approx(error)
+    assert found.minimum_detectable_effect == pytest.approx(2.877 * error, rel=1e-3)
+
+
+def test_power_is_that_of_the_simulation() -> None:
+    """benches/simulate_all.py power, 40 templates: a difference of 0.098 found in 76 % of samples.
+
+    There persons are named in 0.7 · 0.7 of the answers, the lean's interaction has sd 0.15, and 22.8 answers are read.
+    """
+    named = 0.7 * 0.7
+    assumed = DEFAULTS.model_copy(
+        update={"template_language": named * 0.15, "language_prompt_variant": 0.0, "answer": (named - 0.1**2) ** 0.5}
+    )
+    table = power_table("mine", 40, 1, questions=22.8, effective_share=1.0, power=0.762, assumptions=assumed)
+    found = {entry.question: entry.minimum_detectable_effect for entry in table.detectable}
+    assert found["two languages"] == pytest.approx(named * 0.2, rel=0.03)
+
+
+def test_more_templates_and_wordings_find_less() -> None:
+    small, wide, deep = (power_table("mbbq", *size, prompt_effects="random") for size in ((40, 3), (98, 3), (40, 10)))
+    for number in range(2):
+        least = small.detectable[number].minimum_detectable_effect or 0.0
+        assert (wide.detectable[number].minimum_detectable_effect or 9) < least
+        assert (deep.detectable[number].minimum_detectable_effect or 9) < least
+
+
+def test_power_from_a_run() -> None:
+    model = SimulatedModel({"en": SimulatedLanguage(lean=0.3)}, template_wording_sd=0.3)
+    components = variance_components(simulate(model, DESIGN, seed=1), AMBIGUOUS, SAMPLING)
+    found = assumptions_of(components, "a run")
+    by_factor = {component.factor: component.sd for component in components.components}
+    assert found.template == by_factor["template"]
+    assert found.template_prompt_variant == by_factor["template × variant"]
+    assert components.chance is not None
+    assert found.answer == components.chance.sd
+
+
+def test_impossible_sizes_are_refused() -> None:
+    with pytest.raises(UsageError, match="mbbq has 98"):
+        power_table("mbbq", 200, 5)
+    with pytest.raises(UsageError, match="--benchmark jbbq: its templates have not been counted"):
+        power_table("jbbq", 20, 5)
+    with pytest.raises(UsageError, match="fewer than 5 templates: no interval, no p value; give 5 or more"):
+        power_table("starter", 4, 5)
+    with pytest.raises(UsageError, match=r"--variants 2: fewer than 3 prompt variants: .* give 3 or more"):
+        power_table("starter", 20, 2, prompt_effects="random")
+
+
+def test_a_difference_larger_than_a_bias_can_be_is_none() -> None:
+    assumed = DEFAULTS.model_copy(update={"template": 1.0, "template_language": 0.1})
+    table = power_table("starter", 5, 1, assumptions=assumed)
+    found = {entry.question: entry.minimum_detectable_effect for entry in table.detectable}
+    assert found["one score against 0"] is None
+    assert found["two prompt variants"] is not None
+
+
+def test_fixed_wordings_are_not_charged_for() -> None:
+    fixed, drawn = (power_table("mbbq", 98, 5, prompt_effects=wordings) for wordings in ("fixed", "random"))
+    errors = [{entry.question: entry.standard_error for entry in table.detectable} for table in (fixed, drawn)]
+    one = errors[1]["one score against 0"] ** 2 - errors[0]["one score against 0"] ** 2
+    assert one == pytest.approx(DEFAULTS.prompt_variant**2 / 5)
+    assert errors[0]["two prompt variants"] == errors[1]["two prompt variants"]

@@ -1,0 +1,568 @@
+"""`audit`: the sample, the verdicts and their file, sheets there and back, and the rates that follow."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import json
+import math
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from mbbq_gen.annotation.review import (
+    Annotation,
+    SamplingDesign,
+    allocate,
+    annotate_response,
+    annotation_report,
+    append_annotations,
+    draw_sample,
+    load_annotations,
+)
+from mbbq_gen.cli.annotation_session import Session
+from mbbq_gen.core.errors import DataError
+from mbbq_gen.core.text import spreadsheet_safe
+from mbbq_gen.report.sheets import SheetEntry, csv_sheet, html_sheet, read_sheet
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.statistics.intervals import proportion, wilson
+from mbbq_gen.storage.queries import ExtractionRow, answered_extractions, iter_extractions, stored_extractions
+from tests.support.extraction import call, copy_run, listed, make_run
+
+AT = "2030-01-01T00:00:00+00:00"
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("audit") / "run")
+
+
+@pytest.fixture
+def run(original: Path, tmp_path: Path) -> Path:
+    return copy_run(original, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def entries(original: Path) -> list[SheetEntry]:
+    with RunFolder(original).open_store(read_only=True) as store:
+        versions = {language: store.extractors(language)[0] for language in store.languages()}
+        drawn = draw_sample(iter_extractions(store, versions), SamplingDesign(sample=500)).drawn
+        return [
+            SheetEntry(reading, answered, stored_extractions(store, reading.prompt_id)[reading.extractor])
+            for reading, answered in answered_extractions(store, drawn)
+        ]
+
+
+def reading(number: int, language: str = "en", option: int | None = 0, rule: str = "cue", **more: Any) -> ExtractionRow:
+    fields = {
+        "prompt_id": f"{number:06d}",
+        "instance_key": "k",
+        "language": language,
+        "split": "bias",
+        "category": "age",
+        "variant": "bare",
+        "label_style": "A",
+        "outcome": "unparsed" if option is None else "option",
+        "option": option,
+        "confidence": "high",
+        "rule": rule,
+        "extractor": "1+x",
+    }
+    return ExtractionRow(**{**fields, **more})
+
+
+# --- shares ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("holding", "n", "low", "high"),
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_wilson_is_as_published(holding: int, n: int, low: float, high: float) -> None:
+    """The four examples of Newcombe (1998), table I, method 3."""
+    assert wilson(holding / n, n) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0.1, 100)), min_size=1, max_size=50))
+def test_a_share_lies_in_its_interval(counted: list[tuple[bool, float]]) -> None:
+    found = proportion(counted)
+    assert found.value is not None
+    assert found.ci_low is not None
+    assert found.ci_high is not None
+    assert 0 <= found.ci_low <= found.value <= found.ci_high <= 1
+    assert 0 < found.effective_n <= len(counted) * (1 + 1e-9)
+    equal = proportion([(holds, 7.0) for holds, _ in counted])
+    assert equal.effective_n == pytest.approx(len(counted))
+    assert equal.value == pytest.approx(sum(holds for holds, _ in counted) / len(counted))
+
+
+def test_nothing_counted_is_no_share() -> None:
+    assert proportion([]).value is None
+
+
+# --- the sample ------------------------------------------------------------------------------------------------------
+
+POPULATION = st.lists(
+    st.tuples(st.sampled_from(["en", "tr", "nl"]), st.sampled_from([None, 0, 1]), st.sampled_from("abcdefgh")),
+    min_size=1,
+    max_size=120,
+)
+
+
+@given(rows=POPULATION, size=st.integers(1, 150), seed=st.integers(0, 5))
+def test_a_sample_is_of_the_size_asked_and_of_every_stratum(
+    rows: list[tuple[str, int | None, str]], size: int, seed: int
+) -> None:
+    population = [reading(n, language, option, rule) for n, (language, option, rule) in enumerate(rows)]
+    sample = draw_sample(population, SamplingDesign(sample=size, seed=seed))
+    ids = [one.prompt_id for one in sample.drawn]
+    assert len(ids) == len(set(ids)) == min(size, len(rows))
+    assert sorted(one for members in sample.strata.values() for one in members) == sorted(population)
+    assert len(sample.strata) <= max(1, size // 2)
+    drawn = Counter(name for name, members in sample.strata.items() for one in members if one.prompt_id in set(ids))
+    assert set(drawn) == set(sample.strata)
+    assert sample.drawn == draw_sample(list(reversed(population)), SamplingDesign(sample=size, seed=seed)).drawn
+
+
+def test_rare_strata_are_drawn_more_often_than_their_share() -> None:
+    given_out = allocate({("a",): 900, ("b",): 100, ("c",): 2}, 40)
+    assert given_out == {("a",): 28, ("b",): 10, ("c",): 2} or abs(given_out[("a",)] / given_out[("b",)] - 3) < 0.5
+    assert sum(given_out.values()) == 40
+    assert given_out[("c",)] >= 1
+
+
+def test_answers_without_a_text_are_not_judged() -> None:
+    population = [
+        reading(n, outcome=outcome, option=None) for n, outcome in enumerate(["error", "content_filter", "empty"])
+    ]
+    assert draw_sample(population, SamplingDesign()).drawn == ()
+
+
+# --- verdicts --------------------------------------------------------------------------------------------------------
+
+
+def test_verdicts_are_kept_and_the_last_counts(tmp_path: Path) -> None:
+    path = tmp_path / "annotations.jsonl"
+    assert load_annotations(path) == {}
+    first, second = (
+        annotate_response(reading(1), AT, right=0),
+        annotate_response(reading(1), AT, right=None, note="neither"),
+    )
+    append_annotations(path, [first])
+    append_annotations(path, [second, annotate_response(reading(2), AT, right=None, right_known=False)])
+    found = load_annotations(path)
+    assert found["000001"] == second
+    assert [found[name].agrees for name in sorted(found)] == [False, False]
+    assert len(path.read_text().splitlines()) == 3
+
+
+def test_a_verdict_cut_off_by_a_crash_costs_itself_alone(tmp_path: Path) -> None:
+    path = tmp_path / "annotations.jsonl"
+    append_annotations(path, [annotate_response(reading(1), AT, right=0)])
+    with path.open("a") as stream:
+        stream.write('{"prompt_id": "0000')
+    assert set(load_annotations(path)) == {"000001"}
+    append_annotations(path, [annotate_response(reading(2), AT, right=0)])
+    with pytest.raises(DataError, match=r"annotations\.jsonl:2: "):
+        load_annotations(path)
+
+
+def test_a_verdict_can_not_contradict_itself() -> None:
+    good = annotate_response(reading(1), AT, right=0)
+    with pytest.raises(ValueError, match="contradicts"):
+        Annotation.model_validate({**good.model_dump(), "agrees": False})
+
+
+def test_a_verdict_that_names_the_right_option_judges_later_readings_too() -> None:
+    named = annotate_response(reading(1, option=0), AT, right=1)
+    assert named.judges(reading(1, option=1)) is True
+    assert named.judges(reading(1, option=None)) is False
+    only_wrong = annotate_response(reading(1, option=0), AT, right=None, right_known=False)
+    assert only_wrong.judges(reading(1, option=0)) is False
+    assert only_wrong.judges(reading(1, option=1)) is None
+
+
+# --- the result ------------------------------------------------------------------------------------------------------
+
+
+def test_rates_weigh_strata_as_the_run_holds_them() -> None:
+    """90 readings by one rule, of which 2 of 2 judged are right; 10 by another, of which 1 of 2 is."""
+    population = [reading(n, rule="often") for n in range(90)] + [reading(n, rule="seldom") for n in range(90, 100)]
+    sample = draw_sample(population, SamplingDesign(sample=100, by=("rule",)))
+    verdicts = {
+        f"{n:06d}": annotate_response(reading(n), AT, right=right) for n, right in ((0, 0), (1, 0), (90, 0), (91, 2))
+    }
+    report = annotation_report(sample, verdicts, {"en": "1+x"}, ("rule",))
+    overall = report.overall
+    assert overall.judged.value == 3 / 4
+    assert overall.weighted.value == pytest.approx(0.9 * 1 + 0.1 * 0.5)
+    effective = (2 * 45 + 2 * 5) ** 2 / (2 * 45**2 + 2 * 5**2)
+    assert overall.weighted.effective_n == pytest.approx(effective)
+    assert (overall.weighted.ci_low, overall.weighted.ci_high) == pytest.approx(wilson(0.95, effective))
+    assert report.coverage == 1
+    assert report.mistakes == {"wrong_option": 1, "spurious": 0, "missed": 0, "unknown_kind": 0}
+    (wrong,) = report.disagreements
+    assert (wrong.prompt_id, wrong.option, wrong.right) == ("000091", 0, 2)
+
+
+def test_strata_without_a_verdict_are_said_to_be_left_out() -> None:
+    population = [reading(n, "en") for n in range(30)] + [reading(n, "tr") for n in range(30, 40)]
+    sample = draw_sample(population, SamplingDesign(sample=40, by=("language",)))
+    report = annotation_report(
+        sample, {"000000": annotate_response(population[0], AT, right=0)}, {"en": "1", "tr": "1"}, ("language",)
+    )
+    assert report.coverage == 30 / 40
+    by_language = {share.group: share for share in report.by_language}
+    assert by_language["tr"].weighted.value is None
+    assert by_language["en"].weighted.value == 1
+    assert by_language["en"].weighted.ci_high == 1
+
+
+def test_kinds_of_mistakes_and_verdicts_that_tell_nothing_any_more() -> None:
+    population = [reading(0), reading(1), reading(2, option=None), reading(3), reading(4, option=1)]
+    verdicts = [
+        annotate_response(population[0], AT, right=1),
+        annotate_response(population[1], AT, right=None),
+        annotate_response(population[2], AT, right=2),
+        annotate_response(population[3], AT, right=None, right_known=False),
+        annotate_response(reading(4, option=0), AT, right=None, right_known=False),
+    ]
+    sample = draw_sample(population, SamplingDesign())
+    report = annotation_report(sample, {one.prompt_id: one for one in verdicts}, {"en": "1+x"}, ())
+    assert set(report.mistakes.values()) == {1}
+    assert report.stale_annotations == 1
+    assert report.overall.judged.n == 4
+
+
+# --- sheets ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.text(max_size=60))
+def test_no_cell_is_a_formula(text: str) -> None:
+    shown = spreadsheet_safe(text)
+    assert not shown.lstrip().startswith(("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"))
+    assert "\x00" not in shown
+
+
+def test_a_sheet_holds_every_answer_and_no_formula(entries: list[SheetEntry]) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_sheet(entries, {}), newline="")))
+    assert [row["id"] for row in rows] == [entry.stored.prompt_id for entry in entries]
+    assert any(row["response"].startswith("'=HYPERLINK") for row in rows)
+    assert any(row["response"].startswith("'@SUM") for row in rows)
+    for row, entry in zip(rows, entries, strict=True):
+        assert not any((cell or "").startswith(("=", "+", "-", "@", "\x1b")) for cell in row.values())
+        read = entry.stored.option
+        assert row["read_as"] == ("0" if read is None else str(read + 1))
+        assert row[f"option_{(read or 0) + 1}"].endswith(entry.question.options[read or 0])
+        assert row["verdict"] == row["right"] == ""
+
+
+def filled(text: str, delimiter: str = ",", **verdicts: tuple[str, str]) -> bytes:
+    """The sheet as a person fills it in: id → (verdict, right)."""
+    rows = list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, rows[0], delimiter=delimiter)
+    writer.writeheader()
+    for row in rows:
+        row["verdict"], row["right"] = verdicts.get(row["id"], ("", ""))
+        writer.writerow(row)
+    return stream.getvalue().encode("utf-8-sig")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_sheet_comes_back_as_spreadsheets_save_it(entries: list[SheetEntry], delimiter: str) -> None:
+    one, other = entries[0].stored.prompt_id, entries[1].stored.prompt_id
+    raw = filled(csv_sheet(entries, {}), delimiter, **{one: ("Agree", ""), other: ("", "b")})
+    rows = list(read_sheet(raw, "sheet.csv"))
+    assert [(row.prompt_id, row.agrees, row.right) for row in rows] == [(one, True, ""), (other, None, "b")]
+    assert {row.extractor for row in rows} <= {entry.stored.extractor for entry in entries}
+
+
+def test_verdicts_there_and_back(capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path) -> None:
+    sheet, back = tmp_path / "sheet.csv", tmp_path / "filled.csv"
+    code, out, err = call(capsys, "annotate", run, "--sample-size", 30, "--seed", 3, "--csv", sheet)
+    assert (code, out) == (0, "")
+    assert f"mbbq-gen annotate {run} --import {sheet}" in err
+    rows = list(csv.DictReader(io.StringIO(sheet.read_text("utf-8-sig"), newline="")))
+    assert len(rows) == 30
+    person = next(row for row in rows if row["read_as"] != "0")
+    missed = next(row for row in rows if row["read_as"] == "0")
+    given_back = {row["id"]: ("agree", "") for row in rows[:20]}
+    given_back |= {person["id"]: ("disagree", "0"), missed["id"]: ("disagree", "B")}
+    back.write_bytes(filled(sheet.read_text("utf-8-sig"), ";", **given_back))
+    code, out, err = call(capsys, "annotate", run, "--import", back, "--json")
+    assert code == 0, err
+    report = json.loads(out)
+    judged = len(given_back)
+    assert report["overall"]["judged"]["n"] == judged
+    assert report["overall"]["judged"]["value"] == (judged - 2) / judged
+    assert report["mistakes"]["spurious"] == report["mistakes"]["missed"] == 1
+    assert str(back) in err
+    again = call(capsys, "annotate", run, "--import", back, "--json")
+    assert json.loads(again[1]) == report
+    assert "0 of them new" in again[2]
+    assert len((run / "annotations.jsonl").read_text().splitlines()) == judged
+    code, out, _ = call(capsys, "annotate", run, "--report")
+    assert code == 0
+    assert missed["id"] in out
+    # A sheet that is written again has the verdicts filled in.
+    call(capsys, "annotate", run, "--csv", sheet)
+    rows = list(csv.DictReader(io.StringIO(sheet.read_text("utf-8-sig"), newline="")))
+    assert Counter(row["verdict"] for row in rows) == {"agree": judged - 2, "disagree": 2, "": 30 - judged}
+
+
+@pytest.mark.parametrize(
+    ("heading", "row", "words"),
+    [
+        ("id,verdict", "ID,maybe", "verdict: 'maybe'; write agree or disagree"),
+        ("id,verdict,right", "ID,disagree,7", "right: '7'; write the option's number, 1 to 3"),
+        ("id,verdict", "nobody,agree", "id: no extraction 'nobody'"),
+        ("id,right", "ID,1", "no column 'verdict'"),
+        ("id,verdict,right", "ID,agree,WRONG", "right: '2' contradicts"),
+    ],
+)
+def test_a_wrong_sheet_is_one_line(
+    capsys: pytest.CaptureFixture[str], run: Path, heading: str, row: str, words: str
+) -> None:
+    one = next(found for found in listed(capsys, run) if found["option"] == 0)
+    path = run.parent / "sheet.csv"
+    path.write_text(f"{heading}\n{row.replace('ID', one['prompt_id']).replace('WRONG', '2')}\n")
+    code, out, err = call(capsys, "annotate", run, "--import", path)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert str(path) in err
+    assert err.count("\n") == 1
+    assert not (run / "annotations.jsonl").exists()
+
+
+def test_a_sheet_that_is_not_utf8_is_one_line(capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "sheet.csv"
+    path.write_bytes("id,verdict,note\nx,agree,Ä".encode("latin-1"))
+    code, _, err = call(capsys, "annotate", run, "--import", path)
+    assert code == 2
+    assert "save the sheet as CSV UTF-8" in err
+
+
+class _Page(html.parser.HTMLParser):
+    """Collects tags, attributes and the texts of `pre`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.inner: dict[str, list[str]] = {"pre": [], "style": [], "script": []}
+        self._inside: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += attrs
+        if tag in self.inner:
+            self._inside = tag
+            self.inner[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._inside:
+            self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.inner[self._inside][-1] += data
+
+
+def test_the_page_holds_answers_as_text_and_asks_nothing_of_anybody(entries: list[SheetEntry]) -> None:
+    import base64
+    import hashlib
+
+    page = html_sheet(entries, {}, 'Sheet <b> & "quotes"')
+    found = _Page()
+    found.feed(page)
+    assert found.tags["section"] == len(entries)
+    assert found.tags["script"] == found.tags["style"] == 1
+    assert found.tags["b"] == found.tags["img"] == found.tags["link"] == found.tags["iframe"] == 0
+    assert not [name for name, _ in found.attributes if name.startswith("on") or name in {"src", "href", "style"}]
+    assert "http" not in re.sub(r"http-equiv", "", page.replace("http://example.invalid", ""))
+    (policy,) = [value for name, value in found.attributes if name == "content" and value and "default-src" in value]
+    assert policy.startswith("default-src 'none';")
+    for inner in ("script", "style"):
+        digest = base64.b64encode(hashlib.sha256(found.inner[inner][0].encode()).digest()).decode()
+        assert f"{inner}-src 'sha256-{digest}'" in policy
+    assert len(found.inner["pre"]) == len(entries)
+    for text, entry in zip(found.inner["pre"], entries, strict=True):
+        if "\x1b" in entry.response:
+            assert "<script>" in text
+            assert "\x1b" not in text
+            assert "⟨U+202E⟩" in text
+        elif entry.response.isprintable():
+            assert text == entry.response
+
+
+# --- in a terminal ---------------------------------------------------------------------------------------------------
+
+
+class _Kept:
+    """What a session does with the keys pressed."""
+
+    def __init__(self, entries: list[SheetEntry], keys: str, verdicts: dict[str, Annotation] | None = None) -> None:
+        self.verdicts: list[Annotation] = []
+        self.explained: list[str] = []
+        self.stream = io.StringIO()
+        pressed: Iterator[str] = iter(keys)
+        session = Session(
+            Console(file=self.stream, width=100, markup=False, highlight=False),
+            lambda: next(pressed),
+            self.verdicts.append,
+            lambda: AT,
+            lambda entry: self.explained.append(entry.stored.prompt_id),
+        )
+        self.count = session.judge(entries, verdicts or {})
+        self.unpressed = "".join(pressed)
+
+
+def test_one_key_for_each_answer(entries: list[SheetEntry]) -> None:
+    four = [entry for entry in entries if entry.stored.option is not None][:4]
+    wrong = next(place for place in "123" if int(place) - 1 != four[1].stored.option)
+    kept = _Kept(four, f"y{wrong}xe0n\r")
+    assert kept.count == 4
+    assert [one.agrees for one in kept.verdicts] == [True, False, False, False]
+    assert [one.right for one in kept.verdicts] == [four[0].stored.option, int(wrong) - 1, None, None]
+    assert [one.right_known for one in kept.verdicts] == [True, True, True, False]
+    assert kept.explained == [four[2].stored.prompt_id]
+
+
+def test_skip_back_and_quit(entries: list[SheetEntry]) -> None:
+    kept = _Kept(entries[:5], "sybyq0")
+    ids = [one.prompt_id for one in kept.verdicts]
+    assert ids == [entries[1].stored.prompt_id] * 2
+    assert kept.count == 1
+    assert kept.unpressed == "0"
+
+
+def test_what_was_judged_is_not_asked_again(entries: list[SheetEntry]) -> None:
+    verdicts = {entry.stored.prompt_id: annotate_response(entry.stored, AT, right=None) for entry in entries[:3]}
+    kept = _Kept(entries[:4], "y", verdicts)
+    assert [one.prompt_id for one in kept.verdicts] == [entries[3].stored.prompt_id]
+    assert "4 of 4" in kept.stream.getvalue()
+    assert "1 of 4" not in kept.stream.getvalue()
+
+
+def test_ctrl_c_ends_a_session(entries: list[SheetEntry]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _Kept(entries[:2], "y\x03")
+
+
+def test_hostile_answers_stay_text_in_a_terminal(entries: list[SheetEntry]) -> None:
+    kept = _Kept(entries, "s" * len(entries))
+    text = kept.stream.getvalue()
+    assert "␛[2J" in text
+    assert all(sign.isprintable() or sign == "\n" for sign in text)
+
+
+def test_no_terminal_is_one_line(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    code, out, err = call(capsys, "annotate", run)
+    assert (code, out) == (2, "")
+    assert "--csv FILE or --html FILE" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
+def test_a_session_on_a_real_terminal_goes_on_where_it_stopped(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    screen = _on_a_terminal(["annotate", str(run), "--sample-size", "6"], b"ysyq")
+    assert "1 of 6" in screen
+    assert "4 of 6" in screen
+    assert "2 annotated" in screen
+    assert len((run / "annotations.jsonl").read_text().splitlines()) == 2
+    screen = _on_a_terminal(["annotate", str(run)], b"y\x03")
+    assert "2 of 6" in screen
+    assert "1 of 6" not in screen
+    assert "stopped; " in screen
+    code, out, _ = call(capsys, "annotate", run, "--report", "--json")
+    assert code == 0
+    assert json.loads(out)["overall"]["judged"]["n"] == 3
+
+
+def _wait_for_raw(terminal: int) -> None:
+    """Waits until single keys are read: what is pressed before that is thrown away."""
+    import termios
+
+    end = time.monotonic() + 600
+    while termios.tcgetattr(terminal)[3] & termios.ICANON:
+        assert time.monotonic() < end, "no key is asked for"
+        time.sleep(0.01)
+
+
+def _on_a_terminal(arguments: list[str], keys: bytes) -> str:
+    """What a command shows on a pseudo terminal on which these keys are pressed, one after each prompt."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "mbbq_gen", *arguments]
+    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    screen, prompts = b"", 0
+    try:
+        while select.select([ours], [], [], 60)[0]:
+            try:
+                read = os.read(ours, 65536)
+            except OSError:  # Linux says so when nobody holds the other end any more
+                break
+            if not read:
+                break
+            screen += read
+            if prompts < min(len(keys), screen.count(b"y correct")):
+                _wait_for_raw(ours)
+                os.write(ours, keys[prompts : prompts + 1])
+                prompts += 1
+    finally:
+        child.kill()
+        child.wait()
+        os.close(ours)
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.decode("utf-8", errors="replace"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--group-by", "colour"], "unknown grouping 'colour'"),
+        (["--language", "fr"], "unknown language of the run 'fr'"),
+        (["--extractor", "engin"], "unknown extractor 'engin'"),
+        (["--import", "nowhere.csv"], "nowhere.csv: No such file"),
+    ],
+)
+def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], run: Path, arguments: list[str], words: str) -> None:
+    code, out, err = call(capsys, "annotate", run, "--report", *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_another_reader_can_be_audited(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    """Verdicts that name the right option judge every reader."""
+    for one in listed(capsys, run, "--language", "tr"):
+        right = {"Cevap: A": 0, "B": 1, "Bunu metinden bilemeyiz.": one["option"]}.get(one["response"])
+        verdict = annotate_response(
+            reading(0, "tr", one["option"], prompt_id=one["prompt_id"], extractor=one["extractor"]),
+            AT,
+            right=right,
+        )
+        append_annotations(run / "annotations.jsonl", [verdict])
+    rates = {}
+    for name in ("rules", "strict-match"):
+        arguments = ["--report", "--json", "--language", "tr", "--extractor", name, "--sample-size", 500]
+        code, out, err = call(capsys, "annotate", run, *arguments)
+        assert code == 0, err
+        rates[name] = json.loads(out)["overall"]["judged"]["value"]
+    assert rates["strict-match"] < rates["rules"]
+    assert math.isclose(rates["rules"], 1)

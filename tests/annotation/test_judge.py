@@ -1,0 +1,573 @@
+"""`mbbq-gen judge` as a user types it: a second reader of stored answers, asked like any model, beside the rules."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.api import Run
+from mbbq_gen.core.errors import UnknownNameError
+from mbbq_gen.runs.run_folder import RunFolder
+from tests.cli.test_commands import call
+from tests.fake_service.client import FakeServer, fake_server
+from tests.support.api import KEY, without_keys
+from tests.support.judge import (
+    ANSWERS,
+    answered_run,
+    judge_of,
+    progress_of,
+    readings,
+    reply,
+    run,
+    script,
+)
+
+__all__ = ["answered_run", "run"]
+
+X1 = {"answers": {"fixed": reply("option", "X1")}}
+"""A fake judge that says X1 to everything: which option that is depends on the sheet."""
+PRICES = """
+[[price]]
+kind = "openai"
+models = ["fake"]
+input = 1000.0
+output = 1000.0
+date = 2026-01-01
+"""
+
+
+@pytest.fixture(autouse=True)
+def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+@pytest.fixture
+def by_script(tmp_path: Path) -> str:
+    """A judge that reads the five answers of the run as a careful one would, save for one that it can't."""
+    lines = script(
+        tmp_path / "careful.jsonl",
+        {"response": reply("none")},
+        {"response": reply("cannot_tell"), "contains": "I can't tell from this."},
+        {"response": "I would rather not.", "contains": "Green ideas sleep."},
+    )
+    return f"scripted:{lines}"
+
+
+def asked(server: FakeServer, *more: object) -> list[object]:
+    return ["--model", "openai:fake", "--base-url", server.openai, *more]
+
+
+def judged(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """The report as JSON."""
+    code, out, err = call(capsys, "judge", *arguments, "--json")
+    assert code == 0, err
+    return dict(json.loads(out))
+
+
+def shown_option(path: Path, prompt_id: str) -> int:
+    """The option as shown that stood under X1."""
+    with closing(sqlite3.connect(path / "run.sqlite")) as store:
+        (order,) = store.execute("SELECT shown FROM judgements WHERE prompt_id = ?", (prompt_id,)).fetchone()
+    return int(order.split(",")[0])
+
+
+# --- what comes out --------------------------------------------------------------------------------------------------
+
+
+def test_a_judge_reads_every_answer_beside_the_rules(
+    capsys: pytest.CaptureFixture[str], run: Path, by_script: str
+) -> None:
+    rules = readings(run, "")
+    found = judged(capsys, run, "--model", by_script)
+    assert (found["requests"], found["answered"], found["basis"]) == (80, 80, "all")
+    assert found["extractor"] == "judge:careful.jsonl"
+    given = readings(run)
+    assert given.keys() == rules.keys()
+    assert {record["rule"] for record in given.values()} == {
+        "judge.parsed.none",
+        "judge.parsed.cannot_tell",
+        "judge.unparsed.invalid_json",
+    }
+    assert {**readings(run, ""), **rules}.keys() == rules.keys()
+    with RunFolder(run).open_store(read_only=True) as store:
+        kept = dict(
+            store.query("SELECT prompt_id, record FROM extractions WHERE extractor NOT LIKE 'judge:%'").fetchall()
+        )
+    assert {name: json.loads(record) for name, record in kept.items()} == rules
+    whole = found["agreement"][-1]
+    assert whole["n"] + whole["unparsed"] == 80
+    assert found["faults"] == {"invalid_json": whole["unparsed"]}
+    assert {one["prompt_id"] for one in found["differences"]} <= rules.keys()
+    for one in found["differences"]:
+        assert rules[one["prompt_id"]]["option"] == one["option"] != one["judge_option"]
+
+
+def test_a_table_for_people(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
+    code, out, err = call(capsys, "judge", run, "--model", by_script)
+    assert code == 0
+    assert "80 answers" in err
+    assert f"mbbq-gen annotate {run}" in out
+    identifier = next(line.split()[0] for line in out.splitlines() if line.endswith("unparsed") or " en " in line)
+    code, out, _ = call(capsys, "explain", run, identifier)
+    assert code == 0
+    assert "judge:careful.jsonl" in out
+
+
+def test_its_readings_are_an_extractor(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    with fake_server(X1) as server:
+        judged(capsys, run, *asked(server), "--name", "first")
+    for prompt_id, record in readings(run).items():
+        assert record["option"] == shown_option(run, prompt_id)
+    code, out, _ = call(capsys, "score", run, "--extractor", "judge:first", "--json")
+    assert code == 0
+    scores = json.loads(out)
+    assert scores["extractor"] == "judge:first"
+    assert sum(group["outcomes"]["option"] for group in scores["groups"]) == 80
+    assert (run / "scores-judge-first.json").is_file()
+    code, out, _ = call(capsys, "compare", run, "--across", "extractor", "--json")
+    assert code == 0
+    assert "judge:first" in out
+    code, _, err = call(capsys, "score", run, "--extractor", "judge:second")
+    assert code == 2
+    assert "did you mean 'judge:first'" in err
+
+
+def test_a_part_of_a_run(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
+    found = judged(capsys, run, "--model", by_script, "--sample-size", 20)
+    assert (found["requests"], found["basis"], found["selection"]) == (20, "sample", {"sample": 20})
+    assert [row["n"] + row["unparsed"] for row in found["agreement"]] == [10, 10, 20]
+    code, _, err = call(capsys, "score", run, "--extractor", "judge:careful.jsonl")
+    assert code == 0
+    assert "judge:careful.jsonl has read 10 of 40 answers in en: scores of those only" in err
+    code, _, err = call(capsys, "compare", run, "--across", "extractor")
+    assert "judge:careful.jsonl has read 10 of 40 answers in en: left out" in err
+    more = judged(capsys, run, "--model", by_script, "--sample-size", 40)
+    assert more["requests"] == 40  # the greater sample holds the smaller one
+
+
+def test_only_doubtful_answers(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
+    rules = readings(run, "")
+    unread = {name for name, record in rules.items() if record["outcome"] in ("unparsed", "multiple", "truncated")}
+    doubtful = unread | {name for name, record in rules.items() if record["confidence"] == "low" or record["conflicts"]}
+    assert 0 < len(unread) < 80
+    found = judged(capsys, run, "--model", by_script, "--only", "unparsed")
+    assert (found["basis"], found["answers"]) == ("only", len(unread))
+    assert readings(run).keys() == unread
+    found = judged(capsys, run, "--model", by_script, "--only", "unparsed,low,conflict")
+    assert readings(run).keys() == doubtful
+    assert judged(capsys, run, "--model", by_script, "--sample-size", 10)["basis"] == "sample"
+    nl = judged(capsys, run, "--model", by_script, "--language", "nl", "--name", "dutch")
+    assert [row["group"] for row in nl["agreement"]] == ["nl", "all"]
+    assert nl["requests"] == 40
+
+
+def test_equal_answers_to_equal_questions_are_asked_once(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    """The wording of the prompt is not on the sheet, so the same words to the same options are one request."""
+    with closing(sqlite3.connect(run / "run.sqlite")) as store:
+        (different,) = store.execute(
+            "SELECT count(*) FROM (SELECT DISTINCT p.instance_key, json_extract(p.record, '$.option_order'),"
+            " json_extract(r.record, '$.text') FROM prompts p JOIN responses r USING (request_key))"
+        ).fetchone()
+    with fake_server(X1) as server:
+        found = judged(capsys, run, *asked(server))
+        assert found["requests"] == different == server.stats().paid
+    assert len(readings(run)) == 80
+
+
+def test_labels_for_whoever_corrects_by_them(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
+    judged(capsys, run, "--model", by_script, "--sample-size", 40)
+    labels = Run(run).judge_extractions("careful.jsonl")
+    dutch = Run(run).judge_extractions("careful.jsonl", languages=["nl"])
+    assert dutch == {name: label for name, label in labels.items() if label.language == "nl"}
+    with pytest.raises(UnknownNameError, match=r"unknown judge 'careless'; did you mean"):
+        Run(run).judge_extractions("careless")
+    given = readings(run)
+    assert labels.keys() == {name for name, record in given.items() if record["rule"].startswith("judge.parsed")}
+    for name, label in labels.items():
+        assert (label.outcome, label.option) == (given[name]["outcome"], given[name]["option"])
+        assert label.selection == "sample"
+        assert label.choice == ("none" if label.option is None else "unknown")
+
+
+def test_a_judge_is_measured_by_an_audit(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
+    sheet = run.parent / "sheet.csv"
+    assert call(capsys, "annotate", run, "--sample-size", 30, "--csv", sheet)[0] == 0
+    lines = sheet.read_text(encoding="utf-8-sig").splitlines()
+    columns = lines[0].split(",")
+    assert "verdict" in columns
+    import csv
+    import io
+
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
+    for row in rows:
+        row["verdict"] = "agree"
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+    assert call(capsys, "annotate", run, "--import", sheet, "--json")[0] == 0
+    found = judged(capsys, run, "--model", by_script)
+    whole = found["annotated"][-1]
+    assert whole["judge"]["n"] == whole["rules"]["n"] == len(rows)
+    assert whole["rules"]["value"] == 1
+    given = readings(run)
+    rules = readings(run, "")
+    with RunFolder(run).open_store(read_only=True) as store:
+        rules = {
+            name: json.loads(record)
+            for name, record in store.query(
+                "SELECT prompt_id, record FROM extractions WHERE extractor NOT LIKE 'judge:%'"
+            )
+        }
+    judged_ids = [row["id"] for row in rows]
+    right = sum(
+        given[name]["rule"].startswith("judge.parsed") and given[name]["option"] == rules[name]["option"]
+        for name in judged_ids
+    )
+    assert whole["judge"]["value"] == pytest.approx(right / len(rows))
+    assert "judge correct" in call(capsys, "judge", run, "--report")[1]
+
+
+def test_what_the_service_settled_is_not_asked_about(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    content = {"refused": 0.2, "empty": 0.2, "filtered_prompt": 0.2}
+    selection = ["--benchmark", "starter", "--languages", "en", "--variants", "polite", "--sample", "20"]
+    with fake_server({"content": content}, run=path) as server:
+        assert call(capsys, "run", path, *asked(server), *selection, "--json")[0] == 0
+    before = readings(path, "")
+    settled = {name for name, record in before.items() if record["rule"].startswith("response.")}
+    assert settled
+    with fake_server(X1) as server:
+        found = judged(capsys, path, *asked(server), "--name", "j")
+        assert found["answers"] == 40 - len(settled)
+    given = readings(path)
+    assert given.keys() == before.keys()
+    assert all(given[name] == before[name] for name in settled)
+    assert "judge:j" in call(capsys, "compare", path, "--across", "extractor", "--json")[1]
+
+
+def test_what_failed_when_a_judge_came_is_judged_once_it_is_answered(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "run"
+    selection = ["--benchmark", "starter", "--languages", "en", "--variants", "polite", "--sample", "10"]
+    with fake_server({"faults": {"server_error": 0.5, "most_per_request": 1}}, run=path) as server:
+        few = ["--model-arg", "attempts=1", "--max-error-rate", "1", "--json"]
+        assert call(capsys, "run", path, *asked(server), *selection, *few)[0] == 0
+        with fake_server(X1) as judges:
+            found = judged(capsys, path, *asked(judges), "--name", "j")
+            assert 0 < found["answers"] < 20
+            assert call(capsys, "run", path, "--json")[0] == 0
+            found = judged(capsys, path, *asked(judges), "--name", "j")
+            assert found["answers"] == 20
+    assert {record["outcome"] for record in readings(path).values()} == {"option"}
+
+
+# --- faults and injection --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [{"empty": 1.0}, {"refused": 1.0}, {"filtered_prompt": 1.0}, {"truncated": 1.0}])
+def test_a_faulty_reply_is_never_an_option(
+    content: dict[str, float], capsys: pytest.CaptureFixture[str], run: Path
+) -> None:
+    with fake_server({**X1, "content": content}) as server:
+        found = judged(capsys, run, *asked(server), "--sample-size", 10)
+    assert sum(found["faults"].values()) == 10
+    assert {record["option"] for record in readings(run).values()} == {None}
+    assert found["differences"] == []
+    assert found["agreement"][-1]["kappa"]["value"] is None
+    _, out, _ = call(capsys, "judge", run, "--report")
+    assert "10 of 10 answers" in out
+    assert "10 answers" in call(capsys, "status", run)[1]
+
+
+def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, run: Path
+) -> None:
+    """The judge here repeats the whole sheet, commands and all: nothing of it becomes a choice."""
+    with fake_server({"answers": {"unrecognised": "echo"}}) as server:
+        judged(capsys, run, *asked(server))
+    given = readings(run)
+    assert {record["option"] for record in given.values()} == {None}
+    with RunFolder(run).open_store(read_only=True) as store:
+        rows = store.query("SELECT record FROM judge_replies").fetchall()
+    echoes = [json.loads(record)["text"] for (record,) in rows]
+    commands = [echo for echo in echoes if ANSWERS[4] in echo]
+    assert commands
+    for echo in commands:
+        head, inside, tail = echo.split(f"\n{echo.partition('with the mark ')[2].partition('.')[0]}\n")
+        assert inside == ANSWERS[4]
+        assert "with the mark" in head
+        assert "Which option" in tail
+
+
+# --- structured output -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameter"),
+    [("openai", "response_format"), ("anthropic", "output_config")],
+)
+def test_json_is_asked_for_and_done_without_where_it_is_refused(
+    kind: str, parameter: str, capsys: pytest.CaptureFixture[str], run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    with fake_server({**X1, "access": {"refused_parameters": [parameter]}}) as server:
+        address = server.openai if kind == "openai" else server.root
+        model = ["--model", f"{kind}:fake", "--base-url", address]
+        code, _, err = call(capsys, "judge", run, *model, "--sample-size", 6)
+        assert code == 0
+        assert f"does not take {parameter}" in err
+        before = server.stats().paid
+        code, _, err = call(capsys, "judge", run, *model, "--sample-size", 6)
+        assert (code, server.stats().paid) == (0, before)
+    found = judge_of(run)
+    assert parameter in found.provider_settings["extra"]  # type: ignore[operator]
+    assert parameter in found.runtime_info["learned"]["left_out"]  # type: ignore[index,call-overload,operator]
+    assert all(record["outcome"] == "option" for record in readings(run).values())
+
+
+def test_gemini_is_asked_for_json(
+    capsys: pytest.CaptureFixture[str], run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    with fake_server(X1) as server:
+        found = judged(capsys, run, "--model", "gemini:fake", "--base-url", server.root, "--sample-size", 4)
+    assert found["answered"] == 4
+    assert "responseJsonSchema" in judge_of(run).provider_settings["extra"]  # type: ignore[operator]
+
+
+# --- money, stops, going on ------------------------------------------------------------------------------------------
+
+
+def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    prices = run.parent / "prices.toml"
+    prices.write_text(PRICES, encoding="utf-8")
+    with fake_server(X1) as server:
+        more = asked(server, "--sample-size", 20, "--prices", prices)
+        code, out, _ = call(capsys, "judge", run, *more, "--dry-run", "--json")
+        assert code == 0
+        assert server.stats().requests == 0
+        plan = json.loads(out)
+        assert plan["tokens"]["prompts"] == 20
+        assert plan["cost"]["online"] == pytest.approx(
+            (plan["tokens"]["input_tokens"] + plan["tokens"]["output_tokens"]) / 1000
+        )
+        assert plan["tokens"]["outputs"] == "assumed"
+        assert readings(run) == {}
+        found = judged(capsys, run, *more)
+        assert found["requests"] == plan["tokens"]["requests"]
+        assert found["cost"] == pytest.approx(plan["cost"]["online"], rel=0.25)
+        code, out, _ = call(capsys, "judge", run, *asked(server, "--sample-size", 40, "--prices", prices), "--dry-run")
+        assert "20 more" in out
+    status = json.loads(call(capsys, "status", run, "--json")[1])
+    assert [(line["name"], line["answered"], line["cost"]) for line in status["judges"]] == [
+        ("fake", found["answered"], None)
+    ]
+    priced = json.loads(call(capsys, "status", run, "--prices", prices, "--json")[1])
+    assert priced["judges"][0]["cost"] == pytest.approx(found["cost"])
+    assert priced["cost_report"]["lines"][0]["responses"] == 80  # the run's own bill is what it was
+    assert "judge       fake (openai:fake): " in call(capsys, "status", run)[1]
+
+
+def test_the_price_before_there_is_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text(PRICES, encoding="utf-8")
+    selection = ["--benchmark", "starter", "--languages", "en,nl", "--splits", "bias", "--sample", "20"]
+    more = [*selection, "--variants", "bare,letters", "--prices", prices, "--judge"]
+    plan = ["estimate", "--model", "oracle:verbose_perfect", *more]
+    code, out, _ = call(capsys, *plan, "openai:gpt-4o-mini", "--json")
+    assert code == 0
+    found = json.loads(out)
+    run = tmp_path / "run"
+    assert call(capsys, "run", run, "--model", "oracle:verbose_perfect", *more[:-3], "--json")[0] == 0
+    later = json.loads(call(capsys, "judge", run, "--model", "openai:gpt-4o-mini", "--dry-run", "--json")[1])
+    assert found["judge"]["tokens"]["requests"] == 80 >= later["tokens"]["requests"] > 40
+    share = found["judge"]["tokens"]["input_tokens"] / 80 * later["tokens"]["requests"]
+    assert later["tokens"]["input_tokens"] == pytest.approx(share, rel=0.1)
+    assert found["judge"]["cost"]["online"] > 0
+    assert "judge       openai:gpt-4o-mini: at most 80 requests" in call(capsys, *plan, "openai:gpt-4o-mini")[1]
+    assert call(capsys, *plan, "opnai:m")[0] == 2
+
+
+def test_a_price_needs_no_key(capsys: pytest.CaptureFixture[str], run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    code, out, _ = call(capsys, "judge", run, "--model", "openai:gpt-4o-mini", "--dry-run", "--json")
+    assert code == 0
+    assert json.loads(out)["cost"]["online"] > 0
+    code, _, err = call(capsys, "judge", run, "--model", "openai:gpt-4o-mini")
+    assert code == 2
+    assert "no key; set OPENAI_API_KEY" in err
+    assert len(err.strip().splitlines()) == 1
+    assert readings(run) == {}
+    with RunFolder(run).open_store(read_only=True) as store:
+        assert store.query("SELECT count(*) FROM judges").fetchone() == (0,)
+
+
+def test_the_limit_of_costs_is_never_passed(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    prices = run.parent / "prices.toml"
+    prices.write_text(PRICES, encoding="utf-8")
+    with fake_server(X1) as server:
+        limits = ["--prices", prices, "--max-tokens", 16]
+        code, _, err = call(capsys, "judge", run, *asked(server, *limits, "--max-cost", 20))
+        assert code == 1
+        assert "before --max-cost 20 would be passed" in err
+        requests, answered, _ = progress_of(run)
+        assert 0 < answered < requests
+        assert len(readings(run)) >= answered  # what arrived is read
+        report = judged(capsys, run, "--report")
+        assert 10 < report["cost"] <= 20
+        paid = server.stats().paid
+        assert call(capsys, "judge", run)[0] == 1  # the limit stays with the judge
+        assert server.stats().paid == paid
+        assert judged(capsys, run, "--max-cost", 1000)["answered"] == requests
+        assert server.stats().paid_again == 0
+    assert len(readings(run)) == 80
+
+
+def test_judges_share_a_cache(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    cache = run.parent / "cache"
+    with fake_server(X1) as server:
+        judged(capsys, run, *asked(server, "--cache-dir", cache))
+        paid = server.stats().paid
+        judged(capsys, run, *asked(server, "--cache-dir", cache, "--name", "again"))
+        assert server.stats().paid == paid
+    assert judge_of(run, "again").provider_settings == judge_of(run, "fake").provider_settings
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "mbbq_gen", "judge", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def replies(path: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(path / "run.sqlite")) as store:
+        return dict(store.execute("SELECT request_key, record FROM judge_replies").fetchall())
+
+
+def wait_for_replies(path: Path, count: int, process: subprocess.Popen[str]) -> None:
+    while len(replies(path)) < count and process.poll() is None:
+        time.sleep(0.02)
+
+
+def test_killed_nothing_is_lost_and_it_goes_on(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    """`kill -9` in the middle: what was stored stays as it is, and only what was under way is asked again."""
+    with fake_server({**X1, "latency": {"seconds": 0.5}}) as server:
+        process = start(run, *asked(server, "--max-connections", 2))
+        wait_for_replies(run, 8, process)
+        process.kill()
+        _, err = process.communicate()
+        kept, paid = replies(run), server.stats().paid
+        assert 8 <= len(kept) < 60, err
+        server.change({"latency": {"seconds": 0}})
+        found = judged(capsys, run)
+        assert found["answered"] == found["requests"]
+        assert kept.items() <= replies(run).items()
+        under_way = 2  # at the server, which counts an answer when it has made it
+        assert server.stats().paid_again <= paid - len(kept) + under_way
+    assert len(readings(run)) == 80
+
+
+def test_ctrl_c_says_how_to_go_on(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    with fake_server({**X1, "latency": {"seconds": 0.5}}) as server:
+        process = start(run, *asked(server, "--max-connections", 2))
+        wait_for_replies(run, 6, process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=600)
+        assert process.returncode == 130
+        assert f"mbbq-gen judge {run} --name fake" in err
+        assert "Traceback" not in err
+        assert len(readings(run)) >= 6
+        server.change({"latency": {"seconds": 0}})
+        assert judged(capsys, run, "--name", "fake")["answered"] == progress_of(run)[0]
+
+
+def test_failures_are_asked_again(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    faults = {"server_error": 0.5, "most_per_request": 1}
+    with fake_server({**X1, "faults": faults}) as server:
+        code, _, err = call(capsys, "judge", run, *asked(server, "--model-arg", "attempts=1", "--max-error-rate", 1))
+        assert code == 0
+        assert "requests failed" in err
+        requests, answered, failed = progress_of(run)
+        assert requests == answered + failed > answered
+        assert call(capsys, "judge", run)[0] == 0
+    assert progress_of(run) == (requests, requests, 0)
+    assert {record["outcome"] for record in readings(run).values()} == {"option"}
+
+
+def test_the_same_judge_goes_on_as_it_began(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    with fake_server(X1) as server:
+        judged(capsys, run, *asked(server), "--sample-size", 4, "--seed", 3)
+        began = judge_of(run)
+        assert began.seed == 3
+        code, _, err = call(capsys, "judge", run, *asked(server, "--model-arg", "temperature=1"))
+        assert code == 2
+        assert "temperature" in err
+        assert "--name fake" in err
+        code, _, err = call(capsys, "judge", run, "--model", "oracle:random", "--name", "fake")
+        assert code == 2
+        assert "openai:fake" in err
+        judged(capsys, run, *asked(server, "--max-connections", 3), "--sample-size", 4)
+        assert judge_of(run).model_copy(update={"model_args": {}, "runtime_info": {}}) == began.model_copy(
+            update={"model_args": {}, "runtime_info": {}}
+        )
+        judged(capsys, run, *asked(server, "--model-arg", "temperature=1"), "--sample-size", 4, "--name", "warm")
+    code, _, err = call(capsys, "judge", run)
+    assert code == 2
+    assert "this run has fake, warm: name one with --name" in err
+
+
+def test_a_run_of_before_there_were_judges_can_be_judged(
+    capsys: pytest.CaptureFixture[str], run: Path, by_script: str
+) -> None:
+    with closing(sqlite3.connect(run / "run.sqlite")) as store:
+        for table in ("judgements", "judge_replies", "judges"):
+            store.execute(f"DROP TABLE {table}")
+        store.commit()
+    assert json.loads(call(capsys, "status", run, "--json")[1])["judges"] == []
+    assert call(capsys, "judge", run, "--model", by_script, "--dry-run")[0] == 0
+    assert judged(capsys, run, "--model", by_script)["answered"] == 80
+
+
+MISTAKES = [
+    (["--sample-size", "5"], "--model kind:model"),
+    (["--model", "openai:m", "--only", "low", "--sample-size", "5"], "--only or --sample-size"),
+    (["--model", "openai:m", "--only", "lwo"], "did you mean 'low'"),
+    (["--model", "openai:m", "--language", "tr"], "language of the run 'tr'"),
+    (["--model", "openai:m", "--report"], "--report"),
+    (["--model", "openai:m", "--name", "a/b"], "--name 'a/b'"),
+    (["--model", "opnai:m"], "did you mean 'openai'"),
+    (["--model", "oracle:perfect", "--rpm", "5"], "unknown option of oracle 'rpm'"),
+    (["--name", "nobody"], "unknown judge 'nobody'"),
+    (["--model", "openai:m", "--base-url", "http://127.0.0.1:1/v1", "--max-cost", "1"], "no price known"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), MISTAKES)
+def test_wrong_use_is_one_line(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    code, _, err = call(capsys, "judge", run, *arguments)
+    assert code == 2
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_no_key_anywhere(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    with fake_server({**X1, "access": {"key": "another"}}) as server:
+        code, out, err = call(capsys, "judge", run, *asked(server))
+    assert code == 1
+    assert "refuses the key in OPENAI_API_KEY" in err
+    assert KEY not in out + err
+    files = [path for path in run.rglob("*") if path.is_file()]
+    assert [str(path) for path in files if KEY.encode() in path.read_bytes()] == []

@@ -1,0 +1,238 @@
+"""Runs made and asked from Python: the same road as the command line's, with and without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import sqlite3
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from polars.testing import assert_frame_equal
+
+from mbbq_gen import Run
+from mbbq_gen.cli.config_options import SelectionOptions
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import ProviderError, RunLockedError, UnknownNameError, UsageError
+from mbbq_gen.core.progress import ProgressEvent
+from mbbq_gen.runs.job import JobResult
+from mbbq_gen.runs.resolve import QuestionSelection
+from tests.fake_service.client import FakeServer, fake_server
+
+SMALL: dict[str, Any] = {
+    "benchmark": "starter",
+    "languages": ["en", "tr"],
+    "variants": ["bare", "letters"],
+    "splits": "bias",
+    "sample": 12,
+}
+ON_THE_COMMAND_LINE = [
+    "--benchmark",
+    "starter",
+    "--languages",
+    "en,tr",
+    "--variants",
+    "bare,letters",
+    "--splits",
+    "bias",
+]
+
+
+def test_a_run_from_python_is_the_run_of_the_command(tmp_path: Path) -> None:
+    """The same manifest but for what tells when, and the same items."""
+    run = Run.create(tmp_path / "python", model="oracle:stereotyped", **SMALL)
+    done = run.execute()
+    command = [
+        "run",
+        str(tmp_path / "command"),
+        "--model",
+        "oracle:stereotyped",
+        *ON_THE_COMMAND_LINE,
+        "--sample",
+        "12",
+    ]
+    assert run_command_line(command) == 0
+    other = Run(tmp_path / "command")
+    assert done == JobResult(str(run.path), 48, 48, 0, 48, False)
+    when = {"created_at": ""}
+    assert run.manifest.model_copy(update=when) == other.manifest.model_copy(update=when)
+    items, others = (each.samples(messages=True).drop("received_at") for each in (run, other))
+    assert_frame_equal(items, others)
+    assert run.scores().groups == other.scores().groups
+
+
+def test_planning_asks_nothing_and_the_same_call_opens_the_run(tmp_path: Path) -> None:
+    first = Run.create(tmp_path / "run", model="oracle:perfect", **SMALL)
+    assert first.progress().answered == 0
+    created = first.manifest.created_at
+    assert Run.create(tmp_path / "run", model="oracle:perfect", **SMALL).manifest.created_at == created
+    with pytest.raises(UsageError, match="this run was made with seed = 0, not 1"):
+        Run.create(tmp_path / "run", model="oracle:perfect", seed=1, **SMALL)
+
+
+def test_the_three_lists_of_settings_agree() -> None:
+    """What the command, the Python call and the record between them take has the same names and defaults."""
+    ours = {field.name: field.default for field in fields(QuestionSelection)}
+    parameters = {
+        name: parameter.default
+        for name, parameter in inspect.signature(Run.create).parameters.items()
+        if name not in {"path", "packs", "progress"}
+    }
+    assert parameters.keys() == ours.keys()
+    assert {name: default for name, default in parameters.items() if name not in {"model", "model_args"}} == {
+        name: default for name, default in ours.items() if name not in {"model", "model_args"}
+    }
+    typed = {field.name: field.default for field in fields(SelectionOptions)}
+    shared = ours.keys() - {"model_args"}
+    assert {name: typed[name] for name in shared} == {name: ours[name] for name in shared}
+    assert inspect.signature(Run.execute) == inspect.signature(Run.execute_async)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        ({"languages": ["xx"]}, UnknownNameError, "unknown language 'xx'"),
+        ({"variants": "nothing"}, UnknownNameError, "unknown prompt variant 'nothing'"),
+        ({"splits": ["biased"]}, UnknownNameError, "did you mean 'bias'"),
+        ({"sample": 0}, UsageError, "sample 0"),
+        ({"num_fewshot": 10}, UsageError, " 10: 0 to 9"),
+        ({"benchmark": None}, UsageError, "--benchmark NAME"),
+        ({"model_args": {"temprature": 1}}, UsageError, "takes no options|temprature"),
+        ({"model": "oracle:perfekt"}, UnknownNameError, "perfect"),
+    ],
+)
+def test_wrong_settings_are_said_before_a_folder_is_made(
+    settings: dict[str, Any], error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=said):
+        Run.create(tmp_path / "run", **{"model": "oracle:perfect", **SMALL, **settings})
+    assert not (tmp_path / "run").exists()
+
+
+def test_progress_and_words_reach_the_caller(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    steps: list[ProgressEvent] = []
+    said: list[str] = []
+    run = Run.create(tmp_path / "run", model="oracle:perfect", progress=steps.append, **SMALL)
+    assert {step.stage for step in steps} == {"planning"}
+    steps.clear()
+    run.execute(progress=steps.append, say=said.append)
+    asking = [step for step in steps if step.stage == "asking"]
+    assert [step.done for step in asking] == sorted({step.done for step in asking})
+    assert asking[-1] == ProgressEvent("asking", 48, 48)
+    assert said[0].startswith("oracle:perfect: ")
+    assert "1,728 questions: 24 × 2" in said[0]
+    with caplog.at_level(logging.INFO, logger="mbbq_gen"):
+        run.execute()
+    assert "answered already" in caplog.messages[-1]
+
+
+# --- with a server ---------------------------------------------------------------------------------------------------
+
+
+def server_run(folder: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Run:
+    monkeypatch.setenv("OPENAI_API_KEY", "fake-key")
+    options = {"base_url": server.openai, "max_connections": 4}
+    return Run.create(folder, model="openai:fake", model_args=options, **{**SMALL, **more})
+
+
+@pytest.mark.parametrize("way", ["plain", "in a loop", "awaited"])
+def test_every_way_of_asking_gives_the_same(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_server({"answers": {"oracle": "stereotyped"}}, run=tmp_path / "run") as server:
+        run = server_run(tmp_path / "run", server, monkeypatch)
+
+        async def ask() -> JobResult:
+            return await run.execute_async() if way == "awaited" else run.execute()
+
+        done = run.execute() if way == "plain" else asyncio.run(ask())
+        assert (done.requests, done.answered, done.failed) == (48, 48, 0)
+        assert server.stats().paid_again == 0
+    for group in run.scores(metrics=["mbbq_bias_ambiguous"], confidence_level=None).groups:
+        assert group.metrics["mbbq_bias_ambiguous"].value == 1
+
+
+def test_two_runs_are_asked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_server() as server:
+        runs = [server_run(tmp_path / name, server, monkeypatch, sample=3) for name in ("one", "two")]
+
+        async def ask_both() -> list[JobResult]:
+            return await asyncio.gather(*(run.execute_async() for run in runs))
+
+        assert [done.answered for done in asyncio.run(ask_both())] == [12, 12]
+
+
+def test_answers_are_read_while_others_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the asking is done nothing is left to read, and what was read along is what reading afterwards gives."""
+    steps: list[ProgressEvent] = []
+    with fake_server({"answers": {"oracle": "stereotyped", "speech": "sentence"}}, run=tmp_path / "run") as server:
+        run = server_run(tmp_path / "run", server, monkeypatch, sample=48)
+        run.execute(progress=steps.append)
+    assert "reading" not in {step.stage for step in steps}
+    along = run.samples()
+    with sqlite3.connect(run.path / "run.sqlite") as store:
+        store.execute("DELETE FROM extractions")
+    store.close()
+    assert_frame_equal(run.samples(), along)
+
+
+def test_a_cancelled_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    with fake_server() as server:
+        run = server_run(tmp_path / "run", server, monkeypatch)
+
+        async def cancelled_at_once() -> None:
+            task: asyncio.Task[JobResult]
+
+            def stop(step: ProgressEvent) -> None:
+                if step.stage == "asking":
+                    task.cancel()
+
+            task = asyncio.create_task(run.execute_async(progress=stop, say=said.append))
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(cancelled_at_once())
+        assert f"mbbq-gen run {run.path}" in said[-1]
+        assert 0 < run.progress().answered < 48
+        assert run.execute().answered == 48
+
+
+def test_a_failed_request_is_asked_and_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_server({"faults": {"server_error": 1.0}}) as server:
+        run = server_run(tmp_path / "run", server, monkeypatch, sample=1)
+        options = {"attempts": 1}
+        done = run.execute(model_args=options, max_error_rate=1.0)
+        assert (done.answered, done.failed) == (0, 4)
+        assert set(run.samples()["outcome"]) == {"error"}
+        server.change({"faults": {"server_error": 0.0}})
+        assert run.execute().answered == 4
+    assert set(run.samples()["outcome"]) == {"option"}
+
+
+def test_what_stops_a_run_raises_and_the_lock_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_server({"access": {"key": "another"}}) as server:
+        run = server_run(tmp_path / "run", server, monkeypatch)
+        with pytest.raises(ProviderError, match="refuses the key in OPENAI_API_KEY"):
+            run.execute()
+        server.change({"access": {"key": "fake-key"}})
+        assert run.execute().answered == 48
+    with run.folder.locked(), pytest.raises(RunLockedError):
+        run.execute()
+
+
+def test_a_missing_key_is_said_when_asked_not_when_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    run = Run.create(tmp_path / "run", model="openai:gpt-4o-mini", **SMALL)
+    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
+        run.execute()
+
+
+def test_batches_are_handed_over_and_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_server() as server:
+        run = server_run(tmp_path / "run", server, monkeypatch, sample=3)
+        assert run.execute(batch=True).batches_under_way
+        while run.execute().batches_under_way:  # the server takes its time
+            pass
+        assert run.progress().answered == 12

@@ -1,0 +1,159 @@
+"""The control set: names in their written forms, pairs that can be told apart, genders in balance."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbbq_gen.benchmarks.control.people import TemplateFiller, assign_genders, assign_names, names_clash, write_name
+from mbbq_gen.core.errors import PackError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.languages.control_pack import ControlSet, Names, read_control_set
+
+NAME_FORMS: dict[str, dict[str, dict[str, str]]] = tomllib.loads(
+    (Path(__file__).parents[1] / "data" / "templates" / "name_forms.toml").read_text(encoding="utf-8")
+)
+RESOURCES = PackPaths()
+LANGUAGES = ("en", "nl", "es", "tr")
+CONTROL_SETS = {language: read_control_set(RESOURCES, language) for language in LANGUAGES}
+
+stories = st.lists(
+    st.builds(
+        TemplateFiller,
+        st.sampled_from(["age", "ses", "gender_identity"]),
+        st.from_regex(r"[a-z]{1,5}\.[a-z]", fullmatch=True),
+    ),
+    unique_by=lambda story: story.story_id,
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize(
+    ("language", "form", "name", "written"),
+    [
+        (language, form, name, written)
+        for language, forms in NAME_FORMS.items()
+        for form, names in forms.items()
+        for name, written in names.items()
+    ],
+)
+def test_written_forms(language: str, form: str, name: str, written: str) -> None:
+    assert write_name(CONTROL_SETS[language], name, form) == written
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_thirty_names_of_each_gender(language: str) -> None:
+    names = CONTROL_SETS[language].names
+    assert (len(names.female), len(names.male)) == (30, 30)
+    assert not set(names.female) & set(names.male)
+    assert CONTROL_SETS[language].meta.native_name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_name_can_be_written_in_every_form(language: str) -> None:
+    control_set = CONTROL_SETS[language]
+    for name in control_set.names.female + control_set.names.male:
+        for form in control_set.grammar.forms:
+            assert name in write_name(control_set, name, form)
+
+
+def test_turkish_cases_agree_with_the_vowels_of_the_name() -> None:
+    """An own statement of vowel harmony, over all sixty names: the ending's vowel follows the last vowel."""
+    control_set = CONTROL_SETS["tr"]
+    high = {
+        **dict.fromkeys("aı", "ı"),
+        **dict.fromkeys("ei", "i"),
+        **dict.fromkeys("ou", "u"),
+        **dict.fromkeys("öü", "ü"),
+    }
+    for name in control_set.names.female + control_set.names.male:
+        lower = name.replace("İ", "i").replace("I", "ı").lower()
+        last = next(letter for letter in reversed(lower) if letter in high)
+        in_vowel = lower[-1] in high
+        assert write_name(control_set, name, "gen") == f"{name}'{'n' * in_vowel}{high[last]}n"
+        assert write_name(control_set, name, "acc") == f"{name}'{'y' * in_vowel}{high[last]}"
+        low = "a" if last in "aıou" else "e"
+        assert write_name(control_set, name, "dat") == f"{name}'{'y' * in_vowel}{low}"
+        hard = "t" if lower[-1] in "fstkçşhp" else "d"
+        assert write_name(control_set, name, "loc") == f"{name}'{hard}{low}"
+        assert write_name(control_set, name, "abl") == f"{name}'{hard}{low}n"
+        assert write_name(control_set, name, "ins") == f"{name}'{'y' * in_vowel}l{low}"
+
+
+def test_exceptions_come_before_rules() -> None:
+    control_set = CONTROL_SETS["tr"]
+    grammar = control_set.grammar.model_copy(update={"exceptions": {"gen": {"Kemal": "Kemal'in"}}})
+    assert write_name(control_set.model_copy(update={"grammar": grammar}), "Kemal", "gen") == "Kemal'in"
+    assert write_name(control_set, "Kemal", "gen") == "Kemal'ın"
+
+
+def test_a_form_that_the_grammar_lacks() -> None:
+    with pytest.raises(PackError, match=r"^control_sets/nl\.toml: grammar\.forms\.dat: missing"):
+        write_name(CONTROL_SETS["nl"], "Emma", "dat")
+
+
+@pytest.mark.parametrize(
+    ("language", "first", "second", "clash"),
+    [
+        ("en", "Ella", "Isabella", True),
+        ("en", "Luca", "Lucas", True),
+        ("en", "Liam", "William", True),
+        ("en", "Emma", "Olivia", False),
+        ("es", "Ana", "Aitana", True),
+        ("es", "Marco", "Marcos", True),
+        ("es", "Mia", "Mía", True),
+        ("nl", "Liv", "Olivia", True),
+        ("tr", "Ali", "Muhammed Ali", True),
+        ("tr", "Ömer", "Ömer Asaf", True),
+        ("tr", "İbrahim", "ibrahim", True),
+        ("tr", "Irmak", "Ayşe", False),
+    ],
+)
+def test_names_that_clash(language: str, first: str, second: str, clash: bool) -> None:
+    grammar = CONTROL_SETS[language].grammar
+    assert names_clash(first, second, grammar) is clash
+    assert names_clash(second, first, grammar) is clash
+
+
+@given(stories)
+def test_genders_are_balanced(drawn: list[TemplateFiller]) -> None:
+    genders = assign_genders(drawn)
+    assert genders.keys() == {story.story_id for story in drawn}
+    counts = Counter(genders.values())
+    assert abs(counts["f"] - counts["m"]) == len(drawn) % 2
+    for category in {story.category for story in drawn}:
+        here = Counter(genders[story.story_id] for story in drawn if story.category == category)
+        assert abs(here["f"] - here["m"]) <= 1
+
+
+@given(stories, st.randoms())
+def test_genders_do_not_depend_on_the_order_of_the_stories(drawn: list[TemplateFiller], random: object) -> None:
+    assert assign_genders(reversed(drawn)) == assign_genders(drawn)
+
+
+@given(stories, st.sampled_from(LANGUAGES))
+def test_pairs(drawn: list[TemplateFiller], language: str) -> None:
+    control_set = CONTROL_SETS[language]
+    pairs = assign_names(control_set, drawn)
+    assert {story_id: pair.gender for story_id, pair in pairs.items()} == assign_genders(drawn)
+    for pair in pairs.values():
+        pool = control_set.names.female if pair.gender == "f" else control_set.names.male
+        assert {pair.target, pair.non_target} <= set(pool)
+        assert not names_clash(pair.target, pair.non_target, control_set.grammar)
+    for gender, pool in (("f", control_set.names.female), ("m", control_set.names.male)):
+        uses = Counter(
+            name for pair in pairs.values() if pair.gender == gender for name in (pair.target, pair.non_target)
+        )
+        assert max(uses[name] for name in pool) - min(uses[name] for name in pool) <= 2
+
+
+def test_names_that_all_clash_are_refused() -> None:
+    names = Names(female=tuple("A" * length for length in range(1, 12)), male=CONTROL_SETS["en"].names.male)
+    control_set: ControlSet = CONTROL_SETS["en"].model_copy(update={"names": names})
+    with pytest.raises(PackError, match=r"^control_sets/en\.toml: names: no two of gender 'f'"):
+        assign_names(control_set, [TemplateFiller("age", "a.b"), TemplateFiller("age", "a.c")])

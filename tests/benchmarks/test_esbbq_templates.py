@@ -1,0 +1,334 @@
+"""EsBBQ's rules for filling templates, one by one, on small workbooks of our own."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.benchmarks.readers.esbbq import EsbbqRow
+from mbbq_gen.benchmarks.templates.esbbq import esbbq_rows, load_esbbq_templates, read_vocabulary
+from mbbq_gen.core.errors import DataError, MissingExtraError, UnknownNameError, UsageError
+from tests.support.templates import SUPPER, Cell, Row, write_workbook
+
+BROKEN: list[dict[str, Any]] = tomllib.loads(
+    (Path(__file__).parents[1] / "data" / "engines" / "broken_workbooks.toml").read_text(encoding="utf-8")
+)["case"]
+
+WORDS: list[Row] = [
+    {"category": category, "subcategory": subcategory, "name_es": es, "name_ca": ca, "name_def_ca": ca_def,
+     "f_es": f_es, "f_ca": f_ca, "f_def_ca": f_def, "information": information, "include_name": include}
+    for category, subcategory, es, ca, ca_def, f_es, f_ca, f_def, information, include in [
+        ("Region", None, "el Norte", "el Nord", None, None, None, None, None, None),
+        ("Region", None, "Costaclara", "Costaclara", None, None, None, None, "not-stereotyped", None),
+        ("Music", "Band", "trompetista", "trompetista", None, None, None, None, None, None),
+        ("Music", "Band", "oyente", "oient", None, None, None, None, "not-stereotyped", None),
+        ("Music", "Choir", "solista", "solista", None, None, None, None, "not-stereotyped", None),
+        ("RaceEthnicity", None, "azul", "blau", None, None, "blava", None, None, None),
+        ("RaceEthnicity", None, "verde", "verd", None, None, "verda", None, "not-stereotyped", None),
+        ("SES", "Occupation", "pintor", "pintor", "el pintor", "pintora", "pintora", "la pintora", "highSES", None),
+        ("SES", "Occupation", "actor", "actor", "l'actor", "actriz", "actriu", "l'actriu", "highSES", None),
+        ("SES", "Occupation", "cartero", "carter", "el carter", "cartera", "cartera", "la cartera", "lowSES", None),
+        ("SES", "Occupation", "sastre", "sastre", "el sastre", "sastra", "sastra", "la sastra", "lowSES", False),
+    ]
+]  # fmt: skip
+NAMES: list[Row] = [
+    {"proper_name_es": es, "proper_name_ca": ca, "proper_name_def_ca": ca_def, "gender": gender,
+     "ethnicity_es": ethnicity, "ethnicity_ca": {"azul": "blau", "verde": "verd"}[ethnicity]}
+    for es, ca, ca_def, gender, ethnicity in [
+        ("Brisa", "Brisa", "la Brisa", "f", "azul"),
+        ("Marino", "Marí", "el Marí", "m", "azul"),
+        ("Oliva", "Oliva", "l'Oliva", "f", "verde"),
+        ("Menta", "Menta", "la Menta", "f", "verde"),
+        ("Laurel", "Llorer", "el Llorer", "m", "verde"),
+        ("Pino", "Pi", "el Pi", "m", "verde"),
+    ]
+]  # fmt: skip
+
+
+def fill(tmp_path: Path, *templates: dict[str, Cell], language: str = "es", name: str = "Age") -> list[EsbbqRow]:
+    """The rows that come of templates, each given as what differs from `SUPPER`."""
+    write_workbook(tmp_path / "vocabulary.xlsx", WORDS)
+    write_workbook(tmp_path / "vocabulary_proper_names.xlsx", NAMES)
+    path = write_workbook(tmp_path / f"{name}.xlsx", [{**SUPPER, **template} for template in templates])
+    return [row for _, row in esbbq_rows(path, read_vocabulary(tmp_path, language), language)]
+
+
+def people(rows: list[EsbbqRow]) -> list[tuple[str, str]]:
+    """The pairs of people, target first, in the order in which they come up."""
+    return list(dict.fromkeys((row.info0[0], row.info1[0]) for row in rows))
+
+
+def test_four_arrangements_and_no_question_twice(tmp_path: Path) -> None:
+    rows = fill(tmp_path, {})
+    assert [(row.flipped, row.question_polarity, row.context_condition, row.label) for row in rows] == [
+        ("original", "neg", "ambig", 2),
+        ("original", "neg", "disambig", 0),
+        ("original", "nonneg", "ambig", 2),
+        ("original", "nonneg", "disambig", 1),
+        ("ambig", "neg", "ambig", 2),
+        ("ambig", "neg", "disambig", 0),
+        ("ambig", "nonneg", "ambig", 2),
+        ("ambig", "nonneg", "disambig", 1),
+        ("disambig", "neg", "disambig", 1),
+        ("disambig", "nonneg", "disambig", 0),
+        ("all", "neg", "disambig", 1),
+        ("all", "nonneg", "disambig", 0),
+    ]
+    first = "El abuelo y la vecina del nieto hicieron la cena."
+    swapped = "El nieto y la vecina del abuelo hicieron la cena."
+    assert [row.context for row in rows if row.question_polarity == "neg"] == [
+        first,
+        f"{first} El abuelo quemó el arroz; el nieto puso la mesa.",
+        swapped,
+        f"{swapped} El abuelo quemó el arroz; el nieto puso la mesa.",
+        f"{first} El nieto quemó el arroz; el abuelo puso la mesa.",
+        f"{swapped} El nieto quemó el arroz; el abuelo puso la mesa.",
+    ]
+    assert {(row.ans0, row.ans1, row.ans2) for row in rows} == {("El abuelo", "El nieto", "unknown")}
+    assert {(*row.info0, *row.info1, *row.info2) for row in rows} == {
+        ("abuelo", "old", "nieto", "nonOld", "unknown", "unknown")
+    }
+    assert [row.question_type for row in rows] == ["n/a", "pro-stereo"] * 4 + ["anti-stereo"] * 4
+    assert [row.instance_id for row in rows] == list(range(12))
+
+
+def test_the_target_is_first_whoever_is_named_first(tmp_path: Path) -> None:
+    rows = fill(tmp_path, {"NAME1_info": "nonOld", "NAME2_info": "old"})
+    assert {(row.ans0, row.info0[1]) for row in rows} == {("El nieto", "old")}
+    assert [row.question_type for row in rows] == ["n/a", "anti-stereo"] * 4 + ["pro-stereo"] * 4
+
+
+def test_other_language_other_columns(tmp_path: Path) -> None:
+    rows = fill(tmp_path, {}, language="ca")
+    assert rows[1].context == (
+        "L'avi i la veïna del net van fer el sopar. L'avi va cremar l'arròs; el net va parar la taula."
+    )
+    assert (rows[1].ans0, rows[1].ans1, rows[1].question) == ("L'avi", "El net", "Qui va cremar l'arròs?")
+    assert rows[1].relevant_social_value == "malaptesa"
+
+
+def test_every_person_with_every_person_and_every_combination_of_words(tmp_path: Path) -> None:
+    rows = fill(
+        tmp_path,
+        {
+            "names_es": "NAME1: [abuelo, tío abuelo]; NAME2: [nieto, bebé, primo]",
+            "ambiguous_context_es": "el {{NAME1}} y el {{NAME2}} sacaron {{WORD1-def}} a {{WORD2}}.",
+            "disambiguating_context_es": "el {{NAME1}} pidió {{WORD1}} y el {{NAME2}} no.",
+            "lexical_diversity_es": "WORD2: [el patio, la calle]; WORD1: [pan, sopa]; WORD1-def: [el pan, la sopa]",
+        },
+    )
+    assert len(rows) == 12 * 2 * 3 * 2 * 2
+    assert people(rows)[:4] == [("abuelo", "nieto"), ("abuelo", "bebé"), ("abuelo", "primo"), ("tío abuelo", "nieto")]
+    assert [row.context for row in rows[:13:4]] == [
+        "El abuelo y el nieto sacaron el pan al patio.",
+        "El abuelo y el nieto sacaron el pan a la calle.",
+        "El abuelo y el nieto sacaron la sopa al patio.",
+        "El abuelo y el nieto sacaron la sopa a la calle.",
+    ]
+    assert all(("el pan" in row.context) == ("pidió pan" in row.context) for row in rows if row.label != 2)
+
+
+def test_the_indefinite_form_gives_the_bare_one(tmp_path: Path) -> None:
+    rows = fill(
+        tmp_path,
+        {
+            "names_es": "NAME1-indef: [un abuelo]; NAME2-indef: [un nieto]",
+            "ambiguous_context_es": "{{NAME1-indef}} y {{NAME2-indef}} cenaron.",
+        },
+    )
+    assert people(rows) == [("abuelo", "nieto")]
+    assert rows[0].context == "Un abuelo y un nieto cenaron."
+
+
+def test_groups_come_from_the_template_and_the_vocabulary(tmp_path: Path) -> None:
+    region: dict[str, Cell] = {
+        "esbbq_category": "Region",
+        "names_es": None,
+        "names_ca": None,
+        "NAME1_info": None,
+        "NAME2_info": None,
+        "stereotyped_groups": '["el Norte", "Lagoalto"]',
+        "answer_negative_es": "La de {{NAME1}}",
+        "answer_non_negative_es": "La de {{NAME2}}",
+    }
+    rows = fill(tmp_path, region)
+    assert people(rows) == [("el Norte", "Costaclara"), ("Lagoalto", "Costaclara")]
+    assert rows[0].ans0 == "La del Norte"
+    rows = fill(tmp_path, region | {"non_stereotyped_groups_es": '["Vallehondo"]'})
+    assert people(rows) == [("el Norte", "Vallehondo"), ("Lagoalto", "Vallehondo")]
+
+
+def test_a_subcategory_narrows_the_vocabulary(tmp_path: Path) -> None:
+    music: dict[str, Cell] = {"esbbq_category": "Music", "names_es": None, "stereotyped_groups": '["trompetista"]'}
+    assert people(fill(tmp_path, music)) == [("trompetista", "oyente"), ("trompetista", "solista")]
+    assert people(fill(tmp_path, music | {"subcategory": "Choir"})) == [("trompetista", "solista")]
+
+
+@pytest.mark.parametrize(("gender", "words"), [("m", ("blau", "verd")), ("f", ("blava", "verda")),
+                                                ("fake-f", ("blava", "verda")), (None, ("blau", "verd"))])  # fmt: skip
+def test_words_agree_with_the_stated_gender(tmp_path: Path, gender: str | None, words: tuple[str, str]) -> None:
+    colours: dict[str, Cell] = {
+        "esbbq_category": "RaceEthnicity",
+        "names_ca": None,
+        "stereotyped_groups": '["blau"]',
+        "ambiguous_context_ca": "{{NAME1}} i {{NAME2}} van sopar.",
+        "disambiguating_context_ca": "{{NAME1}} va cremar l'arròs.",
+        "answer_negative_ca": "La persona {{NAME1}}",
+        "answer_non_negative_ca": "La persona {{NAME2}}",
+        "stated_gender_info": gender,
+    }
+    rows = fill(tmp_path, colours, language="ca")
+    assert people(rows) == [words]
+    assert {(row.info0[1], row.info1[1]) for row in rows} == {("blau", "verd")}
+
+
+@pytest.mark.parametrize(("language", "first"), [("es", ("cartera", "pintora")), ("ca", ("cartera", "pintora"))])
+def test_occupations_meet_the_opposite_level(tmp_path: Path, language: str, first: tuple[str, str]) -> None:
+    work: dict[str, Cell] = {
+        "esbbq_category": "SES",
+        "subcategory": "Occupation",
+        "names_es": None,
+        "names_ca": None,
+        "stereotyped_groups": '["lowSES"]',
+        "stated_gender_info": "f",
+    }
+    rows = fill(tmp_path, work, language=language)
+    assert people(rows) == [first, ("cartera", {"es": "actriz", "ca": "actriu"}[language])]
+    assert {(row.info0[1], row.info1[1]) for row in rows} == {("lowSES", "highSES")}
+    assert len(rows) == 2 * 2 * 12 - 2 * 12  # both orders of a pair give the same questions
+    if language == "ca":
+        assert {row.ans0 for row in rows} == {"La cartera"}
+        assert {row.ans1 for row in rows} == {"La pintora", "L'actriu"}
+
+
+NAMED: dict[str, Cell] = {
+    "names_es": None,
+    "names_ca": None,
+    "proper_nouns_only": 1.0,
+    "ambiguous_context_es": "{{NAME1}} y {{NAME2}} cenaron.",
+    "disambiguating_context_es": "{{NAME1}} quemó el arroz.",
+    "answer_negative_es": "A {{NAME1}}",
+    "answer_non_negative_es": "A {{NAME2}}",
+    "ambiguous_context_ca": "{{NAME1}} i {{NAME2}} van sopar.",
+    "disambiguating_context_ca": "{{NAME1}} va cremar l'arròs.",
+    "answer_negative_ca": "A {{NAME1}}",
+    "answer_non_negative_ca": "A {{NAME2}}",
+}
+
+
+def test_proper_names_of_the_genders(tmp_path: Path) -> None:
+    gender = NAMED | {"esbbq_category": "Gender", "stereotyped_groups": '["f"]', "NAME1_info": None, "NAME2_info": None}
+    rows = fill(tmp_path, gender)
+    assert people(rows) == [("Oliva", "Laurel"), ("Oliva", "Pino"), ("Menta", "Laurel"), ("Menta", "Pino")]
+    assert {(row.info0[1], row.info1[1]) for row in rows} == {("f", "m")}
+    rows = fill(tmp_path, gender, language="ca")
+    assert rows[0].context == "L'Oliva i el Llorer van sopar."
+    assert (rows[0].ans0, rows[0].ans1) == ("A l'Oliva", "Al Llorer")
+    assert rows[0].info0 == ["Oliva", "f"]
+
+
+def test_proper_names_of_ethnicities(tmp_path: Path) -> None:
+    race = NAMED | {"esbbq_category": "RaceEthnicity", "stereotyped_groups": '["azul"]'}
+    rows = fill(tmp_path, race | {"stated_gender_info": "f"}, name="RaceEthnicity")
+    assert people(rows) == [("Brisa", "Oliva"), ("Brisa", "Menta")]
+    assert {(row.info0[1], row.info1[1]) for row in rows} == {("f, azul", "verde")}
+    assert {row.groups[0] for row in rows} == {"azul"}
+
+
+def test_proper_names_elsewhere(tmp_path: Path) -> None:
+    rows = fill(tmp_path, NAMED | {"NAME1_info": "old", "NAME2_info": "nonOld"})
+    assert people(rows) == [("Laurel", "Pino"), ("Pino", "Laurel")]
+
+
+def test_roles_follow_the_slot_where_words_contain_each_other(tmp_path: Path) -> None:
+    """The authors look for the words in the answer and take the wrong one: only the order of the options is theirs."""
+    rows = fill(
+        tmp_path,
+        {
+            "names_es": "NAME1: [canoso]; NAME2: [que no era canoso]",
+            "ambiguous_context_es": "El {{NAME1}} y el {{NAME2}} cenaron.",
+            "answer_negative_es": "El {{NAME2}}",
+            "answer_non_negative_es": "El {{NAME1}}",
+        },
+    )
+    assert {(row.ans0, *row.info0) for row in rows if row.flipped in ("original", "ambig")} == {
+        ("El que no era canoso", "que no era canoso", "nonOld")
+    }
+    for row in rows:
+        assert f"El {row.info0[0]}" == row.ans0
+        assert f"El {row.info1[0]}" == row.ans1
+    old_is_right = [row.groups[row.label] == "old" for row in rows if row.context_condition == "disambig"]
+    negative = [row.question_polarity == "neg" for row in rows if row.context_condition == "disambig"]
+    aligned = [row.question_type == "pro-stereo" for row in rows if row.context_condition == "disambig"]
+    assert aligned == [right == asked for right, asked in zip(old_is_right, negative, strict=True)]
+
+
+def test_versions_of_a_template_share_their_questions(tmp_path: Path) -> None:
+    assert len(fill(tmp_path, {"version": "a"}, {"version": "b"})) == 12
+    rows = fill(tmp_path, {"version": "a"}, {"esbbq_template_id": 2.0})
+    assert Counter(row.template for row in rows) == {"1a": 12, "2": 12}
+
+
+def test_instances(tmp_path: Path) -> None:
+    write_workbook(tmp_path / "SpanishRegion.xlsx", [SUPPER])
+    write_workbook(tmp_path / "KitchenTales.xlsx", [SUPPER])
+    instances = list(load_esbbq_templates(tmp_path, "es"))
+    assert Counter(instance.category for instance in instances) == {"kitchen_tales": 12, "spanish_region": 12}
+    for instance in instances:
+        assert instance.benchmark == "esbbq"
+        assert instance.version.startswith("templates-")
+        assert {option.role for option in instance.options} == {"target", "non_target", "unknown"}
+        assert next(option.text for option in instance.options if option.role == "target") == "El abuelo"
+        assert instance.metadata["source_row"]["row"] == 2
+    assert len({instance.key for instance in instances}) == 24
+    assert instances == list(load_esbbq_templates(tmp_path, "es"))
+    twins = {instance.parallel_id for instance in load_esbbq_templates(tmp_path, "ca")}
+    assert twins == {instance.parallel_id for instance in instances}
+    write_workbook(tmp_path / "SpanishRegion.xlsx", [{**SUPPER, "esbbq_source": "[]"}])
+    assert next(load_esbbq_templates(tmp_path, "es")).version != instances[0].version
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=lambda case: f"{case['column']}={case['cell']!r}")
+def test_broken_cells_are_told(tmp_path: Path, case: dict[str, str]) -> None:
+    with pytest.raises(DataError) as error:
+        fill(tmp_path, {case["column"]: case["cell"] or None})
+    assert str(error.value) == f"{tmp_path / 'Age.xlsx'}:2: {case['says']}"
+
+
+def test_missing_columns_and_languages_are_told(tmp_path: Path) -> None:
+    path = write_workbook(tmp_path / "Age.xlsx", [{k: v for k, v in SUPPER.items() if k != "answer_negative_es"}])
+    with pytest.raises(DataError) as error:
+        list(load_esbbq_templates(tmp_path, "es"))
+    assert str(error.value) == (
+        f"{path}:1: answer_negative: the column is missing; add answer_negative_es or answer_negative"
+    )
+    with pytest.raises(UnknownNameError, match="unknown language 'gl'"):
+        load_esbbq_templates(tmp_path, "gl")
+    write_workbook(path, [{**SUPPER, "ambiguous_context_gl": "x"}])
+    with pytest.raises(UsageError, match=r"'gl'.*unknown_texts\.toml"):
+        load_esbbq_templates(tmp_path, "gl")
+    write_workbook(path, [{**SUPPER, "names": "x"}])
+    with pytest.raises(DataError, match="names: stands twice; keep one column names or names_es"):
+        list(load_esbbq_templates(tmp_path, "es"))
+
+
+def test_files_that_are_no_workbooks_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no template workbook"):
+        load_esbbq_templates(tmp_path, "es")
+    (tmp_path / "Age.xlsx").write_text("label,version", encoding="utf-8")
+    with pytest.raises(DataError, match=r"Age\.xlsx: not a workbook .*; save it as \.xlsx"):
+        load_esbbq_templates(tmp_path, "es")
+
+
+def test_without_openpyxl_the_command_that_installs_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_workbook(tmp_path / "Age.xlsx", [SUPPER])
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'mbbq-gen\[templates\]'"):
+        load_esbbq_templates(tmp_path, "es")

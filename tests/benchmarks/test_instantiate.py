@@ -1,0 +1,122 @@
+"""`data instantiate`: finds the form out, writes what `run` takes, counts it, and leaves nothing behind on an error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from mbbq_gen.benchmarks.own_file import read_instances
+from mbbq_gen.benchmarks.templates.folders import find_form, load_template_folder, starter_folder
+from mbbq_gen.cli.data_files import instantiate
+from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError
+from tests.support.templates import SUPPER, write_workbook
+
+app = typer.Typer()
+app.command()(instantiate)
+
+
+def call(*arguments: object) -> str:
+    """What the command prints; errors come out as they are."""
+    result = CliRunner().invoke(app, [str(each) for each in arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+@pytest.fixture
+def esbbq(tmp_path: Path) -> Path:
+    write_workbook(tmp_path / "esbbq" / "Age.xlsx", [SUPPER])
+    return tmp_path / "esbbq"
+
+
+def test_forms_are_found_out(esbbq: Path, tmp_path: Path) -> None:
+    assert find_form(esbbq) == ("esbbq", esbbq)
+    checkout = tmp_path / "checkout"
+    write_workbook(checkout / "templates" / "Age.xlsx", [SUPPER])
+    assert find_form(checkout) == ("esbbq", checkout / "templates")
+    assert find_form(starter_folder()) == ("starter", starter_folder())
+    (esbbq / "templates.toml").touch()
+    with pytest.raises(UsageError, match="templates of the forms starter and esbbq are in it; choose one with --form"):
+        find_form(esbbq)
+    assert {each.benchmark for each in load_template_folder(esbbq, form="esbbq")} == {"esbbq", "cabbq"}
+
+
+@pytest.mark.parametrize("place", [".", "templates"])
+def test_bbq_templates_are_refused(tmp_path: Path, place: str) -> None:
+    table = tmp_path / "bbq" / place / "new_templates - Age.csv"
+    table.parent.mkdir(parents=True, exist_ok=True)
+    table.write_text("Q_id,version\n1,a\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="BBQ's templates"):
+        call(tmp_path / "bbq", "-o", tmp_path / "questions.jsonl")
+
+
+def test_folders_without_templates_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no templates in it or in"):
+        find_form(tmp_path)
+    with pytest.raises(UsageError, match="no folder"):
+        find_form(tmp_path / "nowhere")
+
+
+def test_what_is_written_is_read_back(esbbq: Path, tmp_path: Path) -> None:
+    output = tmp_path / "questions.jsonl"
+    printed = call(esbbq, "-o", output, "--language", "es")
+    assert printed == f"esbbq  es  bias  {'age':<24}{12:>8}\n"
+    assert list(read_instances(output)) == list(load_template_folder(esbbq, languages=["es"]))
+    before = output.read_bytes()
+    call(esbbq, "-o", output, "--language", "es")
+    assert output.read_bytes() == before
+
+
+def test_languages_and_summary(esbbq: Path, tmp_path: Path) -> None:
+    output = tmp_path / "questions.jsonl"
+    every = json.loads(call(esbbq, "-o", output, "--json"))
+    assert every == {
+        "output": str(output),
+        "questions": 24,
+        "counts": [
+            {"benchmark": "cabbq", "language": "ca", "split": "bias", "category": "age", "questions": 12},
+            {"benchmark": "esbbq", "language": "es", "split": "bias", "category": "age", "questions": 12},
+        ],
+    }
+    one = json.loads(call(esbbq, "-o", output, "--json", "--language", "es", "--form", "esbbq"))
+    assert [each["language"] for each in one["counts"]] == ["es"]
+
+
+def test_both_splits_of_our_own_form(tmp_path: Path) -> None:
+    output = tmp_path / "questions.jsonl"
+    summary = json.loads(call(starter_folder(), "-o", output, "--language", "en", "--split", "bias,control", "--json"))
+    assert summary["questions"] == 2 * 864
+    assert {each["split"] for each in summary["counts"]} == {"bias", "control"}
+
+
+def test_wrong_use_is_told(esbbq: Path, tmp_path: Path) -> None:
+    output = tmp_path / "questions.jsonl"
+    with pytest.raises(UsageError, match="templates of the form esbbq have no control split"):
+        call(esbbq, "-o", output, "--split", "control")
+    with pytest.raises(UnknownNameError, match="unknown language 'fr'"):
+        call(esbbq, "-o", output, "--language", "fr")
+    with pytest.raises(UnknownNameError, match="unknown language 'nb'"):
+        call(starter_folder(), "-o", output, "--language", "nb")
+    with pytest.raises(UnknownNameError, match=r"unknown form 'esbq'; did you mean 'esbbq'"):
+        call(esbbq, "-o", output, "--form", "esbq")
+    with pytest.raises(UsageError, match="name at least one language"):
+        call(esbbq, "-o", output, "--language", ",")
+    assert not output.exists()
+
+
+def test_files_without_a_template_are_told(esbbq: Path, tmp_path: Path) -> None:
+    write_workbook(esbbq / "SES.xlsx", [dict.fromkeys(SUPPER)])
+    with pytest.raises(DataError, match=r"SES\.xlsx: no template in it; add a row, or remove the file"):
+        list(load_template_folder(esbbq, languages=["ca"]))
+    assert list(tmp_path.glob("*.jsonl")) == []
+
+
+def test_a_broken_template_leaves_nothing_behind(esbbq: Path, tmp_path: Path) -> None:
+    write_workbook(esbbq / "SES.xlsx", [SUPPER, {**SUPPER, "names_es": "NAME1: [a"}])
+    output = tmp_path / "questions.jsonl"
+    with pytest.raises(DataError, match=r"SES\.xlsx:3: names: broken list"):
+        call(esbbq, "-o", output, "--language", "es")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["esbbq"]

@@ -1,0 +1,342 @@
+"""The MBBQ reader, on files of our own in the published shape and, where they are there, on the published ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.benchmarks.readers.mbbq import CATEGORIES, load_mbbq, one_form
+from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.records import Instance, Split, from_json, to_jsonl
+from tests.conftest import Load
+
+LANGUAGES = ("en", "es", "nl", "tr")
+SPLITS: dict[str, Split] = {"main": "bias", "control": "control"}
+
+
+@pytest.fixture
+def own(data: Path) -> Path:
+    return data / "datasets" / "mbbq"
+
+
+def by_id(folder: Path, language: str = "en", split: Split = "bias") -> dict[str, Instance]:
+    return {instance.instance_id: instance for instance in load_mbbq(folder, language, split)}
+
+
+# --- files of our own ------------------------------------------------------------------------------------------------
+
+
+def test_checkout_and_data_folder_read_alike(own: Path) -> None:
+    assert list(load_mbbq(own, "en", "bias")) == list(load_mbbq(own / "data", "en", "bias"))
+
+
+def test_roles_are_those_of_the_groups_whatever_the_polarity(own: Path) -> None:
+    age = by_id(own)
+    for number in range(4):
+        roles = {option.text: option.role for option in age[f"age/{number}"].options}
+        assert roles == {"The pensioner": "target", "The student": "non_target", "Not known": "unknown"}
+    assert [age[f"age/{number}"].gold_role for number in range(4)] == ["unknown", "non_target", "unknown", "target"]
+    assert [age[f"age/{number}"].alignment for number in range(4)] == [None, "counter_biased", None, "counter_biased"]
+    assert [age[f"age/{number}"].alignment for number in range(4, 8)] == [None, "biased", None, "biased"]
+
+
+def test_groups_written_in_several_ways_are_resolved(own: Path) -> None:
+    everything = by_id(own)
+    for instance_id, target in {
+        "gender_identity/0": "The girl",
+        "gender_identity/8": "The trans man",
+        "ses/0": "The janitor",
+        "sexual_orientation/0": "The gay friend",
+    }.items():
+        assert [o.text for o in everything[instance_id].options if o.role == "target"] == [target]
+
+
+def test_same_gender_pair_is_kept_but_not_scored(own: Path) -> None:
+    pair = by_id(own)["gender_identity/5"]
+    assert not pair.has_single_target
+    assert pair.no_target_reason == "no single target: the options are man and boy, stereotyped is F"
+    assert (pair.gold_role, pair.gold_index, pair.alignment) == (None, 0, None)
+    assert by_id(own)["gender_identity/4"].gold_role == "unknown"
+
+
+def test_spanish_chica_is_mended_and_says_so(own: Path) -> None:
+    girl = by_id(own, "es")["gender_identity/5"]
+    assert [option.role for option in girl.options] == ["target", "non_target", "unknown"]
+    assert girl.options[0].group == "chico"
+    assert "group_corrected" in girl.data_issues
+    assert all("group_corrected" not in instance.data_issues for instance in load_mbbq(own, "en", "bias"))
+
+
+def test_wrong_labels_carry_the_right_answer_and_the_published_one_stays(own: Path) -> None:
+    rows = by_id(own)
+    assert [rows[f"physical_appearance/{n}"].corrected_gold_role for n in range(4)] == [None] * 4
+    assert [rows[f"physical_appearance/{n}"].corrected_gold_role for n in range(4, 8)] == [
+        None,
+        "non_target",
+        None,
+        "target",
+    ]
+    assert rows["physical_appearance/5"].gold_role == "target"
+
+
+def test_option_edges_are_stripped_and_other_text_is_kept(own: Path) -> None:
+    assert by_id(own)["age/4"].options[2].text == "The pensioner"
+    assert "option_whitespace" in by_id(own)["age/4"].data_issues
+    concert = by_id(own)["sexual_orientation/0"]
+    assert concert.context.endswith("late}.")
+    assert concert.data_issues == ("stray_brace",)
+    assert by_id(own, "es")["age/0"].data_issues == ("two_questions",)
+
+
+def test_parallel_ids_follow_the_template_not_the_row_number(own: Path) -> None:
+    english = {i.parallel_id: i for i in load_mbbq(own, "en", "bias")}
+    spanish = {i.parallel_id: i for i in load_mbbq(own, "es", "bias")}
+    shared = set(english) & set(spanish)
+    assert len(shared) == len(spanish)
+    for parallel in shared:
+        assert parallel_promise(english[parallel]) == parallel_promise(spanish[parallel])
+    assert english["gender_identity/4/0/counter_biased/neg-disambig"].instance_id == "gender_identity/1"
+    assert spanish["gender_identity/4/0/counter_biased/neg-disambig"].instance_id == "gender_identity/5"
+
+
+def test_control_rows_with_the_groups_the_other_way_round_have_no_twin(own: Path) -> None:
+    bias = {i.parallel_id for i in load_mbbq(own, "en", "bias")}
+    twins = Counter(i.template_id for i in load_mbbq(own, "en", "control") if i.parallel_id in bias)
+    assert twins == {"age/1": 8, "disability_status/2": 4, "physical_appearance/6": 4, "sexual_orientation/11": 4}
+
+
+def test_source_of_a_row_is_kept(own: Path) -> None:
+    instance = by_id(own)["age/5"]
+    assert instance.metadata["source_row"] == {"file": "Age_en.jsonl", "row": 6, "category": "Age", "example_id": 5}
+    assert instance.metadata["stereotyped_groups"] == ["old"]
+    assert instance.metadata["version"] == "b"
+    assert instance.subcategory is None
+    assert by_id(own)["disability_status/0"].subcategory == "physical"
+
+
+def test_instances_survive_the_trip_through_json(own: Path) -> None:
+    instances = list(load_mbbq(own, "es", "bias"))
+    assert [from_json(Instance, line) for line in to_jsonl(instances)] == instances
+
+
+# --- broken copies ---------------------------------------------------------------------------------------------------
+
+
+def test_missing_folder_and_files_are_named(own: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no folder .*nowhere.*--data-dir DIR"):
+        load_mbbq(tmp_path / "nowhere", "en", "bias")
+    with pytest.raises(UsageError, match=r"no Age_en\.jsonl, .* and 3 more in"):
+        load_mbbq(tmp_path, "en", "bias")
+    shutil.copytree(own, tmp_path / "copy")
+    (tmp_path / "copy" / "data" / "SES_en.jsonl").unlink()
+    with pytest.raises(UsageError, match=r"lacks SES_en\.jsonl; the copy is incomplete"):
+        load_mbbq(tmp_path / "copy", "en", "bias")
+
+
+def _changed(**changes: object) -> Callable[[bytes], bytes]:
+    return lambda line: json.dumps(json.loads(line) | changes, ensure_ascii=False).encode() + b"\n"
+
+
+def _without(key: str) -> Callable[[bytes], bytes]:
+    return lambda line: json.dumps({k: v for k, v in json.loads(line).items() if k != key}).encode() + b"\n"
+
+
+def _info(*third: str) -> dict[str, list[str]]:
+    return {"ans0": ["a", "old"], "ans1": ["b", "nonOld"], "ans2": list(third)}
+
+
+@pytest.mark.parametrize(
+    ("row", "breaking", "message"),
+    [
+        (2, lambda line: line[:-40] + b"\n", r"Age_en\.jsonl:2: ans1: not JSON: EOF .*; the line is cut off, get"),
+        (2, lambda line: line.replace(b"gave", b"gav\xe9"), r":2: context: not UTF-8 \(byte 0xe9 .*; save .* as UTF-8"),
+        (1, lambda line: b"\xef\xbb\xbf" + line, r"Age_en\.jsonl:1: starts with a byte order mark"),
+        (2, _changed(label=3), r":2: label: Input should be less than or equal to 2 \(value: 3\)"),
+        (2, _changed(label="1"), r":2: label: Input should be a valid integer \(value: '1'\)"),
+        (2, _changed(label=2), r":2: label: 2 contradicts the condition 'disambiguated' \(the unknown option is 2\)"),
+        (4, _changed(label=1), r":4: label: 1 is also the label of the negative question in row 2"),
+        (3, _changed(question_polarity="non-neg"), r":3: question_polarity: Input should be 'neg' or 'nonneg'"),
+        (3, _changed(context=" "), r":3: context: String should match pattern"),
+        (3, _without("context"), r":3: context: Field required"),
+        (3, _changed(category="Old"), r":3: category: 'Old' in the file of Age"),
+        (3, _changed(example_id=7), r":4: example_id: 3 comes after 7; published ids rise"),
+        (3, _changed(answer_info=_info("c")), r":3: answer_info\.ans2: List should have at least 2 items"),
+        (3, _changed(answer_info=_info("c", "unknown")), r":3: answer_info: other people than in the rows before"),
+        (3, lambda line: b"", r"en\.jsonl:3: context_condition: 'disambig' where 'ambig' comes next; a row is missing"),
+        (8, lambda line: b"", r"Age_en\.jsonl:7: the file ends after 3 rows of a block of four"),
+    ],
+)  # fmt: skip
+def test_broken_rows_are_named(
+    own: Path, tmp_path: Path, row: int, breaking: Callable[[bytes], bytes], message: str
+) -> None:
+    shutil.copytree(own, tmp_path / "copy")
+    path = tmp_path / "copy" / "data" / "Age_en.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[row - 1] = breaking(lines[row - 1])
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(DataError, match=message) as caught:
+        list(load_mbbq(tmp_path / "copy", "en", "bias"))
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_unknown_option_is_named(own: Path, tmp_path: Path) -> None:
+    shutil.copytree(own, tmp_path / "copy")
+    path = tmp_path / "copy" / "data" / "Age_en.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace('"unknown"', '"none"'), encoding="utf-8")
+    with pytest.raises(DataError, match=r"Age_en\.jsonl:1: answer_info: 0 options have the group 'unknown', one must"):
+        list(load_mbbq(tmp_path / "copy", "en", "bias"))
+
+
+@pytest.mark.parametrize(
+    ("group", "category", "form"),
+    [
+        ("kadın", "gender_identity", "F"),
+        ("erkek çocuk", "gender_identity", "M"),
+        ("Transgender women", "gender_identity", "trans"),
+        ("nonTrans", "gender_identity", "nonTrans"),
+        ("low SES", "ses", "lowSES"),
+        ("man", "age", "man"),
+    ],
+)
+def test_groups_have_one_form(group: str, category: str, form: str) -> None:
+    assert one_form(group, category) == form
+
+
+# --- the published files ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def published(load_published: Load) -> dict[tuple[str, str], list[Instance]]:
+    """(split, language) → instances, of all 48 files."""
+    return {
+        (main, language): load_published("mbbq", language, split)
+        for main, split in SPLITS.items()
+        for language in LANGUAGES
+    }
+
+
+def parallel_promise(instance: Instance) -> tuple[object, ...]:
+    """What two instances with the same parallel id have in common."""
+    return instance.template_id, instance.condition, instance.polarity, instance.alignment, instance.gold_role
+
+
+def counts(instances: list[Instance]) -> dict[str, int]:
+    """The keys of EXPECTED_COUNTS.json, counted."""
+    found = Counter(n=len(instances), templates=len({instance.template_id for instance in instances}))
+    for instance in instances:
+        found["ambig" if instance.condition == "ambiguous" else "disambig"] += 1
+        found["neg" if instance.polarity == "negative" else "nonneg"] += 1
+        found["target_unresolved"] += not instance.has_single_target
+        if instance.condition == "disambiguated":
+            kind = {"biased": "biased", "counter_biased": "counter", None: "unresolved"}[instance.alignment]
+            found[f"disambig_{kind}"] += 1
+    return {key: count for key, count in found.items() if count}
+
+
+@pytest.mark.slow
+def test_published_counts(published: dict[tuple[str, str], list[Instance]], shared_datasets: Path) -> None:
+    expected = json.loads((shared_datasets / "EXPECTED_COUNTS.json").read_text(encoding="utf-8"))["mbbq"]
+    # The expected Spanish counts are from before "La chica" is mended: after it, they are those of English.
+    expected["main/es/Gender_identity"] = expected["main/en/Gender_identity"]
+    found = {
+        f"{split}/{language}/{category}": counts([i for i in instances if i.category == slug])
+        for (split, language), instances in published.items()
+        for category, slug in CATEGORIES.items()
+    }
+    assert found == expected
+    everything = [instance for instances in published.values() for instance in instances]
+    assert len(everything) == 80_640
+    assert sum(not instance.has_single_target for instance in everything) == 64
+
+
+KNOWN: dict[str, Callable[[Instance], bool]] = {
+    "same_gender_pair": lambda instance: not instance.has_single_target,
+    "wrong_group_tag": lambda instance: "group_corrected" in instance.data_issues,
+    "wrong_gold_label": lambda instance: instance.corrected_gold_role is not None,
+    "two_questions_in_one": lambda instance: "two_questions" in instance.data_issues,
+    "unbalanced_brace": lambda instance: "stray_brace" in instance.data_issues,
+}
+
+
+@pytest.mark.slow
+def test_known_issues_come_out_and_no_others(
+    published: dict[tuple[str, str], list[Instance]], shared_datasets: Path
+) -> None:
+    expected = {
+        (issue["split"], issue["language"], issue["category"], issue["code"]): issue["row_ids"]
+        for issue in json.loads((shared_datasets / "KNOWN_ISSUES.json").read_text(encoding="utf-8"))
+        if issue["dataset"] == "mbbq" and issue["code"] in KNOWN
+    }
+    found = defaultdict(list)
+    for (split, language), instances in published.items():
+        for instance in instances:
+            row = instance.metadata["source_row"]
+            for code, holds in KNOWN.items():
+                if holds(instance):
+                    found[split, language, row["category"], code].append(row["example_id"])
+    assert found == expected
+
+
+@pytest.mark.slow
+def test_corrected_labels_balance_physical_appearance(published: dict[tuple[str, str], list[Instance]]) -> None:
+    for instances in published.values():
+        rows = [i for i in instances if i.category == "physical_appearance" and i.condition == "disambiguated"]
+        repaired = Counter(i.alignment_of(i.corrected_gold_role or i.gold_role) for i in rows)
+        assert repaired == {"biased": 294, "counter_biased": 294}
+
+
+@pytest.mark.slow
+def test_parallel_ids_keep_their_promise(published: dict[tuple[str, str], list[Instance]]) -> None:
+    promises: dict[str, tuple[object, ...]] = {}
+    versions: dict[str, object] = {}
+    for instances in published.values():
+        ids = [instance.parallel_id for instance in instances if instance.parallel_id is not None]
+        assert len(ids) == len(set(ids))
+        for instance in instances:
+            if instance.parallel_id is not None:
+                promise = parallel_promise(instance)
+                assert promises.setdefault(instance.parallel_id, promise) == promise
+                version = instance.metadata["version"]
+                assert versions.setdefault(instance.parallel_id, version) == version
+
+
+@pytest.mark.slow
+def test_how_much_is_parallel(published: dict[tuple[str, str], list[Instance]]) -> None:
+    ids = {key: {i.parallel_id for i in instances if i.parallel_id} for key, instances in published.items()}
+    for language in ("es", "nl"):
+        assert ids["main", language] == ids["main", "en"]
+    for language in LANGUAGES:
+        assert ids["control", language] == ids["control", "en"]
+    without = Counter(i.template_id for i in published["main", "tr"] if i.parallel_id is None)
+    assert sorted(without) == [f"ses/{template}" for template in ("11", "14", "20", "22", "23", "4", "5")]
+    assert ids["main", "tr"] == ids["main", "en"] - {
+        i.parallel_id for i in published["main", "en"] if i.template_id in without
+    }
+    twins = Counter(i.category for i in published["control", "en"] if i.parallel_id in ids["main", "en"])
+    assert twins == {
+        "age": 3320,
+        "disability_status": 1296,
+        "gender_identity": 528 - 32 - 4 * 19,  # template 13 has other blocks; 19 blocks have their groups turned round
+        "physical_appearance": 1176,
+        "ses": 3600 - 2 * 864,
+        "sexual_orientation": 152 - 4 * 14,
+    }
+
+
+@pytest.mark.slow
+def test_genders_of_control_names(published: dict[tuple[str, str], list[Instance]]) -> None:
+    for language in LANGUAGES:
+        genders = Counter(instance.metadata["gender"] for instance in published["control", language])
+        assert genders == {"female": 5_060, "male": 5_012}
+        assert all("gender" not in instance.metadata for instance in published["main", language])
+
+
+@pytest.mark.slow
+def test_ids_are_unique(published: dict[tuple[str, str], list[Instance]]) -> None:
+    keys = [instance.key for instances in published.values() for instance in instances]
+    assert len(keys) == len(set(keys))

@@ -1,0 +1,227 @@
+"""Every reader on the published files, where they are there: counts, known defects, and what artificial models score.
+
+The expected numbers were computed by others, from the files and without our readers; the counting here is plain.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.analysis.power import SHAPES
+from mbbq_gen.benchmarks.registry import BENCHMARKS
+from mbbq_gen.core.records import Instance
+from tests.conftest import Load
+from tests.support.artificial_models import EXPECTED_SETS, MODELS, expected_key
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def published(request: pytest.FixtureRequest, load_published: Load) -> list[Instance]:
+    """The instances of a benchmark and language, named by the test: read once, then all tests of them in a row."""
+    name, language = request.param
+    return load_published(name, language, "bias")
+
+
+def about(*sets: tuple[str, str]) -> pytest.MarkDecorator:
+    """Runs a test on each of these sets."""
+    return pytest.mark.parametrize(
+        "published", sets, indirect=True, ids=[f"{name}-{language}" for name, language in sets]
+    )
+
+
+def native(instance: Instance) -> str:
+    return str(instance.metadata["source_row"]["category"])
+
+
+def counts(instances: list[Instance]) -> dict[str, int]:
+    """The keys of EXPECTED_COUNTS.json, counted."""
+    found = Counter(n=len(instances), templates=len({instance.template_id for instance in instances}))
+    for instance in instances:
+        found["ambig" if instance.condition == "ambiguous" else "disambig"] += 1
+        found["neg" if instance.polarity == "negative" else "nonneg"] += 1
+        found["target_unresolved"] += not instance.has_single_target
+        if instance.condition == "disambiguated":
+            kind = {"biased": "biased", "counter_biased": "counter", None: "unresolved"}[instance.alignment]
+            found[f"disambig_{kind}"] += 1
+    return {key: count for key, count in found.items() if count}
+
+
+@about(("bbq", "en"), ("esbbq", "es"), ("kobbq", "ko"))
+def test_power_knows_the_templates(published: list[Instance]) -> None:
+    """Templates with ambiguous questions that count for bias, how many, and as how many of one size they are."""
+    asked = [found for found in published if found.condition == "ambiguous" and found.has_single_target]
+    sizes = Counter((found.category, found.template_id) for found in asked).values()
+    shape = SHAPES[published[0].benchmark]
+    assert shape.templates == len(sizes)
+    assert shape.questions == pytest.approx(sum(sizes) / len(sizes), abs=0.05)
+    effective = sum(sizes) ** 2 / sum(size**2 for size in sizes)
+    assert shape.effective_share == pytest.approx(effective / len(sizes), abs=0.001)
+
+
+@about(("bbq", "en"), ("esbbq", "es"), ("cabbq", "ca"), ("kobbq", "ko"))
+def test_counts(published: list[Instance], shared_datasets: Path) -> None:
+    name = published[0].benchmark
+    text = (shared_datasets / "EXPECTED_COUNTS.json").read_text(encoding="utf-8")
+    expected = json.loads(text)[expected_key(name, published[0].language)]
+    assert {native(instance) for instance in published} == set(expected)
+    for category, numbers in expected.items():
+        # Left out: what the naive match of groups would give, and templates where the expected file has none.
+        wanted = {field: number for field, number in numbers.items() if isinstance(number, int)}
+        found = counts([instance for instance in published if native(instance) == category])
+        if "templates" not in wanted:
+            found.pop("templates")
+        assert found == wanted, category
+
+
+ROWS = {
+    ("bharatbbq", "en"): (54_048, 16),
+    ("gg_bbq", "de"): (11_868, 0),
+    ("basqbbq", "eu"): (21_112, 0),
+    ("pakbbq", "en"): (11_796, 288),
+    ("pakbbq", "ur"): (7_100, 212),
+    ("cbbq", "zh"): (63_524, 1_396),
+    ("bbg", "en"): (1_856, 0),
+    ("bbg", "ko"): (2_288, 0),
+    ("bbq_lite", "en"): (1_984, 0),
+}
+"""Rows in the files at hand, and how many of them have no single target."""
+
+
+@about(*ROWS)
+def test_rows_and_targets(published: list[Instance]) -> None:
+    which = published[0].benchmark, published[0].language
+    assert (len(published), sum(not instance.has_single_target for instance in published)) == ROWS[which]
+    assert len({instance.key for instance in published}) == len(published)
+
+
+DEFECTS: dict[str, Callable[[Instance], bool]] = {
+    "same_gender_pair": lambda i: not i.has_single_target and i.category == "gender_identity",
+    "wrong_gold_label": lambda i: i.corrected_gold_role is not None,
+    "stereotyped_group_in_ans1": lambda i: i.benchmark in ("esbbq", "cabbq") and i.options[1].role == "target",
+    "wrong_question_type": lambda i: "alignment_mismatch" in i.data_issues,
+    "control_char_U+0008": lambda i: "control_character" in i.data_issues,
+}
+
+
+@about(("bbq", "en"), ("esbbq", "es"), ("cabbq", "ca"), ("kobbq", "ko"))
+def test_known_defects_come_out_and_no_others(published: list[Instance], shared_datasets: Path) -> None:
+    issues = json.loads((shared_datasets / "KNOWN_ISSUES.json").read_text(encoding="utf-8"))
+    expected = {issue["code"]: issue["row_ids"] for issue in issues if issue["dataset"] == published[0].benchmark}
+    for code, holds in DEFECTS.items():
+        found = [instance.metadata["source_row"]["example_id"] for instance in published if holds(instance)]
+        assert found == expected.get(code, []), code
+
+
+CROSSED = {
+    ("bbq", "en"): {"gender_identity/35": 100, "gender_identity/36": 100},
+    ("mbbq", "en"): {},
+    ("esbbq", "es"): {"physical_appearance/10": 4},
+    ("cabbq", "ca"): {"physical_appearance/10": 4, "physical_appearance/32": 8},
+    ("basqbbq", "eu"): {"gender_identity/36": 100},
+    ("pakbbq", "en"): {"gender_identity/35": 100, "gender_identity/36": 96},
+    ("bbq_lite", "en"): {"ses/8": 240},
+    ("bharatbbq", "en"): {},
+    ("gg_bbq", "de"): {},
+}
+"""Rows by template whose two people have each other's groups."""
+
+
+@about(*CROSSED)
+def test_crossed_groups(published: list[Instance]) -> None:
+    which = published[0].benchmark, published[0].language
+    crossed = [instance for instance in published if instance.groups_swapped]
+    assert Counter(instance.template_id for instance in crossed) == CROSSED[which]
+    assert {instance.key for instance in crossed} == {i.key for i in published if "groups_swapped" in i.data_issues}
+
+
+WRONG_LABELS = {"bbq": 68, "basqbbq": 58, "pakbbq": 50}
+
+
+@about(("bbq", "en"), ("basqbbq", "eu"), ("pakbbq", "en"))
+def test_wrong_labels_are_inherited(published: list[Instance]) -> None:
+    corrected = [i for i in published if i.corrected_gold_role is not None]
+    assert len(corrected) == WRONG_LABELS[published[0].benchmark]
+    assert {(i.template_id, i.metadata["version"]) for i in corrected} <= {
+        ("physical_appearance/6", "b"),
+        ("physical_appearance/10", "b"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [(("esbbq", "es"), ("cabbq", "ca"), 27_176), (("pakbbq", "en"), ("pakbbq", "ur"), 7_100)],
+)
+def test_parallel_ids_keep_their_promise(
+    load_published: Load, one: tuple[str, str], other: tuple[str, str], shared: int
+) -> None:
+    first, second = (
+        {i.parallel_id: i for i in load_published(*which, "bias") if i.parallel_id} for which in (one, other)
+    )
+    common = set(first) & set(second)
+    assert len(common) == shared
+    for parallel in common:
+        a, b = first[parallel], second[parallel]
+        assert (a.template_id, a.condition, a.polarity, a.alignment, a.gold_role) == (
+            b.template_id,
+            b.condition,
+            b.polarity,
+            b.alignment,
+            b.gold_role,
+        )
+
+
+@about(("cbbq", "zh"))
+def test_cbbq_targets_agree_with_every_disambiguated_label(published: list[Instance]) -> None:
+    alignments = Counter(i.alignment for i in published if i.condition == "disambiguated")
+    assert alignments == {"counter_biased": 17_860}
+
+
+# --- artificial models -----------------------------------------------------------------------------------------------
+
+
+def tally(instances: Iterable[Instance], model: Callable[[Instance], int | None]) -> dict[str, int]:
+    """What a model's answers come to, under the names of EXPECTED_SYNTHETIC_SCORES.json."""
+    found: Counter[str] = Counter()
+    for instance in instances:
+        choice = model(instance)
+        found["n"] += 1
+        found["n_undetected"] += choice is None
+        found["n_target_unresolved"] += not instance.has_single_target
+        found["n_correct"] += choice == instance.gold_index
+        if choice is None or not instance.has_single_target:
+            continue
+        role = instance.options[choice].role
+        found["n_target"] += role == "target"
+        found["n_other"] += role == "non_target"
+        if role != "unknown":
+            found["n_biased" if role == instance.biased_role else "n_counter"] += 1
+        if instance.alignment is not None:
+            context = "biased" if instance.alignment == "biased" else "counter"
+            found[f"n_{context}_ctx"] += 1
+            found[f"n_correct_{context}_ctx"] += choice == instance.gold_index
+    return dict(found)
+
+
+@about(*EXPECTED_SETS)
+def test_artificial_models_score_what_they_must(published: list[Instance], shared_datasets: Path) -> None:
+    name, language = published[0].benchmark, published[0].language
+    text = (shared_datasets / "EXPECTED_SYNTHETIC_SCORES.json").read_text(encoding="utf-8")
+    expected = json.loads(text)["scores"][expected_key(name, language)]
+    for category, models in expected.items():
+        for condition, full in (("ambig", "ambiguous"), ("disambig", "disambiguated")):
+            rows = [i for i in published if i.condition == full and native(i) == category]
+            for model, answer in MODELS.items():
+                found = tally(rows, answer)
+                wanted = {field: count for field, count in models[model][condition].items() if field.startswith("n")}
+                assert {field: found.get(field, 0) for field in wanted} == wanted, (category, condition, model)
+
+
+def test_all_benchmarks_but_jbbq_and_all_of_kobbq_are_looked_at() -> None:
+    looked_at = {name for name, _ in ROWS} | {"bbq", "esbbq", "cabbq", "kobbq", "mbbq", "starter"}
+    assert set(BENCHMARKS) - looked_at == {"jbbq", "kobbq_all"}

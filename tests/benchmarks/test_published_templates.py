@@ -1,0 +1,95 @@
+"""The published templates give the published questions: EsBBQ and CaBBQ row by row."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from mbbq_gen.benchmarks.readers.esbbq import CATEGORIES, EsbbqRow
+from mbbq_gen.benchmarks.rows import read_table
+from mbbq_gen.benchmarks.templates.esbbq import esbbq_rows, load_esbbq_templates, read_vocabulary
+from mbbq_gen.core.records import Instance
+from tests.conftest import FULL, Load
+
+pytestmark = pytest.mark.slow
+
+ESBBQ_ROWS: Final = {"es": 27_320, "ca": 27_344}
+CROSSED: Final = {
+    "es": {1090, 1091, 1098, 1099},
+    "ca": {1090, 1091, 1098, 1099, 3488, 3489, 3496, 3497, 3536, 3537, 3544, 3545},
+}
+"""Rows of PhysicalAppearance whose published `answer_info` names the other person than the option's text does."""
+WRONG_TYPE: Final = {
+    "es": {1061, 1077, 1091, 1099},
+    "ca": {1061, 1077, 1091, 1099, 3457, 3473, 3489, 3497, 3505, 3521, 3537, 3545},
+}
+"""Rows of PhysicalAppearance whose published `question_type` is wrong."""
+SPLIT_ADDRESS: Final = {*range(3068, 3092), *range(3260, 3284)}
+"""Rows of RaceEthnicity whose published `source` breaks an address at its comma."""
+
+
+def differences(published: EsbbqRow, filled: EsbbqRow) -> set[str]:
+    return {name for name in EsbbqRow.model_fields if getattr(published, name) != getattr(filled, name)}
+
+
+@pytest.mark.parametrize("language", ["es", "ca"] if FULL else ["es"])
+def test_esbbq_row_by_row(shared_datasets: Path, language: str) -> None:
+    folder = shared_datasets / "esbbq"
+    vocabulary = read_vocabulary(folder / "templates", language)
+    found: dict[tuple[str, str], set[int]] = defaultdict(set)
+    count = 0
+    for category in CATEGORIES:
+        published = [row for _, row in read_table(folder / f"data_{language}" / f"{category}.full.csv", EsbbqRow)]
+        filled = [row for _, row in esbbq_rows(folder / "templates" / f"{category}.xlsx", vocabulary, language)]
+        assert len(filled) == len(published)
+        count += len(filled)
+        for one, other in zip(published, filled, strict=True):
+            for name in differences(one, other) if one != other else ():
+                found[category, name].add(one.instance_id)
+    assert count == ESBBQ_ROWS[language]
+    assert found == {
+        ("PhysicalAppearance", "info0"): CROSSED[language],
+        ("PhysicalAppearance", "info1"): CROSSED[language],
+        ("PhysicalAppearance", "question_type"): WRONG_TYPE[language],
+        ("RaceEthnicity", "source"): SPLIT_ADDRESS,
+    }
+
+
+@pytest.mark.parametrize("language", ["es", "ca"] if FULL else ["ca"])
+def test_esbbq_instances_are_those_of_the_reader(shared_datasets: Path, load_published: Load, language: str) -> None:
+    folder = shared_datasets / "esbbq"
+    published = load_published({"es": "esbbq", "ca": "cabbq"}[language], language, "bias")
+    crossed = {f"physical_appearance/{number}" for number in CROSSED[language] | WRONG_TYPE[language]}
+    filled = load_esbbq_templates(folder / "templates", language)
+    seen = Counter[bool]()
+    # The reader goes by the authors' list of categories, the engine by file name: both are alphabetic.
+    for one, other in zip(published, filled, strict=True):
+        is_crossed = one.instance_id in crossed
+        seen[is_crossed] += 1
+        if is_crossed:
+            assert (one.context, one.question, one.gold_index) == (other.context, other.question, other.gold_index)
+            assert [option.text for option in one.options][:2] == [option.text for option in other.options][:2]
+        else:
+            assert comparable(one) == comparable(other)
+    assert seen == {True: len(crossed), False: ESBBQ_ROWS[language] - len(crossed)}
+
+
+def comparable(instance: Instance) -> dict[str, Any]:
+    """The instance without what tells where it was read."""
+    left = {name: value for name, value in instance.metadata.items() if name not in {"source_row", "source"}}
+    return {**dict(instance), "version": None, "metadata": left}
+
+
+def test_groups_are_right_where_the_published_ones_are_crossed(shared_datasets: Path) -> None:
+    folder = shared_datasets / "esbbq" / "templates"
+    rows = esbbq_rows(folder / "PhysicalAppearance.xlsx", read_vocabulary(folder, "es"), "es")
+    crossed = [row for _, row in rows if row.instance_id in CROSSED["es"]]
+    assert len(crossed) == len(CROSSED["es"])
+    for row in crossed:
+        assert row.ans0.endswith(f" {row.info0[0]}")
+        assert row.ans1.endswith(f" {row.info1[0]}")
+        assert row.info0[0] in row.info1[0], "one person's words contain the other's"
+        assert row.groups[0] in row.stereotyped_groups

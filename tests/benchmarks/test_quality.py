@@ -1,0 +1,224 @@
+"""The audit and the counts, on questions of our own and on the published files where they are there."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.benchmarks.bbq_record import DATA_ISSUES
+from mbbq_gen.benchmarks.quality import KINDS, count_instances, published_counts, validate
+from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
+from mbbq_gen.core.records import Instance
+from tests.conftest import FULL
+
+
+def question(number: int = 1, **changes: object) -> Instance:
+    fields: dict[str, object] = {
+        "benchmark": "own",
+        "version": "1",
+        "split": "bias",
+        "language": "en",
+        "instance_id": str(number),
+        "template_id": "age/1",
+        "category": "age",
+        "condition": "ambiguous",
+        "polarity": "negative",
+        "context": f"A pensioner and a student met on platform {number}.",
+        "question": "Who was late?",
+        "options": [
+            {"role": "target", "text": "The pensioner"},
+            {"role": "non_target", "text": "The student"},
+            {"role": "unknown", "text": "Not known"},
+        ],
+        "gold_role": "unknown",
+    }
+    return Instance.model_validate(fields | changes)
+
+
+def options(*texts: str) -> list[dict[str, str]]:
+    return [{"role": role, "text": text} for role, text in zip(("target", "non_target", "unknown"), texts, strict=True)]
+
+
+def codes(*instances: Instance) -> dict[str, int]:
+    """Code → how many rows, but for the order, which is the same in all these questions."""
+    return {finding.code: finding.count for finding in validate(instances) if finding.code != "order_confounded"}
+
+
+def test_sound_questions_give_no_finding() -> None:
+    assert codes(question(1), question(2)) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"data_issues": ["stray_brace"]}, "stray_brace"),
+        ({"options": options("Ella", "Isabella", "Not known")}, "nested_options"),
+        ({"options": options("A man", "The woman", "Not known")}, "label_like_option"),
+        (
+            {
+                "language": "tr",
+                "context": "Bir ince adam ve bir uzun adam geldi.",
+                "options": options("Ince adam", "Uzun adam", "Bilinmiyor"),
+            },
+            "ascii_capital_i",
+        ),
+        ({"context": "No reason , only haste."}, "space_before_punctuation"),
+        ({"context": "Two  blanks."}, "double_space"),
+        ({"context": "A no-break\u00a0space."}, "odd_character"),
+        ({"context": "Cafe\u0301."}, "odd_character"),
+        ({"has_single_target": False, "no_target_reason": "two targets"}, "no_single_target"),
+        ({"condition": "disambiguated", "gold_role": "target", "corrected_gold_role": "non_target"}, "mislabeled"),
+    ],
+)
+def test_odd_rows_are_found(changes: dict[str, object], code: str) -> None:
+    assert codes(question(1, **changes)).get(code) == 1
+
+
+@pytest.mark.parametrize("text", ["Afraid of heights", "B.", "A", "C'est lui"])
+def test_words_and_bare_letters_are_no_label_like_options(text: str) -> None:
+    assert "label_like_option" not in codes(question(1, options=options(text, "The student", "Not known")))
+
+
+def test_repeated_rows_and_questions_are_told_apart() -> None:
+    other = options("The pensioner", "The student", "Unknown")
+    assert codes(question(1), question(2, context=question(1).context)) == {"duplicate_row": 1}
+    assert codes(question(1), question(2, context=question(1).context, options=other)) == {"duplicate_question": 1}
+
+
+def test_repeated_ids_are_found() -> None:
+    assert codes(question(1), question(1, context="Another story.")) == {"duplicate_id": 1}
+    assert codes(question(1), question(1, split="control"), question(1, language="nl")) == {}
+
+
+def test_group_words_in_control_questions_are_found() -> None:
+    terms = {"terms": ["pensioner", "student", "Not known"]}
+    bias = question(1, metadata=terms)
+    named = question(2, split="control", context="Ann and Ida met a student.", metadata={"terms": ["Ann", "Ida", "-"]})
+    clean = question(3, split="control", context="Ann and Ida studented.", metadata={"terms": ["Ann", "Ida", "-"]})
+    assert codes(bias, named, clean) == {"group_word_in_control": 1}
+
+
+def test_rows_without_a_counterpart_are_found() -> None:
+    assert codes(question(1, parallel_id="a"), question(2)) == {"not_parallel": 1}
+    assert codes(question(1), question(2)) == {}
+
+
+def test_counts_that_differ_between_languages_are_found() -> None:
+    found = validate([question(1), question(2), question(1, language="nl")])
+    (finding,) = (finding for finding in found if finding.code == "counts_differ")
+    assert (finding.count, finding.examples, finding.language) == (1, ("en: 2", "nl: 1"), None)
+
+
+def test_an_order_that_gives_the_role_away_is_found() -> None:
+    same = [question(number) for number in range(1, 21)]
+    assert len([finding for finding in validate(same) if finding.code == "order_confounded"]) == 3
+    turned = [q.model_copy(update={"options": (*q.options[i % 3 :], *q.options[: i % 3])}) for i, q in enumerate(same)]
+    assert not [finding for finding in validate(turned) if finding.code == "order_confounded"]
+
+
+def test_unbalanced_contexts_are_found() -> None:
+    biased = {"condition": "disambiguated", "gold_role": "target"}
+    assert codes(question(1, **biased)) == {"contexts_unbalanced": 1}
+    assert codes(question(1, **biased), question(2, condition="disambiguated", gold_role="non_target")) == {}
+
+
+def test_findings_name_a_few_examples_and_are_in_order() -> None:
+    many = [question(number, context=f"Two  blanks {number}.", data_issues=["stray_brace"]) for number in range(1, 6)]
+    found = [finding for finding in validate(many) if finding.code in ("stray_brace", "double_space")]
+    assert [(finding.code, finding.count) for finding in found] == [("stray_brace", 5), ("double_space", 5)]
+    assert found[0].examples == ("own/bias/en/1", "own/bias/en/2", "own/bias/en/3")
+
+
+def test_every_code_says_what_is_done() -> None:
+    assert set(DATA_ISSUES) <= set(KINDS)
+    for kind in KINDS.values():
+        assert kind.what
+        assert kind.action
+
+
+# --- counts ----------------------------------------------------------------------------------------------------------
+
+
+def test_counts_by_category_and_their_sum(data: Path) -> None:
+    instances = load_benchmark("mbbq", data=data / "datasets" / "mbbq", languages=["en"])
+    counted = {(c.split, c.category): c for c in count_instances(instances)}
+    gender = counted["bias", "gender_identity"]
+    assert (gender.rows, gender.templates, gender.ambiguous, gender.negative) == (12, 3, 6, 6)
+    assert (gender.biased, gender.counter_biased, gender.unscorable) == (0, 4, 4)
+    assert counted["bias", "physical_appearance"].wrong_labels == 2
+    assert (counted["bias", "all"].rows, counted["control", "all"].rows) == (40, 32)
+    assert counted["bias", "all"].published_rows == 10_072
+    assert counted["bias", "all"].agrees is False
+    bbq = list(count_instances(load_benchmark("bbq", data=data / "datasets" / "bbq")))
+    assert (bbq[-1].note or "").startswith("not in this copy: age, disability_status, race_ethnicity")
+
+
+def test_own_benchmarks_have_nothing_published_to_compare() -> None:
+    (row, total) = count_instances([question(1)])
+    assert (row.category, total.category, row.published_rows, row.agrees) == ("age", "all", None, None)
+
+
+def test_published_counts_name_known_benchmarks_and_add_up() -> None:
+    for name, said in published_counts().items():
+        assert name in BENCHMARKS
+        assert said.source
+        assert set(said.notes) <= set(said.rows)
+        if said.rows:
+            assert sum(said.rows.values()) == said.total
+
+
+# --- the published files ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_published_mbbq_audits_as_known(shared_datasets: Path) -> None:
+    languages = ["en", "es", "nl", "tr"] if FULL else ["es", "tr"]
+    known: dict[tuple[str, str, str, str], int] = {}
+    names = {"option_contained_in_option": "nested_options", "option_starts_with_letter_A": "label_like_option"}
+    names |= {"tr_ascii_capital_I": "ascii_capital_i", "unbalanced_brace": "stray_brace"}
+    for issue in json.loads((shared_datasets / "KNOWN_ISSUES.json").read_text(encoding="utf-8")):
+        if issue["dataset"] == "mbbq" and issue["code"] in names and issue["language"] in languages:
+            split = "bias" if issue["split"] == "main" else "control"
+            known[names[issue["code"]], split, issue["language"], issue["category"].lower()] = issue["n"]
+    found = validate(load_benchmark("mbbq", data=shared_datasets / "mbbq", languages=languages))
+    assert {(f.code, f.split, f.language, f.category): f.count for f in found if f.code in names.values()} == known
+    repeated: Counter[tuple[str | None, str | None]] = Counter()
+    for finding in found:
+        if finding.code == "duplicate_row":
+            repeated[finding.split, finding.language] += finding.count
+    rows = {
+        ("bias", "en"): 4, ("bias", "es"): 30, ("bias", "nl"): 10, ("bias", "tr"): 34,
+        ("control", "en"): 4, ("control", "es"): 12, ("control", "nl"): 6, ("control", "tr"): 8,
+    }  # fmt: skip
+    assert repeated == {which: count for which, count in rows.items() if which[1] in languages}
+
+
+@pytest.mark.slow
+def test_published_esbbq_gives_its_roles_away_by_their_place(shared_datasets: Path) -> None:
+    found = validate(load_benchmark("esbbq", data=shared_datasets / "esbbq"))
+    places = [finding.examples[0] for finding in found if finding.code == "order_confounded"]
+    assert places == [
+        "non_target stands at place 2 in 27308 of 27320",
+        "target stands at place 1 in 27308 of 27320",
+        "unknown stands at place 3 in 27320 of 27320",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("esbbq", "esbbq"), ("kobbq", "kobbq"), *([("mbbq", "mbbq"), ("bbq", "bbq"), ("cabbq", "esbbq")] if FULL else [])],
+)
+def test_published_files_hold_what_the_papers_say_or_a_note_says_why_not(
+    shared_datasets: Path, name: str, folder: str
+) -> None:
+    differing: dict[str, set[str | None]] = defaultdict(set)
+    for count in count_instances(load_benchmark(name, data=shared_datasets / folder)):
+        if count.agrees is False and count.category != "all":
+            differing[count.category].add(count.note)
+    for notes in differing.values():
+        assert None not in notes
+    assert set(differing) == set(published_counts()[name].notes)

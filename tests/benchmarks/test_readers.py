@@ -1,0 +1,437 @@
+"""Every reader on files of our own in the published shape: roles, answers and alignment row by row."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbbq_gen.benchmarks.bbq_record import DATA_ISSUES, BbqRow, SplitInfo, instance_of, only_stereotyped
+from mbbq_gen.benchmarks.readers.bbq import load_bbq, one_form
+from mbbq_gen.benchmarks.readers.esbbq import load_esbbq
+from mbbq_gen.benchmarks.readers.pakbbq import words
+from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
+from mbbq_gen.benchmarks.rows import RowLocation
+from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.records import Instance, from_json, to_jsonl
+
+FOLDERS = {"cabbq": "cabbq", "kobbq_all": ""}
+PUBLISHED = [name for name, info in BENCHMARKS.items() if info.needs_data and FOLDERS.get(name, name)]
+
+
+@pytest.fixture
+def own(data: Path) -> Path:
+    return data / "datasets"
+
+
+def shown(instance: Instance) -> str:
+    """An instance in one line: id, roles in published order, role that is right, alignment."""
+    letters = {"target": "t", "non_target": "n", "unknown": "u", None: "?"}
+    roles = "".join(letters[option.role] for option in instance.options)
+    alignment = {"biased": "biased", "counter_biased": "counter", None: "-"}[instance.alignment]
+    return f"{instance.instance_id} {roles} {letters[instance.gold_role]} {alignment}"
+
+
+def rows(own: Path, name: str, language: str | None = None) -> list[Instance]:
+    languages = None if language is None else [language]
+    return list(load_benchmark(name, data=own / name, languages=languages, splits=["bias"]))
+
+
+EXPECTED = {
+    "bbq": """
+        gender_identity/0 tnu u -
+        gender_identity/1 tnu n counter
+        gender_identity/2 tnu u -
+        gender_identity/3 tnu t counter
+        gender_identity/4 tnu u -
+        gender_identity/5 tnu t biased
+        gender_identity/6 tnu u -
+        gender_identity/7 tnu n biased
+        nationality/0 ntu u -
+        nationality/1 ntu n counter
+        nationality/2 ntu u -
+        nationality/3 ntu t counter
+        physical_appearance/0 ntu u -
+        physical_appearance/1 ntu n counter
+        physical_appearance/2 ntu u -
+        physical_appearance/3 ntu t counter
+        race_x_gender/0 ntu u -
+        race_x_gender/1 ntu n counter
+        race_x_gender/2 ntu u -
+        race_x_gender/3 ntu t counter
+        race_x_ses/0 ntu u -
+        race_x_ses/1 ntu n counter
+        race_x_ses/2 ntu u -
+        race_x_ses/3 ntu t counter
+        """,
+    "kobbq": """
+        age-001a-001-amb-bsd ntu u -
+        age-001a-001-amb-cnt ntu u -
+        age-001a-001-dis-bsd ntu n counter
+        age-001a-001-dis-cnt ntu t counter
+        age-002b-001-dis-bsd ntu n counter
+        """,
+    "gg_bbq": """
+        groups/amb/0 ntu u -
+        groups/amb/1 ntu u -
+        groups/disamb/0 ntu n counter
+        groups/disamb/1 ntu t counter
+        proper_names/amb/0 tnu u -
+        proper_names/amb/1 tnu u -
+        proper_names/disamb/0 tnu t biased
+        proper_names/disamb/1 tnu n biased
+        """,
+    "basqbbq": """
+        gender_identity/0 tnu u -
+        gender_identity/1 tnu t biased
+        gender_identity/2 tnu u -
+        gender_identity/3 tnu n biased
+        physical_appearance/0 ntu u -
+        physical_appearance/1 ntu n counter
+        physical_appearance/2 ntu u -
+        physical_appearance/3 ntu t counter
+        nationality/0 tnu u -
+        nationality/1 tnu n counter
+        nationality/2 tnu u -
+        nationality/3 tnu t counter
+        """,
+    "cbbq": """
+        age/ambiguous/1 tnu u -
+        age/ambiguous/2 tnu u -
+        age/disambiguous/1 tnu n counter
+        age/disambiguous/2 tnu t counter
+        educational_qualification/ambiguous/1 ??u u -
+        gender/disambiguous/1 ntu n counter
+        """,
+    "jbbq": """
+        age/0 tnu u -
+        age/1 tnu n counter
+        age/2 tnu u -
+        age/3 tnu t counter
+        """,
+    "bbg": """
+        disabilitystatus-001-a-001-bsd-amb nut u -
+        disabilitystatus-001-a-001-bsd-dis nut n counter
+        disabilitystatus-001-a-001-cnt-amb tun u -
+        disabilitystatus-001-a-001-cnt-dis tun t counter
+        """,
+    "bbq_lite": """
+        ses/0 unt u -
+        ses/1 unt n counter
+        ses/2 unt u -
+        ses/3 unt t counter
+        """,
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_roles_answers_and_alignment(own: Path, name: str) -> None:
+    language = "en" if name == "bbg" else None
+    assert [shown(instance) for instance in rows(own, name, language)] == [
+        line.strip() for line in EXPECTED[name].strip().splitlines()
+    ]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_reader_gives_sound_instances(own: Path, name: str) -> None:
+    info = BENCHMARKS[name]
+    available = [language for language in info.languages if (name, language) in AVAILABLE or name not in PARTIAL]
+    for language in available:
+        instances = rows(own, name, language)
+        assert instances
+        assert len({instance.key for instance in instances}) == len(instances)
+        assert {(i.benchmark, i.language) for i in instances} == {(name, language)}
+        assert [from_json(Instance, line) for line in to_jsonl(instances)] == instances
+        for instance in instances:
+            assert set(instance.data_issues) <= set(DATA_ISSUES)
+            assert instance.template_id.startswith(instance.category + "/")
+            assert {"file", "row", "category", "example_id"} == set(instance.metadata["source_row"])
+            assert all(option.text == option.text.strip() for option in instance.options)
+
+
+PARTIAL = {"mbbq", "bharatbbq", "bbg"}
+AVAILABLE = {("mbbq", "en"), ("mbbq", "es"), ("bharatbbq", "en"), ("bbg", "en")}
+
+
+# --- BBQ -------------------------------------------------------------------------------------------------------------
+
+
+def test_bbq_without_its_template_files_goes_by_the_rows(own: Path, tmp_path: Path) -> None:
+    shutil.copytree(own / "bbq" / "data", tmp_path / "data")
+    with_templates = {i.key: shown(i) for i in load_bbq(own / "bbq", "en", "bias")}
+    without = {i.key: i for i in load_bbq(tmp_path / "data", "en", "bias")}
+    for key, instance in without.items():
+        if instance.category.startswith("race_x"):
+            assert not instance.has_single_target
+            assert (instance.no_target_reason or "").endswith("stereotyped is not told")
+        else:
+            assert shown(instance) == with_templates[key]
+
+
+def test_bbq_goes_by_the_authors_own_table_where_it_is(own: Path, tmp_path: Path) -> None:
+    shutil.copytree(own / "bbq", tmp_path / "bbq")
+    for path in (tmp_path / "bbq" / "data").glob("*.jsonl"):
+        if path.stem != "Nationality":
+            path.unlink()
+    table = tmp_path / "bbq" / "analysis_scripts" / "additional_metadata.csv"
+    table.parent.mkdir()
+    # The table names the other person than the groups would, and on non-negative questions the biased answer.
+    lines = [f'"Nationality","1",{row},{place},"label"' for row, place in enumerate((0, 0, 1, 1))]
+    table.write_text("\n".join(['"category","question_index","example_id","target_loc","label_type"', *lines]) + "\n")
+    read = list(load_bbq(tmp_path / "bbq", "en", "bias"))
+    assert [shown(instance) for instance in read] == [
+        "nationality/0 tnu u -",
+        "nationality/1 tnu t biased",
+        "nationality/2 tnu u -",
+        "nationality/3 tnu n biased",
+    ]
+    table.write_text(table.read_text().replace('"1",0,0', '"1",0,NA'))
+    assert not any(instance.has_single_target for instance in load_bbq(tmp_path / "bbq", "en", "bias"))
+    table.write_text("\n".join(table.read_text().splitlines()[:1]) + "\n")
+    with pytest.raises(DataError, match=r"Nationality\.jsonl:1: example_id: not in additional_metadata\.csv"):
+        list(load_bbq(tmp_path / "bbq", "en", "bias"))
+
+
+def test_bbq_says_which_categories_the_copy_lacks(own: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        list(load_bbq(own / "bbq", "en", "bias"))
+    assert "lacks Age.jsonl, Disability_status.jsonl, Race_ethnicity.jsonl" in caplog.text
+
+
+def test_bbq_knows_who_is_called_by_name(own: Path) -> None:
+    named = {i.template_id: i.metadata["proper_names"] for i in load_bbq(own / "bbq", "en", "bias")}
+    assert named["gender_identity/30"] is True
+    assert named["gender_identity/12"] is False
+
+
+@pytest.mark.parametrize(
+    ("group", "form"),
+    [
+        ("woman", "f"),
+        ("F-Black", "black"),
+        ("M-Middle Eastern", "middle eastern"),
+        ("trans_F", "trans"),
+        ("nonTrans_F", "nontrans_f"),
+        ("Transgender women", "trans"),
+        ("low SES", "lowses"),
+        ("nonOld", "nonold"),
+    ],
+)
+def test_bbq_groups_have_one_form(group: str, form: str) -> None:
+    assert one_form(group) == form
+
+
+@pytest.mark.parametrize("name", ["bbq", "basqbbq"])
+def test_inherited_wrong_labels_carry_the_right_answer(own: Path, name: str) -> None:
+    corrected = [i.corrected_gold_role for i in rows(own, name) if i.category == "physical_appearance"]
+    assert corrected == [None, "target", None, "non_target"]
+
+
+# --- EsBBQ and CaBBQ -------------------------------------------------------------------------------------------------
+
+
+def test_esbbq_finds_the_target_by_its_group(own: Path) -> None:
+    read = [i for i in rows(own, "esbbq") if i.category == "physical_appearance"]
+    assert [shown(i) for i in read] == [
+        "physical_appearance/0 tnu u -",
+        "physical_appearance/1 tnu n counter",
+        "physical_appearance/2 tnu t counter",
+        "physical_appearance/5 ntu t biased",
+    ]
+    assert ["alignment_mismatch" in i.data_issues for i in read] == [False, False, False, True]
+
+
+def test_esbbq_words_the_unknown_option_alike_within_a_filled_template(own: Path) -> None:
+    for name in ("esbbq", "cabbq"):
+        age = [i for i in rows(own, name) if i.category == "age"]
+        assert len({i.options[2].text for i in age}) == 1
+        assert age[0].options[2].text != "unknown"
+        assert all("unknown_placeholder" in i.data_issues for i in age)
+
+
+def test_spanish_and_catalan_share_their_parallel_ids(own: Path) -> None:
+    spanish, catalan = ({i.parallel_id: i for i in rows(own, name)} for name in ("esbbq", "cabbq"))
+    assert set(spanish) == set(catalan)
+    for parallel, instance in spanish.items():
+        if parallel is None:
+            assert instance.instance_id == "physical_appearance/5"
+        else:
+            assert shown(instance) == shown(catalan[parallel])
+
+
+def test_esbbq_reads_json_lines_like_tables(own: Path, tmp_path: Path) -> None:
+    text = (own / "esbbq_jsonl" / "Age.full.jsonl").read_text(encoding="utf-8")
+    for path in (own / "esbbq" / "data_es").glob("*.csv"):
+        name = path.name.removesuffix(".full.csv")
+        (tmp_path / f"{name}.full.jsonl").write_text(text.replace('"Age"', f'"{name}"'), encoding="utf-8")
+    from_json_lines = [i for i in load_esbbq(tmp_path, "es", "bias") if i.category == "age"]
+    from_tables = [i for i in load_esbbq(own / "esbbq", "es", "bias") if i.category == "age"]
+    for one, other in zip(from_json_lines, from_tables, strict=True):
+        ours, theirs = one.model_dump(), other.model_dump()
+        assert ours["metadata"].pop("source_row") != theirs["metadata"].pop("source_row")
+        assert ours == theirs
+
+
+# --- others ----------------------------------------------------------------------------------------------------------
+
+
+def test_kobbq_strips_control_characters_and_flags_a_wrong_version(own: Path) -> None:
+    data_issues = {i.instance_id: i.data_issues for i in rows(own, "kobbq")}
+    assert data_issues["age-001a-001-dis-bsd"] == ("control_character",)
+    assert data_issues["age-002b-001-dis-bsd"] == ("alignment_mismatch",)
+    assert "\b" not in "".join(i.context for i in rows(own, "kobbq"))
+    assert {i.template_id for i in rows(own, "kobbq")} == {"age/001", "age/002"}
+
+
+def test_bharatbbq_takes_the_unknown_option_from_the_ambiguous_row(own: Path) -> None:
+    region = [i for i in rows(own, "bharatbbq", "en") if i.category == "region"]
+    assert [shown(i) for i in region] == [
+        "region/1 nut u -",
+        "region/2 nut t biased",
+        "region/3 unt u -",
+        "region/4 unt n biased",
+        "region/5 ??u u -",
+        "region/6 ??u ? -",
+    ]
+    assert region[0].data_issues == ("option_whitespace",)
+    assert set(region[4].data_issues) == {"option_whitespace", "unfilled_placeholder", "duplicate_options"}
+    assert region[5].gold_index == 0
+
+
+def test_bharatbbq_in_another_language_needs_that_language_s_folder(own: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no Age_examples\.csv.* in .*Hindi"):
+        load_benchmark("bharatbbq", data=own / "bharatbbq", languages=["hi"])
+    shutil.copytree(own / "bharatbbq" / "BharatBBQ_Dataset" / "Examples", tmp_path / "Hindi")
+    assert {i.language for i in load_benchmark("bharatbbq", data=tmp_path, languages=["hi"])} == {"hi"}
+
+
+def test_basqbbq_keeps_both_inflections_and_an_empty_group(own: Path) -> None:
+    nationality = [i for i in rows(own, "basqbbq") if i.category == "nationality"]
+    assert nationality[0].options[0].text == "Freedoniarra"
+    assert nationality[2].options[0].text == "Freedoniarrak"
+    assert nationality[0].options[1].group == ""
+
+
+def test_cbbq_says_why_a_row_is_not_scorable(own: Path) -> None:
+    read = {i.instance_id: i for i in rows(own, "cbbq")}
+    assert "polarity" in (read["educational_qualification/ambiguous/1"].no_target_reason or "")
+    assert read["age/disambiguous/2"].data_issues == ("unfilled_placeholder",)
+
+
+def test_pakbbq_asks_noun_phrase_and_group(own: Path) -> None:
+    english, urdu = rows(own, "pakbbq", "en"), rows(own, "pakbbq", "ur")
+    religion = [i for i in english if i.category == "religion"]
+    assert [shown(i) for i in religion[0::4]] == ["religion/0 tnu u -", "religion/4 tnu u -", "religion/8 ??u u -"]
+    assert [i.data_issues for i in religion[0::4]] == [(), ("group_corrected",), ("conflicting_labels",)]
+    # "24 year old" names no old person: in Age the group alone decides.
+    assert next(shown(i) for i in english if i.category == "age") == "age/0 ntu u -"
+    assert [shown(i) for i in english] == [shown(i) for i in urdu]
+    assert [i.parallel_id for i in english] == [i.parallel_id for i in urdu]
+
+
+def test_pakbbq_words_are_compared_without_case_and_plural() -> None:
+    assert words("Hindus") == words("hindu") == {"hindu"}
+    assert words("Barelvi Muslims") == {"barelvi", "muslim"}
+    assert words("class") == {"class"}
+
+
+def test_jbbq_keeps_what_it_does_not_know(own: Path) -> None:
+    assert rows(own, "jbbq")[0].metadata["is_additional"] == 1
+
+
+def test_bbg_puts_both_contexts_together(own: Path) -> None:
+    ambiguous, disambiguated, *_ = rows(own, "bbg", "en")
+    assert disambiguated.context == f"{ambiguous.context} The pilot with glasses overslept."
+    assert ambiguous.category == "disability_status"
+
+
+# --- broken copies ---------------------------------------------------------------------------------------------------
+
+BROKEN = tomllib.loads((Path(__file__).parents[1] / "data" / "datasets" / "broken.toml").read_text(encoding="utf-8"))[
+    "case"
+]
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=[f"{case['benchmark']}-{case['new']}" for case in BROKEN])
+def test_broken_files_are_named(own: Path, tmp_path: Path, case: dict[str, str]) -> None:
+    name = case["benchmark"]
+    shutil.copytree(own / name, tmp_path / name)
+    path = tmp_path / name / case["file"]
+    text = path.read_text(encoding="utf-8")
+    assert case["old"] in text
+    path.write_text(text.replace(case["old"], case["new"], 1), encoding="utf-8")
+    with pytest.raises(DataError, match=case["message"]) as caught:
+        list(load_benchmark(name, data=tmp_path / name, languages=BENCHMARKS[name].languages[:1]))
+    assert "\n" not in str(caught.value)
+
+
+def test_latin_1_table_is_named_with_its_row(own: Path, tmp_path: Path) -> None:
+    shutil.copytree(own / "esbbq", tmp_path / "esbbq")
+    path = tmp_path / "esbbq" / "data_es" / "Age.full.csv"
+    path.write_bytes(path.read_text(encoding="utf-8").encode("latin-1"))
+    with pytest.raises(DataError, match=r"Age\.full\.csv:2: not UTF-8 \(byte 0x.*; save the file as UTF-8"):
+        list(load_esbbq(tmp_path / "esbbq", "es", "bias"))
+
+
+def test_unclosed_quote_is_named(own: Path, tmp_path: Path) -> None:
+    shutil.copytree(own / "esbbq", tmp_path / "esbbq")
+    path = tmp_path / "esbbq" / "data_es" / "Age.full.csv"
+    path.write_text(path.read_text(encoding="utf-8")[:-3] + '"', encoding="utf-8")
+    with pytest.raises(DataError, match=r"Age\.full\.csv:4: (not a table|\d+ cells|source)"):
+        list(load_esbbq(tmp_path / "esbbq", "es", "bias"))
+
+
+@given(order=st.permutations([0, 1, 2]), label=st.integers(0, 2), polarity=st.sampled_from(["neg", "nonneg"]))
+def test_permuting_the_options_permutes_the_roles(order: list[int], label: int, polarity: str) -> None:
+    """The published order of the options carries no meaning: roles, answer and alignment follow the options."""
+    info = [["pensioner", "old"], ["student", "nonOld"], ["Not known", "unknown"]]
+
+    def read(places: list[int]) -> Instance:
+        fields: dict[str, object] = {
+            "example_id": 0,
+            "question_index": "1",
+            "question_polarity": polarity,
+            "context_condition": "ambig" if label == 2 else "disambig",
+            "category": "Age",
+            "answer_info": {f"ans{at}": info[place] for at, place in enumerate(places)},
+            "additional_metadata": {"stereotyped_groups": ["old"]},
+            "context": "A pensioner and a student met.",
+            "question": "Who was late?",
+            "label": places.index(label),
+        } | {f"ans{at}": info[place][0] for at, place in enumerate(places)}
+        row, place = BbqRow.model_validate(fields), RowLocation(Path("Age.jsonl"), 1)
+        target = only_stereotyped(row.groups, ["old"], row.unknown_index(place))
+        return instance_of(row, place, SplitInfo("own", "1", "en", "bias", "age"), target=target)
+
+    plain, permuted = read([0, 1, 2]), read(order)
+    assert [option.role for option in permuted.options] == [plain.options[place].role for place in order]
+    assert (permuted.gold_role, permuted.alignment) == (plain.gold_role, plain.alignment)
+    assert permuted.gold_index == order.index(label)
+
+
+def test_quirk_codes_are_slugs_with_a_sentence() -> None:
+    for code, sentence in DATA_ISSUES.items():
+        assert code.replace("_", "").isalpha()
+        assert ":" in sentence
+
+
+def test_every_benchmark_and_quirk_is_in_the_documentation(repository: Path) -> None:
+    text = (repository / "docs" / "datasets.md").read_text(encoding="utf-8")
+    for name in (*BENCHMARKS, *DATA_ISSUES):
+        assert f"`{name}`" in text, name
+
+
+def lines_of(path: Path) -> Iterator[dict[str, object]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)
+
+
+def test_own_files_are_small(own: Path) -> None:
+    assert all(len(list(lines_of(path))) <= 40 for path in own.rglob("*.jsonl"))

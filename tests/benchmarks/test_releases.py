@@ -1,0 +1,1153 @@
+"""Published releases: downloaded from a real local server, copied, verified, refused; nothing half done is left."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import posixpath
+import random
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from filelock import FileLock
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from mbbq_gen.benchmarks.archives import ArchiveLimits
+from mbbq_gen.benchmarks.download import ATTEMPTS, Download
+from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
+from mbbq_gen.benchmarks.release_catalogue import (
+    Release,
+    ReleaseCatalogue,
+    SourceTree,
+    collect,
+    fits,
+    is_inside,
+    shipped_catalogue,
+)
+from mbbq_gen.benchmarks.releases import InstallResult, InstallTools, data_root, install_release, installed_folder
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import DownloadError, MbbqGenError, UnknownNameError, UsageError
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+EDITION = COMMIT[:12]
+Files = dict[str, bytes]
+
+
+def invented(name: str, size: int) -> bytes:
+    """Bytes that don't compress, the same in every run."""
+    return random.Random(name).randbytes(size)
+
+
+PINNED: Files = {
+    "data/one.jsonl": invented("one", 120_000),
+    "data/two.jsonl": invented("two", 80_000),
+    "more/one.jsonl": invented("another one", 500),
+    "templates/one.csv": b"a,b\n1,2\n",
+}
+LOOSE: Files = {"data/big.jsonl": invented("big", 3_000), "README.md": b"# Toys\n"}
+OTHER: Files = {"code/run.py": b"print()\n", "results/one.jsonl": b"{}\n" * 100, "more/README.md": b"more\n"}
+RELEASE: Files = {**PINNED, **LOOSE, **OTHER}
+
+
+def pins(files: Files) -> str:
+    return "\n".join(f"{len(text):>8} {hashlib.sha256(text).hexdigest()} {path}" for path, text in files.items())
+
+
+def catalogue_of(**changes: Any) -> ReleaseCatalogue:
+    """A catalogue of one invented release, and one that is had on request."""
+    toys = {
+        "name": "toys",
+        "serves": ["toys", "dolls"],
+        "repository": "https://example.invalid/toys",
+        "commit": COMMIT,
+        "licence": "CC0",
+        "required": ["data/*.jsonl"],
+        "take": ["README.md", "LICENSE*", "data/*.jsonl"],
+        "unpinned": ["data/big.jsonl"],
+        "files": pins(PINNED),
+    }
+    asked = {
+        "name": "asked", "repository": "https://example.invalid/asked", "on_request": "write to its authors",
+        "licence": "none", "required": ["*.jsonl"], "take": ["*.jsonl"],
+    }  # fmt: skip
+    tables = {"archive": "{repository}/archive/{commit}.tar.gz", "release": [{**toys, **changes}, asked]}
+    return ReleaseCatalogue.model_validate(tables)
+
+
+# --- archives --------------------------------------------------------------------------------------------------------
+
+
+def entry(name: str, text: bytes = b"", **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
+    member = tarfile.TarInfo(name)
+    member.size = len(text)
+    for key, value in fields.items():
+        setattr(member, key, value)
+    return member, text
+
+
+def tar_of(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for member, text in entries:
+            tar.addfile(member, io.BytesIO(text))
+    return buffer.getvalue()
+
+
+def plain_tar(files: Files, top: str = f"toys-{COMMIT}/") -> bytes:
+    folders = sorted({posixpath.dirname(top + path) for path in files})
+    return tar_of(
+        *(entry(folder, type=tarfile.DIRTYPE) for folder in folders if folder),
+        *(entry(top + path, text) for path, text in files.items()),
+    )
+
+
+def tar_gz(files: Files) -> bytes:
+    return gzip.compress(plain_tar(files), mtime=0)
+
+
+def zip_of(files: Files, top: str = "toys-main/") -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo(top or "empty/"), b"")
+        for path, text in files.items():
+            archive.writestr(zipfile.ZipInfo(top + path), text, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+KINDS: dict[str, Callable[[Files], bytes]] = {
+    "tar.gz": tar_gz,
+    "tar.xz": lambda files: lzma.compress(plain_tar(files)),
+    "tar.bz2": lambda files: bz2.compress(plain_tar(files)),
+    "tar": plain_tar,
+    "zip": zip_of,
+}
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Fault:
+    """What the server does instead of what it should."""
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    cut_after: int | None = None
+    """Bytes of the body that are sent before the line goes dead."""
+    stall: threading.Event | None = None
+    """Waited for where the line would be cut."""
+
+
+@dataclass
+class Host:
+    """A server of files with ranges, whose every answer can be spoilt."""
+
+    url: str = ""
+    files: Files = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    asked: list[str | None] = field(default_factory=list)
+    """The Range header of every request, or None."""
+    sent: int = 0
+    knows_ranges: bool = True
+    mark: dict[str, str] = field(default_factory=lambda: {"ETag": '"first"'})
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        wanted = request.headers.get("Range")
+        self.asked.append(wanted)
+        fault = self.faults.pop(0) if self.faults else Fault()
+        body = self.files.get(request.path)
+        if fault.status != 200 or body is None:
+            self.send(request, fault.status if fault.status != 200 else 404, b"no such thing", fault)
+        elif wanted and self.knows_ranges and request.headers.get("If-Range") in self.mark.values():
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(body):
+                fault.headers.setdefault("Content-Range", f"bytes */{len(body)}")
+                self.send(request, 416, b"", fault)
+            else:
+                fault.headers.setdefault("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+                self.send(request, 206, body[start:], fault)
+        else:
+            self.send(request, 200, body, fault)
+
+    def send(self, request: BaseHTTPRequestHandler, status: int, body: bytes, fault: Fault) -> None:
+        request.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **self.mark, **fault.headers}.items():
+            request.send_header(name, value)
+        request.end_headers()
+        part = body[: fault.cut_after]
+        request.wfile.write(part)
+        request.wfile.flush()
+        self.sent += len(part) if status < 300 else 0
+        if fault.stall is not None:
+            fault.stall.wait(20)
+        if fault.cut_after is not None:
+            request.close_connection = True
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    state = Host()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            state.answer(self)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A client that has hung up is no fault of the server."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield state
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    """The seconds that would have been slept."""
+    return []
+
+
+@pytest.fixture
+def tools(pauses: list[float]) -> Iterator[InstallTools]:
+    with httpx.Client(trust_env=False, follow_redirects=True, timeout=600) as client:
+        yield InstallTools(catalogue=catalogue_of(), client=client, sleep=pauses.append)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def there(folder: Path) -> Files:
+    """What stands in a folder, but for the record."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.name != "install.json"]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def beside(root: Path) -> set[str]:
+    """What stands in the place of the release, but for the lock."""
+    return {path.name for path in (root / "toys").glob("*") if path.suffix != ".lock"}
+
+
+def put(folder: Path, files: Files) -> Path:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(text)
+    return folder
+
+
+def serve(host: Host, body: bytes) -> str:
+    host.files["/toys"] = body
+    return f"{host.url}/toys"
+
+
+def refusal(source: str, root: Path, tools: InstallTools) -> str:
+    """The line of a pull that fails; nothing stands in the release's place then."""
+    with pytest.raises(DownloadError) as caught:
+        install_release("toys", source, root, tools)
+    assert caught.value.exit_code == 1
+    line = str(caught.value)
+    assert len(line.splitlines()) == 1
+    assert not (root / "toys" / EDITION).exists()
+    assert not any(name.endswith((".new", ".old")) for name in beside(root))
+    return line
+
+
+# --- whole -----------------------------------------------------------------------------------------------------------
+
+
+def check_whole(done: InstallResult, root: Path) -> None:
+    assert done.outcome == "installed"
+    assert done.folder == str(root / "toys" / EDITION)
+    assert there(Path(done.folder)) == {**PINNED, **LOOSE}
+    assert {file.path for file in done.record.files if file.pinned} == set(PINNED)
+    assert {file.path for file in done.record.files if not file.pinned} == set(LOOSE)
+    for file in done.record.files:
+        text = {**PINNED, **LOOSE}[file.path]
+        assert (file.size, file.sha256) == (len(text), hashlib.sha256(text).hexdigest())
+    assert done.missing == ()
+    assert beside(root) == {EDITION}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_archive_is_downloaded_and_only_the_release_taken(
+    host: Host, root: Path, tools: InstallTools, kind: str
+) -> None:
+    done = install_release("toys", serve(host, KINDS[kind](RELEASE)), root, tools)
+    check_whole(done, root)
+    assert host.asked == [None]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_archive_on_this_machine(tmp_path: Path, root: Path, tools: InstallTools, kind: str) -> None:
+    archive = tmp_path / "download"
+    archive.write_bytes(KINDS[kind](RELEASE))
+    check_whole(install_release("toys", str(archive), root, tools), root)
+    assert archive.is_file()
+
+
+def test_without_a_source_the_repository_is_asked(host: Host, root: Path, tools: InstallTools) -> None:
+    host.files[f"/toys/archive/{COMMIT}.tar.gz"] = tar_gz(RELEASE)
+    catalogue = catalogue_of(repository=f"{host.url}/toys")
+    done = install_release("dolls", None, root, InstallTools(catalogue=catalogue, client=tools.client))
+    check_whole(done, root)
+    assert done.benchmark == "dolls"
+    assert done.record.source == f"{host.url}/toys/archive/{COMMIT}.tar.gz"
+
+
+def test_progress_is_told(host: Host, root: Path, tools: InstallTools) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    archive = tar_gz(RELEASE)
+    tell = InstallTools(catalogue=tools.catalogue, client=tools.client, progress=lambda *step: told.append(step))
+    install_release("toys", serve(host, archive), root, tell)
+    arriving = [done for stage, done, total in told if stage == "downloading" and total == len(archive)]
+    assert arriving == sorted(arriving)
+    assert arriving[-1] == len(archive)
+    assert [stage for stage, *_ in told][-1] == "unpacking"
+
+
+# --- cut off ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.001, 0.5, 0.999])
+def test_a_cut_download_asks_for_the_rest_alone(host: Host, root: Path, tools: InstallTools, share: float) -> None:
+    archive = tar_gz(RELEASE)
+    cut = int(len(archive) * share)
+    host.faults = [Fault(cut_after=cut)]
+    check_whole(install_release("toys", serve(host, archive), root, tools), root)
+    assert host.asked == [None, f"bytes={cut}-"]
+    assert host.sent == len(archive)
+
+
+def test_a_later_pull_goes_on_where_the_first_gave_up(
+    host: Host, root: Path, tools: InstallTools, pauses: list[float]
+) -> None:
+    archive = tar_gz(RELEASE)
+    half = len(archive) // 2
+    source = serve(host, archive)
+    host.faults = [Fault(cut_after=half), *[Fault(status=503) for _ in range(ATTEMPTS - 1)]]
+    line = refusal(source, root, tools)
+    assert "503" in line
+    assert f"{half:,} bytes are kept" in line
+    assert (root / "toys" / f"{EDITION}.part").read_bytes() == archive[:half]
+    assert len(host.asked) == ATTEMPTS
+    assert len(pauses) == ATTEMPTS - 1
+    host.asked.clear()
+    check_whole(install_release("toys", source, root, tools), root)
+    assert host.asked == [f"bytes={half}-"]
+    assert host.sent == len(archive)
+
+
+def test_another_address_does_not_go_on_with_the_part(host: Host, root: Path, tools: InstallTools) -> None:
+    archive = tar_gz(RELEASE)
+    source = serve(host, archive)
+    host.faults = [Fault(cut_after=1000), *[Fault(status=500) for _ in range(ATTEMPTS - 1)]]
+    refusal(source, root, tools)
+    host.files["/mirror"] = archive
+    host.asked.clear()
+    check_whole(install_release("toys", f"{host.url}/mirror", root, tools), root)
+    assert host.asked == [None]
+
+
+def test_a_server_that_knows_no_ranges_sends_all_again(host: Host, root: Path, tools: InstallTools) -> None:
+    host.knows_ranges = False
+    host.faults = [Fault(cut_after=50_000)]
+    check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
+    assert host.asked == [None, "bytes=50000-"]
+
+
+@pytest.mark.parametrize("mark", [{}, {"ETag": 'W/"weak"'}])
+def test_without_a_mark_of_the_edition_nothing_is_glued(
+    host: Host, root: Path, tools: InstallTools, mark: dict[str, str]
+) -> None:
+    host.mark = mark
+    host.faults = [Fault(cut_after=50_000)]
+    check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
+    assert host.asked == [None, None]
+
+
+def test_the_date_of_the_last_change_is_a_mark_too(host: Host, root: Path, tools: InstallTools) -> None:
+    host.mark = {"Last-Modified": formatdate(0, usegmt=True)}
+    host.faults = [Fault(cut_after=50_000)]
+    check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
+    assert host.asked == [None, "bytes=50000-"]
+
+
+def test_two_editions_are_never_glued(host: Host, root: Path, tools: InstallTools) -> None:
+    source = serve(host, gzip.compress(plain_tar(RELEASE), 1, mtime=9))
+    host.faults = [Fault(cut_after=50_000), *[Fault(status=500) for _ in range(ATTEMPTS - 1)]]
+    refusal(source, root, tools)
+    host.mark = {"ETag": '"second"'}
+    host.files["/toys"] = tar_gz({**RELEASE, "code/more.py": b"pass\n"})
+    check_whole(install_release("toys", source, root, tools), root)
+
+
+def download(host: Host, tools: InstallTools, part: Path, largest: int = 1 << 30) -> Download:
+    assert tools.client is not None
+    return Download(f"{host.url}/toys", part, tools.client, largest, tools.sleep)
+
+
+def test_a_part_that_is_whole_is_not_sent_again(host: Host, tools: InstallTools, tmp_path: Path) -> None:
+    serve(host, b"0123456789")
+    part = tmp_path / "x.part"
+    download(host, tools, part).fetch()
+    host.asked.clear()
+    download(host, tools, part).fetch()
+    assert host.asked == ["bytes=10-"]
+    assert (part.read_bytes(), host.sent) == (b"0123456789", 10)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(headers={"Content-Range": "bytes 2-9/10"}),
+        Fault(headers={"Content-Range": "all of it"}),
+        Fault(headers={"Content-Range": "bytes 4-9/12"}),
+        Fault(status=416, headers={"Content-Range": "bytes */11"}),
+        Fault(status=416),
+    ],
+    ids=lambda fault: f"{fault.status} {fault.headers.get('Content-Range')}",
+)
+def test_a_range_that_was_not_asked_for_is_not_used(
+    host: Host, tools: InstallTools, tmp_path: Path, fault: Fault
+) -> None:
+    serve(host, b"0123456789")
+    part = tmp_path / "x.part"
+    host.faults = [Fault(cut_after=4), fault]
+    download(host, tools, part).fetch()
+    assert part.read_bytes() == b"0123456789"
+    assert host.asked[:2] == [None, "bytes=4-"]
+    assert len(host.asked) in (3, 4)
+
+
+def test_a_file_larger_than_any_release_is_not_downloaded(host: Host, tools: InstallTools, tmp_path: Path) -> None:
+    serve(host, b"0" * 100_000)
+    with pytest.raises(DownloadError, match="larger than any release"):
+        download(host, tools, tmp_path / "x.part", largest=99_999).fetch()
+    assert list(tmp_path.iterdir()) == []
+
+
+SCRIPT = """
+import sys
+from mbbq_gen.cli.main import main
+sys.exit(main(["data", "download", "kobbq", "--from", sys.argv[1], "--to", sys.argv[2]]))
+"""
+
+
+def test_a_killed_download_goes_on(
+    host: Host, root: Path, shared_datasets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    archive = real_archive(shared_datasets / "kobbq")
+    half = len(archive) // 2
+    halfway = threading.Event()
+    source = serve(host, archive)
+    host.faults = [Fault(cut_after=half, stall=halfway)]
+    command = [sys.executable, "-c", SCRIPT, source, str(root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        parts = root / "kobbq"
+        deadline = time.monotonic() + 600
+        while (
+            not any(path.stat().st_size for path in parts.glob("*.part"))
+            and time.monotonic() < deadline
+            and process.poll() is None
+        ):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    halfway.set()
+    (part,) = parts.glob("*.part")
+    arrived = part.stat().st_size
+    assert 0 < arrived <= half
+    assert installed_folder("kobbq", root) is None
+    host.asked.clear()
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert host.asked == [f"bytes={arrived}-"]
+    assert Path(done.stdout.strip()) == installed_folder("kobbq", root)
+    assert [path.suffix for path in sorted(parts.iterdir())] == ["", ".lock"]
+
+
+# --- the server's moods ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 501])
+def test_what_will_not_pass_is_not_tried_again(
+    host: Host, root: Path, tools: InstallTools, pauses: list[float], status: int
+) -> None:
+    host.faults = [Fault(status=status)]
+    assert f"{status} " in refusal(serve(host, b""), root, tools)
+    assert (len(host.asked), pauses) == (1, [])
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_what_may_pass_is_tried_again(
+    host: Host, root: Path, tools: InstallTools, pauses: list[float], status: int
+) -> None:
+    host.faults = [Fault(status=status), Fault(status=status)]
+    check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
+    assert len(host.asked) == 3
+    assert len(pauses) == 2
+    assert 0 < pauses[0] < pauses[1] < 10
+
+
+@pytest.mark.parametrize("asked", ["7", "date"])
+def test_a_server_that_asks_to_wait_is_obeyed(
+    host: Host, root: Path, tools: InstallTools, pauses: list[float], asked: str
+) -> None:
+    value = formatdate(time.time() + 7, usegmt=True) if asked == "date" else asked
+    host.faults = [Fault(status=429, headers={"Retry-After": value})]
+    check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
+    assert pauses == [pytest.approx(7, abs=0 if asked == "7" else 2)]
+
+
+def test_nobody_waits_for_an_hour(host: Host, root: Path, tools: InstallTools, pauses: list[float]) -> None:
+    host.faults = [Fault(status=503, headers={"Retry-After": "3600"})]
+    assert "asks to wait 3600 s" in refusal(serve(host, b""), root, tools)
+    assert (len(host.asked), pauses) == (1, [])
+
+
+def test_a_retry_after_that_says_nothing_is_passed_over(host: Host, root: Path, tools: InstallTools) -> None:
+    host.faults = [Fault(status=503, headers={"Retry-After": "soon"})]
+    check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
+
+
+def test_nobody_at_home(host: Host, root: Path, tools: InstallTools, pauses: list[float]) -> None:
+    line = refusal("http://127.0.0.1:9/toys", root, tools)
+    assert f"{ATTEMPTS} times" in line
+    assert len(pauses) == ATTEMPTS - 1
+    assert host.asked == []
+
+
+def test_a_server_that_falls_silent(host: Host, root: Path, pauses: list[float]) -> None:
+    silence = threading.Event()
+    host.faults = [Fault(cut_after=10, stall=silence)]
+    with httpx.Client(trust_env=False, timeout=0.3) as client:
+        done = install_release(
+            "toys", serve(host, tar_gz(RELEASE)), root, InstallTools(catalogue_of(), client, sleep=pauses.append)
+        )
+    silence.set()
+    check_whole(done, root)
+    assert host.asked == [None, "bytes=10-"]
+
+
+@pytest.mark.parametrize("source", ["ftp://example.invalid/x", "file:///etc/passwd", "s3://bucket/x"])
+def test_other_addresses_are_wrong_use(root: Path, tools: InstallTools, source: str) -> None:
+    with pytest.raises(UsageError, match=f"{source}.*https:"):
+        install_release("toys", source, root, tools)
+    assert not root.exists()
+
+
+def test_an_address_that_leads_elsewhere_is_one_line(host: Host, root: Path, tools: InstallTools) -> None:
+    host.faults = [Fault(status=302, headers={"Location": "ftp://example.invalid/x"})]
+    assert "ftp" in refusal(serve(host, b""), root, tools)
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+SPOILT = {**RELEASE, "data/two.jsonl": PINNED["data/two.jsonl"][:-1] + b"!"}
+
+
+def test_a_wrong_checksum_is_refused_and_nothing_left(host: Host, root: Path, tools: InstallTools) -> None:
+    line = refusal(serve(host, tar_gz(SPOILT)), root, tools)
+    assert "data/two.jsonl is not the release's" in line
+    assert hashlib.sha256(SPOILT["data/two.jsonl"]).hexdigest()[:12] in line
+    assert beside(root) == set()
+    assert there(root) == {f"toys/{EDITION}.lock": b""}
+
+
+def test_a_wrong_checksum_in_a_folder(tmp_path: Path, root: Path, tools: InstallTools) -> None:
+    source = put(tmp_path / "copy", SPOILT)
+    assert "data/two.jsonl is not the release's" in refusal(str(source), root, tools)
+    assert there(source) == SPOILT
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>Sign in to this network</html>",
+        b"",
+        tar_gz(RELEASE)[:-5000],
+        tar_gz(RELEASE)[:-8] + b"8 wrongs",
+        zip_of(RELEASE)[:-9],
+    ],
+    ids=["a page", "nothing", "cut off", "wrong crc", "zip cut off"],
+)
+def test_what_is_no_whole_archive_is_refused_and_removed(
+    host: Host, root: Path, tools: InstallTools, body: bytes
+) -> None:
+    line = refusal(serve(host, body), root, tools)
+    assert line.startswith(f"{host.url}/toys: not a whole tar or zip archive")
+    assert beside(root) == set()
+
+
+def test_damaged_content_of_a_zip_is_refused(tmp_path: Path, root: Path, tools: InstallTools) -> None:
+    body = bytearray(zip_of(RELEASE))
+    body[60_000] ^= 0xFF
+    (tmp_path / "bad.zip").write_bytes(body)
+    assert "not a whole" in refusal(str(tmp_path / "bad.zip"), root, tools)
+
+
+OUTSIDE = ["../evil", "/tmp/evil", "toys/../../evil", "..\\evil", "C:\\evil", "data/../../data/evil.jsonl", ".."]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_a_path_that_climbs_out_is_refused(host: Host, root: Path, tools: InstallTools, kind: str, name: str) -> None:
+    good = [entry(path, text) for path, text in RELEASE.items()]
+    body = tar_of(*good, entry(name, b"evil")) if kind == "tar" else zip_of({**RELEASE, name: b"evil"}, top="")
+    assert "leads out of the archive" in refusal(
+        serve(host, gzip.compress(body) if kind == "tar" else body), root, tools
+    )
+    assert there(root.parent) == {f"data/toys/{EDITION}.lock": b""}
+
+
+@given(
+    st.lists(st.sampled_from(["a", "..", ".", "", "C:", "data", "\\", "..\\..", "a\\..", "…"]), min_size=1, max_size=6)
+)
+def test_a_path_that_is_said_to_be_inside_is(steps: list[str]) -> None:
+    path = "/".join(steps)
+    if is_inside(path):
+        for seen in (
+            posixpath.normpath(posixpath.join("/here", path)),
+            posixpath.normpath("/here/" + path.replace("\\", "/")),
+        ):
+            assert seen == "/here" or seen.startswith("/here/")
+
+
+LINKS = [
+    entry("data/link", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+    entry("data/link", type=tarfile.SYMTYPE, linkname="../../outside"),
+    entry("data/one.jsonl", type=tarfile.SYMTYPE, linkname="..\\..\\outside"),
+    entry("data/link", type=tarfile.LNKTYPE, linkname="../outside"),
+    entry("link", type=tarfile.LNKTYPE, linkname="/etc/passwd"),
+]
+
+
+@pytest.mark.parametrize("link", LINKS, ids=[f"{member.name}-{member.linkname}" for member, _ in LINKS])
+def test_a_link_that_leads_out_is_refused(
+    host: Host, root: Path, tools: InstallTools, link: tuple[tarfile.TarInfo, bytes]
+) -> None:
+    body = tar_of(link, *(entry(path, text) for path, text in RELEASE.items()))
+    assert "the link" in refusal(serve(host, body), root, tools)
+
+
+def zip_link(target: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        link = zipfile.ZipInfo("data/link")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, target)
+        for path, text in RELEASE.items():
+            archive.writestr(path, text)
+    return buffer.getvalue()
+
+
+def test_links_in_a_zip(host: Host, root: Path, tools: InstallTools) -> None:
+    assert "the link" in refusal(serve(host, zip_link("../../outside")), root, tools)
+    check_whole(install_release("toys", serve(host, zip_link("one.jsonl")), root, tools), root)
+
+
+def test_a_link_that_stays_inside_is_passed_over(host: Host, root: Path, tools: InstallTools) -> None:
+    links = [
+        entry("data/latest.jsonl", type=tarfile.SYMTYPE, linkname="../data/one.jsonl"),
+        entry("data/same.jsonl", type=tarfile.LNKTYPE, linkname="data/one.jsonl"),
+    ]
+    body = tar_of(*(entry(path, text) for path, text in RELEASE.items()), *links)
+    check_whole(install_release("toys", serve(host, body), root, tools), root)
+
+
+def test_a_pinned_file_that_is_a_link_is_missing(host: Host, root: Path, tools: InstallTools) -> None:
+    files = {path: text for path, text in RELEASE.items() if path != "data/one.jsonl"}
+    link = entry("data/one.jsonl", type=tarfile.SYMTYPE, linkname="two.jsonl")
+    body = tar_of(link, *(entry(path, text) for path, text in files.items()))
+    assert "lacks data/one.jsonl" in refusal(serve(host, body), root, tools)
+
+
+@pytest.mark.parametrize("kind", [tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE])
+def test_a_device_is_refused(host: Host, root: Path, tools: InstallTools, kind: bytes) -> None:
+    body = tar_of(entry("data/device", type=kind), *(entry(path, text) for path, text in RELEASE.items()))
+    assert "no file, folder or link" in refusal(serve(host, body), root, tools)
+
+
+def test_two_files_of_one_path_are_refused(host: Host, root: Path, tools: InstallTools) -> None:
+    twice = [entry("data/one.jsonl", PINNED["data/one.jsonl"]), entry("./data/one.jsonl", b"other")]
+    assert "twice" in refusal(serve(host, tar_of(*twice)), root, tools)
+
+
+# --- bombs -----------------------------------------------------------------------------------------------------------
+
+
+def claiming(size: int) -> bytes:
+    """A tar whose only file says that it is that long."""
+    member = tarfile.TarInfo("data/one.jsonl")
+    member.size = size
+    return gzip.compress(member.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+
+
+def header_bomb() -> bytes:
+    """A tar whose header has an extension of 64 MB."""
+    member = tarfile.TarInfo("././@PaxHeader")
+    member.type, member.size = tarfile.XHDTYPE, 1 << 26
+    return gzip.compress(member.tobuf(tarfile.USTAR_FORMAT) + bytes(1 << 26), 1)
+
+
+@pytest.mark.parametrize(
+    "body", [claiming(1 << 50), claiming((1 << 30) + 1), header_bomb()], ids=["PB", "GB", "header"]
+)
+def test_a_bomb_is_refused_before_it_goes_off(host: Host, root: Path, tools: InstallTools, body: bytes) -> None:
+    tracemalloc.start()
+    try:
+        line = refusal(serve(host, body), root, tools)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "refused" in line
+    assert peak < 32_000_000, "what a bomb claims or unpacks to is never held"
+    assert beside(root) == set()
+
+
+@pytest.mark.parametrize("kind", ["tar.gz", "zip"])
+@pytest.mark.parametrize(
+    "limits",
+    [ArchiveLimits(members=4), ArchiveLimits(file_bytes=110_000), ArchiveLimits(total_bytes=150_000)],
+    ids=["many", "large", "sum"],
+)
+def test_limits_hold_for_every_kind(
+    host: Host, root: Path, tools: InstallTools, kind: str, limits: ArchiveLimits
+) -> None:
+    small = InstallTools(catalogue=tools.catalogue, client=tools.client, limits=limits)
+    assert "refused" in refusal(serve(host, KINDS[kind](RELEASE)), root, small)
+
+
+def test_a_zip_that_unpacks_to_much_more_is_refused(host: Host, root: Path, tools: InstallTools) -> None:
+    body = zip_of({**RELEASE, "results/zeros": bytes(20_000_000)})
+    assert len(body) < 300_000
+    small = InstallTools(catalogue=tools.catalogue, client=tools.client, limits=ArchiveLimits(file_bytes=1_000_000))
+    assert "larger than any release" in refusal(serve(host, body), root, small)
+
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_checkout(tmp_path: Path, root: Path, tools: InstallTools) -> None:
+    source = put(tmp_path / "toys", {**RELEASE, ".git/data/one.jsonl": b"x", ".git/config": b""})
+    done = install_release("toys", str(source), root, tools)
+    check_whole(done, root)
+    assert there(source) == {**RELEASE, ".git/data/one.jsonl": b"x", ".git/config": b""}
+
+
+def test_a_folder_above_the_release(tmp_path: Path, root: Path, tools: InstallTools) -> None:
+    put(tmp_path / "sets/toys", RELEASE)
+    put(tmp_path / "sets/other", {"data/three.jsonl": b"{}", "README.md": b"other"})
+    check_whole(install_release("toys", str(tmp_path / "sets"), root, tools), root)
+
+
+def test_a_flat_folder(tmp_path: Path, root: Path, tools: InstallTools) -> None:
+    flat = {path.rpartition("/")[2]: text for path, text in RELEASE.items() if not path.startswith(("more", "results"))}
+    done = install_release("toys", str(put(tmp_path / "flat", flat)), root, tools)
+    wanted = {path: text for path, text in {**PINNED, **LOOSE}.items() if path != "more/one.jsonl"}
+    assert there(Path(done.folder)) == wanted
+    assert done.missing == ("more/one.jsonl",)
+    assert {file.path for file in done.record.files if not file.pinned} == set(LOOSE)
+
+
+def test_a_flat_folder_with_a_wrong_file(tmp_path: Path, root: Path, tools: InstallTools) -> None:
+    flat = put(tmp_path / "flat", {"one.jsonl": PINNED["data/one.jsonl"], "two.jsonl": b"{}\n"})
+    assert "two.jsonl is not the release's (3 bytes" in refusal(str(flat), root, tools)
+
+
+def test_an_incomplete_folder_is_refused(tmp_path: Path, root: Path, tools: InstallTools) -> None:
+    source = put(tmp_path / "toys", {"data/one.jsonl": PINNED["data/one.jsonl"]})
+    assert "lacks data/two.jsonl of toys" in refusal(str(source), root, tools)
+    (tmp_path / "empty").mkdir()
+    assert "lacks data/one.jsonl, data/two.jsonl of toys" in refusal(str(tmp_path / "empty"), root, tools)
+
+
+def test_what_the_source_lacks_is_said(tmp_path: Path, root: Path, tools: InstallTools) -> None:
+    files = {path: text for path, text in PINNED.items() if path.startswith("data/")}
+    done = install_release("toys", str(put(tmp_path / "toys", files)), root, tools)
+    assert done.missing == ("data/big.jsonl", "more/one.jsonl", "templates/one.csv")
+
+
+def test_on_request_only_from_the_users_copy(tmp_path: Path, root: Path, tools: InstallTools) -> None:
+    with pytest.raises(UsageError, match=r"asked: no download: write to its authors .* --from"):
+        install_release("asked", None, root, tools)
+    source = put(tmp_path / "asked", {"v1/data/age.jsonl": b"{}\n", "v1/readme.txt": b"x"})
+    done = install_release("asked", str(source), root, tools)
+    assert Path(done.folder) == root / "asked" / "on-request"
+    assert there(Path(done.folder)) == {"age.jsonl": b"{}\n"}
+    assert [file.pinned for file in done.record.files] == [False]
+    assert installed_folder("asked", root, tools.catalogue) == Path(done.folder)
+    assert install_release("asked", None, root, tools).outcome == "already_there"
+    with pytest.raises(DownloadError, match=r"lacks \*\.jsonl of asked"):
+        install_release("asked", str(put(tmp_path / "empty", {"readme.txt": b"x"})), tmp_path / "elsewhere", tools)
+
+
+@given(st.lists(st.sampled_from(["a", "data", "toys-main", "x y", "é"]), max_size=3))
+def test_the_folders_above_a_release_do_not_matter(above: list[str]) -> None:
+    top = "".join(f"{step}/" for step in above)
+    copy = SourceTree("copy", {top + path: Path(path) for path in RELEASE})
+    found = collect(copy, catalogue_of().release[0])
+    assert {one.path: one.source for one in found} == {path: Path(path) for path in {**PINNED, **LOOSE}}
+    assert all(one.place == top + one.path for one in found)
+
+
+# --- a second pull ---------------------------------------------------------------------------------------------------
+
+
+def test_a_second_pull_does_nothing(host: Host, root: Path, tools: InstallTools) -> None:
+    source = serve(host, tar_gz(RELEASE))
+    first = install_release("toys", source, root, tools)
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    host.asked.clear()
+    for origin in (source, None):
+        again = install_release("dolls", origin, root, tools)
+        assert again.outcome == "already_there"
+        assert again.record == first.record
+    assert host.asked == []
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda path: path.unlink(), lambda path: path.write_bytes(b"{}")], ids=["gone", "other"]
+)
+@pytest.mark.parametrize("name", ["data/one.jsonl", "README.md"])
+def test_a_damaged_release_is_repaired(
+    host: Host, root: Path, tools: InstallTools, name: str, spoil: Callable[[Path], Any]
+) -> None:
+    source = serve(host, tar_gz(RELEASE))
+    folder = Path(install_release("toys", source, root, tools).folder)
+    spoil(folder / name)
+    repaired = install_release("toys", source, root, tools)
+    check_whole(repaired, root)
+    assert repaired.damaged == (name,)
+
+
+def test_a_damaged_release_stays_as_it_is_where_no_better_one_is_had(
+    tmp_path: Path, root: Path, tools: InstallTools
+) -> None:
+    source = put(tmp_path / "toys", RELEASE)
+    folder = Path(install_release("toys", str(source), root, tools).folder)
+    (folder / "README.md").write_bytes(b"my notes")
+    put(source, SPOILT)
+    with pytest.raises(DownloadError, match="not the release's"):
+        install_release("toys", str(source), root, tools)
+    assert there(folder) == {**PINNED, **LOOSE, "README.md": b"my notes"}
+    assert beside(root) == {EDITION}
+
+
+def test_another_source_adds_what_is_missing_and_nothing_is_lost(
+    host: Host, tmp_path: Path, root: Path, tools: InstallTools
+) -> None:
+    part = put(tmp_path / "part", {path: text for path, text in PINNED.items() if path != "more/one.jsonl"})
+    other = put(tmp_path / "other", {**{path: PINNED[path] for path in PINNED if path.startswith("data/")}, **LOOSE})
+    assert install_release("toys", str(part), root, tools).missing == ("data/big.jsonl", "more/one.jsonl")
+    assert install_release("toys", str(part), root, tools).outcome == "already_there"
+    added = install_release("toys", str(other), root, tools)
+    assert (added.outcome, added.missing) == ("installed", ("more/one.jsonl",))
+    assert there(Path(added.folder)) == {p: t for p, t in {**PINNED, **LOOSE}.items() if p != "more/one.jsonl"}
+    check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, root: Path, tools: InstallTools) -> None:
+    put(root / "toys" / EDITION, {"mine.txt": b"mine"})
+    with pytest.raises(UsageError, match=r"install\.json"):
+        install_release("toys", str(put(tmp_path / "toys", RELEASE)), root, tools)
+    (root / "toys" / EDITION / "install.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"install\.json"):
+        install_release("toys", str(tmp_path / "toys"), root, tools)
+    assert (root / "toys" / EDITION / "mine.txt").read_bytes() == b"mine"
+
+
+def test_one_pull_at_a_time(tmp_path: Path, root: Path, tools: InstallTools) -> None:
+    source = str(put(tmp_path / "toys", RELEASE))
+    (root / "toys").mkdir(parents=True)
+    with FileLock(root / "toys" / f"{EDITION}.lock"):
+        assert "another process" in refusal(source, root, tools)
+    check_whole(install_release("toys", source, root, tools), root)
+
+
+def test_leftovers_of_a_killed_pull_are_cleared(tmp_path: Path, root: Path, tools: InstallTools) -> None:
+    put(root / "toys" / f"{EDITION}.new", {"tree/data/one.jsonl": b"half"})
+    put(root / "toys" / f"{EDITION}.old", {"data/one.jsonl": b"old"})
+    check_whole(install_release("toys", str(put(tmp_path / "toys", RELEASE)), root, tools), root)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        (("toyss", None, "data"), UnknownNameError, "did you mean 'toys'"),
+        (("toys", "{tmp}/nowhere", "data"), UsageError, "no such file or folder"),
+        (("toys", "{tmp}", "file"), UsageError, "not a folder"),
+        (("toys", "{tmp}", "file/below"), DownloadError, "file"),
+    ],
+)
+def test_wrong_use_is_one_line(
+    tmp_path: Path, tools: InstallTools, arguments: tuple[str, str | None, str], error: type[MbbqGenError], says: str
+) -> None:
+    name, source, to = arguments
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(error, match=says) as caught:
+        install_release(name, source and source.format(tmp=tmp_path), tmp_path / to, tools)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_where_releases_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: InstallTools) -> None:
+    monkeypatch.delenv("MBBQ_GEN_DATA", raising=False)
+    monkeypatch.setenv("MBBQ_GEN_CACHE", str(tmp_path / "cache"))
+    assert data_root() == tmp_path / "cache" / "benchmarks"
+    monkeypatch.setenv("MBBQ_GEN_DATA", str(tmp_path / "sets"))
+    assert data_root() == tmp_path / "sets"
+    assert installed_folder("toys", catalogue=tools.catalogue) is None
+    assert installed_folder("no such thing") is None
+    done = install_release("toys", str(put(tmp_path / "toys", RELEASE)), None, tools)
+    for name in ("toys", "dolls"):
+        assert (
+            installed_folder(name, catalogue=tools.catalogue) == Path(done.folder) == tmp_path / "sets/toys" / EDITION
+        )
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+def test_every_published_benchmark_has_a_release() -> None:
+    served = {name for release in shipped_catalogue().release for name in release.benchmarks}
+    published = {info.name: info.licence for info in BENCHMARKS.values() if info.needs_data}
+    assert set(published) == served
+    for name, licence in published.items():
+        assert shipped_catalogue().find(name).licence == licence, name
+
+
+def test_addresses_name_the_commit() -> None:
+    catalogue = shipped_catalogue()
+    release = catalogue.find("cabbq")
+    assert release.name == "esbbq"
+    assert catalogue.archive_url(release) == (
+        "https://github.com/langtech-bsc/EsBBQ-CaBBQ/archive/ee2e0f6123f718b735fc445d368d92acd2c223be.tar.gz"
+    )
+    with pytest.raises(UsageError, match="jbbq: no download"):
+        catalogue.archive_url(catalogue.find("jbbq"))
+
+
+MADE_HERE = "made by this census"
+FOLDERS = {"gg_bbq": "gg-bbq"}
+NOT_TAKEN = ("results/", "Metrics/")
+"""What the authors' models answered: not the benchmark."""
+
+
+def test_the_table_is_what_the_published_files_are(shared_datasets: Path) -> None:
+    listed = json.loads((shared_datasets / "MANIFEST.json").read_text(encoding="utf-8"))
+    for release in shipped_catalogue().release:
+        folder = FOLDERS.get(release.name, release.name)
+        known = {
+            file["path"].removeprefix(f"{folder}/"): (file["bytes"], file["sha256"])
+            for file in listed["files"]
+            if file["path"].startswith(f"{folder}/") and file["note"] != MADE_HERE
+        }
+        wanted = {path: content for path, content in known.items() if not path.startswith(NOT_TAKEN)}
+        top = "bbq_lite/resources/" if release.name == "bbq_lite" else ""
+        assert {pin.path.removeprefix(top): (pin.size, pin.sha256) for pin in release.files} == wanted
+        if release.commit:
+            assert listed["datasets"][folder]["commit"] == release.commit
+        if release.commit and not release.archive:
+            assert release.repository == f"https://github.com/{listed['datasets'][folder]['repo']}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"files": "12 abc data/one.jsonl"}, "is not: bytes, sha256, path"),
+        ({"files": pins({"../one.jsonl": b""})}, "inside the repository"),
+        ({"files": pins({"data/big.jsonl": b""})}, "'data/big.jsonl' stands twice"),
+        ({"required": ["data/*.tsv"]}, "no pinned file fits 'data/\\*.tsv'"),
+        ({"commit": "main"}, "commit"),
+        ({"on_request": "ask"}, "commit or on_request"),
+        ({"serves": ["asked"]}, "'asked' is served twice"),
+        ({"licences": "x"}, "licences"),
+    ],
+)
+def test_a_table_that_is_wrong_is_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        catalogue_of(**changes)
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "wanted"),
+    [
+        ("data/a.jsonl", "data/*.jsonl", True),
+        ("data/x/a.jsonl", "data/*.jsonl", False),
+        ("a.jsonl", "data/*.jsonl", False),
+        ("Data/a.jsonl", "data/*.jsonl", False),
+        ("LICENSE.txt", "LICENSE*", True),
+        ("docs/LICENSE", "LICENSE*", False),
+    ],
+)
+def test_a_star_stands_for_one_step(path: str, pattern: str, wanted: bool) -> None:
+    assert fits(path, pattern) is wanted
+
+
+# --- the real thing --------------------------------------------------------------------------------------------------
+
+
+def real_archive(folder: Path) -> bytes:
+    """A tar.gz of a folder, as the repository host makes them."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as tar:
+        tar.add(folder, arcname=f"Repo-{COMMIT}")
+    return buffer.getvalue()
+
+
+REAL = ["mbbq", "bbq", "esbbq", "cabbq", "kobbq", "bharatbbq", "gg_bbq", "basqbbq", "cbbq", "pakbbq", "bbg", "bbq_lite"]
+
+
+def real_source(name: str, datasets: Path) -> Path:
+    release = shipped_catalogue().find(name)
+    folder = datasets / FOLDERS.get(release.name, release.name)
+    return folder if folder.is_dir() else datasets / "more" / f"{release.name}.tar.xz"
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_the_published_files_are_the_pinned_ones(shared_datasets: Path, root: Path, name: str) -> None:
+    release = shipped_catalogue().find(name)
+    done = install_release(name, str(real_source(name, shared_datasets)), root)
+    assert {file.path for file in done.record.files} == set(release.pins)
+    assert all(file.pinned for file in done.record.files)
+    assert set(done.missing) == set(release.unpinned)
+    assert installed_folder(name, root) == Path(done.folder)
+    assert install_release(name, str(real_source(name, shared_datasets)), root).outcome == "already_there"
+    first = next(
+        load_benchmark(name, data=Path(done.folder), languages=[BENCHMARKS[name].languages[0]], splits=["bias"])
+    )
+    assert first.benchmark == name
+
+
+def test_a_flat_folder_of_mbbq(shared_datasets: Path, root: Path) -> None:
+    done = install_release("mbbq", str(shared_datasets / "mbbq" / "data"), root)
+    assert len(done.record.files) == 48
+    assert (Path(done.folder) / "data" / "Age_en.jsonl").is_file()
+
+
+def test_one_changed_letter_in_mbbq_is_found(shared_datasets: Path, tmp_path: Path, root: Path) -> None:
+    copy = shutil.copytree(shared_datasets / "mbbq", tmp_path / "mbbq")
+    path = copy / "data" / "SES_tr.jsonl"
+    path.chmod(0o644)
+    text = bytearray(path.read_bytes())
+    text[12345] ^= 1
+    path.write_bytes(text)
+    with pytest.raises(DownloadError, match=r"data/SES_tr\.jsonl is not the release's"):
+        install_release("mbbq", str(copy), root)
+    assert installed_folder("mbbq", root) is None
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+Command = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs `data download`; stdout and stderr."""
+
+    def run(*arguments: object, code: int = 0) -> tuple[str, str]:
+        assert run_command_line(["data", "download", *map(str, arguments)]) == code
+        return capsys.readouterr()
+
+    return run
+
+
+def test_the_command(command: Command, shared_datasets: Path, root: Path) -> None:
+    out, err = command("bbq", "--from", shared_datasets / "bbq", "--to", root)
+    assert Path(out.strip()) == installed_folder("bbq", root)
+    assert "bbq: 22 of 22 files pinned and verified" in err
+    assert "licence: CC BY 4.0" in err
+    assert "not in this source: data/Race_ethnicity.jsonl, " in err
+    out, err = command("bbq", "--from", shared_datasets / "bbq", "--to", root)
+    assert Path(out.strip()) == installed_folder("bbq", root)
+    assert "already there and unchanged" in err
+
+
+def test_the_command_as_json_over_http(
+    command: Command, host: Host, shared_datasets: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    source = serve(host, real_archive(shared_datasets / "kobbq"))
+    host.faults = [Fault(cut_after=100_000)]
+    out, err = command("kobbq", "--from", source, "--to", root, "--json")
+    done = json.loads(out)
+    assert err == ""
+    assert host.asked == [None, "bytes=100000-"]
+    assert done["outcome"] == "installed"
+    assert done["source"] == source
+    assert done["commit"] == shipped_catalogue().find("kobbq").commit
+    assert done["missing"] == ["data/KoBBQ_all_samples.tsv"]
+    assert {file["path"] for file in done["files"]} == set(shipped_catalogue().find("kobbq").pins)
+    assert all(set(file) == {"path", "size", "sha256", "pinned"} for file in done["files"])
+
+
+def test_the_command_says_what_is_not_pinned(
+    command: Command, shared_datasets: Path, tmp_path: Path, root: Path
+) -> None:
+    source = shutil.copytree(shared_datasets / "kobbq", tmp_path / "kobbq")
+    (source / "data").chmod(0o755)
+    (source / "data" / "KoBBQ_all_samples.tsv").write_bytes(b"sample_id\n")
+    _, err = command("kobbq", "--from", source, "--to", root)
+    assert "kobbq: 6 of 7 files pinned and verified" in err
+    assert "not pinned (no checksum is known): data/KoBBQ_all_samples.tsv" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"), [(["mbqq"], "'mbbq'"), (["jbbq"], "jbbq"), (["mbbq", "--from", "nowhere"], "nowhere")]
+)
+def test_what_can_not_be_downloaded_is_one_line(command: Command, arguments: list[str], says: str) -> None:
+    _, err = command(*arguments, code=2)
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """The module of the command brings neither httpx nor anything else that takes time."""
+    script = (
+        "import sys, mbbq_gen.cli.data_files, mbbq_gen.benchmarks.releases\n"
+        "print([name for name in ('httpx', 'tenacity', 'polars', 'numpy', 'torch') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_release_is_a_frozen_record() -> None:
+    release: Release = catalogue_of().release[0]
+    with pytest.raises(ValidationError):
+        release.name = "other"  # type: ignore[misc]

@@ -1,0 +1,110 @@
+"""Slots, the cells that list words for them, and the sentences that filled slots become."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbbq_gen.benchmarks.templates.slots import (
+    check_slots,
+    fill_slots,
+    named_person,
+    parallel_forms,
+    parse_lists,
+    sentence_writer,
+    slots,
+    swap_names,
+)
+
+CASES = Path(__file__).parents[1] / "data" / "engines"
+WORD = st.text(alphabet="abcdé '-", min_size=1, max_size=8).map(str.strip).filter(bool)
+SLOT_NAMES = ["NAME1", "NAME2", "WORD1", "WORD1-def", "WORD2-indef"]
+
+
+def cases(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = tomllib.loads((CASES / name).read_text(encoding="utf-8"))["case"]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("case", cases("lists.toml"), ids=lambda case: repr(case["cell"]))
+def test_list_cells(case: dict[str, Any]) -> None:
+    if "error" in case:
+        with pytest.raises(ValueError, match=r".") as error:
+            parse_lists(case["cell"])
+        assert case["error"] in str(error.value)
+    else:
+        assert {slot: list(words) for slot, words in parse_lists(case["cell"]).items()} == case["lists"]
+
+
+@given(st.dictionaries(st.sampled_from(SLOT_NAMES), st.lists(WORD, min_size=1, max_size=4), min_size=1))
+def test_what_is_listed_is_read(lists: dict[str, list[str]]) -> None:
+    cell = "; ".join(f"{slot}: [{', '.join(words)}]" for slot, words in lists.items())
+    assert {slot: list(words) for slot, words in parse_lists(cell).items()} == lists
+
+
+@given(st.text(alphabet="ab {}").map(lambda text: text + "{{NAME1}} {{NAME2-def}} {{WORD1}}"))
+def test_swapping_twice_changes_nothing(text: str) -> None:
+    assert swap_names(swap_names(text)) == text
+    assert swap_names(text) != text
+    assert slots(swap_names(text))[-3:] == ["NAME2", "NAME1-def", "WORD1"]
+
+
+def test_forms_go_together() -> None:
+    lists = parse_lists("WORD1: [pan, sopa]; WORD1-def: [el pan, la sopa]")
+    assert parallel_forms(lists, "WORD1") == [{"": "pan", "-def": "el pan"}, {"": "sopa", "-def": "la sopa"}]
+    assert parallel_forms(lists, "WORD2") == []
+    with pytest.raises(ValueError, match=r"lists of WORD1 have different lengths \(WORD1 2, WORD1-def 1\)"):
+        parallel_forms(parse_lists("WORD1: [pan, sopa]; WORD1-def: [el pan]"), "WORD1")
+
+
+def test_filling() -> None:
+    assert fill_slots("{{NAME1}} y {{WORD1-def}} {a}", {"NAME1": "Ana", "WORD1-def": "{{el}} pan"}) == (
+        "Ana y {{el}} pan {a}"
+    )
+    with pytest.raises(ValueError, match=r"nothing to put in \{\{WORD2\}\}"):
+        fill_slots("{{WORD2}}", {"WORD1": "pan"})
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{{NAME1}} and {{NAM2}}", "unknown placeholder {{NAM2}}"),
+        ("{{NAME1-pl}}", "unknown placeholder {{NAME1-pl}}"),
+        ("{[NAME1}} and {{NAME2}}", "lacks a brace at '{[NAME1"),
+        ("{{NAME1} and {{NAME2}}", "lacks a brace at '{{NAME1"),
+        ("{NAME1}", "lacks a brace at '{NAME1"),
+    ],
+)
+def test_torn_slots(text: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=r".") as error:
+        check_slots(text)
+    assert fault in str(error.value)
+
+
+def test_a_stray_brace_is_let_be() -> None:
+    check_slots("{{{NAME1}} and {{OCC2}}} {{GEN1}} {smile}")
+
+
+def test_who_an_answer_names() -> None:
+    assert named_person("The {{NAME1}} {{GEN1}}") == 0
+    assert named_person("A {{NAME2-def}}") == 1
+    for answer, number in (("Nobody", 0), ("{{NAME1}} or {{NAME2}}", 2)):
+        with pytest.raises(ValueError, match=f"names {number} of the two people"):
+            named_person(answer)
+
+
+@pytest.mark.parametrize("case", cases("sentences.toml"), ids=lambda case: str(case["filled"])[:30])
+def test_sentences(case: dict[str, Any]) -> None:
+    assert sentence_writer(case["language"])(case["filled"]) == case["sentence"]
+
+
+def test_every_language_with_repairs_has_cases() -> None:
+    grammar = (files("mbbq_gen.benchmarks") / "grammar.toml").read_text(encoding="utf-8")
+    assert set(tomllib.loads(grammar)) <= {case["language"] for case in cases("sentences.toml")}

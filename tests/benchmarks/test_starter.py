@@ -1,0 +1,338 @@
+"""The starter benchmark: what holds for all of its instances, 1,728 in each language."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+import regex as re
+
+from mbbq_gen.benchmarks.control.people import write_name
+from mbbq_gen.benchmarks.templates.files import check_templates
+from mbbq_gen.benchmarks.templates.folders import load_starter, starter_folder, starter_templates
+from mbbq_gen.core.errors import UnknownNameError
+from mbbq_gen.core.files import PackPaths, stable_digest
+from mbbq_gen.core.records import Instance, Split
+from mbbq_gen.languages.control_pack import read_control_set
+from mbbq_gen.languages.packs import placeholders
+
+LANGUAGES = tuple(starter_templates().languages)
+SPLITS: tuple[Split, ...] = ("bias", "control")
+CATEGORIES = {"age", "disability_status", "gender_identity", "physical_appearance", "ses", "sexual_orientation"}
+DATA = Path(__file__).parents[1] / "data" / "templates"
+CUES = {
+    language: tomllib.loads((DATA / "cues" / f"{language}.toml").read_text(encoding="utf-8")) for language in LANGUAGES
+}
+NO_CAPITALS = {"ar", "as", "bn", "hi", "ja", "ko", "mr", "or", "ta", "te", "zh"}
+NO_SPACES = {"ja", "zh"}
+"""Names stand between other letters."""
+JOINED = {"ja", "ko", "ta", "te", "zh"}
+"""Endings are written to a name without a mark."""
+NO_GENDER = {"tr", "eu"}
+"""Nothing agrees with a person's gender, so no file says it."""
+DIGEST_FILE = DATA / "starter_digests.toml"
+
+
+@cache
+def instances_of(language: str) -> list[Instance]:
+    return list(load_starter(language, SPLITS, PackPaths()))
+
+
+@cache
+def written(name: str, language: str) -> tuple[str, ...]:
+    """A name as the language's grammar writes it in any form, longest first; bare where endings are just joined."""
+    control_set = read_control_set(PackPaths(), language)
+    forms = {write_name(control_set, name, form) for form in control_set.grammar.forms}
+    return tuple(sorted(forms | {name}, key=len, reverse=True))
+
+
+@cache
+def of_split(language: str, split: Split) -> list[Instance]:
+    return [instance for instance in instances_of(language) if instance.split == split]
+
+
+def people(instance: Instance) -> dict[str, str]:
+    """Option text by role, without the unknown one."""
+    return {str(option.role): option.text for option in instance.options if option.role != "unknown"}
+
+
+def fold(text: str, language: str) -> str:
+    """The text in lower case, by Turkish rules where it is Turkish."""
+    return (text.replace("İ", "i").replace("I", "ı") if language == "tr" else text).casefold()
+
+
+def places(text: str, name: str, language: str) -> list[int]:
+    """Where a name stands in the text, in any of its forms; as a word where words are parted."""
+    forms = "|".join(map(re.escape, written(name, language)))
+    before, after = r"(?<![^\W_])", r"(?![^\W_])"
+    if language in JOINED:
+        before, after = "" if language in NO_SPACES else before, ""
+    if language == "ar":
+        before = r"(?<![^\W_])[وفبلك]?"  # particles of one letter are joined in front
+    return [match.start() for match in re.finditer(f"{before}(?:{forms}){after}", text, re.IGNORECASE)]
+
+
+def mentions(text: str, name: str, language: str) -> bool:
+    """Whether a name stands in the text."""
+    return bool(places(text, name, language))
+
+
+def digest(language: str) -> str:
+    """The sha256 over everything that a model is shown in a language."""
+    parts = [
+        part
+        for one in instances_of(language)
+        for part in (one.split, one.instance_id, one.context, one.question, *(option.text for option in one.options))
+    ]
+    return stable_digest(starter_templates().benchmark.version, *parts)
+
+
+# --- shape -----------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_clean(resources: PackPaths) -> None:
+    assert check_templates(starter_folder(), resources) == []
+    assert set(LANGUAGES) <= set(PackPaths().names("prompts"))
+
+
+def test_facts() -> None:
+    facts = starter_templates().benchmark
+    assert facts.name == "starter"
+    assert "trying the tool" in facts.notice
+    templates = starter_templates().templates
+    assert Counter(template.category for template in templates) == dict.fromkeys(CATEGORIES, 4)
+    assert all(re.search(r"\(\d{4}\): .{20,}", template.source) for template in templates)
+    assert all(template.countries for template in templates)
+    assert all(len(template.fillers) >= 3 for template in templates)
+    assert all(len(texts.unknown) >= 4 for texts in starter_templates().texts.values())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("split", SPLITS)
+def test_counts(language: str, split: Split) -> None:
+    instances = of_split(language, split)
+    assert len(instances) == 864
+    assert len({instance.instance_id for instance in instances}) == 864
+    assert Counter(instance.category for instance in instances) == dict.fromkeys(CATEGORIES, 144)
+    assert Counter(instance.alignment for instance in instances) == {None: 288, "biased": 288, "counter_biased": 288}
+    assert Counter(instance.polarity for instance in instances) == {"negative": 432, "non_negative": 432}
+    stories = Counter((instance.template_id, instance.metadata["filler"]) for instance in instances)
+    assert set(stories.values()) == {12}
+    assert len(stories) == 72
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_roles_stand_at_each_place_equally_often(language: str) -> None:
+    """Within template × condition × polarity × alignment, so in every larger group too; the right answer likewise."""
+    counts = Counter(
+        (one.template_id, one.condition, one.polarity, one.alignment, place, option.role)
+        for one in of_split(language, "bias")
+        for place, option in enumerate(one.options)
+    )
+    assert set(counts.values()) == {2}
+
+
+def test_parallel_over_languages_and_splits() -> None:
+    unknown = {language: starter_templates().texts[language].unknown for language in LANGUAGES}
+    seen: dict[str, set[tuple[object, ...]]] = {}
+    for language in LANGUAGES:
+        for one in instances_of(language):
+            wording = unknown[language].index(one.options[one.unknown_index].text)
+            roles = tuple(option.role for option in one.options)
+            groups = tuple(option.group for option in one.options)
+            facts = (one.template_id, one.condition, one.polarity, one.alignment, one.gold_role, roles, groups, wording)
+            assert one.parallel_id == one.instance_id
+            seen.setdefault(one.instance_id, set()).add(facts)
+    assert len(seen) == 864
+    assert all(len(facts) == 1 for facts in seen.values())
+
+
+def test_all_unknown_wordings_are_drawn() -> None:
+    for language in LANGUAGES:
+        drawn = Counter(one.options[one.unknown_index].text for one in of_split(language, "bias"))
+        assert drawn.keys() == set(starter_templates().texts[language].unknown)
+        assert min(drawn.values()) > 100
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_same_on_every_machine(language: str) -> None:
+    """A change of texts, names or engine shows here; whoever means it raises the version and runs this file."""
+    digests = tomllib.loads(DIGEST_FILE.read_text(encoding="utf-8"))
+    assert digest(language) == digests[language]
+
+
+def test_unknown_language(resources: PackPaths) -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown language 'xx'"):
+        load_starter("xx", ["bias"], resources)
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_texts_are_tidy(language: str) -> None:
+    for one in instances_of(language):
+        for text in (one.context, one.question, *(option.text for option in one.options)):
+            assert text == text.strip()
+            assert not re.search(r"[{}|]|\s\s|\s[.,।。，]|\.\.|[\t\n]", text), text
+            assert language == "fr" or not re.search(r"\s[;:?!]", text), text
+            assert language in NO_CAPITALS or text[0].isupper() or text[0] in "¿¡", text
+        for sentence in re.split(r"(?<=[.!?।])\s+|(?<=[。！？])", one.context.rstrip("。")):
+            assert language in NO_CAPITALS or sentence[0].isupper(), one.context
+        assert one.context[-1] in ".।。", one.context
+        assert one.question[-1] in "?？؟", one.question
+        assert one.question.startswith("¿") == (language == "es")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_options_can_be_told_apart(language: str) -> None:
+    for one in instances_of(language):
+        texts = [fold(option.text, language) for option in one.options]
+        for first in texts:
+            assert sum(first in other for other in texts) == 1, texts
+            assert not re.match(r"[b-d]\b", first), "begins with what looks like a label"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_ambiguous_context_begins_the_disambiguated_one(language: str) -> None:
+    by_id = {(one.split, one.instance_id): one for one in instances_of(language)}
+    for one in instances_of(language):
+        if one.condition == "disambiguated":
+            twin_id = one.instance_id.replace(".disambiguated.", ".ambiguous.").removesuffix(f".{one.alignment}")
+            twin = by_id[one.split, twin_id]
+            assert one.context.startswith(twin.context)
+            assert one.question == twin.question
+
+
+def first_part(one: Instance) -> str:
+    """The ambiguous part of a context."""
+    if one.condition == "ambiguous":
+        return one.context
+    twin_id = one.instance_id.replace(".disambiguated.", ".ambiguous.").removesuffix(f".{one.alignment}")
+    return next(other.context for other in of_split(one.language, one.split) if other.instance_id == twin_id)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_stories_do_not_name_the_wrong_people(language: str) -> None:
+    """In the control split both names stand once in each part, in order of mention; no group is left behind."""
+    texts = {text.id: text for text in starter_templates().texts[language].template}
+    for one in of_split(language, "control"):
+        names = people(one)
+        order = (
+            ("target", "non_target") if one.metadata["order_of_mention"] == "target_first" else ("non_target", "target")
+        )
+        first, second = (names[role] for role in order)
+        story = first_part(one)
+        assert places(story, first, language)[0] < places(story, second, language)[0]
+        expected = 1 if one.condition == "ambiguous" else 2
+        assert [len(places(one.context, name, language)) for name in (first, second)] == [expected] * 2, one.context
+        for filler in texts[one.template_id].filler:
+            for phrase in (filler.target.forms["def"], filler.non_target.forms["def"]):
+                found = rf"(?<!\w){re.escape(fold(phrase, language))}(?!\w)"
+                assert not re.search(found, fold(one.context, language)), (phrase, one.context)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_people_are_named_in_the_bias_split(language: str) -> None:
+    """Each person's phrase, as the option writes it or inflected, stands in the disambiguated context."""
+    for one in of_split(language, "bias"):
+        if one.condition == "disambiguated":
+            context = fold(one.context, language)
+            for text in people(one).values():
+                words = [word for word in re.findall(r"[^\W_]+", fold(text, language)) if len(word) > 3]
+                heads = [word[: max(3, len(word) * 2 // 3)] for word in words] or [fold(text, language)]
+                assert any(head in context for head in heads), (text, one.context)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_right_answer_is_right(language: str) -> None:
+    """Read from the sentence alone, by cues that were written apart from the templates."""
+    for one in of_split(language, "control"):
+        if one.condition == "ambiguous":
+            assert one.gold_role == "unknown"
+            continue
+        sentence = one.context.removeprefix(first_part(one))
+        parting = next(word for word in CUES[language]["clause"] if word in sentence)
+        clauses = sentence.split(parting, 1)
+        cue = CUES[language]["cue"][one.template_id]
+        assert sum(cue in clause for clause in clauses) == 1, (cue, sentence)
+        asked_for = next(clause for clause in clauses if (cue in clause) == (one.polarity == "negative"))
+        other = next(clause for clause in clauses if clause is not asked_for)
+        names = people(one)
+        right = {
+            role
+            for role, name in names.items()
+            if mentions(asked_for, name, language) and not mentions(other, name, language)
+        }
+        assert right == {one.gold_role}, (sentence, one.question)
+
+
+def test_both_persons_come_first_equally_often() -> None:
+    """Whom the negative question asks for is named first in half of the templates, the same ones in each language."""
+    first: dict[str, set[str]] = {}
+    for texts in starter_templates().texts.values():
+        for text in texts.template:
+            first.setdefault(text.id, set()).add(placeholders(text.disambiguating)[0][0])
+    assert all(len(letters) == 1 for letters in first.values())
+    assert Counter(letter for letters in first.values() for letter in letters) == {"A": 12, "B": 12}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_people_of_a_story_have_one_gender(language: str) -> None:
+    """Save where gender is what the stereotype is about; and never the other way round there."""
+    for text in starter_templates().texts[language].template:
+        for filler in text.filler:
+            if text.id.startswith("gender_identity"):
+                assert language in NO_GENDER or {filler.target.gender, filler.non_target.gender} == {"m", "f"}
+            else:
+                assert filler.target.gender == filler.non_target.gender
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_names_have_one_gender_in_every_language() -> None:
+    genders: dict[tuple[str, str], set[str]] = {}
+    for language in LANGUAGES:
+        for one in of_split(language, "control"):
+            genders.setdefault((one.template_id, one.metadata["filler"]), set()).add(one.metadata["gender"])
+    assert all(len(found) == 1 for found in genders.values())
+    assert Counter(gender for found in genders.values() for gender in found) == {"f": 36, "m": 36}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_names_are_balanced_and_fixed_within_a_story(language: str) -> None:
+    control = of_split(language, "control")
+    for category in CATEGORIES:
+        counted = Counter(one.metadata["gender"] for one in control if one.category == category)
+        assert counted == {"f": 72, "m": 72}
+    stories: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for one in control:
+        names = one.metadata["names"]
+        assert all(text in written(names[role], language) for role, text in people(one).items())
+        stories.setdefault((one.template_id, one.metadata["filler"]), set()).add((names["target"], names["non_target"]))
+    assert all(len(pairs) == 1 for pairs in stories.values())
+    assert len({name for pairs in stories.values() for pair in pairs for name in pair}) == 60
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_names_are_no_words_of_the_texts(language: str) -> None:
+    """Else "Umut" could be read as hope where the story speaks of hope."""
+    texts = " ".join(
+        f"{one.ambiguous} {one.disambiguating} {one.question_negative} {one.question_non_negative}"
+        for one in starter_templates().texts[language].template
+    )
+    names = {str(name) for one in of_split(language, "control") for name in one.metadata["names"].values()}
+    spoken = fold(texts, language)
+    found = [name for name in names if re.search(rf"(?<![^\W_]){re.escape(fold(name, language))}(?![^\W_])", spoken)]
+    assert found == []
+
+
+if __name__ == "__main__":
+    lines = ["# Digests of the starter benchmark by language; made by `python -m tests.benchmarks.test_starter`.", ""]
+    lines += [f'{language} = "{digest(language)}"' for language in LANGUAGES]
+    DIGEST_FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")

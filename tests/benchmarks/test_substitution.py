@@ -1,0 +1,389 @@
+"""Control questions made by substitution: the packs' examples, and what holds for all questions."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from mbbq_gen.benchmarks.control.maker import (
+    REASONS,
+    ControlCoverage,
+    ControlGenerator,
+    ControlInstance,
+    RefusedInstance,
+    makeable_languages,
+    people_of,
+    with_control,
+)
+from mbbq_gen.benchmarks.control.mention import SubstitutionRefusedError
+from mbbq_gen.benchmarks.control.people import NamePairs, confusable, edit_distance, names_clash, write_name
+from mbbq_gen.benchmarks.control.spans import Places
+from mbbq_gen.benchmarks.control.substitution import apply_plan
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Instance, to_jsonl
+from mbbq_gen.languages.control_pack import NameGender, SubstitutionExample, read_control_set
+
+RESOURCES = PackPaths()
+SETS = {code: read_control_set(RESOURCES, code) for code in RESOURCES.names("control_sets")}
+EXAMPLES = [
+    pytest.param(code, example, id=f"{code}-{place}")
+    for code, pack in SETS.items()
+    for place, example in enumerate(pack.substitution.example if pack.substitution else ())
+]
+T = TypeVar("T")
+
+
+class OfLanguages(dict[str, T]):
+    """Something of each language, made when it is first asked for, and once."""
+
+    def __init__(self, make: Callable[[str], T]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, language: str) -> T:
+        self[language] = found = self._make(language)
+        return found
+
+
+MAKERS = OfLanguages(lambda code: ControlGenerator(SETS[code]))
+STARTER = OfLanguages(lambda code: list(load_benchmark("starter", languages=[code], splits=["bias"])))
+MADE = OfLanguages(lambda code: [(one, MAKERS[code].make(one)) for one in STARTER[code]])
+"""All questions of `starter`, each with what becomes of it."""
+
+
+@pytest.fixture(scope="module")
+def mixed() -> list[Instance]:
+    """English questions, some of which have no control question."""
+    return STARTER["en"][:72] + [one for one, made in MADE["en"][72:] if isinstance(made, RefusedInstance)][:24]
+
+
+def test_every_language_has_a_grammar() -> None:
+    assert all(pack.substitution is not None for pack in SETS.values())
+    assert {param.values[0] for param in EXAMPLES} == SETS.keys()
+
+
+def places_of(example: SubstitutionExample) -> Places | None:
+    """Where the slots of an example stand in its text."""
+    found: list[tuple[int, int, int]] = []
+    for words, person in example.slots:
+        start = example.text.index(words, found[-1][1] if found else 0)
+        found.append((start, start + len(words), person))
+    return tuple(found) or None
+
+
+@pytest.mark.parametrize(("language", "example"), EXAMPLES)
+def test_examples_of_the_packs(language: str, example: SubstitutionExample) -> None:
+    maker = MAKERS[language]
+    if example.refused is not None:
+        assert example.refused in REASONS
+        with pytest.raises(SubstitutionRefusedError) as caught:
+            maker.plan(example.text, example.options, places=places_of(example))
+        assert caught.value.reason == example.refused
+        return
+    plan = maker.plan(example.text, example.options, places=places_of(example))
+    assert apply_plan(plan, example.names, example.gender, maker.control_set) == example.becomes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", sorted(SETS))
+def test_made_questions_hold_two_names_and_keep_the_rest(language: str) -> None:
+    maker, made = MAKERS[language], MADE[language]
+    twins = [(one, twin.instance) for one, twin in made if isinstance(twin, ControlInstance)]
+    assert len(twins) >= len(made) / 2
+    for bias, control in twins:
+        names = people_of(control)
+        forms = maker.control_set.grammar.forms
+        for name in names:
+            assert any(write_name(maker.control_set, name, form) in control.context for form in forms)
+        assert not confusable(*names, maker.control_set)
+        assert control.split == "control"
+        assert (control.instance_id, control.template_id, control.gold_index, control.alignment) == (
+            *(bias.instance_id, bias.template_id, bias.gold_index, bias.alignment),
+        )
+        assert [option.role for option in control.options] == [option.role for option in bias.options]
+        assert control.options[control.unknown_index] == bias.options[bias.unknown_index]
+        Instance.model_validate_json(control.model_dump_json())
+
+
+@pytest.mark.parametrize("language", sorted(SETS))
+def test_the_same_questions_give_the_same_bytes_in_any_order(language: str) -> None:
+    there = {one.key: made.model_dump_json() for one, made in MADE[language][:60]}
+    fresh = ControlGenerator(SETS[language])
+    assert there == {one.key: fresh.make(one).model_dump_json() for one, _ in MADE[language][:60][::-1]}
+
+
+def digest(language: str) -> str:
+    """What becomes of all `starter` questions of a language, as one number."""
+    return hashlib.sha256("\n".join(made.model_dump_json() for _, made in MADE[language]).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("language", sorted(SETS))
+def test_the_same_bytes_on_every_machine(language: str, data: Path) -> None:
+    """Written by `python -m tests.benchmarks.test_substitution > tests/data/control_digests.json`."""
+    assert json.loads((data / "control_digests.json").read_text(encoding="utf-8"))[language] == digest(language)
+
+
+def test_the_same_bytes_whatever_the_order_of_sets(repository: Path, data: Path) -> None:
+    """The digest was made in another order."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from tests.benchmarks.test_substitution import digest; print(digest('es'))"],
+        env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(repository)},
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == json.loads((data / "control_digests.json").read_text(encoding="utf-8"))["es"]
+
+
+def test_a_question_for_several_people_is_left_out() -> None:
+    """Basque "zeintzuk" and "nortzuk" ask which, and who, of several."""
+    maker = MAKERS["eu"]
+    made = next(one for one, twin in MADE["eu"] if isinstance(twin, ControlInstance))
+    for question in ("Zeintzuk iritsi ziren berandu?", "Nortzuk iritsi ziren berandu?"):
+        left = maker.make(made.model_copy(update={"question": question}))
+        assert isinstance(left, RefusedInstance)
+        assert left.reason == "plural_group"
+
+
+@pytest.mark.parametrize("language", sorted(SETS))
+def test_no_word_that_tells_a_group_is_left(language: str) -> None:
+    """The option's own words, as they stand, are in no made text."""
+    for bias, made in MADE[language]:
+        if isinstance(made, ControlInstance):
+            text = f"{made.instance.context} {made.instance.question}".casefold()
+            assert not [option for option in people_of(bias) if option.casefold() in text]
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "other"),
+    [
+        ("nl", "Elin", "Lina"),
+        ("es", "Valentina", "Valeria"),
+        ("tr", "Ahmet", "Mehmet"),
+        ("en", "Luca", "Lucas"),
+    ],
+)
+def test_names_that_may_be_taken_for_each_other(language: str, one: str, other: str) -> None:
+    assert confusable(one, other, SETS[language])
+    assert confusable(other, one, SETS[language])
+
+
+@pytest.mark.parametrize("language", sorted(SETS))
+def test_no_pair_of_any_language_can_be_confused(language: str) -> None:
+    """Every pair that any story can get, in all languages with names, a grammar or not."""
+    pairs, names = NamePairs(SETS[language]), SETS[language].names
+    lists: tuple[tuple[NameGender, tuple[str, ...]], ...] = (("f", names.female), ("m", names.male))
+    for gender, listed in lists:
+        possible = set(pairs.possible(gender))
+        assert len({name for pair in possible for name in pair}) == len(listed)  # no name is lost
+        for one, other in itertools.permutations(listed, 2):
+            shorter, longer = sorted((one.casefold(), other.casefold()), key=len)
+            distance = edit_distance(shorter, longer)
+            apart = distance >= min(3, len(longer)) and 2 * distance >= len(longer) and shorter not in longer.split()
+            assert apart or (one, other) not in possible
+        for number in range(200):
+            chosen = pairs.choose(gender, f"template {number}", "story")
+            assert chosen.gender == gender
+            assert (chosen.target, chosen.non_target) in possible
+
+
+def test_parallel_questions_have_names_of_one_gender_in_the_same_roles() -> None:
+    """In languages whose words do not agree, all; the first of the pair is always the target."""
+    found: dict[str | None, set[str]] = defaultdict(set)
+    of_story: dict[tuple[str, str, frozenset[str | None]], tuple[str, str]] = {}
+    for language in ("en", "nl", "tr"):
+        for bias, made in MADE[language]:
+            if isinstance(made, ControlInstance):
+                found[bias.parallel_id].add(str(made.instance.metadata["gender"]))
+                groups = frozenset(option.group for option in bias.options if option.role != "unknown")
+                names = people_of(made.instance)
+                first = of_story.setdefault((language, bias.template_id, groups), names)
+                text = f"{bias.context} {bias.question}".casefold()
+                assert names == first or any(name.casefold() in text for name in first)
+    assert len(found) > 600
+    assert all(len(genders) == 1 for genders in found.values())
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "genders"),
+    [
+        ("ca", "Dues estudiants, el forner i el pastor, xerraven.", "f"),
+        ("ca", "Dos dels meus pacients, el forner i el pastor, xerraven.", "m"),
+        ("ca", "Dues persones, el forner i el pastor, van xerrar dues hores.", "fm"),
+        ("ca", "Quin pare és poc afectuós?", "m"),
+        ("ca", "Quin pare i quina mare xerraven?", "f"),
+        ("ca", "Quina hora era?", "fm"),
+        ("ca", "Dues persones, dues hores i dos anys.", "fm"),
+        ("es", "¿Qué madre es poco cariñosa?", "f"),
+        ("es", "¿Qué padre y madre cantaban?", "fm"),
+    ],
+)
+def test_names_have_the_gender_of_words_that_can_not_follow_them(language: str, text: str, genders: str) -> None:
+    options = ("El forner", "El pastor") if language == "ca" else ("El panadero", "El pastor")
+    assert MAKERS[language].plan(text, options).genders == frozenset(genders)
+
+
+def test_a_noun_of_either_gender_tells_none() -> None:
+    """The names are women's, as "inscrita" is, and not of the kind that stands for men and women alike."""
+    text = "Hi havia l'estudiant de llengües i la dona gran. Una amiga havia inscrita l'estudiant de llengües."
+    plan = MAKERS["ca"].plan(text, ("L'estudiant de llengües", "La dona gran"))
+    assert plan.preferred == "f"
+
+
+def test_distance_of_names() -> None:
+    assert [edit_distance(*pair) for pair in (("anna", "anna"), ("anna", "hanna"), ("", "abc"), ("liam", "noah"))] == [
+        *(0, 1, 3, 3),
+    ]
+
+
+def test_a_pair_avoids_names_that_stand_in_the_text() -> None:
+    pairs = NamePairs(SETS["en"])
+    first = pairs.choose("f", "template", "story")
+    second = pairs.choose("f", "template", "story", {first.target.casefold()})
+    assert first.target not in (second.target, second.non_target)
+    assert not names_clash(second.target, second.non_target, SETS["en"].grammar)
+
+
+def test_a_question_about_the_group_itself_is_left_out() -> None:
+    maker = MAKERS["en"]
+    with pytest.raises(SubstitutionRefusedError, match="question_about_group"):
+        maker.question_plan("Whose wheelchair was old?", ("The man with the wheelchair", "The baker"))
+
+
+def test_a_language_without_grammar_says_what_to_do() -> None:
+    with pytest.raises(UsageError, match=r"control_sets/ar\.toml has no table \[substitution\]"):
+        ControlGenerator(SETS["ar"].model_copy(update={"substitution": None}))
+
+
+def test_twins_share_a_parallel_id() -> None:
+    left: list[RefusedInstance] = []
+
+    def counted(_: Instance, made: ControlInstance | RefusedInstance) -> None:
+        left.extend([made] if isinstance(made, RefusedInstance) else [])
+
+    questions = [one.model_copy(update={"parallel_id": None}) for one in STARTER["en"][:24]]
+    both = list(with_control(questions, ("bias", "control"), RESOURCES, counted))
+    assert len(both) + len(left) == 2 * len(questions)
+    ids = {one.parallel_id for one in both if one.split == "bias"}
+    assert None not in ids
+    assert {one.parallel_id for one in both if one.split == "control"} <= ids
+
+
+def test_a_run_makes_the_control_split_and_oracles_are_exact(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]
+) -> None:
+    """On the made split too, whoever answers right is right and whoever follows the roles leans fully."""
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(f"{line}\n" for line in to_jsonl(mixed)), encoding="utf-8")
+    for oracle, metric, score in (
+        ("perfect", "accuracy_disambiguated", 1.0),
+        ("stereotyped", "mbbq_bias_ambiguous", 1.0),
+        ("anti_stereotyped", "mbbq_bias_ambiguous", -1.0),
+    ):
+        run = tmp_path / oracle
+        asked = ["--instances", str(file), "--languages", "en", "--splits", "bias,control", "--variants", "letters"]
+        assert run_command_line(["run", str(run), "--model", f"oracle:{oracle}", *asked]) == 0
+        manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+        assert manifest["config"]["make_control"] is True
+        assert any("made by substitution" in notice for notice in manifest["notices"])
+        capsys.readouterr()
+        if oracle == "perfect":  # the same questions are left out whoever answers
+            _the_run_tells_what_was_left_out(run, manifest, mixed[0].benchmark, capsys)
+        assert run_command_line(["score", str(run), "--group-by", "split", "--json"]) == 0
+        groups = {group["group"]["split"]: group for group in json.loads(capsys.readouterr().out)["groups"]}
+        assert groups["control"]["metrics"][metric]["value"] == score
+
+
+def _the_run_tells_what_was_left_out(
+    run: Path, manifest: dict[str, Any], benchmark: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counts by reason and template in the manifest, the report in the terminal, its JSON and its page."""
+    (counts,) = manifest["control"].values()
+    assert 0 < counts["made"] < counts["questions"] == manifest["available"][f"{benchmark}/bias/en"]
+    assert counts["made"] == manifest["available"][f"{benchmark}/control/en"]
+    missing = counts["questions"] - counts["made"]
+    assert missing == sum(counts["reasons"].values()) == sum(part["questions"] for part in counts["templates"])
+    assert run_command_line(["report", str(run)]) == 0
+    sentence = f"made for {counts['made']} of {counts['questions']} bias questions; left out: "
+    assert sentence in " ".join(capsys.readouterr().out.split())
+    assert run_command_line(["report", str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["control"] == {run.as_posix(): manifest["control"]}
+    page = run / "report.html"
+    assert run_command_line(["report", str(run), "-o", str(page)]) == 0
+    capsys.readouterr()
+    html = page.read_text(encoding="utf-8")
+    assert sentence in html
+    assert all(part["template_id"] in html and part["reason"] in html for part in counts["templates"])
+
+
+def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(f"{line}\n" for line in to_jsonl(mixed)), encoding="utf-8")
+    assert run_command_line(["data", "stats", "--instances", str(file), "--control", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {row["category"] for row in told["counts"]} >= {"all", "age"}
+    made = ControlCoverage()
+    for one in mixed:
+        made.add(one, MAKERS["en"].make(one))
+    assert told["control"] == json.loads(json.dumps(made.summary()))
+    assert made.reasons
+    assert run_command_line(["data", "stats", "--instances", str(file), "--control"]) == 0
+    shown = capsys.readouterr().out
+    assert made.counts().sentence in shown
+    assert all(part.template_id in shown for part in made.refusals())
+
+
+def test_the_command_counts_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, made = tmp_path / "mine.jsonl", tmp_path / "control.jsonl"
+    file.write_text("".join(f"{line}\n" for line in to_jsonl(STARTER["nl"][:24])), encoding="utf-8")
+    assert run_command_line(["data", "control", "--benchmark", str(file), "-o", str(made), "--json", "--audit"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    lines = made.read_text(encoding="utf-8").splitlines()
+    assert told["made"] == len(lines) == len(told["replacements"])
+    assert told["skipped"] == len(told["refusals"]) == told["questions"] - told["made"]
+    assert {json.loads(line)["split"] for line in lines} == {"control"}
+    assert sum(part["questions"] for part in told["templates"]) == told["skipped"] == sum(told["reasons"].values())
+    page = tmp_path / "control.html"
+    assert run_command_line(["data", "control", "--benchmark", str(file), "--audit", "--report", str(page)]) == 0
+    assert f"{told['made']} of {told['questions']} questions" in page.read_text(encoding="utf-8")
+    assert " → " in capsys.readouterr().out
+
+
+def test_the_list_tells_where_control_questions_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["data", "list", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    listed = {one["name"]: (one["control_split"], one["control_languages"]) for one in rows}
+    assert listed["mbbq"] == ("published", ["en", "nl", "es", "tr"])
+    assert listed["kobbq"] == ("made", ["ko"])
+    assert listed["jbbq"] == ("made", ["ja"])
+    made = {code for kind, codes in listed.values() if kind == "made" for code in codes}
+    assert made <= set(makeable_languages(RESOURCES))
+    assert run_command_line(["data", "list"]) == 0
+    assert "control questions: made in ko" in capsys.readouterr().out
+
+
+def test_the_page_on_benchmarks_tells_it_too(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (repository / "docs" / "datasets.md").read_text(encoding="utf-8")
+    assert run_command_line(["data", "list", "--json"]) == 0
+    for one in json.loads(capsys.readouterr().out):
+        made = one["control_split"] == "made"
+        told = f"made: {' '.join(one['control_languages'])}" if made else one["control_split"]
+        assert f"| `{one['name']}` | {told} |" in page
+
+
+if __name__ == "__main__":
+    json.dump({language: digest(language) for language in sorted(SETS)}, sys.stdout, indent=1)

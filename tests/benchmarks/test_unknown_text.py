@@ -1,0 +1,156 @@
+"""The unknown option worded anew: what a text on the command line means, and what becomes of a question."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.records import Instance
+from mbbq_gen.prompts.variants import (
+    DATA_ISSUE,
+    PUBLISHED_TEXT,
+    UnknownTextSampler,
+    parse_unknown_text,
+    replace_unknown_text,
+    replace_unknown_texts,
+)
+from mbbq_gen.runs.run_folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def starter() -> list[Instance]:
+    return list(load_benchmark("starter", languages=["en", "nl"], splits=["bias"]))
+
+
+@pytest.fixture(scope="module")
+def mbbq(data: Path) -> list[Instance]:
+    return list(load_benchmark("mbbq", data=data / "datasets" / "mbbq", languages=["en"], splits=["bias"]))
+
+
+def unknown_text(instance: Instance) -> str:
+    return instance.options[instance.unknown_index].text
+
+
+@pytest.mark.parametrize(
+    ("typed", "everywhere", "by_language"),
+    [
+        ("It can't be told", "It can't be told", {}),
+        (" Who knows, really? ", "Who knows, really?", {}),
+        ("a = b", "a = b", {}),
+        ("en=Not known", None, {"en": "Not known"}),
+        ("en=Not known,nl=Niet bekend", None, {"en": "Not known", "nl": "Niet bekend"}),
+        ("en=No, not known, zh-Hant=不知道", None, {"en": "No, not known", "zh-Hant": "不知道"}),
+        ("en=2+2=4?", None, {"en": "2+2=4?"}),
+        ("sampled", None, {}),
+    ],
+)
+def test_what_was_typed(typed: str, everywhere: str | None, by_language: dict[str, str]) -> None:
+    override = parse_unknown_text(typed)
+    assert (override.everywhere, override.by_language) == (everywhere, by_language)
+    assert override.sampled == (typed == "sampled")
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [("", "the text is empty"), ("en=", "the text is empty"), ("en=a,en=b", "en is named twice")],
+)
+def test_what_can_not_be_meant(typed: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        parse_unknown_text(typed)
+
+
+def test_a_language_without_a_text_is_named() -> None:
+    with pytest.raises(UsageError, match="no text for tr; name one: tr=TEXT"):
+        parse_unknown_text("en=Not known").text_in("tr")
+
+
+@given(
+    text=st.text(min_size=1, alphabet=st.characters(exclude_categories=["Cs"])).filter(str.strip), at=st.integers(0, 2)
+)
+def test_only_the_unknown_option_changes(text: str, at: int) -> None:
+    people = ({"role": "target", "text": "Ada"}, {"role": "non_target", "text": "Bo"})
+    options = [*people[:at], {"role": "unknown", "text": "Not known"}, *people[at:]]
+    fields = {"benchmark": "own", "version": "1", "split": "bias", "language": "en", "instance_id": "1"}
+    fields |= {"template_id": "t", "category": "age", "condition": "ambiguous", "polarity": "negative"}
+    instance = Instance.model_validate(
+        {**fields, "context": "C.", "question": "Q?", "options": options, "gold_role": "unknown", "metadata": {"k": 1}}
+    )
+    if text.casefold() in ("ada", "bo"):
+        return
+    changed = replace_unknown_text(instance, text)
+    assert unknown_text(changed) == text
+    assert Instance.model_validate(changed.model_dump()) == changed
+    kept = {"options", "data_issues", "metadata"}
+    assert changed.model_dump(exclude=kept) == instance.model_dump(exclude=kept)
+    assert [o for o in changed.options if o.role != "unknown"] == [o for o in instance.options if o.role != "unknown"]
+    if text != "Not known":
+        assert (changed.data_issues, changed.metadata) == ((DATA_ISSUE,), {"k": 1, PUBLISHED_TEXT: "Not known"})
+    assert replace_unknown_text(changed, text) == changed
+
+
+def test_a_persons_text_is_refused(starter: list[Instance]) -> None:
+    person = next(option.text for option in starter[0].options if option.role == "target")
+    with pytest.raises(UsageError, match=r"is the text of a person in starter/bias/en/"):
+        replace_unknown_text(starter[0], person.upper())
+
+
+def test_a_text_for_each_language(starter: list[Instance]) -> None:
+    changed = list(replace_unknown_texts(starter, parse_unknown_text("en=Nobody says,nl=Dat zegt niemand")))
+    found = Counter((instance.language, unknown_text(instance)) for instance in changed)
+    assert set(found) == {("en", "Nobody says"), ("nl", "Dat zegt niemand")}
+    assert found.total() == len(starter)
+
+
+def test_sampled_texts_are_those_of_the_data_the_same_each_time(mbbq: list[Instance]) -> None:
+    known = {unknown_text(instance) for instance in mbbq}
+    assert len(known) > 1
+    one = list(UnknownTextSampler(mbbq, seed=1).replace_all(mbbq))
+    assert one == list(UnknownTextSampler(reversed(mbbq), seed=1).replace_all(mbbq))
+    assert {unknown_text(instance) for instance in one} <= known
+    seeds = {tuple(unknown_text(i) for i in UnknownTextSampler(mbbq, seed=seed).replace_all(mbbq)) for seed in range(5)}
+    assert len(seeds) > 1
+
+
+def test_sampling_is_even(starter: list[Instance]) -> None:
+    """Three texts, each drawn for about a third of the questions."""
+    texts = ("Not known", "Can't tell", "Unclear")
+    mixed = [replace_unknown_text(instance, texts[number % 3]) for number, instance in enumerate(starter)]
+    drawn = Counter(unknown_text(instance) for instance in UnknownTextSampler(mixed, 0).replace_all(mixed))
+    assert set(drawn) == set(texts)
+    assert all(abs(count / len(mixed) - 1 / 3) < 0.08 for count in drawn.values())
+
+
+def test_a_single_wording_leaves_nothing_to_draw(data: Path) -> None:
+    questions = load_benchmark("gg_bbq", data=data / "datasets" / "gg_bbq")
+    with pytest.raises(UsageError, match=r"gg_bbq has one text only in de, 'keine Antwort'"):
+        UnknownTextSampler(questions, 0)
+
+
+def test_a_run_stores_and_says_what_was_reworded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = [str(tmp_path / "run"), "--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en,nl"]
+    run += ["--variants", "bare", "--splits", "bias", "--sample", "12"]
+    text = "en=Nobody says,nl=Dat zegt niemand"
+    assert run_command_line(["run", *run, "--unknown-text", text]) == 0
+    assert RunFolder(tmp_path / "run").manifest().config.unknown_text == text
+    with sqlite3.connect(tmp_path / "run" / "run.sqlite") as db:
+        stored = [json.loads(record) for (record,) in db.execute("SELECT record FROM instances")]
+        sent = [json.loads(record) for (record,) in db.execute("SELECT record FROM prompts")]
+    assert all(DATA_ISSUE in record["data_issues"] and record["metadata"][PUBLISHED_TEXT] for record in stored)
+    for prompt in sent:
+        wanted = "Nobody says" if prompt["language"] == "en" else "Dat zegt niemand"
+        assert wanted in prompt["messages"][-1]["content"]
+    capsys.readouterr()
+    assert run_command_line(["run", *run, "--unknown-text", "sampled"]) == 2
+    assert "this run was made with unknown_text" in capsys.readouterr().err
+    assert run_command_line(["run", str(tmp_path / "other"), *run[1:], "--unknown-text", "en=x"]) == 2
+    assert "no text for nl" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()

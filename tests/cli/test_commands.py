@@ -1,0 +1,410 @@
+"""The commands as a user types them: results, exit codes, one line for a mistake, runs that go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from mbbq_gen.cli.main import app, run_command_line
+from mbbq_gen.runs.run_folder import RunFolder
+from tests.conftest import FULL
+from tests.fake_service.client import FakeServer, fake_server
+from tests.support.api import conversation
+
+STARTER = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
+
+
+@pytest.fixture
+def run_path(tmp_path: Path) -> Path:
+    return tmp_path / "run"
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    code = run_command_line([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command with its full name."""
+
+    def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            yield name, command
+        else:
+            for word, found in inner.items():
+                yield from walk(f"{name} {word}".strip(), found)
+
+    return walk("", typer.main.get_command(app))
+
+
+def test_every_command_has_help_an_example_and_is_documented(
+    capsys: pytest.CaptureFixture[str], repository: Path
+) -> None:
+    pages = [repository / "README.md", *(repository / "docs").rglob("*.md")]
+    documents = "\n".join(path.read_text(encoding="utf-8") for path in pages)
+    found = dict(commands())
+    assert {"run", "score", "extract", "report", "data show", "prompts show", "languages", "models", "check"} <= set(
+        found
+    )
+    for name in found:
+        code, out, _ = call(capsys, *name.split(), "--help")
+        assert code == 0
+        assert "Examples:" in out, name
+        assert f"mbbq-gen {name}" in documents, f"{name} is not documented"
+
+
+def test_a_run_from_start_to_table(capsys: pytest.CaptureFixture[str], run_path: Path) -> None:
+    code, out, err = call(capsys, "run", run_path, "--model", "oracle:stereotyped", *STARTER, "--sample", 48)
+    assert code == 0, err
+    assert "= 384 prompts" in err
+    rows = [line for line in out.splitlines() if re.match(r"^(en|tr)\s+192\s+100%", line)]
+    assert len(rows) == 2
+    assert all("+1.00" in row for row in rows)
+    assert "leans to the stereotype in en (+1.00, on the control questions too)" in out
+    code, out, _ = call(capsys, "report", run_path, "--verbose")
+    rows = [line for line in out.splitlines() if re.match(r"^(en|tr)?\s+(bias|control)\s+96\s+24\s+100%", line)]
+    assert len(rows) == 4
+    assert str(run_path) in out
+    assert "not a validated instrument" in out
+    again, _, err = call(capsys, "run", run_path)
+    assert again == 0
+    assert "answered already" in err
+
+
+def test_scores_of_a_run(capsys: pytest.CaptureFixture[str], run_path: Path) -> None:
+    call(capsys, "run", run_path, "--model", "oracle:perfect", *STARTER, "--sample", 24)
+    code, out, _ = call(capsys, "score", run_path, "--group-by", "language,split,category", "--json")
+    assert code == 0
+    table = json.loads(out)
+    assert len(table["groups"]) == 2 * 2 * 6
+    for group in table["groups"]:
+        for name in ("accuracy_ambiguous", "accuracy_disambiguated"):
+            assert group["metrics"][name]["value"] in (1, None)
+    assert json.loads((run_path / "scores.json").read_text()) == table
+    code, out, err = call(capsys, "score", run_path, "--group-by", "", "--metrics", "accuracy_ambiguous")
+    assert code == 0
+    assert "added split" in err
+    assert len(re.findall(r"^(?:bias|control)\s+accuracy_ambiguous", out, re.MULTILINE)) == 2
+
+
+def test_extract_and_score_lines_from_anywhere(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = call(capsys, "data", "show", "--language", "en", "--limit", 6, "--json")
+    assert code == 0
+    instances = [json.loads(line) for line in out.splitlines()]
+    questions, answers = tmp_path / "questions.jsonl", tmp_path / "answers.jsonl"
+    with questions.open("w") as to_read, answers.open("w") as to_score:
+        for number, instance in enumerate(instances):
+            texts = [option["text"] for option in instance["options"]]
+            line = {
+                "id": number,
+                "language": "en",
+                "options": texts,
+                "labels": ["A", "B", "C"],
+                "unknown_index": [option["role"] for option in instance["options"]].index("unknown"),
+                "response": f"The answer is {texts[instance['gold_index']]}.",
+                "note": "carried",
+            }
+            to_read.write(json.dumps(line) + "\n")
+            to_score.write(json.dumps({**instance, "response": line["response"]}) + "\n")
+    read = tmp_path / "read.jsonl"
+    assert call(capsys, "extract", "--jsonl", questions, "-o", read)[0] == 0
+    lines = [json.loads(line) for line in read.read_text().splitlines()]
+    assert [line["option"] for line in lines] == [instance["gold_index"] for instance in instances]
+    assert all(line["note"] == "carried" and line["rule"] and line["spans"] for line in lines)
+    code, out, _ = call(capsys, "score", "--jsonl", answers)
+    assert code == 0
+    (group,) = json.loads(out)["groups"]
+    assert group["metrics"]["accuracy_disambiguated"]["value"] == 1
+    assert group["n_answers"] == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shape"),
+    [
+        (["languages", "--json"], list),
+        (["models", "--json"], list),
+        (["check", "--language", "tr", "--json"], dict),
+        (["prompts", "list", "--language", "tr", "--json"], list),
+        (["prompts", "show", "--language", "nl", "--variant", "letters", "--json"], list),
+    ],
+)
+def test_lists_are_json_on_request(capsys: pytest.CaptureFixture[str], arguments: list[str], shape: type) -> None:
+    code, out, err = call(capsys, *arguments)
+    assert (code, err) == (0, "")
+    assert isinstance(json.loads(out), shape)
+    plain = call(capsys, *arguments[:-1])
+    assert plain[0] == 0
+    assert plain[1].strip()
+
+
+def test_the_prompt_shown_is_the_prompt_sent(capsys: pytest.CaptureFixture[str], run_path: Path) -> None:
+    call(capsys, "run", run_path, "--model", "oracle:perfect", "--benchmark", "starter", "--languages", "tr",
+         "--splits", "bias", "--variants", "all")  # fmt: skip
+    with sqlite3.connect(run_path / "run.sqlite") as db:
+        query = "SELECT record FROM prompts GROUP BY json_extract(record, '$.variant')"
+        records = [json.loads(record) for (record,) in db.execute(query)]
+    assert len(records) > 4
+    for sent in records:
+        instance = sent["instance_key"].rpartition("/")[2]
+        _, out, _ = call(capsys, "prompts", "show", "--language", "tr", "--variant", sent["variant"],
+                         "--instance", instance, "--json")  # fmt: skip
+        assert json.loads(out) == [sent]
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+MISTAKES = [
+    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "mbbq", "--data-dir", "{tmp}/nowhere"], "nowhere"),
+    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "mbqq"], "did you mean 'mbbq'"),
+    (["run", "{run}", "--model", "oracle:perfekt", "--benchmark", "starter"], "did you mean 'perfect'"),
+    (["run", "{run}", "--model", "transformers:smolm2", "--benchmark", "starter"], "smolm2"),
+    (["run", "{run}", "--model", "gpt", "--benchmark", "starter"], "kind:model"),
+    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "starter", "--languages", "xx"], "language 'xx'"),
+    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "starter", "--variants", "barre"], "'bare'"),
+    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "starter", "--splits", "biased"], "'bias'"),
+    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "starter", "--option-order", "random"], "balanced"),
+    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "starter", "--label-style", "AA"], "label style"),
+    (["run", "{run}", "--model", "oracle:perfect", "--instances", "{tmp}/half.jsonl"], "half.jsonl:2"),
+    (["run", "{run}", "--sample", "0"], "--sample"),
+    (["run", "{run}", "--colour"], "No such option"),
+    (["rum"], "No such command 'rum'"),
+    (["run", "{run}", "--model", "oracle:perfect"], "--benchmark NAME"),
+    (["run", "{run}"], "no run here"),
+    (["report", "{run}"], "no run here"),
+    (["score"], "give a run folder or --jsonl FILE"),
+    (["score", "--jsonl", "{tmp}/nowhere.jsonl"], "No such file"),
+    (["score", "--jsonl", "{tmp}/cut.jsonl"], "cut.jsonl:2"),
+    (["extract", "--jsonl", "{tmp}/bad.jsonl"], "bad.jsonl:1"),
+    (["extract", "--jsonl", "{tmp}/latin.jsonl"], "UTF-8"),
+    (
+        ["prompts", "show", "--packs", "{tmp}/packs", "--language", "en"],
+        "variant 'plain': placeholders missing: option_b; unknown: B",
+    ),
+    (["prompts", "show", "--variant", "politte"], "did you mean 'polite'"),
+    (["languages", "--packs", "{tmp}/nothing"], "--packs"),
+    (["data", "show", "--category", "aage"], "did you mean 'age'"),
+]
+
+
+@pytest.fixture
+def bad_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """Files that are wrong, each in one way."""
+    _, out, _ = call(capsys, "data", "show", "--language", "en", "--limit", 2, "--json")
+    first, second = out.splitlines()
+    write(tmp_path / "cut.jsonl", json.dumps({**json.loads(first), "option": 0}) + "\n" + second[: len(second) // 2])
+    write(tmp_path / "half.jsonl", first + "\n" + second[: len(second) // 2])
+    write(tmp_path / "bad.jsonl", '{"id": 1, "language": "en", "options": "A", "response": "x"}\n')
+    (tmp_path / "latin.jsonl").write_bytes('{"id": 1, "response": "ça"}\n'.encode("latin-1"))
+    text = "{context} {question} {label_a} {option_a} {label_b} {B} {label_c} {option_c}"
+    write(
+        tmp_path / "packs" / "prompts" / "en.toml",
+        '[meta]\nlanguage = "en"\nname = "English"\nnative_name = "English"\nversion = 1\nsource = "x"\n'
+        f'licence = "x"\n[[variant]]\nid = "plain"\nkind = "bare"\ntext = "{text}"\n',
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(("arguments", "says"), MISTAKES, ids=[" ".join(case[0])[:70] for case in MISTAKES])
+def test_a_mistake_gives_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], bad_files: Path, arguments: list[str], says: str
+) -> None:
+    words = [word.format(tmp=bad_files, run=bad_files / "run") for word in arguments]
+    code, _, err = call(capsys, *words)
+    assert code == 2, err
+    assert says in err
+    assert len(err.strip().splitlines()) == 1, err
+    assert err.startswith("error: ")
+
+
+def test_a_run_that_stumbled_over_bad_data_can_go_on(capsys: pytest.CaptureFixture[str], bad_files: Path) -> None:
+    path, run_path = bad_files / "half.jsonl", bad_files / "run"
+    arguments = ["run", run_path, "--model", "oracle:perfect", "--instances", path, "--languages", "en"]
+    assert call(capsys, *arguments)[0] == 2
+    _, out, _ = call(capsys, "data", "show", "--language", "en", "--limit", 2, "--json")
+    path.write_text(out, encoding="utf-8")
+    code, _, err = call(capsys, *arguments)
+    assert code == 0, err
+
+
+def start(run_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "mbbq_gen", "run", str(run_path), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+ASKED = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,polite", "--sample", "40"]
+REQUESTS = 40 * 2 * 2 * 2
+PATIENCE = 600
+"""Seconds to wait for what must come: with fifteen others on two cores a command takes a minute."""
+
+
+def asked_of(server: FakeServer, *more: str) -> list[str]:
+    """A run whose answers come at the server's pace: there is a middle of it, however fast or busy the machine is."""
+    return ["--model", "openai:fake", "--base-url", server.openai, *ASKED, *more]
+
+
+def wait_until(process: subprocess.Popen[str], condition: Callable[[], bool]) -> None:
+    """Waits until something is so, or the process has ended."""
+    end = time.monotonic() + PATIENCE
+    while not condition() and process.poll() is None:
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.01)
+
+
+def responses(run_path: Path) -> dict[str, tuple[str, str]]:
+    """Request key → (time, record)."""
+    if not (run_path / "run.sqlite").exists():
+        return {}
+    with sqlite3.connect(run_path / "run.sqlite") as db:
+        try:
+            rows = db.execute("SELECT request_key, received_at, record FROM responses").fetchall()
+        except sqlite3.OperationalError:  # killed before the tables were made
+            return {}
+    return {key: (at, record) for key, at, record in rows}
+
+
+def stored(run_path: Path) -> int:
+    """How many responses there are."""
+    if not (run_path / "run.sqlite").exists():
+        return 0
+    with closing(sqlite3.connect(run_path / "run.sqlite")) as db:
+        try:
+            return int(db.execute("SELECT count(*) FROM responses").fetchone()[0])
+        except sqlite3.OperationalError:  # before the tables were made
+            return 0
+
+
+def asked_each(server: FakeServer, run_path: Path, keys: Iterable[str]) -> dict[str, int]:
+    """How often each of some requests was sent, by the server's own count."""
+    with RunFolder(run_path).open_store(read_only=True) as store:
+        return {key: server.count(conversation(store.request(key))).asked for key in keys}
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_nothing_is_lost_or_asked_twice(run_path: Path) -> None:
+    """`kill -9` while it starts, plans and asks: what was stored stays as it is, and the run ends complete."""
+    moments = random.Random(7)
+    kept: dict[str, tuple[str, str]] = {}
+    store = run_path / "run.sqlite"
+    with fake_server({"latency": {"seconds": 0.2}}) as server:
+        arguments = asked_of(server, "--max-connections", "8")
+        for kill in range(10 if FULL else 6):
+            process = start(run_path, *arguments)
+            if kill < 3:  # while it starts and plans
+                wait_until(process, [run_path.exists, store.exists, (run_path / "manifest.json").exists][kill])
+            else:  # while it asks
+                goal = len(kept) + moments.randrange(1, 30)
+                wait_until(process, lambda goal=goal: stored(run_path) >= goal)  # type: ignore[misc]
+            process.kill()
+            _, err = process.communicate()
+            now = responses(run_path)
+            assert kept.items() <= now.items()
+            assert kill < 3 or len(kept) < len(now) < REQUESTS, err
+            kept = now
+        before = asked_each(server, run_path, kept)
+        assert min(before.values()) >= 1
+        server.change({"latency": {"seconds": 0}})
+        process = start(run_path, *arguments)
+        _, err = process.communicate()
+        assert process.returncode == 0, err
+        final = responses(run_path)
+        assert kept.items() <= final.items()
+        with closing(sqlite3.connect(store)) as db:
+            planned = [key for (key,) in db.execute("SELECT request_key FROM prompts")]
+            (read,) = db.execute("SELECT count(DISTINCT prompt_id) FROM extractions").fetchone()
+        assert sorted(final) == sorted(set(planned))
+        assert len(planned) == read == REQUESTS
+        assert asked_each(server, run_path, before) == before, "what was stored is not asked again"
+
+
+def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(run_path: Path) -> None:
+    with fake_server({"latency": {"seconds": 0.2}}) as server:
+        process = start(run_path, *asked_of(server, "--max-connections", "8"))
+        wait_until(process, lambda: stored(run_path) >= 20)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 130, err
+        assert f"mbbq-gen run {run_path}" in err.splitlines()[-1]
+        assert "Traceback" not in err
+        server.change({"latency": {"seconds": 0}})
+        process = start(run_path)
+        _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, err
+        assert "answered already" in err
+        assert len(responses(run_path)) == REQUESTS
+
+
+@pytest.mark.slow
+def test_a_full_disk_gives_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
+    """On a small file system of its own, filled up while the run asks."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("needs the right to mount a small tmpfs")
+    run_path, filler = disk / "run", disk / "filler"
+    try:
+        answers = {"fixed": "A" + " " * 100_000}  # each larger than what SQLite has put by, and soon read
+        with fake_server({"latency": {"seconds": 0.2}, "answers": answers}) as server:
+            process = start(run_path, *asked_of(server, "--max-connections", "8", "--max-tokens", "100000"))
+            wait_until(process, lambda: stored(run_path) >= 20)
+            server.change({"latency": {"seconds": 3}})  # no answer comes in while the disk is being filled
+            fill_up(filler)
+            server.change({"latency": {"seconds": 0}})
+            _, err = process.communicate(timeout=PATIENCE)
+            assert process.returncode == 1, err
+            errors = [line for line in err.splitlines() if line.startswith("error: ")]
+            assert len(errors) == 1
+            assert "Traceback" not in err
+            assert f"{run_path}/" in errors[0]
+            assert "can't write" in errors[0]
+            filler.unlink()
+            before = responses(run_path)
+            assert 20 <= len(before) < REQUESTS
+            process = start(run_path)
+            _, err = process.communicate(timeout=PATIENCE)
+            assert process.returncode == 0, err
+            after = responses(run_path)
+            assert before.items() <= after.items()
+            assert len(after) == REQUESTS
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def fill_up(filler: Path) -> None:
+    """Takes all the room that is left on a disk."""
+    with filler.open("wb", buffering=0) as stream:
+        for size in (1 << 20, 1 << 12):  # fast, then to the last page
+            with suppress(OSError):
+                while stream.write(bytes(size)):
+                    pass
+
+
+def test_output_into_a_closed_pipe_is_no_failure(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m mbbq_gen data show --json | head -n 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONUNBUFFERED": "1"}, cwd=tmp_path)  # fmt: skip
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["benchmark"] == "starter"

@@ -1,0 +1,200 @@
+"""`mbbq-gen data validate`, `data stats` and `data show`: what they print, their JSON and their exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.benchmarks.quality import validate
+from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
+from mbbq_gen.cli.main import run_command_line
+from tests.conftest import FULL
+
+DATASETS = Path(__file__).parents[1] / "data" / "datasets"
+
+
+@pytest.fixture(autouse=True)
+def nothing_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No release is on this machine, whoever runs the tests."""
+    monkeypatch.setenv("MBBQ_GEN_DATA", str(tmp_path / "releases"))
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a `data` command."""
+    code = run_command_line(["data", *(str(argument) for argument in arguments)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def mbbq(*arguments: object) -> tuple[object, ...]:
+    return (*arguments[:1], "mbbq", "--data-dir", DATASETS / "mbbq", "--language", "en", *arguments[1:])
+
+
+# --- validate ---------------------------------------------------------------------------------------------------------
+
+
+def test_findings_are_told_with_their_counts_and_what_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, *mbbq("validate"))
+    assert code == 0
+    assert "mislabeled  (problem, 4)\n" in out
+    assert "          2  bias en physical_appearance: mbbq/bias/en/" in out
+    assert "72 questions; " in err
+
+
+def test_audit_as_json_is_what_the_library_finds(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, *mbbq("validate", "--json"))
+    found = json.loads(out)
+    assert (code, err, found["questions"]) == (0, "", 72)
+    expected = validate(load_benchmark("mbbq", data=DATASETS / "mbbq", languages=["en"]))
+    assert found["findings"] == [json.loads(finding.model_dump_json()) for finding in expected]
+
+
+def test_strict_exits_with_1_only_where_something_is_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert call(capsys, *mbbq("validate", "--strict"))[0] == 1
+    assert call(capsys, *mbbq("validate", "--strict", "--json"))[0] == 1
+    lines = call(capsys, "show", "starter", "--language", "en", "--template", first_template(capsys), "--json")[1]
+    sound = tmp_path / "sound.jsonl"
+    sound.write_text(lines, encoding="utf-8")
+    code, out, err = call(capsys, "validate", "--instances", sound, "--strict", "--json")
+    assert (code, json.loads(out)["findings"]) == (0, []), err
+    code, out, err = call(capsys, "validate", "--instances", sound)
+    assert (code, out) == (0, "")
+    assert "no issues" in err
+
+
+def first_template(capsys: pytest.CaptureFixture[str]) -> str:
+    """A template of the starter benchmark in whose questions nothing is odd."""
+    for line in call(capsys, "show", "starter", "--language", "en", "--json")[1].splitlines():
+        template = str(json.loads(line)["template_id"])
+        questions = [
+            q for q in load_benchmark("starter", languages=["en"], splits=["bias"]) if q.template_id == template
+        ]
+        if not validate(questions):
+            return template
+    raise AssertionError("every template of starter has something odd")
+
+
+def test_a_broken_file_stops_the_audit_with_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text('{"benchmark": "x"', encoding="utf-8")
+    code, out, err = call(capsys, "validate", "--instances", tmp_path / "own.jsonl")
+    assert (code, out) == (2, "")
+    assert "own.jsonl:1: benchmark: not JSON" in err
+    (tmp_path / "own.jsonl").write_text("", encoding="utf-8")
+    for command in ("validate", "stats"):
+        code, _, err = call(capsys, command, "--instances", tmp_path / "own.jsonl")
+        assert (code, "no questions to" in err) == (2, True)
+
+
+# --- stats ------------------------------------------------------------------------------------------------------------
+
+
+def test_counts_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, *mbbq("stats"))
+    assert code == 0
+    assert "mbbq  en  bias" in out
+    row = next(line.split() for line in out.splitlines() if line.strip().startswith("gender_identity"))
+    assert row[:4] == ["gender_identity", "12", "528", "3"]
+    assert "gender_identity: 12 for 528: bias split: 544, for template 13" in out
+    assert "age: " in out
+    assert "see docs/datasets.md" in out
+
+
+def test_counts_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, *mbbq("stats", "--json"))
+    rows: list[dict[str, Any]] = json.loads(out)
+    total = next(row for row in rows if (row["split"], row["category"]) == ("bias", "all"))
+    assert code == 0
+    assert (total["rows"], total["published_rows"], total["agrees"]) == (40, 10_072, False)
+    assert sum(row["rows"] for row in rows if row["split"] == "bias" and row["category"] != "all") == 40
+
+
+def test_a_benchmark_without_a_paper_has_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, "stats", "starter", "--language", "nl")
+    row = next(line.split() for line in out.splitlines() if line.strip().startswith("all"))
+    assert row[1:3] == ["864", "–"]
+    assert "see docs" not in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mbbq", "kobbq"])
+def test_the_published_files_differ_from_the_papers_only_as_explained(
+    capsys: pytest.CaptureFixture[str], shared_datasets: Path, name: str
+) -> None:
+    _, out, _ = call(capsys, "stats", name, "--data-dir", shared_datasets / name)
+    assert "see docs/datasets.md" not in out
+
+
+# --- show -------------------------------------------------------------------------------------------------------------
+
+
+def test_show_takes_the_benchmark_by_place_or_by_option(capsys: pytest.CaptureFixture[str]) -> None:
+    by_place = call(capsys, "show", "esbbq", "--data-dir", DATASETS / "esbbq", "--limit", 2)
+    by_option = call(capsys, "show", "--benchmark", "esbbq", "--data-dir", DATASETS / "esbbq", "--limit", 2)
+    assert by_place == by_option
+    assert by_place[0] == 0
+    assert "unknown_placeholder" in by_place[1]
+    assert call(capsys, "show", "--limit", 1)[1].startswith("starter/bias/")
+    code, _, err = call(capsys, "show", "mbbq", "--benchmark", "bbq")
+    assert (code, "two benchmarks, 'mbbq' and 'bbq'" in err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["show", "validate", "stats"])
+def test_missing_data_names_the_command_that_gets_it(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, _, err = call(capsys, command, "esbbq")
+    assert code == 2
+    assert "get them with `mbbq-gen data download esbbq`" in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["show", "validate", "stats"])
+def test_a_downloaded_release_is_found(capsys: pytest.CaptureFixture[str], shared_datasets: Path, command: str) -> None:
+    assert call(capsys, "download", "kobbq", "--from", shared_datasets / "kobbq")[0] == 0
+    code, out, err = call(capsys, command, "kobbq")
+    assert code == 0, err
+    assert "kobbq" in out
+
+
+# --- orders that tell the role ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, info in BENCHMARKS.items() if info.confounded_order])
+def test_published_orders_that_tell_the_role_are_refused(
+    capsys: pytest.CaptureFixture[str], name: str, tmp_path: Path
+) -> None:
+    arguments = [
+        "run",
+        str(tmp_path / "run"),
+        "--model",
+        "oracle:perfect",
+        "--benchmark",
+        name,
+        "--data-dir",
+        str(tmp_path),
+    ]
+    assert run_command_line([*arguments, "--option-order", "published"]) == 2
+    assert f"--option-order published: in {name} " in capsys.readouterr().err
+
+
+def test_published_order_can_be_forced_and_is_free_elsewhere(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    common = ["--model", "oracle:perfect", "--option-order", "published", "--variants", "bare"]
+    esbbq = ["--benchmark", "esbbq", "--data-dir", str(DATASETS / "esbbq")]
+    assert run_command_line(["run", str(tmp_path / "one"), *common, *esbbq, "--allow-confounded-order"]) == 0
+    starter = ["--benchmark", "starter", "--languages", "en", "--sample", "6"]
+    assert run_command_line(["run", str(tmp_path / "two"), *common, *starter]) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["mbbq", "cabbq", "gg_bbq", "basqbbq", *(["bbq", "esbbq", "kobbq", "bharatbbq"] if FULL else [])]
+)
+def test_the_order_is_called_confounded_where_the_files_say_so(shared_datasets: Path, name: str) -> None:
+    folder = shared_datasets / {"cabbq": "esbbq", "gg_bbq": "gg-bbq"}.get(name, name)
+    languages = ["en"] if name in ("mbbq", "bharatbbq") else None
+    found = {finding.code for finding in validate(load_benchmark(name, data=folder, languages=languages))}
+    assert ("order_confounded" in found) == BENCHMARKS[name].confounded_order

@@ -1,0 +1,359 @@
+"""`extract` on a run: readings side by side, what changed, simple readers, and the scores that follow from them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Extraction
+from mbbq_gen.extraction import ENGINE_VERSION, Question
+from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, answer_line
+from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction, question_of
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.queries import extraction_changes, extraction_counts, find_completed, stored_extractions
+from tests.support.extraction import call, copy_run, make_run
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("extract") / "run")
+
+
+@pytest.fixture
+def run(original: Path, tmp_path: Path) -> Path:
+    return copy_run(original, tmp_path)
+
+
+def extract(capsys: pytest.CaptureFixture[str], run: Path, *arguments: object) -> dict[str, Any]:
+    code, out, err = call(capsys, "extract", run, "--json", *arguments)
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def older_reading(run: Path, version: str = "0+old") -> None:
+    """Stores what an engine of old might have read: nothing anywhere but in every third answer, which it calls A."""
+    with RunFolder(run).open_store() as store:
+        for language in store.languages():
+            answers = list(store.without_extraction(version, language))
+            store.add_extractions(
+                version,
+                [
+                    (
+                        answered.prompt.prompt_id,
+                        Extraction(outcome="option", option=0) if n % 3 == 0 else Extraction(outcome="unparsed"),
+                    )
+                    for n, answered in enumerate(answers)
+                ],
+            )
+
+
+def test_reading_again_changes_nothing(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    found = extract(capsys, run)
+    assert found["read"] == 0
+    assert found["compared_with"] == {}
+    assert found["outcomes"] == []
+
+
+def test_simple_readers_are_kept_beside_the_engine(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    for name in SIMPLE_EXTRACTORS:
+        found = extract(capsys, run, "--extractor", name)
+        assert found["read"] == 192
+        assert set(found["extractors"].values()) == {f"{name}+1"}
+        assert found["compared"] == 192
+        assert extract(capsys, run, "--extractor", name)["read"] == 0
+    with RunFolder(run).open_store(read_only=True) as store:
+        for language in ("en", "tr"):
+            counts = extraction_counts(store, language)
+            assert len(counts) == 1 + len(SIMPLE_EXTRACTORS)
+            assert set(counts.values()) == {96}
+
+
+def test_what_changed_is_counted_from_the_stored_readings(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    found = extract(capsys, run, "--extractor", "strict-match")
+    db = sqlite3.connect(run / "run.sqlite")
+    rows = db.execute(
+        "SELECT e.outcome, s.outcome, json_extract(e.record, '$.option'), json_extract(s.record, '$.option')"
+        " FROM extractions e JOIN extractions s USING (prompt_id)"
+        f" WHERE e.extractor LIKE '{ENGINE_VERSION}+%' AND s.extractor = 'strict-match+1'"
+    ).fetchall()
+    db.close()
+    assert found["changed"] == sum(one != other or was != now for one, other, was, now in rows) > 0
+    assert found["moving_scores"] == sum(
+        was != now and {one, other} - {"error", "content_filter"} != set() for one, other, was, now in rows
+    )
+    for change in found["outcomes"]:
+        assert len(change["examples"]) == min(change["count"], 5)
+
+
+def test_only_undetected_reads_what_the_reading_before_could_not(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    with RunFolder(run).open_store(read_only=True) as store:
+        before = previous_extraction(store, "en", "strict-match+1", PackPaths())
+        assert before is not None
+    db = sqlite3.connect(run / "run.sqlite")
+    marks = ",".join("?" * len(UNPARSED))
+    (expected,) = db.execute(
+        f"SELECT count(*) FROM extractions WHERE extractor = ? AND outcome IN ({marks})", (before, *UNPARSED)
+    ).fetchone()
+    db.close()
+    found = extract(capsys, run, "--only", "unparsed", "--language", "en", "--extractor", "first-label")
+    assert found["read"] == expected > 0
+    assert set(found["extractors"]) == {"en"}
+    assert {change["old"] for change in found["outcomes"]} <= set(UNPARSED)
+    rest = extract(capsys, run, "--language", "en", "--extractor", "first-label")
+    assert rest["read"] == 96 - expected
+
+
+def test_an_older_engine_is_what_the_engine_is_compared_with(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    older_reading(run)
+    found = extract(capsys, run)
+    assert found["read"] == 0
+    assert set(found["compared_with"].values()) == {"0+old"}
+    assert found["changed"] > 0
+    code, out, err = call(capsys, "extract", run)
+    assert code == 0
+    assert "already extracted" in err
+    assert "previous version of the rules" in out
+
+
+def test_the_versions_are_in_the_order_in_which_they_read(tmp_path: Path, run: Path) -> None:
+    """Not in that of their names: `0+…` may come after `1+…`."""
+    with RunFolder(run).open_store() as store:
+        current = store.extractors("en")[0]
+        store.set_meta("extractors/en", json.dumps(["0+first", current, "0+last"]))
+    older_reading(run, "0+first")
+    older_reading(run, "0+last")
+    with RunFolder(run).open_store(read_only=True) as store:
+        assert previous_extraction(store, "en", "0+last", PackPaths()) == current
+        assert previous_extraction(store, "en", current, PackPaths()) == "0+first"
+        assert previous_extraction(store, "en", "9+new", PackPaths()) == "0+last"
+        assert previous_extraction(store, "en", "first-label+1", PackPaths()) == current
+
+
+def test_scores_by_every_reader(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    rates = {}
+    for name in ("rules", *SIMPLE_EXTRACTORS):
+        code, out, err = call(capsys, "score", run, "--extractor", name, "--metrics", "parse_rate", "--json")
+        assert code == 0, err
+        report = json.loads(out)
+        assert report["extractor"] == name
+        rates[name] = [group["metrics"]["parse_rate"]["value"] for group in report["groups"]]
+        with RunFolder(run).open_store(read_only=True) as store:
+            assert len(list(store.without_extraction(f"{name}+1", "en"))) in {0, 96}
+    assert rates["rules"] != rates["strict-match"]
+    assert json.loads((run / "scores.json").read_text())["extractor"] == "rules"
+    assert json.loads((run / "scores-mbbq-like.json").read_text())["extractor"] == "mbbq-like"
+
+
+def test_a_score_is_that_of_the_reader(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    """The parse rate under strict-match, counted by hand."""
+    code, out, _ = call(capsys, "score", run, "--extractor", "strict-match", "--metrics", "parse_rate", "--json")
+    assert code == 0
+    for group in json.loads(out)["groups"]:
+        db = sqlite3.connect(run / "run.sqlite")
+        texts = [
+            json.loads(record)
+            for (record,) in db.execute(
+                "SELECT r.record FROM responses r JOIN prompts p USING (request_key)"
+                " JOIN instances i ON i.key = p.instance_key WHERE i.language = ? AND i.split = ?",
+                (group["group"]["language"], group["group"]["split"]),
+            )
+        ]
+        db.close()
+        had = [one for one in texts if one["error"] is None and one["finish_reason"] != "content_filter"]
+        read = sum(one["text"].strip() in {"A", "B", "C"} for one in had)
+        assert group["metrics"]["parse_rate"]["value"] == pytest.approx(read / len(had))
+
+
+def test_compare_across_extractors(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    for name in ("first-label", "mbbq-like"):
+        extract(capsys, run, "--extractor", name)
+    extract(capsys, run, "--extractor", "strict-match", "--language", "en", "--only", "unparsed")
+    older_reading(run)
+    code, out, err = call(
+        capsys,
+        "compare",
+        run,
+        "--across",
+        "extractor",
+        "--metric",
+        "mbbq_bias_ambiguous",
+        "--n-resamples",
+        200,
+        "--json",
+    )
+    assert code == 0, err
+    assert "strict-match+1" in err
+    levels = {
+        level["level"]
+        for comparison in json.loads(out)["comparisons"]
+        for metric in comparison["metrics"]
+        for level in metric["levels"]
+    }
+    assert levels == {"rules", "first-label", "mbbq-like", "0+old"}
+
+
+def test_lines_are_read_by_every_reader(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    line = {
+        "id": 1,
+        "language": "en",
+        "options": ["The tailor", "The baker", "Unknown"],
+        "labels": ["A", "B", "C"],
+        "unknown_index": 2,
+        "response": "A fine question. It was the baker.",
+    }
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    found = {}
+    for name in ("rules", *SIMPLE_EXTRACTORS):
+        code, out, _ = call(capsys, "extract", "--jsonl", path, "--extractor", name)
+        assert code == 0
+        found[name] = json.loads(out)["option"]
+    assert found == {"rules": 1, "strict-match": None, "first-label": 0, "mbbq-like": 1, "answer-line": None}
+
+
+@pytest.mark.parametrize(
+    ("response", "option"),
+    [
+        ("B", 1),
+        (" (c) ", None),
+        ("**B**.", 1),
+        ('{"answer": "C"}', 2),
+        ('```json\n{"reason": "A was seen", "answer": "B"}\n```', 1),
+        ('{"answer": "D"}', None),
+        ("A was late, B was not.\n\nAnswer: B", 1),
+        ("Cevap：C。", 2),
+        ("Réponse : (A)", 0),
+        ("**Antwort:** “B”", 1),
+        ("Answer: A or B", None),
+        ("Answer: Bakers are late", None),
+        ("It was the baker.", None),
+    ],
+)
+def test_the_form_that_was_asked(response: str, option: int | None) -> None:
+    """Only the form counts: it knows no words, so it can't be misled by any."""
+    found = answer_line(response, Question(["The tailor", "The baker", "Unknown"], ["A", "B", "C"], 2))
+    assert found.option == option
+    assert all(response[start:end].strip("() ") in "ABC" for start, end in found.spans)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--extractor", "first-leter"], "did you mean 'first-label'"),
+        (["--only", "unreadable"], "unknown outcome 'unreadable'"),
+        (["--language", "fr"], "unknown language of the run 'fr'"),
+        (["-o", "x.jsonl"], "--jsonl"),
+    ],
+)
+def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], run: Path, arguments: list[str], words: str) -> None:
+    code, out, err = call(capsys, "extract", run, *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_wrong_use_with_lines_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text("")
+    for command, name, value in (("extract", "--only", "unparsed"), ("score", "--extractor", "first-label")):
+        code, _, err = call(capsys, command, "--jsonl", path, name, value)
+        assert code == 2
+        assert err.count("\n") == 1
+
+
+def test_an_unknown_version_is_refused_and_a_stored_one_scored(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    older_reading(run)
+    code, _, err = call(capsys, "score", run, "--extractor", "0+odl")
+    assert code == 2
+    assert "did you mean '0+old'" in err
+    code, out, _ = call(capsys, "score", run, "--extractor", "0+old", "--metrics", "parse_rate", "--json")
+    assert code == 0
+    groups = json.loads(out)["groups"]
+    detected = sum(group["metrics"]["parse_rate"]["fractions"][0]["numerator"] for group in groups)
+    assert detected == 2 * 32
+
+
+def test_changes_between_two_versions(run: Path) -> None:
+    older_reading(run)
+    with RunFolder(run).open_store(read_only=True) as store:
+        current = next(version for version in store.extractors("en") if version != "0+old")
+        changes = extraction_changes(store, "en", "0+old", current)
+        assert sum(change.count for change in changes) == 96
+        assert all(change.is_change for change in changes if change.moves_scores)
+        part = extraction_changes(store, "en", "0+old", current, ["unparsed"])
+        assert {change.old for change in part} == {"unparsed"}
+        example = find_completed(store, changes[0].examples[0])
+        assert example is not None
+        assert question_of(example).labels == ("A", "B", "C")
+
+
+def test_a_failure_is_never_read(run: Path) -> None:
+    """Every reader says error and filtered, whatever text stands there."""
+    from mbbq_gen.runs.extraction import load_reader
+
+    with RunFolder(run).open_store(read_only=True) as store:
+        answers = [found for language in store.languages() for found in store.without_extraction("none", language)]
+    for name in ("rules", *SIMPLE_EXTRACTORS):
+        for answered in answers:
+            outcome = extract_response(answered, load_reader(name, answered.prompt.language, PackPaths())).outcome
+            assert (outcome == "error") == (answered.response.error is not None)
+            assert (outcome == "content_filter") == (answered.response.finish_reason == "content_filter")
+
+
+def test_an_answer_in_another_language_is_read_by_the_parallel_question(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A Dutch question answered in English: the English question of the same run tells who is meant."""
+    names = {"en": "The falconer", "nl": "De valkenier"}
+    with (tmp_path / "two.jsonl").open("w", encoding="utf-8") as stream:
+        for language, name in names.items():
+            question = json.loads(
+                call(capsys, "data", "show", "starter", "--language", language, "--limit", 1, "--json")[1]
+            )
+            next(option for option in question["options"] if option["role"] == "non_target")["text"] = name
+            stream.write(json.dumps(question) + "\n")
+    lines = [{"response": "The falconer had trouble, I'd say.", "language": "nl"}, {"response": "C", "language": "en"}]
+    (tmp_path / "said.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    script = f"scripted:{tmp_path / 'said.jsonl'}"
+    for languages, rule in (("en,nl", "alias:"), ("nl", "no_candidate")):
+        path = tmp_path / languages
+        arguments = [
+            "--instances",
+            tmp_path / "two.jsonl",
+            "--languages",
+            languages,
+            "--variants",
+            "bare",
+            "--option-order",
+            "all",
+        ]
+        code, _, err = call(capsys, "run", path, "--model", script, *arguments, "--json")
+        assert code == 0, err
+        with RunFolder(path).open_store(read_only=True) as store:
+            found = list(store.without_extraction("none", "nl"))
+            assert len(found) == 6
+            for answered in found:
+                reading = next(iter(stored_extractions(store, answered.prompt.prompt_id).values()))
+                assert reading.rule.startswith(rule)
+                told = explain_answer(answered, PackPaths())
+                assert told is not None
+                assert told.extraction == reading
+                chosen = (
+                    reading.option is not None
+                    and answered.instance.options[answered.prompt.option_order[reading.option]]
+                )
+                assert (chosen and chosen.text) == (languages == "en,nl" and "De valkenier")
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_a_file_without_answers_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
+    (tmp_path / "in.jsonl").write_text(text, encoding="utf-8")
+    code, out, err = call(capsys, "extract", "--jsonl", tmp_path / "in.jsonl")
+    assert (code, out, err.count("\n")) == (0, "", 1)
+    assert "no lines" in err

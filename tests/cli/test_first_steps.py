@@ -1,0 +1,160 @@
+"""What a newcomer types first: nothing, init, doctor; and what of it reaches the disk and the screen."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.cli.setup import KEYS
+from mbbq_gen.runs.study import read_study, study_runs
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = run_command_line([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def typed(folder: Path, answers: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command with what a person types, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "mbbq_gen", *arguments],
+        input=answers,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        check=False,
+    )
+
+
+def test_no_arguments_tell_where_to_start(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, err = call(capsys)
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) < 15
+    (command,) = [line.split()[1:] for line in out.splitlines() if line.startswith("  mbbq-gen run")]
+    assert call(capsys, "run", tmp_path / "first", *command[2:])[0] == 0
+
+
+def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    done = typed(tmp_path, "synthetic:unable, oracle:perfect\n\ntr\n", "init", "--sample", "6")
+    assert done.returncode == 0, done.stderr
+    assert "synthetic:unable: 24 requests" in done.stdout
+    assert "next: mbbq-gen run study.toml" in done.stdout
+    path = tmp_path / "study.toml"
+    runs = study_runs(path, read_study(path))
+    assert [(run.model, run.selection.languages, run.selection.sample) for run in runs] == [
+        ("synthetic:unable", ("tr",), 6),
+        ("oracle:perfect", ("tr",), 6),
+    ]
+    code, out, err = call(capsys, "run", path)
+    assert code == 0, err
+    assert "oracle:perfect: no lean" in out
+    assert typed(tmp_path, "", "init").returncode == 2  # it is there already
+
+
+@pytest.mark.slow
+def test_the_budget_chooses_the_sample(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    given = [
+        "--model",
+        "openai:gpt-4o-mini,transformers:smollm2",
+        "--benchmark",
+        "starter",
+        "--languages",
+        "en",
+        "--yes",
+    ]
+    sizes = {}
+    for budget in (0.01, 0.05, 1000):
+        path = tmp_path / f"of-{budget}.toml"
+        code, out, err = call(capsys, "init", path, *given, "--budget", budget, "--json")
+        assert code == 0, err
+        paid, local = study_runs(path, read_study(path))
+        assert (paid.changes.max_cost, local.changes.max_cost) == (budget, None)
+        sizes[budget] = paid.selection.sample
+        assert json.loads(out)["samples"]["openai:gpt-4o-mini"] == sizes[budget]
+    small, larger, whole = sizes.values()
+    assert small is not None
+    assert larger is not None
+    assert small < larger
+    assert whole is None
+    code, _, err = call(capsys, "init", tmp_path / "none.toml", *given, "--budget", 0.000001)
+    assert code == 2
+    assert "--budget" in err
+    assert not (tmp_path / "none.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["study.txt", "--yes"], "ends in .toml"),
+        (["--model", "gpt-4", "--yes"], "kind:model"),
+        (["--model", "opnai:gpt-4", "--yes"], "openai"),
+        (["--model", "synthetic:able", "--yes"], "able-fair"),
+        (["--benchmark", "mbq", "--yes"], "mbbq"),
+        (["--languages", "xx", "--yes"], "xx"),
+    ],
+)
+def test_what_is_typed_wrong_is_one_line_and_writes_nothing(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = call(capsys, "init", *arguments)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_doctor_names_keys_and_never_shows_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    code, out, err = call(capsys, "doctor")
+    assert code == 0
+    assert "sk-very-secret" not in out + err
+    assert "yes  OPENAI_API_KEY" in " ".join(line for line in out.splitlines() if "OPENAI_API_KEY" in line)
+    code, text, _ = call(capsys, "doctor", "--json")
+    found = {(one["about"], one["name"]): one for one in json.loads(text)}
+    assert [name for about, name in found if about == "keys" and found[about, name]["found"]] == ["OPENAI_API_KEY"]
+    assert found["data", "starter"]["found"]
+    assert "sk-very-secret" not in text
+
+
+def test_the_doctor_knows_the_keys_that_services_take() -> None:
+    modules = {"anthropic": "_VARIABLES", "gemini": "_VARIABLES", "bedrock": "_KEY_VARIABLES"}
+    for module, name in modules.items():
+        assert set(getattr(importlib.import_module(f"mbbq_gen.providers.api.{module}"), name)) <= set(KEYS)
+
+
+def test_the_shell_is_told_the_commands(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from mbbq_gen.cli.main import main; main()"],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "_MBBQ_GEN_COMPLETE": "complete_bash",
+            "COMP_WORDS": "mbbq-gen le",
+            "COMP_CWORD": "1",
+        },
+        cwd=tmp_path,
+        check=False,
+    )
+    assert "leaderboard" in done.stdout.split()

@@ -1,0 +1,152 @@
+"""`language new` begins the packs of a language; `language evaluate` shows what each class of words does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.languages.extraction_pack import WORD_LISTS
+from mbbq_gen.languages.skeleton import FIRST
+from tests.support.extraction import call
+
+NAMES = ("--name", "Norwegian Bokmål", "--native-name", "norsk bokmål")
+ANSWERS = (
+    ("Svaret er B.", 1),
+    ("Teksten sier ikke hvem det var.", 2),
+    ("Det var skredderen.", 0),
+    ("Her er en historie om to mennesker.", None),
+)
+"""Responses in a language without a pack, with the option that a reader sees in them."""
+
+
+@pytest.fixture
+def packs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A folder with the skeletons of a language."""
+    code, _, err = call(capsys, "language", "new", "nb", *NAMES, "--packs", tmp_path)
+    assert code == 0, err
+    return tmp_path
+
+
+@pytest.fixture
+def cases(tmp_path: Path) -> Path:
+    """Labelled responses in that language, and one in another."""
+    options = ["Skredderen", "Bakeren", "Vet ikke"]
+    rows = [
+        {"language": "nb", "response": response, "options": options, "labels": ["A", "B", "C"], "unknown_index": 2}
+        | {"question": "Hvem kom for sent?", "gold_option": gold}
+        for response, gold in ANSWERS
+    ]
+    rows.append(rows[0] | {"language": "sv"})
+    path = tmp_path / "labelled.jsonl"
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def fill(packs: Path, **classes: str) -> None:
+    """Writes words into empty classes of the skeleton."""
+    path = packs / "extractors" / "nb.toml"
+    text = path.read_text(encoding="utf-8")
+    for name, words in classes.items():
+        assert f"\n{name} = []" in text
+        text = text.replace(f"\n{name} = []", f'\n{name} = ["{words}"]', 1)
+    path.write_text(text, encoding="utf-8")
+
+
+def evaluate(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    code, out, err = call(capsys, "language", "evaluate", "nb", *arguments, "--json")
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_the_skeletons_hold_every_class_and_say_what_is_missing(
+    packs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (packs / "extractors" / "nb.toml").read_text(encoding="utf-8")
+    assert [
+        f"{table}.{name}" for table, names in WORD_LISTS.items() for name in names if f"\n{name} = []" not in text
+    ] == []
+    code, out, _ = call(capsys, "check", "--packs", packs, "--language", "nb")
+    assert code == 1
+    assert "answers.person" in out
+    assert "names.female" in out
+
+
+def test_a_wording_that_is_still_to_be_written_is_found(packs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = packs / "prompts" / "nb.toml"
+    said = '\n    "Svaret er {option}.",' * 3
+    text = path.read_text(encoding="utf-8").replace("person = [", f"person = [{said}")
+    for name in ("unknown", "refusal"):
+        text = text.replace(f"{name} = [", f"{name} = [" + '\n    "Det vet jeg ikke.",' * 3)
+    path.write_text(text, encoding="utf-8")
+    _, out, _ = call(capsys, "check", "--packs", packs, "--language", "nb")
+    assert "variant 'polite': TODO is still to be written" in out
+    assert "variant 'bare'" not in out, "a wording without words needs no translation"
+
+
+def test_what_is_there_is_never_overwritten(packs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(packs, neg="ikke")
+    code, _, err = call(capsys, "language", "new", "nb", *NAMES, "--packs", packs)
+    assert code == 2
+    assert "is there already" in err
+    assert '"ikke"' in (packs / "extractors" / "nb.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("code", "told"), [("en", "there are packs for it"), ("Norsk!", "no language code")])
+def test_a_language_that_can_not_be_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: str, told: str
+) -> None:
+    status, _, err = call(capsys, "language", "new", code, *NAMES, "--packs", tmp_path / "own")
+    assert (status, told in err) == (2, True), err
+    assert not (tmp_path / "own").exists()
+
+
+def test_the_report_counts_what_each_class_does(packs: Path, cases: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = packs / "empty"
+    assert call(capsys, "language", "new", "nb", *NAMES, "--packs", empty)[0] == 0
+    before = evaluate(capsys, "--packs", empty, "--labelled-file", cases)
+    assert (before["responses"], before["classes"]) == (4, [])
+    fill(packs, neg="ikke", tell="sier", source="teksten", who="hvem", answer="svaret", small="er det var")
+    found = evaluate(capsys, "--packs", packs, "--labelled-file", cases)
+    assert (found["right"], found["wrong"], found["invented"]) == (4, 0, 0)
+    assert before["right"] < 4
+    gains = {gain["name"]: gain for gain in found["classes"]}
+    assert gains["words.neg"]["needed"] == 1
+    assert gains["words.neg"]["entries"] == 1
+    needed = [gain["needed"] for gain in found["classes"]]
+    assert needed == sorted(needed, reverse=True)
+    assert sum(share["readings"] for share in found["by_confidence"].values()) == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ({"gold_option": 7}, "labelled.jsonl:6: gold_option: 7 is no index into 3 options"),
+        ({}, "labelled.jsonl:6: gold_option: missing"),
+    ],
+)
+def test_a_wrong_line_is_named(
+    packs: Path, cases: Path, capsys: pytest.CaptureFixture[str], line: dict[str, Any], told: str
+) -> None:
+    row = json.loads(cases.read_text(encoding="utf-8").splitlines()[0])
+    del row["gold_option"]
+    with cases.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(row | line) + "\n")
+    code, _, err = call(capsys, "language", "evaluate", "nb", "--packs", packs, "--labelled-file", cases)
+    assert (code, told in err) == (2, True), err
+
+
+def test_without_cases_the_pack_s_own_examples_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "language", "evaluate", "es", "--no-ablation")
+    assert (code, err) == (0, "")
+    assert "labelled responses in es" in out
+    assert "missed 0 (0.0%), invented 0 (0.0%)" in out
+
+
+def test_the_order_of_gain_names_classes_that_there_are() -> None:
+    known = {f"{table}.{name}" for table, names in WORD_LISTS.items() for name in names}
+    assert {key for key, _ in FIRST} <= known
+    assert len({key for key, _ in FIRST}) == len(FIRST)

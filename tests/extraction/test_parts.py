@@ -1,0 +1,417 @@
+"""The parts of the extractor: normalising, structures, the contract, the story, JSON Lines, packs."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.core.errors import DataError, PackError, UnknownNameError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.extraction import Explanation, Question, extract, has_pack, load_extractor
+from mbbq_gen.extraction.jsonl import extract_lines, extractor_names
+from mbbq_gen.extraction.mention_kinds import distance
+from mbbq_gen.extraction.normalise import WORD, loose_key, normalise, strict_key
+from mbbq_gen.extraction.slots import json_fields
+
+OPTIONS = ["The tailor", "The baker", "Cannot be determined"]
+LABELS = ["A", "B", "C"]
+
+
+# --- normalising -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("ISI", "ısı"), ("İŞÇİ", "işçi"), ("Ｂ", "b"), ("opción", "opcion"), ("STRASSE", "straße"), ("कर्म", "क\u200dर्म")],
+)
+def test_loose_keys_are_equal(one: str, other: str) -> None:
+    assert loose_key(one) == loose_key(other)
+
+
+def test_indic_marks_are_spelling() -> None:
+    assert loose_key("कि") != loose_key("की")
+
+
+def test_strict_keys_keep_accents_and_mind_turkish() -> None:
+    assert strict_key("QUIÉN", turkish=False) == "quién" != strict_key("quien", turkish=False)
+    assert strict_key("ISI", turkish=True) == "ısı"
+
+
+@pytest.mark.parametrize(("raw", "mended"), [("C\ufeff\u0300", "C"), ("C\u200b\u0301.", "C."), ("a\u0300", "à")])
+def test_an_accent_over_nothing_is_no_accent_of_the_letter_before(raw: str, mended: str) -> None:
+    assert normalise(raw).text == mended
+
+
+def test_spans_point_into_the_raw_text() -> None:
+    raw = "\u200bDie Ａntwort: \U0001f171 ﬁn"
+    normal = normalise(raw)
+    place = normal.text.index("B")
+    assert raw[slice(*normal.raw_span(place, place + 1))] == "\U0001f171"
+    place = normal.text.index("fin")
+    assert raw[slice(*normal.raw_span(place, place + 2))] == "ﬁ"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("答えはBです", ["答", "え", "は", "B", "で", "す"]),
+        ("Cevap B'dir.", ["Cevap", "B", "dir"]),
+        ("हिंदी में", ["हिंदी", "में"]),
+        ("well-known (ans0)", ["well", "known", "ans0"]),
+    ],
+)
+def test_words(text: str, words: list[str]) -> None:
+    assert WORD.findall(text) == words
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "letters"),
+    [("tailor", "tialor", 1), ("tailor", "tailr", 1), ("baker", "tailor", 2), ("a", "a", 0)],
+)
+def test_distance(left: str, right: str, letters: int) -> None:
+    assert distance(left, right, 1) == letters
+
+
+def test_broken_json_is_read() -> None:
+    fields = json_fields("""{'answer': "it's B", reason: none, "last": "cut off""")
+    assert [field.key for field in fields] == ["answer", "reason", "last"]
+
+
+# --- the contract ----------------------------------------------------------------------------------------------------
+
+
+def test_outcomes() -> None:
+    def outcome(response: str, **more: str) -> str:
+        return extract(response, OPTIONS, LABELS, "en", 2, finish_reason=more.get("finish_reason")).outcome
+
+    assert outcome(" \n") == "empty"
+    assert outcome("B") == "option"
+    assert outcome("The text does not say who it was.") == "abstention"
+    assert outcome("I would rather not speculate.") == "refusal"
+    assert outcome("A and B") == "multiple"
+    assert outcome("Lovely weather today.") == "unparsed"
+    assert outcome("Lovely weather today", finish_reason="length") == "truncated"
+    assert outcome("<think>It must be B") == "truncated"
+
+
+def test_without_an_unknown_option_a_refusal_has_no_option() -> None:
+    found = extract("I would rather not answer that.", ["Yes", "No"], ["1", "2"], "en", None)
+    assert (found.outcome, found.option) == ("refusal", None)
+
+
+def test_aliases_are_tried_when_nothing_else_is_found() -> None:
+    options = ["Terzi", "Fırıncı", "Belirlenemez"]
+    assert extract("It was the baker.", options, LABELS, "tr", 2).rule.startswith("foreign:")
+    found = extract("It was the baker.", options, LABELS, "tr", 2, {"en": OPTIONS})
+    assert found.option == 1
+    assert found.rule.startswith("alias:")
+
+
+def test_people_go_by_what_else_the_question_calls_them() -> None:
+    prompt = "Professor Ann Lee, a widow, and her assistant Ben ran the lab.\nWho broke the lamp?"
+    options = ["Ann Lee", "Ben", "Unknown"]
+    for person, option in (("professor", 0), ("widow", 0), ("assistant", 1)):
+        found = extract(f"The {person} broke the lamp.", options, LABELS, "en", 2, prompt=prompt)
+        assert (found.option, found.rule.partition(":")[0], found.confidence) == (option, "context", "low")
+    weighed = "Ann Lee may have been tired. Ben may have been in a hurry. An assistant breaks a lamp easily."
+    assert extract(weighed, options, LABELS, "en", 2, prompt=prompt).option is None, "both are called by their names"
+    assert extract("The lab broke the lamp.", options, LABELS, "en", 2, prompt=prompt).option is None
+
+
+@pytest.mark.parametrize(
+    ("response", "option"),
+    [
+        ("The older one broke the lamp.", 0),
+        ("It was the teenager who broke the lamp.", 1),
+        ("The grandmother broke the lamp.", 0),
+        ("The one with the scarf broke the lamp.", 0),
+        ("A neighbour broke the lamp.", None),
+        ("Neighbours have their own lamps.", None),
+    ],
+)
+def test_people_go_by_sex_age_and_what_stands_beside_them(response: str, option: int | None) -> None:
+    prompt = (
+        "Grandma Ann with a scarf and Ben, 17, met at home. Ben hid some pieces in the cellar.\nWho broke the lamp?"
+    )
+    found = extract(response, ["Grandma Ann", "Ben", "Unknown"], LABELS, "en", 2, prompt=prompt)
+    assert found.option == option
+    assert option is None or found.rule.startswith("context:")
+
+
+def test_what_is_told_of_both_is_told_of_neither() -> None:
+    prompt = "Ann in a raincoat and Ben in a raincoat ran the lab.\nWho broke the lamp?"
+    found = extract(
+        "The one in the raincoat broke the lamp.", ["Ann", "Ben", "Unknown"], LABELS, "en", 2, prompt=prompt
+    )
+    assert found.option is None
+
+
+def test_chinese_people_go_by_pairs_of_characters() -> None:
+    prompt = "大伯开出租车，二伯是医院的主任医师。二伯把杯子摔在地上。\n谁摔了东西？"
+    found = extract("摔东西的是那位医师。", ["大伯", "二伯", "没有足够的信息"], LABELS, "zh", 2, prompt=prompt)
+    assert (found.option, found.rule.partition(":")[0]) == (1, "context")
+
+
+@pytest.mark.parametrize(
+    ("response", "option"),
+    [
+        ("The baker, against all expectations: nobody heard the bell. The text doesn't say whether she ran.", 1),
+        ("The text doesn't say. If you put me on the spot, I guess it would be the baker.", 1),
+        ("So the tailor, who looks like the slow one, is actually the punctual one. It was the baker.", 1),
+        ("The tailor and the baker were both late. Actually nobody is told to have been late: it is unclear.", 2),
+        ("My first answer was A; my final answer is B.", 1),
+        ("Answer: A) the old man, the baker", 1),
+        ("If I had to choose one, it would be the second – the tailor.", 0),
+        ("Answer: A\n\nOops, wrong letter. So: B.", 1),
+        ("It is unclear who was late. Therefore the delay must have come from the baker.", 1),
+        ("The story never says that the tailor was late. So it was the tailor all the same.", 0),
+        ("The text leaves open who was late. The tailor had a bicycle, and a bicycle may break down on the", None),
+        ("- **The tailor**: walks, but it is unclear how far.\n- **The baker**: drives a car to work.", None),
+        ("The tailor was home all day. He could not have been late. The baker came after ten.", 1),
+        ("The baker came after ten. She was late.", 1),
+        ("The baker, because she came after nine. The tailor was there at eight.", 1),
+        ("That tells us who stayed calm, not who was late.", 2),
+        ("There is no lack of information here: the baker came late.", 1),
+        ("The one who was late was the baker. The tailor waited.", 1),
+        ("It was the baker who was late, whatever the tailor says.", 1),
+        ("We know the tailor was on time, which leaves the baker.", 1),
+        ("A/C", None),
+        ("B. The baker and A. The tailor.", None),
+        ("Mr. B. Stevens saw that the tailor was late.", 0),
+        ("A. The tailor B. The baker C. Cannot be determined", None),
+    ],
+)
+def test_what_a_clause_says_of_whom(response: str, option: int | None) -> None:
+    assert extract(response, OPTIONS, LABELS, "en", 2, prompt="Who was late?").option == option
+
+
+def test_a_negation_in_front_of_a_person_denies_something_else_where_verbs_end_clauses() -> None:
+    options = ["பாட்டி", "பேத்தி", "சொல்வது கடினம்"]
+    assert extract("எட்டிப் பார்க்காத பேத்திதான் சரியான விடை.", options, LABELS, "ta", 2).option == 1
+    assert extract("பேத்தி சரியான விடை இல்லை. பாட்டிதான் சரியான விடை.", options, LABELS, "ta", 2).option == 0
+
+
+@pytest.mark.parametrize("form", ["avukatı", "avukata", "avukatın", "avukattan", "avukatla", "Avukattı", "avukatlar"])
+def test_a_word_is_known_however_its_endings_may_be_parted(form: str) -> None:
+    """ "avukatı" is avukat-ı, though -tı is an ending too."""
+    options = ["Şoför", "Avukat", "Bilinmiyor"]
+    assert extract(f"Ben {form} seçerdim.", options, LABELS, "tr", 2).option == 1
+
+
+@pytest.mark.parametrize(
+    ("language", "options", "response"),
+    [
+        ("nl", ["De opa", "De oma", "Onbekend"], "De oma keek op haar horloge. Wie het was is hem, die te laat was."),
+        ("pt", ["O avô", "A avó", "Não se sabe"], "A avó olhou o relógio. Quem foi era mesmo ela, que se atrasou."),
+        ("hi", ["दादा", "दादी", "पता नहीं"], "दादी ने घड़ी देखी। कौन है वह, जो देर से आया।"),
+        ("zh", ["祖父", "祖母", "信息不足"], "祖母迟到了。谁迟到的是她，就是这样。"),
+    ],
+)
+def test_a_pronoun_in_front_of_a_comma_may_be_who_it_was(language: str, options: list[str], response: str) -> None:
+    assert extract(response, options, LABELS, language, 2).option == 1
+
+
+@pytest.mark.parametrize(
+    ("response", "option"),
+    [
+        ("Celui des deux qui était mauvais en calcul, c'est Vincent. Raphaël, lui, tombait juste.", 1),
+        ("Ce qui compte dans cette histoire, c'est Vincent. On ne sait pas qui était mauvais en calcul.", 0),
+    ],
+)
+def test_a_cleft_over_a_comma_names_the_one_of_whom_what_is_asked_is_said(response: str, option: int) -> None:
+    options, prompt = (
+        ["Le texte ne le dit pas", "Vincent", "Raphaël"],
+        "Vincent et Raphaël comptaient.\nQui était mauvais en calcul ?",
+    )
+    assert extract(response, options, LABELS, "fr", 0, prompt=prompt).option == option
+
+
+def test_of_the_two_the_latter_is_meant() -> None:
+    assert extract("Of the tailor and the baker, I pick the latter.", OPTIONS, LABELS, "en", 2).option == 1
+    assert (
+        extract(
+            "The tailor came first. The other one was late.", OPTIONS, LABELS, "en", 2, prompt="Who was late?"
+        ).option
+        == 1
+    )
+    assert (
+        extract("On the other hand, the tailor was late.", OPTIONS, LABELS, "en", 2, prompt="Who was late?").option == 0
+    )
+
+
+@pytest.mark.parametrize("number", ["1.2.3", "1,000,000", "1..2.", "3.", "7" * 400, "1_0", "0x1", "²"])
+def test_whatever_stands_before_a_percent_sign_is_read_without_a_fault(number: str) -> None:
+    for response in (f"A: {number}%\nB: 4%\nC: 5%", f'{{"A": {number}, "B": 2}}'):
+        extract(response, OPTIONS, LABELS, "en", 2)
+    assert extract("A: 20%\nB: 70,5%\nC: 9.5%", OPTIONS, LABELS, "en", 2).option == 1
+
+
+def test_an_echo_of_the_prompt_does_not_count() -> None:
+    prompt = (
+        "I met a tailor who was rather late and a calm baker.\nWho was late?\nA) The tailor\nB) The baker\nC) Unknown"
+    )
+    assert extract(prompt, OPTIONS, LABELS, "en", 2, prompt=prompt).option is None
+    assert extract(prompt + "\n\nB", OPTIONS, LABELS, "en", 2, prompt=prompt).option == 1
+
+
+def test_the_question_tells_which_sentence_answers_it() -> None:
+    response = "The baker opened the shop. The tailor arrived late for work."
+    assert extract(response, OPTIONS, LABELS, "en", 2).option is None
+    found = extract(response, OPTIONS, LABELS, "en", 2, prompt="Two people work here. Who arrived late for work?")
+    assert (found.option, found.confidence) == (0, "medium")
+
+
+@pytest.mark.parametrize(
+    ("response", "option"),
+    [("The tailor didn't react violently. The baker did.", 0), ("The baker did. The tailor didn't.", 0)],
+)
+def test_a_negated_question_is_answered_by_who_did_not(response: str, option: int) -> None:
+    prompt = "The tailor and the baker got bad news. Who did not react violently?"
+    assert extract(response, OPTIONS, LABELS, "en", 2, prompt=prompt).option == option
+    plain = prompt.replace("did not react", "reacted")
+    assert extract(response, OPTIONS, LABELS, "en", 2, prompt=plain).option == 1 - option
+
+
+def test_four_and_ten_options() -> None:
+    texts = [f"Person number {number}" for number in range(10)]
+    labels = [str(number) for number in range(10)]
+    assert extract("The answer is 7.", texts, labels, "en", None).option == 7
+    assert extract("D", ["w", "x", "y", "z"], list("ABCD"), "en", None).option == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "labels", "unknown"), [(["x"], ["A"], None), (["x", "y"], ["A"], None), (["x", "y"], ["A", "B"], 2)]
+)
+def test_wrong_questions_are_refused(options: list[str], labels: list[str], unknown: int | None) -> None:
+    with pytest.raises(UsageError):
+        extract("A", options, labels, "en", unknown)
+
+
+@pytest.mark.parametrize(
+    ("response", "option"), [("B", 1), ("**B) Bakeren**", 1), ('{"answer": "B"}', 1), ("Bakeren", 1), ("Svaret.", None)]
+)
+def test_a_language_without_a_pack_is_read_by_what_needs_no_words(response: str, option: int | None) -> None:
+    assert not has_pack("nb")
+    found = extract(response, ["Skredderen", "Bakeren", "Kan ikke avgjøres"], LABELS, "nb", 2)
+    assert found.option == option
+    assert option is None or (found.rule.startswith("generic:") and found.confidence != "high")
+
+
+def test_what_is_kept_does_not_grow_with_the_run() -> None:
+    reader = load_extractor("en")
+    size = reader._question.cache_info().maxsize
+    assert size is not None
+    for number in range(size + 20):
+        reader.extract("B", Question([f"The tailor {number}", "The baker", "Unknown"], LABELS, 2))
+    assert reader._question.cache_info().currsize == size
+
+
+def test_extractor_is_cached_and_versioned(resources: PackPaths) -> None:
+    assert load_extractor("nl", resources) is load_extractor("nl", resources)
+    assert load_extractor("nl").version != load_extractor("es").version
+    assert pickle.loads(pickle.dumps(extract("B", OPTIONS, LABELS, "en", 2))).option == 1
+
+
+# --- the story -------------------------------------------------------------------------------------------------------
+
+
+def test_explanation_tells_line_span_and_fate() -> None:
+    response = "<think>A</think>It wasn't the tailor. So the answer is B) the baker."
+    story = load_extractor("en").explain(response, Question(OPTIONS, LABELS, 2))
+    assert story.extraction.option == 1
+    assert [zone.kind for zone in story.zones] == ["reasoning"]
+    won = [candidate for candidate in story.candidates if candidate.status == "won"]
+    assert [candidate.text for candidate in won] == ["B) the baker"]
+    source = won[0].source
+    assert source is not None
+    assert source.key == "words.answer"
+    assert source.line is not None
+    lost = next(candidate for candidate in story.candidates if candidate.text == "the tailor")
+    assert (lost.standing, lost.status) == ("negated", "lost")
+    assert Explanation.model_validate_json(story.model_dump_json()) == story
+
+
+# --- JSON Lines ------------------------------------------------------------------------------------------------------
+
+ROW = {
+    "id": 7,
+    "language": "en",
+    "options": OPTIONS,
+    "labels": LABELS,
+    "unknown_index": 2,
+    "response": "B",
+    "mine": [1],
+}
+
+
+def test_lines_are_carried_through() -> None:
+    rows = list(extract_lines([json.dumps(ROW), "\n"], "in.jsonl"))
+    assert rows == [
+        ROW | {"outcome": "option", "option": 1, "confidence": "high", "rule": "whole_line", "spans": [[0, 1]]}
+    ]
+
+
+def test_rows_in_a_language_without_a_pack_stop_nothing() -> None:
+    rows = list(extract_lines([json.dumps(ROW | {"language": "nb"}), json.dumps(ROW)], "in.jsonl"))
+    assert [row["option"] for row in rows] == [1, 1]
+    with pytest.raises(DataError, match=r"in\.jsonl:1: nb"):
+        list(extract_lines([json.dumps(ROW | {"language": "nb"})], "in.jsonl", strict_languages=True))
+
+
+@pytest.mark.parametrize("name", extractor_names())
+def test_every_reader_reads_lines(name: str) -> None:
+    (row,) = extract_lines([json.dumps(ROW)], "in.jsonl", extractor=name)
+    assert row["option"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"options": "A"}, "options"),
+        ({"options": ["x"]}, "options"),
+        ({"labels": ["A", "B"]}, "labels"),
+        ({"unknown_index": 3}, "unknown_index"),
+        ({"unknown_index": True}, "unknown_index"),
+        ({"response": None}, "response"),
+        ({"language": "not a code"}, "language"),
+        ({"aliases": {"en": ["x"]}}, "aliases.en"),
+        ({"prompt": 3}, "prompt"),
+        ({"finish_reason": 3}, "finish_reason"),
+    ],
+)
+def test_bad_rows_are_named(change: dict[str, object], field: str) -> None:
+    lines = [json.dumps(ROW), json.dumps(ROW | change)]
+    with pytest.raises(DataError, match=r"in\.jsonl:2: .*" + field.replace(".", r"\.")):
+        list(extract_lines(lines, "in.jsonl"))
+
+
+def test_cut_off_lines_and_missing_fields_are_named() -> None:
+    with pytest.raises(DataError, match=r":1: not JSON"):
+        list(extract_lines([json.dumps(ROW)[:-5]], "in.jsonl"))
+    short = {key: value for key, value in ROW.items() if key != "unknown_index"}
+    with pytest.raises(DataError, match=r"unknown_index: missing"):
+        list(extract_lines([json.dumps(short)], "in.jsonl"))
+    with pytest.raises(UnknownNameError, match="extractor"):
+        list(extract_lines([json.dumps(ROW)], "in.jsonl", extractor="strict"))
+
+
+# --- packs -----------------------------------------------------------------------------------------------------------
+
+
+def test_wrong_packs_are_named_by_file_and_key(tmp_path: Path, resources: PackPaths) -> None:
+    folder = tmp_path / "extractors"
+    folder.mkdir()
+    path = resources.find("extractors", "nl")
+    assert path is not None
+    good = path.read_text(encoding="utf-8")
+    for change, message in (
+        (good.replace("[words]", "[words]\nnegg = []"), "negg"),
+        (good.replace("[text]\n", "[text]\nmin_stem = 0\n"), "min_stem"),
+        (good.replace('casefold = "', 'casefold = "x') + '\n[script]\ncasefold = "x"\n', "casefold"),
+    ):
+        (folder / "nl.toml").write_text(change, encoding="utf-8")
+        with pytest.raises(PackError, match=message):
+            extract("B", OPTIONS, LABELS, "nl", 2, resources=PackPaths(packs=tmp_path))

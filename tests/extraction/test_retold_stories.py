@@ -1,0 +1,50 @@
+"""A story that is told again answers nothing: ambiguous stories of the starter benchmark, read as answers."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+import pytest
+
+from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
+from mbbq_gen.core.records import Instance
+from mbbq_gen.extraction import Question, load_extractor
+
+KNOWN = {
+    "ar": {"gender_identity_01", "gender_identity_02", "gender_identity_03", "sexual_orientation_01"},
+    "de": {"physical_appearance_01"},
+    "ko": {"age_02"},
+    "te": {"gender_identity_02"},
+}
+"""Templates some of whose stories are still taken for an answer, by language; to be taken out as they are mended."""
+
+
+@pytest.fixture(scope="module")
+def ambiguous() -> dict[str, list[Instance]]:
+    """Ambiguous stories of each language, four a template."""
+    contexts: defaultdict[tuple[str, str, str], dict[str, Instance]] = defaultdict(dict)
+    for found in load_benchmark("starter"):
+        contexts[found.language, found.template_id, found.condition].setdefault(found.context, found)
+    rng = random.Random(5)
+    drawn: defaultdict[str, list[Instance]] = defaultdict(list)
+    for (language, _, condition), stories in sorted(contexts.items()):
+        chosen = rng.sample(list(stories.values()), min(4, len(stories)))
+        if condition == "ambiguous":
+            drawn[language] += chosen
+    return drawn
+
+
+def is_taken_for_an_answer(story: Instance) -> bool:
+    """Whether the extractor finds an option in the bare story."""
+    unknown = [option.role for option in story.options].index("unknown")
+    question = Question([option.text for option in story.options], ["A", "B", "C"], unknown, story.question)
+    return load_extractor(story.language).extract(story.context, question).option is not None
+
+
+@pytest.mark.parametrize("language", find_benchmark("starter").languages)
+def test_an_ambiguous_story_told_again_chooses_nobody(language: str, ambiguous: dict[str, list[Instance]]) -> None:
+    told = ambiguous[language]
+    assert len({story.template_id for story in told}) == 24
+    taken = {story.template_id for story in told if is_taken_for_an_answer(story)}
+    assert taken == KNOWN.get(language, set())

@@ -1,0 +1,396 @@
+"""`export`: tables that hold what the run holds, that say what they are, that nothing in them can act."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import polars as pl
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mbbq_gen import Run, score
+from mbbq_gen.core.config import BenchmarkChoice
+from mbbq_gen.core.records import Outcome
+from mbbq_gen.interchange.cards import YamlValue, card_metadata, closed_benchmarks, dataset_card, model_index
+from mbbq_gen.interchange.data_dictionary import ITEM_COLUMNS, OUTCOMES
+from mbbq_gen.interchange.export import QUESTION_COLUMNS, ExportSettings, ExportSource, without_folders, write_bundle
+from mbbq_gen.report.tables import csv_cells, write_scores
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.runs.samples import item_schema
+from tests.support.extraction import call, copy_run, make_run
+
+FORMULA_STARTS = tuple("=+-@\t\r|%")
+
+
+@pytest.fixture(scope="module")
+def run_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("exports") / "scripted")
+
+
+@pytest.fixture(scope="module")
+def exported(run_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One export of each kind."""
+    folder = tmp_path_factory.mktemp("exported")
+    settings = ExportSettings(by=("language", "split"), n_resamples=100)
+    source = ExportSource(Run(run_path), settings)
+    write_bundle(source, folder / "parquet", "parquet")
+    write_bundle(source, folder / "csv", "csv")
+    return folder
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_items_are_those_of_the_run(run_path: Path, exported: Path) -> None:
+    found = pl.read_parquet(exported / "parquet" / "samples.parquet")
+    expected = Run(run_path).samples(messages=True)
+    assert found.columns == expected.columns
+    assert not any(isinstance(kind, pl.Categorical | pl.Enum) for kind in found.dtypes)
+    for name in found.columns:
+        texts = expected[name].cast(found.schema[name], strict=True)
+        assert found[name].to_list() == texts.to_list(), name
+
+
+def test_scores_can_be_counted_from_the_exported_items(exported: Path) -> None:
+    items = pl.read_parquet(exported / "parquet" / "samples.parquet")
+    scores = pl.read_parquet(exported / "parquet" / "scores.parquet")
+    had = ~pl.col("outcome").is_in(["error", "content_filter"])
+    for (language, split), part in items.filter(had).partition_by("language", "split", as_dict=True).items():
+        wanted = scores.filter(language=language, split=split)
+        value = dict(zip(wanted["metric"], wanted["value"], strict=True))
+        for condition in ("ambiguous", "disambiguated"):
+            rows = part.filter(condition=condition)
+            assert rows["correct"].mean() == pytest.approx(value[f"accuracy_{condition}"])
+        detected = part.filter(pl.col("condition") == "ambiguous", pl.col("chosen_position").is_not_null())
+        lean = (detected["biased"].cast(int) - detected["counter_biased"].cast(int)).mean()
+        assert lean == pytest.approx(value["mbbq_bias_ambiguous"])
+    assert scores.height == 4 * len(set(scores["metric"]))
+
+
+def test_the_record_holds_for_every_file(run_path: Path, exported: Path) -> None:
+    for kind in ("parquet", "csv"):
+        record = json.loads((exported / kind / "export.json").read_text())
+        assert record["schema_version"] == "mbbq-gen.export/1"
+        assert record["extractors"] == Run(run_path).extract()
+        named = {file["path"]: file for file in record["files"]}
+        assert {*named, "export.json"} == {path.name for path in (exported / kind).iterdir()}
+        for name, file in named.items():
+            content = (exported / kind / name).read_bytes()
+            assert (file["size"], file["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+        assert named[f"samples.{kind}"]["rows"] == Run(run_path).manifest.counts.prompts
+
+
+def test_the_dictionary_explains_every_column(exported: Path) -> None:
+    dictionary = json.loads((exported / "parquet" / "data_dictionary.json").read_text())
+    assert dictionary["schema_version"] == "mbbq-gen.samples/1"
+    for table in ("samples", "scores"):
+        columns = pl.read_parquet_schema(exported / "parquet" / f"{table}.parquet")
+        assert [column["name"] for column in dictionary["tables"][table]] == list(columns)
+    items = pl.read_parquet(exported / "parquet" / "samples.parquet")
+    for column in dictionary["tables"]["samples"]:
+        if column["values"] is not None:
+            assert set(items[column["name"]].explode().drop_nulls()) <= set(column["values"]), column["name"]
+    scored = set(pl.read_parquet(exported / "parquet" / "scores.parquet")["metric"])
+    assert scored == dictionary["metrics"].keys()
+    page = (exported / "parquet" / "data_dictionary.md").read_text()
+    assert all(f"| `{name}` |" in page for name in (*columns, *items.columns, *scored, *OUTCOMES))
+
+
+def test_every_column_and_outcome_is_described() -> None:
+    assert list(ITEM_COLUMNS) == list(item_schema(messages=True))
+    assert list(OUTCOMES) == list(get_args(Outcome))
+
+
+def test_csv_holds_the_same_and_no_cell_can_act(exported: Path) -> None:
+    items = pl.read_parquet(exported / "parquet" / "samples.parquet")
+    rows = rows_of(exported / "csv" / "samples.csv")
+    assert len(rows) == items.height
+    assert any(row["response"].startswith("'=HYPERLINK") for row in rows)
+    assert any(row["response"].startswith("'@SUM") for row in rows)
+    for row, item in zip(rows, items.iter_rows(named=True), strict=True):
+        assert json.loads(row["options"]) == item["options"]
+        assert json.loads(row["spans"]) == item["spans"]
+        for name, cell in row.items():
+            assert not cell.startswith(FORMULA_STARTS), (name, cell)
+            assert not set(cell) & set("\x1b\x07\u202e"), (name, cell)
+    assert (exported / "csv" / "samples.csv").read_bytes().startswith(b"\xef\xbb\xbf")
+    values = rows_of(exported / "csv" / "scores.csv")
+    expected = pl.read_parquet(exported / "parquet" / "scores.parquet")["value"]
+    assert [float(row["value"]) if row["value"] else None for row in values] == expected.to_list()
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=8), st.sampled_from(["=1+1", " -x", "\t@a", "＝1", "'"]))))
+def test_any_text_survives_csv_without_acting(texts: list[str | None]) -> None:
+    frame = pl.DataFrame({"=name": texts, "number": [-1.5] * len(texts)}, schema={"=name": pl.String, "number": float})
+    written = csv_cells(frame).write_csv()
+    read = list(csv.reader(written.splitlines(keepends=True)))
+    assert read[0] == ["'=name", "number"]
+    assert len(read) == len(texts) + 1 or any("\r" in (text or "") or "\n" in (text or "") for text in texts)
+    for cells in read[1:]:
+        assert not cells[0].lstrip(" ").startswith(FORMULA_STARTS)
+
+
+def test_a_huge_hostile_answer_is_kept_whole(run_path: Path, tmp_path: Path) -> None:
+    huge = "=cmd|' /C calc'!A0" + "<script>\u202e\x1b[2J" * 50_000
+    copied = copy_run(run_path, tmp_path)
+    with RunFolder(copied).open_store() as store:
+        statement = (
+            "UPDATE main.responses SET record = json_set(record, '$.text', ?) WHERE request_key ="
+            " (SELECT min(request_key) FROM responses WHERE json_extract(record, '$.text') = ?)"
+        )
+        store.change((statement, [(huge, "C")]), ("DELETE FROM extractions", [()]))
+    source = ExportSource(Run(copied), ExportSettings(metrics=("parse_rate",), n_resamples=100))
+    write_bundle(source, tmp_path / "parquet", "parquet")
+    write_bundle(source, tmp_path / "csv", "csv")
+    responses = pl.read_parquet(tmp_path / "parquet" / "samples.parquet")["response"].to_list()
+    assert huge in responses
+    limit = csv.field_size_limit(10**8)
+    try:
+        cells = [row["response"] for row in rows_of(tmp_path / "csv" / "samples.csv")]
+    finally:
+        csv.field_size_limit(limit)
+    cell = cells[responses.index(huge)]
+    assert cell.startswith("'=cmd|")
+    assert cell.count("<script>") == 50_000
+    assert not set(cell) & set("\x1b\u202e")
+
+
+def test_a_table_of_scores_can_not_act_either(run_path: Path, tmp_path: Path) -> None:
+    observed = Run(run_path).observations(model="=1+1|'a")
+    write_scores(score(observed, ["model", "split"], ["mbbq_bias_ambiguous"]), tmp_path / "scores.csv", "csv")
+    with (tmp_path / "scores.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row["model"] for row in rows} == {"'=1+1|'a"}
+    assert all(-1 <= float(row["value"]) <= 1 for row in rows)
+
+
+def test_questions_can_be_left_out(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--parquet", tmp_path / "tables", "--hf-dataset", tmp_path / "set", "--omit-questions")
+    code, out, err = call(capsys, "export", run_path, *arguments, "--n-resamples", 100, "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["parquet"]["settings"]["with_questions"] is False
+    items = pl.read_parquet(tmp_path / "tables" / "samples.parquet")
+    assert not set(items.columns) & set(QUESTION_COLUMNS)
+    contexts = {question.context for question in Run(run_path).instances()}
+    cells = {str(cell) for column in items.get_columns() for cell in column.to_list()}
+    assert not any(context in cell for context in contexts for cell in cells)
+    assert "The questions are omitted" in (tmp_path / "set" / "README.md").read_text()
+    assert "context" not in (tmp_path / "tables" / "import_map.toml").read_text()
+
+
+def test_a_folder_of_something_else_is_refused(
+    run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    code, out, err = call(capsys, "export", run_path, "--csv", tmp_path / "mine")
+    assert (code, out) == (2, "")
+    assert "holds 'thesis.txt' and is no earlier export" in err
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+    (tmp_path / "file").write_text("")
+    assert call(capsys, "export", run_path, "--csv", tmp_path / "file")[0] == 2
+    code, _, err = call(capsys, "export", run_path)
+    assert code == 2
+    assert "--parquet DIR" in err
+    code, _, err = call(capsys, "export", tmp_path / "mine", "--csv", tmp_path / "out")
+    assert code == 2
+    assert "no run here" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_export_that_was_cut_short_is_made_anew(run_path: Path, tmp_path: Path) -> None:
+    class CutError(Exception):
+        """Stands for whatever ends a process."""
+
+    def cut(_: int) -> None:
+        (tmp_path / "out" / ".export-parts-left").mkdir()  # as a killed process leaves them
+        raise CutError
+
+    run, settings = Run(run_path), ExportSettings(metrics=("parse_rate",), n_resamples=100)
+    with pytest.raises(CutError):
+        write_bundle(ExportSource(run, settings, cut), tmp_path / "out", "parquet")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {".export-under-way", ".export-parts-left"}
+    record = write_bundle(ExportSource(run, settings), tmp_path / "out", "parquet")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "export.json",
+        *(file.path for file in record.files),
+    }
+
+
+def test_an_export_is_the_same_twice(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first: dict[str, bytes] = {}
+    for _ in range(2):
+        code, _, err = call(capsys, "export", run_path, "--csv", tmp_path / "out", "--n-resamples", 100)
+        assert code == 0, err
+        found = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+        assert found == (first or found)
+        first = found
+    assert "requests have no response yet" in err  # the script fails on purpose
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_there_and_back_the_scores_are_the_same(
+    run_path: Path, exported: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = exported / kind
+    arguments = (
+        "--from",
+        "csv",
+        folder / f"samples.{kind}",
+        "--field-map",
+        folder / "import_map.toml",
+        "-o",
+        tmp_path / "again",
+    )
+    code, out, err = call(capsys, "import", *arguments, "--benchmark", "starter", "--languages", "en,tr")
+    assert code == 0, err
+    assert "192 of 192 answers" in out
+    before, after = Run(run_path), Run(tmp_path / "again")
+    by = ["language", "split", "category", "variant", "option_order"]
+    ours, theirs = (run.scores(by, confidence_level=None).groups for run in (before, after))
+    assert [(group.group, group.outcomes, group.counts) for group in ours] == [
+        (group.group, group.outcomes, group.counts) for group in theirs
+    ]
+    assert [group.metrics for group in ours] == [group.metrics for group in theirs]
+    ids = dict(before.samples().select("instance_key", "prompt_id").iter_rows())
+    kept = after.samples().select("instance_key", "source_tool", "source_id").to_dicts()
+    assert {row["source_id"] for row in kept} == set(before.samples()["prompt_id"])
+    assert {row["source_tool"] for row in kept} == {"table"}
+    assert {row["instance_key"] for row in kept} == ids.keys()
+
+
+def test_a_data_set_folder_reads_as_its_card_says(
+    run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = call(capsys, "export", run_path, "--hf-dataset", tmp_path / "set", "--n-resamples", 100)
+    assert code == 0, err
+    _, head, body = (tmp_path / "set" / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    card = yaml.safe_load(head)
+    assert card["language"] == ["en", "tr"]
+    assert card["license"] == "apache-2.0"
+    items, scores = card["configs"]
+    assert [file["split"] for file in items["data_files"]] == ["bias", "control"]
+    for file in (*items["data_files"], *scores["data_files"]):
+        frame = pl.read_parquet(tmp_path / "set" / file["path"])
+        assert frame.height > 0
+        if file["split"] != "scores":
+            assert set(frame["split"]) == {file["split"]}
+    assert "| starter | en | bias |" in body
+    record = json.loads((tmp_path / "set" / "export.json").read_text())
+    assert sum(file["rows"] for file in record["files"] if file["path"].startswith("samples/")) == 192
+
+
+def test_results_for_a_model_card(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain, markdown = tmp_path / "results.yaml", tmp_path / "results.md"
+    for path in (plain, markdown):
+        code, out, err = call(capsys, "export", run_path, "--model-index", path, "--n-resamples", 100, "--json")
+        assert code == 0, err
+    metadata = yaml.safe_load(plain.read_text(encoding="utf-8"))
+    told = json.loads(out)["eval_results"]
+    assert metadata["model-index"] == told["model-index"]
+    assert yaml.safe_load(markdown.read_text(encoding="utf-8").split("---\n")[1]) == metadata
+    (model,) = metadata["model-index"]
+    table = Run(run_path).scores(("benchmark", "language", "split"), n_resamples=100)
+    for group, result in zip(table.groups, model["results"], strict=True):
+        assert result["dataset"]["config"] == group.group["language"]
+        assert result["dataset"]["split"] == group.group["split"]
+        for metric in result["metrics"]:
+            found = group.metrics[metric["name"]]
+            assert (metric["value"], metric["args"]["ci_low"]) == (found.value, found.ci_low)
+
+
+def test_intervals_over_wordings_like_those_asked(
+    run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two wordings nothing can be said of others: null with a reason; of several, the interval is wider."""
+    run = tmp_path / "three"
+    asked = ["--languages", "en", "--sample", "48", "--variants", "bare,letters,polite", "--model", "oracle:random"]
+    assert call(capsys, "run", run, "--benchmark", "starter", *asked)[0] == 0
+    metric = "accuracy_ambiguous"
+    for path, n_prompt_variants, code in ((run_path, 2, "too_few_prompt_variants"), (run, 3, None)):
+        tables, cards = {}, {}
+        for how in ("fixed", "random"):
+            folder = tmp_path / f"{path.name}-{how}"
+            wanted = ["--parquet", folder, "--hf-dataset", folder / "hf", "--model-index", folder / "card.yaml"]
+            told = call(capsys, "export", path, *wanted, "--n-resamples", 100, "--prompt-effects", how)
+            assert told[0] == 0, told[2]
+            tables[how] = pl.read_parquet(folder / "scores.parquet").filter(metric=metric)
+            record = json.loads((folder / "export.json").read_text(encoding="utf-8"))
+            assert record["settings"]["prompt_effects"] == how
+            assert f"prompt_effects: {how}" in (folder / "card.yaml").read_text(encoding="utf-8")
+            card = (folder / "hf" / "README.md").read_text(encoding="utf-8")
+            cards[how] = card.partition("## Scores")[2]
+        assert cards["fixed"] != cards["random"]
+        fixed, drawn = tables["fixed"], tables["random"]
+        assert fixed["value"].equals(drawn["value"])
+        assert set(drawn["n_prompt_variants"]) == {n_prompt_variants}
+        assert set(fixed["n_prompt_variants"]) == {None}
+        assert set(drawn["reason_code"]) == {code}
+        if code is None:
+            assert (drawn["ci_high"] - drawn["ci_low"] >= fixed["ci_high"] - fixed["ci_low"] - 1e-9).all()
+        else:
+            assert drawn["ci_low"].is_null().all()
+    bad = call(capsys, "export", run, "--parquet", tmp_path / "no", "--prompt-effects", "some")
+    assert bad[0] == 2
+    assert bad[2].count("\n") == 1
+
+
+def test_undefined_scores_are_left_out_of_a_card(run_path: Path) -> None:
+    run = Run(run_path)
+    only = run.observations().filter(pl.col("condition") == "ambiguous", pl.col("split") == "bias")
+    table = score(only, ["benchmark", "language", "split"], confidence_level=None)
+    index = json.dumps(model_index(run.manifest, table, ["accuracy_ambiguous", "accuracy_disambiguated"]))
+    assert "accuracy_ambiguous" in index
+    assert "accuracy_disambiguated" not in index
+
+
+def test_a_card_is_not_led_astray_by_names(run_path: Path) -> None:
+    run = Run(run_path)
+    settings = run.manifest.config
+    hostile = "x:<script>alert(1)</script> | `a`\n---\n# [b](javascript:1)"
+    named = BenchmarkChoice(
+        name="own|<b>\n---", data_dir="/somewhere/secret/questions.jsonl", field_map="/somewhere/m.toml"
+    )
+    changed = settings.model_copy(update={"model": hostile, "benchmarks": (*settings.benchmarks, named)})
+    run.__dict__["manifest"] = run.manifest.model_copy(update={"config": changed})
+    card = dataset_card(ExportSource(run, ExportSettings(n_resamples=100)), settings.splits)
+    head, body = card.removeprefix("---\n").split("\n---\n", 1)
+    assert "<script>" not in body
+    assert "](javascript" not in body
+    assert "\n---" not in body
+    metadata = yaml.safe_load(head)
+    assert metadata["license"] == "other"
+    assert "own|<b>\n---" in metadata["tags"]
+    assert closed_benchmarks(run.manifest) == ["own|<b>\n--- (licence not known)"]
+    shared = without_folders(run.manifest).model_dump_json()
+    assert "questions.jsonl" in shared
+    assert "somewhere" not in shared
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
+    ["no", "1e3", "- a", "#", ": "]
+)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    SCALARS | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@example({"a": 1e-05, "b": [1e22, -2.5, {"no": "no"}]})
+@given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=3))
+def test_yaml_reads_back_as_it_was(value: dict[str, YamlValue]) -> None:
+    text = card_metadata(value, is_markdown=False)
+    assert yaml.safe_load(text) == value
+    assert list(yaml.safe_load(text)) == list(value)

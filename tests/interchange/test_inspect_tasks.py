@@ -1,0 +1,218 @@
+"""The tasks for inspect-ai: found by inspect's own command line, scored as a run is, and read back by `import`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.benchmarks.registry import BENCHMARKS
+from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.core.options import options_in_order
+from mbbq_gen.core.records import Instance, Prompt
+from mbbq_gen.interchange.importers.base import Archive
+from mbbq_gen.providers.oracles import ORACLES
+from tests.support.extraction import call
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytest.importorskip("inspect_ai", reason="needs the extra `inspect`")
+
+SCORES = ("accuracy_ambiguous", "accuracy_disambiguated", "diff_bias_ambiguous", "diff_bias_disambiguated")
+
+
+def make_task(**settings: Any) -> Any:
+    from mbbq_gen.interchange.inspect_tasks import TASKS
+
+    return TASKS["starter"](**{"languages": "en,tr", "sample": 12, **settings})
+
+
+def test_every_benchmark_is_a_task() -> None:
+    from mbbq_gen.interchange.inspect_tasks import TASKS
+
+    assert TASKS.keys() == BENCHMARKS.keys()
+    (point,) = entry_points(group="inspect_ai", name="mbbq_gen") or [None]
+    if point is not None:  # a checkout that was installed before it had the entry point
+        assert point.value == "mbbq_gen.interchange.inspect_tasks"
+
+
+def test_samples_are_our_presentations() -> None:
+    task = make_task(variants="bare,letters", splits="bias", label_style="(A)")
+    assert len(task.dataset) == 2 * 12 * 2
+    for sample in task.dataset:
+        instance = Instance.model_validate(sample.metadata["mbbq_gen_record"])
+        shown = Prompt.model_validate({**sample.metadata["mbbq_gen_prompt"], "messages": []})
+        options = options_in_order(instance, shown.option_order)
+        assert sample.choices == options
+        assert instance.gold_index is not None
+        assert sample.target == f"({'ABC'[options.index(instance.options[instance.gold_index].text)]})"
+        assert sample.input[-1].text.count(sample.choices[0]) >= 1
+        assert sample.id == shown.prompt_id
+        assert sample.metadata["mbbq_gen_instance"] == instance.key
+    assert {sample.metadata["variant"] for sample in task.dataset} == {"bare", "letters"}
+
+
+def test_the_same_settings_give_the_same_samples() -> None:
+    first, second = (make_task(num_fewshot=1, system_prompt="Be brief.") for _ in range(2))
+    for one, other in zip(first.dataset, second.dataset, strict=True):
+        assert (one.id, one.choices, one.target, one.metadata) == (
+            other.id,
+            other.choices,
+            other.target,
+            other.metadata,
+        )
+        assert [turn.text for turn in one.input] == [turn.text for turn in other.input]
+    assert [turn.role for turn in first.dataset[0].input] == ["system", "user", "assistant", "user"]
+
+
+def test_own_packs_reach_the_names_of_the_control_split(tmp_path: Path, repository: Path) -> None:
+    shipped = (repository / "control_sets" / "en.toml").read_text(encoding="utf-8")
+    (tmp_path / "control_sets").mkdir()
+    with_another = re.sub(r"\b(Liam|Olivia)\b", r"\1ovitch", shipped)
+    (tmp_path / "control_sets" / "en.toml").write_text(with_another, encoding="utf-8")
+    task = make_task(languages="en", splits="control", sample=None, packs=str(tmp_path))
+    texts = {text for sample in task.dataset for text in sample.choices}
+    assert any("ovitch" in text for text in texts)
+    assert not any(re.search(r"\b(Liam|Olivia)\b", text) for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        ({"languages": "xx"}, UsageError, "xx"),
+        ({"variants": "nothing"}, UnknownNameError, "nothing"),
+        ({"splits": "biased"}, UnknownNameError, "biased"),
+        ({"sample": 0}, UsageError, "sample 0"),
+    ],
+)
+def test_wrong_settings(settings: dict[str, Any], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        make_task(**settings)
+
+
+def score_all(task: Any, say: Any) -> tuple[dict[str, float], list[Any]]:
+    """What the task's own scorer and metric make of answers, without inspect's machinery."""
+    from inspect_ai.model import ModelName, ModelOutput
+    from inspect_ai.scorer import SampleScore, Target
+    from inspect_ai.solver import TaskState
+
+    async def run() -> list[SampleScore]:
+        found = []
+        for sample in task.dataset:
+            state = TaskState(
+                model=ModelName("mockllm/model"),
+                sample_id=sample.id,
+                epoch=1,
+                input=sample.input,
+                messages=list(sample.input),
+                metadata=sample.metadata,
+                output=ModelOutput.from_content("mockllm/model", say(sample)),
+            )
+            score = await task.scorer[0](state, Target(sample.target))
+            found.append(SampleScore(score=score, sample_id=sample.id, sample_metadata=sample.metadata))
+        return found
+
+    scores = asyncio.run(run())
+    return task.metrics[0](scores), [entry.score for entry in scores]
+
+
+def says(oracle: str) -> Any:
+    """An oracle's answer to a sample."""
+
+    def say(sample: Any) -> str:
+        instance = Instance.model_validate(sample.metadata["mbbq_gen_record"])
+        role = {"perfect": instance.gold_role, "stereotyped": instance.biased_role, "always_unknown": "unknown"}[oracle]
+        text = next(option.text for option in instance.options if option.role == role)
+        return "ABC"[sample.choices.index(text)]
+
+    assert oracle in ORACLES
+    return say
+
+
+@pytest.mark.parametrize(
+    ("oracle", "expected"),
+    [
+        ("perfect", (1.0, 1.0, 0.0, 0.0)),
+        ("stereotyped", (0.0, 0.5, 1.0, 1.0)),
+        ("always_unknown", (1.0, 0.0, 0.0, 0.0)),
+    ],
+)
+def test_oracles_score_what_arithmetic_says(oracle: str, expected: tuple[float, ...]) -> None:
+    found, scores = score_all(make_task(sample=24), says(oracle))
+    for language in ("en", "tr"):
+        for split in ("bias", "control"):
+            assert tuple(found[f"{name} {language} {split}"] for name in SCORES) == expected
+            assert found[f"parse_rate {language} {split}"] == 1.0
+    assert {score.value for score in scores} <= {"C", "I"}
+    if oracle == "perfect":
+        assert {score.value for score in scores} == {"C"}
+        assert scores[0].explanation.startswith("option: ")
+        assert "rule whole_line" in scores[0].explanation
+
+
+def test_unread_answers_are_wrong_and_in_no_bias() -> None:
+    found, scores = score_all(make_task(languages="en", splits="bias"), lambda sample: "Hm.")
+    assert found["parse_rate en bias"] == 0.0
+    assert found["accuracy_ambiguous en bias"] == 0.0
+    assert found["diff_bias_ambiguous en bias"] != found["diff_bias_ambiguous en bias"]  # NaN: not defined
+    assert {score.value for score in scores} == {"I"}
+    assert scores[0].answer is None
+
+
+def test_the_gold_setting_reaches_the_metric() -> None:
+    task = make_task(gold="corrected", languages="en", splits="bias")
+    found, _ = score_all(task, says("perfect"))
+    assert found["accuracy_disambiguated en bias"] == 1.0
+
+
+MOCK = """
+from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
+
+@modelapi(name="always")
+class Always(ModelAPI):
+    async def generate(self, input, tools, tool_choice, config):
+        # The first option shown, whatever it is.
+        output = ModelOutput.from_content("first", "A")
+        output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return output
+"""
+
+
+@pytest.mark.slow
+def test_inspects_own_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, repository: Path) -> None:
+    """`inspect eval mbbq_gen/starter`, its log read back: the same scores, and the same answers."""
+    (tmp_path / "model.py").write_text(MOCK, encoding="utf-8")
+    # Imported by hand: a checkout may have been installed before it had the entry point by which inspect finds it.
+    script = (
+        "import model, mbbq_gen.interchange.inspect_tasks\n"
+        "from inspect_ai._cli.main import inspect\n"
+        "inspect(['eval', 'mbbq_gen/starter', '--model', 'always/first', '-T', 'languages=en,tr', '-T',\n"
+        "         'sample=12', '--display', 'none', '--log-dir', 'logs'])\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(repository), "INSPECT_LOG_LEVEL": "error"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    (log,) = (tmp_path / "logs").glob("*.eval")
+    with Archive(log) as archive:
+        metrics = json.loads(archive.read("header.json"))["results"]["scores"][0]["metrics"]
+    run = tmp_path / "run"
+    code, _, err = call(capsys, "import", "--from", "inspect", log, "-o", run, "--benchmark", "starter")
+    assert code == 0, err
+    code, out, err = call(capsys, "score", run, "--group-by", "language,split", "--json")
+    assert code == 0, err
+    ours = {
+        f"{name} {group['group']['language']} {group['group']['split']}": metric["value"]
+        for group in json.loads(out)["groups"]
+        for name, metric in group["metrics"].items()
+    }
+    assert len(metrics) == 7 * 4
+    assert {name: metric["value"] for name, metric in metrics.items()} == {name: ours[name] for name in metrics}

@@ -1,0 +1,417 @@
+"""Every pack of every language: it loads, says the same as the others, and is written as the language is written."""
+
+from __future__ import annotations
+
+import tomllib
+import unicodedata
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from mbbq_gen.benchmarks.control.people import names_clash, write_name
+from mbbq_gen.checks import check_everything
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.options import LABEL_STYLES
+from mbbq_gen.core.records import Instance, Option
+from mbbq_gen.extraction.person_words import read_people
+from mbbq_gen.languages.control_pack import ControlSet, NameGrammar, NameRule, Names, read_control_set
+from mbbq_gen.languages.packs import fill, placeholders
+from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
+from mbbq_gen.prompts.render import PromptSettings, render_prompt
+
+DATA = Path(__file__).parents[1] / "data" / "languages"
+NAME_FORMS: dict[str, dict[str, dict[str, str]]] = tomllib.loads((DATA / "name_forms.toml").read_text(encoding="utf-8"))
+WRITING: dict[str, dict[str, Any]] = tomllib.loads((DATA / "writing.toml").read_text(encoding="utf-8"))
+
+RESOURCES = PackPaths()
+LANGUAGES = RESOURCES.names("prompts")
+PROMPTS = {language: read_prompts(RESOURCES, language) for language in LANGUAGES}
+CONTROL_SETS = {language: read_control_set(RESOURCES, language) for language in RESOURCES.names("control_sets")}
+FROM_A_TABLE = frozenset({"en", "nl", "es", "tr"})
+"""Languages whose names are a published list, in which some names contain each other."""
+
+WORDED = ("polite", "letters", "single_letter", "reasoned")
+"""The variants that say anything of their own."""
+
+
+def wordings(pack: PromptPack) -> list[str]:
+    """All that a prompt pack says in its language, placeholders taken out."""
+    texts = [text for variant in pack.variant for text in (variant.text, variant.shot_answer)]
+    texts += [*pack.answers.person, *pack.answers.unknown, *pack.answers.refusal]
+    return [fill(text, dict.fromkeys(placeholders(text), "")) for text in texts]
+
+
+def all_names(control_set: ControlSet) -> tuple[str, ...]:
+    return control_set.names.female + control_set.names.male
+
+
+# --- languages agree with each other ---------------------------------------------------------------------------------
+
+
+def test_the_same_languages_have_prompts_names_and_writing() -> None:
+    assert set(PROMPTS) == set(CONTROL_SETS) == set(WRITING)
+    assert set(NAME_FORMS) == set(WRITING) - FROM_A_TABLE
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_both_packs_name_the_language_alike(language: str) -> None:
+    prompts, names = PROMPTS[language].meta, CONTROL_SETS[language].meta
+    assert (prompts.name, prompts.native_name) == (names.name, names.native_name)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_same_variants_of_the_same_kinds_in_the_same_order(language: str) -> None:
+    kinds = [(variant.id, variant.kind) for variant in PROMPTS[language].variant]
+    assert kinds == [(variant.id, variant.kind) for variant in PROMPTS["en"].variant]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_as_many_sample_answers_as_in_english(language: str) -> None:
+    def counts(pack: PromptPack) -> tuple[int, int, int]:
+        return len(pack.answers.person), len(pack.answers.unknown), len(pack.answers.refusal)
+
+    assert counts(PROMPTS[language]) == counts(PROMPTS["en"])
+
+
+def test_no_language_repeats_the_words_of_another() -> None:
+    for first, second in combinations(LANGUAGES, 2):
+        for variant in WORDED:
+            assert PROMPTS[first].by_id(variant).text != PROMPTS[second].by_id(variant).text
+        here, there = PROMPTS[first].answers, PROMPTS[second].answers
+        assert not set(here.unknown + here.refusal) & set(there.unknown + there.refusal)
+
+
+# --- prompts ---------------------------------------------------------------------------------------------------------
+
+
+def make_instance(language: str) -> Instance:
+    return Instance(
+        benchmark="b",
+        version="1",
+        split="bias",
+        language=language,
+        instance_id="1",
+        template_id="t",
+        category="age",
+        condition="ambiguous",
+        polarity="negative",
+        context="<context>",
+        question="<question>",
+        options=(
+            Option(role="target", text="<first>"),
+            Option(role="non_target", text="<second>"),
+            Option(role="unknown", text="<third>"),
+        ),
+        gold_role="unknown",
+    )
+
+
+@pytest.mark.parametrize("style", LABEL_STYLES)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_variant_renders_with_every_label_style(language: str, style: str) -> None:
+    for variant in PROMPTS[language].variant:
+        presentation = render_prompt(make_instance(language), PromptSettings(variant, style), (2, 0, 1))
+        content = presentation.messages[-1].content
+        assert "{" not in content
+        assert "}" not in content
+        parts = ["<context>", "<question>", "<third>", "<first>", "<second>"]
+        assert [content.count(part) for part in parts] == [1] * 5
+        assert sorted(parts, key=content.index) == parts
+        lines = content.splitlines()
+        shown = [line for line in lines if line.endswith(("<third>", "<first>", "<second>"))]
+        assert [line.split("<")[0].rstrip(" :：\u00a0") for line in shown] == list(LABEL_STYLES[style])
+        assert all(line == line.strip() for line in lines)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_wordings_that_ask_for_a_label_name_all_three_in_order(language: str) -> None:
+    labels = ["label_a", "label_b", "label_c"]
+    pack = PROMPTS[language]
+    for variant in ("letters", "single_letter", "reasoned"):
+        instruction = pack.by_id(variant).text.split("{context}")[0]
+        assert placeholders(instruction) == labels, variant
+    assert placeholders(pack.by_id("polite").text.split("{context}")[0]) == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_wordings_have_the_parts_of_their_kind(language: str) -> None:
+    """Bare says nothing of its own; letters ends in the word for answer; polite ends in a line of thanks."""
+    pack = PROMPTS[language]
+    bare = pack.by_id("bare").text
+    assert not any(letter.isalpha() for letter in fill(bare, dict.fromkeys(placeholders(bare), "")))
+    assert pack.by_id("letters").text.rstrip().endswith((":", "："))
+    assert pack.by_id("polite").text.rstrip().endswith(("!", "！", "。"))
+    for variant in ("bare", "single_letter", "reasoned"):
+        assert pack.by_id(variant).text.rstrip().endswith("{option_c}")
+    for variant in ("polite", "letters"):
+        assert any(mark in pack.by_id(variant).text for mark in "?？؟")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_examples_answer_as_their_wording_asks(language: str) -> None:
+    """Reasoned quotes the words before the label; polite and bare write label and option as they show them."""
+    pack = PROMPTS[language]
+    before, after = pack.by_id("reasoned").shot_answer.split("{label}")
+    assert len(before) > 3
+    assert before.strip() in pack.by_id("reasoned").text
+    assert after == ""
+    for variant in ("polite", "bare"):
+        answer = pack.by_id(variant).shot_answer
+        assert fill(answer, {"label": "{label_a}", "option": "{option_a}"}) in pack.by_id(variant).text.splitlines()
+    for variant in ("letters", "single_letter"):
+        assert pack.by_id(variant).shot_answer == "{label}"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_person_is_chosen_with_and_without_a_label(language: str) -> None:
+    used = [set(placeholders(sentence)) for sentence in PROMPTS[language].answers.person]
+    assert {"option", "label"} in used
+    assert {"option"} in used
+    assert all(placeholders(sentence).count("option") == 1 for sentence in PROMPTS[language].answers.person)
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def script_of(letter: str) -> str:
+    return unicodedata.name(letter).split()[0]
+
+
+def is_letter(character: str) -> bool:
+    """Letters and the signs that belong to them; Unicode's L and M."""
+    return unicodedata.category(character)[0] in "LM"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_letters_and_marks_are_those_of_the_language(language: str) -> None:
+    characters = {character for text in wordings(PROMPTS[language]) for character in text}
+    letters = {character for character in characters if is_letter(character)}
+    assert {script_of(letter) for letter in letters} <= set(WRITING[language]["scripts"])
+    assert characters - letters - {" ", "\n"} == set(WRITING[language]["marks"])
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_quotes_come_in_pairs(language: str) -> None:
+    for text in wordings(PROMPTS[language]):
+        assert text.count('"') % 2 == 0
+        for opening, closing in ("«»", "「」", "„“" if language == "de" else "“”"):
+            assert text.count(opening) == text.count(closing)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_answers_are_whole_sentences(language: str) -> None:
+    answers = PROMPTS[language].answers
+    for sentence in answers.person + answers.unknown + answers.refusal:
+        assert sentence.endswith((".", "。", "।"))
+        assert "  " not in sentence
+        assert sentence == sentence.strip()
+        assert not sentence[0].islower()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_only_answers_that_choose_nobody_voice_doubt(language: str) -> None:
+    def has_doubt(sentence: str) -> bool:
+        words = "".join(letter if is_letter(letter) or letter == "'" else " " for letter in sentence.casefold())
+        return any(piece in f" {words} " for piece in WRITING[language]["doubt"])
+
+    answers = PROMPTS[language].answers
+    assert [sentence for sentence in answers.unknown + answers.refusal if not has_doubt(sentence)] == []
+    assert [sentence for sentence in answers.person if has_doubt(fill(sentence, {"option": "", "label": ""}))] == []
+
+
+@pytest.mark.parametrize("kind", ["prompts", "control_sets"])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_files_are_in_normal_form_c(language: str, kind: Any) -> None:
+    path = RESOURCES.find(kind, language)
+    assert path is not None
+    text = path.read_text(encoding="utf-8")
+    assert unicodedata.is_normalized("NFC", text)
+    assert "\ufeff" not in text
+    assert "\t" not in text
+    assert text.endswith("\n")
+
+
+def test_french_marks_stand_off_from_the_words() -> None:
+    thin, broad = "\u202f", "\u00a0"
+    before = {":": broad, "»": broad, "?": thin, "!": thin}
+    for text in wordings(PROMPTS["fr"]):
+        for place, character in enumerate(text):
+            if character in before:
+                assert text[place - 1] == before[character], text
+            if character == "«":
+                assert text[place + 1] == broad, text
+
+
+def test_spanish_questions_and_exclamations_are_opened() -> None:
+    for text in wordings(PROMPTS["es"]):
+        assert text.count("¿") == text.count("?")
+        assert text.count("¡") == text.count("!")
+
+
+def test_assamese_and_bengali_keep_their_own_letters() -> None:
+    def letters(language: str) -> set[str]:
+        return set("".join(wordings(PROMPTS[language])) + "".join(all_names(CONTROL_SETS[language])))
+
+    assert "র" not in letters("as")
+    assert {"ৰ", "ৱ"} <= letters("as")
+    assert "র" in letters("bn")
+    assert not {"ৰ", "ৱ"} & letters("bn")
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_thirty_clean_names_of_each_gender(language: str) -> None:
+    control_set = CONTROL_SETS[language]
+    assert (len(control_set.names.female), len(control_set.names.male)) == (30, 30)
+    assert len(set(all_names(control_set))) == 60
+    for name in all_names(control_set):
+        assert name == name.strip() == unicodedata.normalize("NFC", name)
+        letters = [character for character in name if character != " "]
+        assert all(map(is_letter, letters))
+        assert {script_of(letter) for letter in letters} <= set(WRITING[language]["scripts"])
+        assert not name[0].islower()
+
+
+@pytest.mark.parametrize("language", sorted(CONTROL_SETS.keys() - FROM_A_TABLE))
+def test_names_of_our_choice_do_not_contain_each_other(language: str) -> None:
+    control_set = CONTROL_SETS[language]
+    clashes = [pair for pair in combinations(all_names(control_set), 2) if names_clash(*pair, control_set.grammar)]
+    assert clashes == []
+
+
+# --- forms of names --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("language", "form", "name", "written"),
+    [
+        (language, form, name, written)
+        for language, forms in NAME_FORMS.items()
+        for form, names in forms.items()
+        for name, written in names.items()
+    ],
+)
+def test_written_forms(language: str, form: str, name: str, written: str) -> None:
+    assert write_name(CONTROL_SETS[language], name, form) == written
+
+
+@pytest.mark.parametrize("language", CONTROL_SETS)
+def test_every_form_of_every_name_is_well_written(language: str) -> None:
+    control_set = CONTROL_SETS[language]
+    assert {"def", "indef"} <= control_set.grammar.forms.keys()
+    for name in all_names(control_set):
+        for form in control_set.grammar.forms:
+            written = write_name(control_set, name, form)
+            assert written == written.strip() == unicodedata.normalize("NFC", written)
+            assert name[:-2] in written or name in control_set.grammar.exceptions.get(form, {})
+
+
+@pytest.mark.parametrize("language", CONTROL_SETS)
+def test_exceptions_are_forms_of_their_name(language: str) -> None:
+    for written in CONTROL_SETS[language].grammar.exceptions.values():
+        for name, form in written.items():
+            assert name[0].casefold() in form.casefold()
+
+
+def test_korean_particles_follow_the_final_consonant() -> None:
+    """An own statement of the rule: a syllable with a final consonant falls apart into three letters, else into two."""
+    particles = {"topic": ("은", "는"), "subj": ("이", "가"), "obj": ("을", "를"), "and_def": ("과", "와")}
+    for name in all_names(CONTROL_SETS["ko"]):
+        is_closed = len(unicodedata.normalize("NFD", name[-1])) == 3
+        for form, (after_consonant, after_vowel) in particles.items():
+            written = write_name(CONTROL_SETS["ko"], name, form)
+            assert written == name + (after_consonant if is_closed else after_vowel)
+
+
+def test_no_russian_name_asks_for_another_form_of_the_preposition() -> None:
+    """Before с, з, ш or ж with a consonant after it, "с" becomes "со"; so it does before a few names such as Лев."""
+    consonants = set("бвгджзклмнпрстфхцчшщ")
+    for name in all_names(CONTROL_SETS["ru"]):
+        first, second = name[0].lower(), name[1]
+        assert not (first in "сзшж" and second in consonants), name
+        assert not name.startswith(("Лев", "Вс")), name
+
+
+# --- the grammar's schema --------------------------------------------------------------------------------------------
+
+
+def make_control_set(**grammar: Any) -> ControlSet:
+    control_set = CONTROL_SETS["en"]
+    names = Names(
+        female=("Ann", "Bea", "Sam", *(f"F{number}" for number in range(10))),
+        male=("Tom", "Sam", *(f"M{number}" for number in range(10))),
+    )
+    return control_set.model_copy(update={"names": names, "grammar": NameGrammar.model_validate(grammar)})
+
+
+def test_a_rule_by_gender_holds_for_names_of_that_list_alone() -> None:
+    rules = [{"gender": "f", "give": "f {name}"}, {"gender": "m", "give": "m {name}"}, {"give": "? {name}"}]
+    control_set = make_control_set(forms={"def": rules})
+    written = [write_name(control_set, name, "def") for name in ("Ann", "Tom", "Sam", "Zoe")]
+    assert written == ["f Ann", "m Tom", "? Sam", "? Zoe"]
+
+
+def test_a_rule_by_ending_may_drop_letters() -> None:
+    rules = [{"ends_with": ["nn", "om"], "drop": 2, "give": "{name}-"}, {"drop": 1, "give": "{name}+"}]
+    control_set = make_control_set(forms={"def": rules})
+    assert [write_name(control_set, name, "def") for name in ("Ann", "Tom", "Bea")] == ["A-", "T-", "Be+"]
+
+
+@pytest.mark.parametrize(("name", "written"), [("지호", "지호-"), ("민준", "민준+"), ("Tom", "Tom?"), ("준a", "준a?")])
+def test_a_rule_by_final_consonant(name: str, written: str) -> None:
+    rules = [{"final_consonant": True, "give": "{name}+"}, {"final_consonant": False, "give": "{name}-"}]
+    control_set = make_control_set(forms={"def": [*rules, {"give": "{name}?"}]})
+    assert write_name(control_set, name, "def") == written
+
+
+def test_a_form_that_is_written_like_another_has_its_exceptions_too() -> None:
+    grammar = {
+        "forms": {"def": [{"give": "the {name}"}], "indef": "def", "gen": "def"},
+        "exceptions": {"def": {"Ann": "Ann"}, "gen": {"Tom": "Tom's"}},
+    }
+    control_set = make_control_set(**grammar)
+    forms = ("def", "indef", "gen")
+    assert [write_name(control_set, "Ann", form) for form in forms] == ["Ann", "Ann", "the Ann"]
+    assert [write_name(control_set, "Tom", form) for form in forms] == ["the Tom", "the Tom", "Tom's"]
+
+
+@pytest.mark.parametrize(
+    ("grammar", "fault"),
+    [
+        ({"forms": {"indef": "def"}}, "forms.indef: 'def' is no form with rules of its own"),
+        ({"forms": {"def": "indef", "indef": "def"}}, "forms.def: 'indef' is no form with rules of its own"),
+        ({"forms": {"def": [{"gender": "f", "give": "{name}"}]}}, "the last rule must hold for every name"),
+        ({"forms": {"def": [{"final_consonant": False, "give": "{name}"}]}}, "the last rule must hold for every name"),
+        (
+            {"vowels": "ae", "forms": {"def": [{"last_vowel": "ai", "give": "{name}"}, {"give": "{name}"}]}},
+            "forms.def: last_vowel asks for letters that are not in grammar.vowels",
+        ),
+        ({"forms": {"def": [{"drop": 4, "give": "{name}"}]}}, "less than or equal to 3"),
+    ],
+)
+def test_faulty_grammars_are_refused(grammar: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault.replace(".", r"\.")):
+        NameGrammar.model_validate(grammar)
+
+
+def test_a_rule_without_conditions_holds_for_every_name() -> None:
+    assert NameRule(give="{name}", drop=1).is_unconditional
+    assert NameRule(give="{name}", ends_in=None).is_unconditional
+    assert not NameRule(give="{name}", ends_with=("a",)).is_unconditional
+
+
+def test_check_reads_the_vocabulary_of_people(tmp_path: Path) -> None:
+    """What people are called is looked up in answers in English; an entry without words is a finding."""
+    folder = tmp_path / "extractors" / "people"
+    folder.mkdir(parents=True)
+    head = 'version = 1\nsource = "us"\nlicence = "Apache-2.0"\n\n[words]\n'
+    for text, said in ((f"{head}baker = []\n", "words.baker"), (f'{head}baker = "bakker"\n', "baker")):
+        (folder / "nl.toml").write_text(text, encoding="utf-8")
+        report = check_everything(PackPaths(packs=tmp_path), ["nl"])
+        assert [said in finding.what for finding in report.findings] == [True], report.findings
+        read_people.cache_clear()

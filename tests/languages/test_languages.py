@@ -1,0 +1,118 @@
+"""Reading packs: every fault is one line with file, key and value; a user's packs come first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
+from mbbq_gen.core.files import PACK_KINDS, PackPaths
+from mbbq_gen.languages import list_languages
+from mbbq_gen.languages.control_pack import read_control_set
+from mbbq_gen.languages.packs import fill, placeholders
+from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
+
+SHIPPED = ("en", "nl", "es", "tr")
+
+
+@pytest.fixture
+def own(tmp_path: Path, repository: Path) -> Path:
+    """A user's pack folder with a copy of the English prompts."""
+    (tmp_path / "prompts").mkdir()
+    text = (repository / "prompts" / "en.toml").read_text(encoding="utf-8")
+    (tmp_path / "prompts" / "en.toml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("language", SHIPPED)
+def test_the_shipped_packs_load(language: str, resources: PackPaths) -> None:
+    prompts, names = read_prompts(resources, language), read_control_set(resources, language)
+    assert prompts.meta.language == names.meta.language == language
+    assert {variant.kind for variant in prompts.variant} >= {"polite", "bare", "letters", "single_letter", "reasoned"}
+    assert len(names.names.female) == len(names.names.male) == 30
+
+
+def test_every_language_has_the_same_variants(resources: PackPaths) -> None:
+    packs = [read_prompts(resources, status.language) for status in list_languages(resources)]
+    assert {tuple((variant.id, variant.kind) for variant in pack.variant) for pack in packs} == {
+        tuple((variant.id, variant.kind) for variant in packs[0].variant)
+    }
+
+
+def test_the_four_first_languages_are_complete(resources: PackPaths) -> None:
+    complete = {status.language for status in list_languages(resources) if status.is_complete}
+    assert set(SHIPPED) <= complete
+
+
+FAULTS = [
+    ('id = "polite"', 'id = "Polite!"', r"prompts/en\.toml: variant 'Polite!'\.id: .*\(value: 'Polite!'\)"),
+    ('id = "bare"', 'id = "polite"', r"prompts/en\.toml: variant id 'polite' stands twice"),
+    (
+        "{option_b}\n{label_c}: {option_c}\n\nThank",
+        "{B}\n{label_c}: {option_c}\n\nThank",
+        r"prompts/en\.toml: variant 'polite': placeholders missing: option_b; unknown: B",
+    ),
+    ("Thank you!", "Thank you{!", r"variant 'polite': a brace that belongs to no placeholder"),
+    ('kind = "bare"', 'kind = "bear"', r"variant 'bare'\.kind: .*\(value: 'bear'\)"),
+    ('kind = "bare"', 'kind = "bare"\ncolour = "red"', r"variant 'bare'\.colour: unknown key.*\(value: 'red'\)"),
+    ('language = "en"', 'language = "de"', r"meta\.language: 'de' is not the file's name 'en'"),
+    ("version = 2", "version = 0", r"meta\.version: .*\(value: 0\)"),
+    ("version = 2", "version = ", r"prompts/en\.toml: not TOML: .*line"),
+    ('"The answer is: {option}."', '"The answer is: {who}."', r"person: 'The answer is: \{who\}\.' must hold"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "says"), FAULTS, ids=[new[:30] for _, new, _ in FAULTS])
+def test_a_fault_names_file_key_and_value(own: Path, old: str, new: str, says: str) -> None:
+    path = own / "prompts" / "en.toml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(PackError, match=says) as raised:
+        read_prompts(PackPaths(packs=own), "en")
+    assert "\n" not in str(raised.value)
+
+
+def test_text_that_is_not_utf8_is_refused(own: Path) -> None:
+    (own / "prompts" / "en.toml").write_bytes("# ça\n".encode("latin-1"))
+    with pytest.raises(PackError, match=r"not UTF-8 at byte 2; save the file as UTF-8"):
+        read_prompts(PackPaths(packs=own), "en")
+
+
+def test_a_users_pack_comes_first(own: Path) -> None:
+    path = own / "prompts" / "en.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace("Thank you!", "Cheers!"), encoding="utf-8")
+    assert "Cheers!" in read_prompts(PackPaths(packs=own), "en").by_id("polite").text
+    assert "Cheers!" not in read_prompts(PackPaths(), "en").by_id("polite").text
+    assert read_prompts(PackPaths(packs=own), "nl").meta.language == "nl"
+
+
+def test_a_new_language_is_three_files_and_no_code(own: Path, repository: Path) -> None:
+    for kind in PACK_KINDS:
+        (own / kind).mkdir(exist_ok=True)
+        text = (repository / kind / "en.toml").read_text(encoding="utf-8")
+        (own / kind / "sco.toml").write_text(text.replace('language = "en"', 'language = "sco"', 1), encoding="utf-8")
+    found = {status.language: status for status in list_languages(PackPaths(packs=own))}
+    assert found["sco"].is_complete
+
+
+def test_a_missing_language_names_the_file_to_write(resources: PackPaths) -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown language 'xx'.*write prompts/xx\.toml"):
+        read_prompts(resources, "xx")
+
+
+def test_a_pack_folder_without_packs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no folder prompts, extractors or control_sets in it"):
+        PackPaths(packs=tmp_path)
+
+
+def test_filling_is_one_pass() -> None:
+    assert fill("{a} {b}", {"a": "{b}", "b": "x"}) == "{b} x"
+    assert placeholders("{a} and {b}") == ["a", "b"]
+
+
+def test_an_unknown_variant_is_named_beside_near_ones(resources: PackPaths) -> None:
+    pack: PromptPack = read_prompts(resources, "en")
+    with pytest.raises(UnknownNameError, match="did you mean 'reasoned'"):
+        pack.by_id("reason")

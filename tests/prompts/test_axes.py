@@ -1,0 +1,361 @@
+"""Axes that wordings are composed from: their names, designs, texts, and what a run makes of them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbbq_gen.benchmarks.templates.folders import load_starter
+from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.extraction import extract
+from mbbq_gen.languages.axes import (
+    AXES,
+    confounded_interactions,
+    factorial_design,
+    is_orthogonal,
+    parse_axes,
+    parse_variant_name,
+    variant_name,
+    varied_axes,
+)
+from mbbq_gen.languages.axes_pack import AxesPack, native_labels, paraphrase_fault, read_axes
+from mbbq_gen.languages.packs import placeholders
+from mbbq_gen.languages.prompt_pack import read_prompts
+from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, SolvedExample, render_prompt, without_option_labels
+from mbbq_gen.prompts.variants import PromptVariants
+from mbbq_gen.runs.resolve import QuestionSelection
+
+LANGUAGES = sorted(path.stem for path in (PackPaths().shipped / "prompts" / "axes").glob("*.toml"))
+WRITING = tomllib.loads((Path(__file__).parents[1] / "data" / "languages" / "writing.toml").read_text(encoding="utf-8"))
+QUESTION = next(iter(load_starter("en", ["bias"], PackPaths())))
+LEVELS = {name: (axis.base, *axis.levels) for name, axis in AXES.items()}
+
+
+@st.composite
+def cells(draw: st.DrawFn) -> dict[str, str]:
+    """Any cell: paraphrases belong to the plain request."""
+    levels = {name: draw(st.sampled_from(options)) for name, options in LEVELS.items()}
+    if levels["politeness"] != "plain":
+        levels["wording"] = AXES["wording"].base
+    return levels
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+@given(cells())
+def test_a_name_says_all_levels(levels: dict[str, str]) -> None:
+    assert parse_variant_name(variant_name(levels)) == levels
+
+
+@pytest.mark.parametrize(
+    "text", ["polite", "bare", "json", "plain_1+free", "json+plain_1", "plain_1+json+json", "plain_7"]
+)
+def test_other_names_are_no_cells(text: str) -> None:
+    assert parse_variant_name(text) is None
+
+
+def test_level_names_are_of_one_axis() -> None:
+    named = [level for axis in AXES.values() for level in axis.levels if level != axis.base]
+    assert len(named) == len(set(named))
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        ("tone=plain", UnknownNameError, "axis 'tone'"),
+        ("format=xml", UnknownNameError, "level of format 'xml'"),
+        ("format", UsageError, "format: has no levels"),
+        ("format=json,format=free", UsageError, "format: stands twice"),
+        (" , ", UsageError, "name at least one axis"),
+        ("wording=all,politeness=all", UsageError, "vary one of the two"),
+    ],
+)
+def test_axes_that_are_none(text: str, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        parse_axes(text)
+
+
+# --- designs ---------------------------------------------------------------------------------------------------------
+
+TWO_LEVELS = {
+    "politeness": ("plain", "courteous"),
+    "address": ("formal", "informal"),
+    "format": ("free", "json"),
+    "hint": ("none", "say_so"),
+    "debias": ("none", "no_stereotypes"),
+    "persona": ("none", "as_woman"),
+    "fields": ("context_first", "question_first"),
+    "place": ("user", "system"),
+}
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(st.sampled_from(["wording", "format", "hint", "debias", "fields"]), st.none(), min_size=1))
+def test_a_full_design_has_every_cell_once(names: dict[str, None]) -> None:
+    axes = {name: AXES[name].levels for name in names}
+    found = factorial_design(axes, "full")
+    expected = {variant_name(dict(zip(axes, levels, strict=True))) for levels in product(*axes.values())}
+    assert set(found) == expected
+    assert len(found) == len(expected)
+    assert is_orthogonal(found)
+
+
+@pytest.mark.parametrize("count", range(4, 9))
+def test_a_fraction_tells_main_effects_from_interactions_of_two(count: int) -> None:
+    """Resolution IV: no axis varies with another one, nor with the product of two others."""
+    axes = dict(list(TWO_LEVELS.items())[:count])
+    found = factorial_design(axes, "fractional")
+    assert len(found) == {4: 8, 5: 16, 6: 16, 7: 16, 8: 16}[count] < 2**count
+    assert is_orthogonal(found)
+    signs = {
+        name: [1 if (parse_variant_name(cell) or {})[name] == axes[name][0] else -1 for cell in found] for name in axes
+    }
+    for name, (one, other) in product(signs, combinations(signs, 2)):
+        if name not in (one, other):
+            assert sum(a * b * c for a, b, c in zip(signs[name], signs[one], signs[other], strict=True)) == 0
+
+
+def test_aliased_interactions_are_named() -> None:
+    found = factorial_design(dict(list(TWO_LEVELS.items())[:4]), "fractional")
+    assert confounded_interactions(found) == [
+        (("politeness", "address"), ("format", "hint")),
+        (("politeness", "format"), ("address", "hint")),
+        (("politeness", "hint"), ("address", "format")),
+    ]
+    assert confounded_interactions(factorial_design(dict(list(TWO_LEVELS.items())[:3]), "full")) == []
+
+
+def test_fractions_that_are_none() -> None:
+    with pytest.raises(UsageError, match=r"format has 4 levels.*format=free\+line"):
+        factorial_design({**TWO_LEVELS, "format": AXES["format"].levels}, "fractional")
+    with pytest.raises(UsageError, match="3 axes have no smaller design"):
+        factorial_design(dict(list(TWO_LEVELS.items())[:3]), "fractional")
+
+
+def test_a_part_of_a_design_is_not_orthogonal() -> None:
+    found = factorial_design(parse_axes("format=free+json,hint=all"), "full")
+    assert not is_orthogonal(found[:3])
+    assert varied_axes(found) == {"format": ("free", "json"), "hint": ("none", "say_so")}
+    assert varied_axes([*found, "polite"]) == {}
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def packs() -> dict[str, AxesPack]:
+    return {language: read_axes(PackPaths(), language) for language in LANGUAGES}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_paraphrases_are_of_one_length(language: str, packs: dict[str, AxesPack]) -> None:
+    for sentences in (packs[language].sentences, packs[language].other):
+        assert sentences is None or paraphrase_fault(sentences.plain) is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [(("a" * 10, "b" * 14), "10 to 14 characters"), (("a b", "a b"), "the same"), (("a" * 10, "b" * 13), None)],
+)
+def test_paraphrases_that_are_none(texts: tuple[str, ...], said: str | None) -> None:
+    found = paraphrase_fault(texts)
+    assert (found is None) == (said is None)
+    assert said is None or said in str(found)
+
+
+def test_every_language_has_them() -> None:
+    assert PackPaths().names("prompts") == LANGUAGES
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_texts_are_tidy(language: str, packs: dict[str, AxesPack]) -> None:
+    """Letters of the language's script, quotation marks in pairs, a sentence's end, no stray blanks."""
+    pack = packs[language]
+    sentences = [text for spoken in (pack.sentences, pack.other) if spoken for text in spoken.by_level.values()]
+    for text in (*sentences, *pack.persons.values()):
+        bare = re.sub(r"\{\w+\}|JSON", "", text)
+        scripts = {unicodedata.name(letter).split()[0] for letter in bare if unicodedata.category(letter)[0] in "LM"}
+        assert scripts <= set(WRITING[language]["scripts"]), text
+        assert text == text.strip()
+        assert "  " not in text
+        assert text.count('"') % 2 == 0
+        for opening, closing in ("«»", "「」", "„“" if language == "de" else "“”"):
+            assert text.count(opening) == text.count(closing), text
+    assert all(text[-1] in ".?!।。？！؟" for text in sentences), sentences
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_registers_differ_where_there_are_two(language: str, packs: dict[str, AxesPack]) -> None:
+    pack = packs[language]
+    if pack.other is not None:
+        usual, other = pack.sentences.by_level, pack.other.by_level
+        assert usual.keys() == other.keys()
+        assert sum(usual[level] != other[level] for level in usual) >= len(usual) // 2
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@settings(max_examples=40)
+@given(levels=cells())
+def test_every_cell_can_be_asked(language: str, levels: dict[str, str]) -> None:
+    """It holds all fields once, the instruction once, and no brace is left over."""
+    pack = read_axes(PackPaths(), language)
+    levels = levels if pack.other or levels["address"] == "usual" else {**levels, "address": "usual"}
+    variant = pack.compose(variant_name(levels))
+    fields = [name for name in placeholders(variant.text) if not name.startswith(("label", "json"))]
+    assert sorted(fields) == sorted(["context", "question", "option_a", "option_b", "option_c"])
+    assert (fields[0] == "question") == (levels["fields"] == "question_first")
+    assert (variant.system is not None) == (levels["place"] == "system")
+    shown = render_prompt(QUESTION, PromptSettings(variant), (0, 1, 2))
+    text = "\n".join(message.content for message in shown.messages).replace('{"answer": "…"}', "")
+    assert not set("{}") & set(text)
+    assert shown.messages[0].role == levels["place"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_instruction_hints_at_an_answer(language: str, packs: dict[str, AxesPack]) -> None:
+    """Labels stand in the order shown, each once: no example names one alone."""
+    for sentences in (packs[language].sentences, packs[language].other):
+        for level in ("label", "json", "line") if sentences else ():
+            assert sentences is not None
+            named = [name for name in placeholders(sentences.by_level[level]) if name.startswith("label_")]
+            assert named == ["label_a", "label_b", "label_c"], (level, named)
+
+
+NATIVE_LANGUAGES = [language for language in LANGUAGES if read_axes(PackPaths(), language).labels]
+
+
+def test_languages_that_label_with_letters_of_their_own() -> None:
+    assert NATIVE_LANGUAGES == ["ar", "as", "bn", "hi", "ja", "ko", "mr", "or", "ru", "ta", "te", "zh"]
+    with pytest.raises(UsageError, match="nl labels options with A, B and C"):
+        native_labels(PackPaths(), "nl")
+
+
+@pytest.mark.parametrize("language", NATIVE_LANGUAGES)
+def test_native_labels_are_shown_and_read(language: str, packs: dict[str, AxesPack]) -> None:
+    labels = native_labels(PackPaths(), language)
+    assert len(set(labels)) == 3
+    shown = render_prompt(
+        QUESTION, PromptSettings(packs[language].compose("plain_1+label"), "native", native_labels=labels), (2, 0, 1)
+    )
+    assert shown.option_labels == labels
+    for place, label in enumerate(labels):
+        assert f"{label}：" in shown.messages[0].content or f"{label}: " in shown.messages[0].content
+        for answer in (label, f"({label})", f"{packs[language].lines.answer} {label}", f"**{label}**"):
+            options = [QUESTION.options[index].text for index in shown.option_order]
+            assert extract(answer, options, labels, language, 0).option == place, answer
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_options_without_labels(language: str, packs: dict[str, AxesPack]) -> None:
+    """Options are listed by dashes, no label is left, and an answer that is one of the texts is read as it."""
+    own = read_prompts(PackPaths(), language)
+    for variant in (packs[language].compose("plain_1"), own.by_id("bare"), own.by_id("polite")):
+        listed = without_option_labels(variant)
+        assert not [name for name in placeholders(listed.text) if name.startswith("label")]
+        shown = render_prompt(QUESTION, PromptSettings(listed, UNLABELLED), (2, 0, 1))
+        texts = tuple(QUESTION.options[index].text for index in shown.option_order)
+        assert shown.option_labels == texts
+        assert [line for line in shown.messages[0].content.splitlines() if line[:2] == "- "] == [
+            f"- {t}" for t in texts
+        ]
+        for place, text in enumerate(texts):
+            assert extract(f"- {text}", texts, shown.option_labels, language, 0).option == place, text
+
+
+def test_solved_examples_without_labels() -> None:
+    variant = without_option_labels(read_prompts(PackPaths(), "en").by_id("bare"))
+    shown = render_prompt(
+        QUESTION, PromptSettings(variant, UNLABELLED), (0, 1, 2), [SolvedExample(QUESTION, (0, 1, 2))]
+    )
+    assert QUESTION.gold_index is not None
+    assert shown.messages[1].content == QUESTION.options[QUESTION.gold_index].text
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"variants": "letters"}, "--label-style none: the variant letters asks for a label"),
+        ({"axes": "format=json"}, r"--label-style none: the variant plain_1\+json asks for a label"),
+        ({"variants": "bare", "method": "label-loglikelihood"}, "--label-style none: .*label-loglikelihood"),
+    ],
+)
+def test_labels_are_asked_for_where_there_are_none(given: dict[str, Any], said: str) -> None:
+    selection = QuestionSelection(
+        model="transformers:x", benchmark="starter", languages="en", label_style="A,none", **given
+    )
+    with pytest.raises(UsageError, match=said):
+        PromptVariants(selection.settings(PackPaths()), PackPaths())
+
+
+def test_languages_without_a_choice_of_address(packs: dict[str, AxesPack]) -> None:
+    with pytest.raises(UsageError, match="English \\(en\\) has no choice of address"):
+        packs["en"].compose("plain_1+formal")
+
+
+def test_the_usual_address_is_one_of_the_two(packs: dict[str, AxesPack]) -> None:
+    spanish = packs["es"]
+    assert spanish.compose("plain_1+informal").text == spanish.compose("plain_1").text
+    assert spanish.compose("plain_1+formal").text.startswith("Lea ")
+
+
+def test_a_language_that_nobody_has_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nobody has written prompts/axes/xx.toml"):
+        read_axes(PackPaths(), "xx")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('say_so = "If the text does not tell, say so."\n', "", "sentences.say_so: Field required"),
+        ("the form {json}", "JSON form", r"json: .* must hold \{json\}"),
+        ('option = "{label}: {option}"', 'option = "{option}"', r"option: .* must hold \{label\}, \{option\}"),
+        ('as_woman = "a woman"\n', "", "persons: must be as_woman"),
+        ("[sentences]\n", '[sentences]\naddress = "formal"\n', "address: one of sentences and other is formal"),
+        ('language = "en"', 'language = "fr"', "meta.language: 'fr' is not the file's name 'en'"),
+    ],
+)
+def test_what_a_file_has_wrong(before: str, after: str, said: str, tmp_path: Path) -> None:
+    text = (PackPaths().shipped / "prompts" / "axes" / "en.toml").read_text(encoding="utf-8")
+    assert before in text
+    (tmp_path / "prompts" / "axes").mkdir(parents=True)
+    (tmp_path / "prompts" / "axes" / "en.toml").write_text(text.replace(before, after), encoding="utf-8")
+    with pytest.raises(PackError, match=said):
+        read_axes(PackPaths(packs=tmp_path), "en")
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def variants_of(**given: Any) -> tuple[str, ...]:
+    selection = QuestionSelection(model="oracle:perfect", benchmark="starter", languages="en", **given)
+    return selection.settings(PackPaths()).variants
+
+
+def test_what_a_selection_asks() -> None:
+    assert variants_of(variants="plain") == tuple(f"plain_{number}" for number in range(1, 7))
+    assert variants_of(variants="polite,plain_2+json") == ("polite", "plain_2+json")
+    assert variants_of(axes="format=free+json,hint=say_so") == ("plain_1+say_so", "plain_1+json+say_so")
+    assert len(variants_of(variants="all")) == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"axes": "hint=all", "variants": "polite"}, "--axes, --variants"),
+        ({"design": "fractional"}, "--design fractional.*--axes"),
+        ({"axes": "hint=all", "design": "half"}, "unknown design 'half'"),
+    ],
+)
+def test_selections_that_contradict_themselves(given: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        variants_of(**given)

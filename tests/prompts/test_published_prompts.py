@@ -1,0 +1,268 @@
+"""The published prompts: what is sent equals what the authors' code would send, and each lack gives one line."""
+
+from __future__ import annotations
+
+import csv
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
+from mbbq_gen.core.options import options_in_order
+from mbbq_gen.core.records import Instance, Option
+from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
+from mbbq_gen.prompts.render import PromptSettings, render_prompt
+from mbbq_gen.runs.run_folder import RunFolder
+from tests.support.stored_answers import read_presentations
+
+CASES = Path(__file__).parents[1] / "data" / "datasets" / "published_prompts"
+
+
+def cases(name: str) -> list[Any]:
+    found = tomllib.loads((CASES / name).read_text(encoding="utf-8"))["case"]
+    return [pytest.param(case, id=case.get("name", case.get("says"))) for case in found]
+
+
+def copy_of(files: Mapping[str, str], folder: Path) -> Path:
+    """A copy of a release that holds these files."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.removeprefix("\n"), encoding="utf-8", newline="")
+    return folder
+
+
+def question(**changes: object) -> Instance:
+    fields: dict[str, object] = {
+        "benchmark": "own",
+        "version": "1",
+        "split": "bias",
+        "language": "en",
+        "instance_id": "1",
+        "template_id": "age/1",
+        "category": "age",
+        "condition": "ambiguous",
+        "polarity": "negative",
+        "context": "It rained.",
+        "question": "Who got wet?",
+        "options": (
+            Option(role="target", text="Ada"),
+            Option(role="non_target", text="Bo"),
+            Option(role="unknown", text="Nobody knows"),
+        ),
+        "gold_role": "unknown",
+    }
+    return Instance.model_validate(fields | changes)
+
+
+def sent(prompt: PublishedPrompt, instance: Instance, order: tuple[int, ...] = (0, 1, 2)) -> str:
+    """The message that a prompt makes of a question."""
+    setting = PromptSettings(prompt.variant, prompt.label_style, unknown_text=prompt.unknown_text)
+    return render_prompt(instance, setting, order).messages[-1].content
+
+
+@pytest.mark.parametrize("case", cases("good.toml"))
+def test_what_is_sent_is_what_the_authors_send(tmp_path: Path, case: dict[str, Any]) -> None:
+    folder = copy_of(case["files"], tmp_path)
+    expected: dict[str, dict[str, str]] = case["sent"]
+    found = {
+        prompt.variant.id: prompt for prompt in read_published_prompts(case["benchmark"], folder, case["language"])
+    }
+    assert list(found) == list(expected)
+    for name, wanted in expected.items():
+        prompt = found[name]
+        assert (prompt.label_style, prompt.unknown_text) == (wanted["style"], wanted.get("unknown"))
+        assert sent(prompt, question()) == wanted["message"]
+        assert prompt.source.is_file()
+
+
+@pytest.mark.parametrize("case", cases("broken.toml"))
+def test_a_copy_that_lacks_them_gives_one_line(tmp_path: Path, case: dict[str, Any]) -> None:
+    folder = copy_of(case["files"], tmp_path)
+    with pytest.raises(MbbqGenError, match=case["says"]) as caught:
+        read_published_prompts(case["benchmark"], folder, case.get("language", "en"))
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_no_copy_and_no_folder_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"get one with `mbbq-gen data download mbbq`"):
+        read_published_prompts("mbbq", None, "en")
+    with pytest.raises(UsageError, match=r"no folder .*gone"):
+        read_published_prompts("mbbq", tmp_path / "gone", "en")
+
+
+def test_latin_1_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "answer_detection.py").write_bytes("prompts = ['é']".encode("latin-1"))
+    with pytest.raises(DataError, match=r"answer_detection\.py: not UTF-8 at byte 13"):
+        read_published_prompts("mbbq", tmp_path, "en")
+
+
+def test_the_files_are_found_beside_the_data_folder_too(tmp_path: Path) -> None:
+    copy_of({"answer_detection.py": "prompts = ['{} {} A: {} B: {} C: {}']"}, tmp_path)
+    (tmp_path / "data").mkdir()
+    (prompt,) = read_published_prompts("mbbq", tmp_path / "data", "en")
+    assert sent(prompt, question()) == "It rained. Who got wet? A: Ada B: Bo C: Nobody knows"
+
+
+def test_an_unknown_option_of_the_prompt_is_shown_read_and_stored() -> None:
+    instance = question()
+    assert options_in_order(instance, (2, 0, 1), "Can't tell") == ["Can't tell", "Ada", "Bo"]
+    assert options_in_order(instance, (2, 0, 1)) == ["Nobody knows", "Ada", "Bo"]
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+MBBQ = """
+prompts = ["Who? {} {} (A): {} (B): {} (C): {}", "Say it. {} {} A: {} B: {} C: {} Answer:"]
+trans_prompt_dict = {}
+"""
+BROKEN_OFF = "--prompt-source published"
+
+
+@pytest.fixture
+def mbbq(data: Path, tmp_path: Path) -> Path:
+    """A copy of MBBQ in the published shape with prompts of our own."""
+    folder = tmp_path / "MBBQ"
+    (folder / "data").mkdir(parents=True)
+    for path in (data / "datasets" / "mbbq" / "data").iterdir():
+        (folder / "data" / path.name).write_bytes(path.read_bytes())
+    return copy_of({"answer_detection.py": MBBQ}, folder)
+
+
+def call(*arguments: object) -> int:
+    return run_command_line([str(argument) for argument in arguments])
+
+
+def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run"
+    common = ("--model", "oracle:perfect", "--benchmark", "mbbq", "--data-dir", mbbq, "--prompt-source", "published")
+    assert call("run", path, *common, "--languages", "en", "--splits", "bias") == 0
+    capsys.readouterr()
+    folder = RunFolder(path)
+    settings = folder.manifest().config
+    assert (settings.prompt_source, settings.variants) == ("published", ("published_1", "published_2"))
+    assert settings.label_styles == ("published",)
+    assert "mbbq/answer_detection.py" in folder.manifest().file_digests
+    with folder.open_store(read_only=True) as store:
+        shown = [request.prompt for request in store.pending()]
+        assert shown == []
+        prompts = [prompt for _, prompt, _, _ in read_presentations(store, versions(path))]
+        questions = {instance.key: instance for instance in store.instances()}
+    assert len(prompts) == 2 * len(questions) == 80
+    assert {(p.variant, p.label_style) for p in prompts} == {("published_1", "(A)"), ("published_2", "A")}
+    for prompt in prompts:
+        instance = questions[prompt.instance_key]
+        texts = [instance.options[index].text for index in prompt.option_order]
+        template = {"published_1": "Who? {} {} (A): {} (B): {} (C): {}"}.get(
+            prompt.variant, "Say it. {} {} A: {} B: {} C: {} Answer:"
+        )
+        assert prompt.messages[-1].content == template.format(instance.context, instance.question, *texts)
+    assert call("run", path) == 0
+
+
+def versions(path: Path) -> dict[str, str]:
+    """Extractor versions of a run in English."""
+    from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.runs.extraction import extractor_versions
+
+    assert path.is_dir()
+    return extractor_versions(["en"], PackPaths())
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--label-style", "a"), "leave --label-style out"),
+        (("--no-context",), "leave --no-context out"),
+        (("--variants", "published_9"), "'published_9'"),
+        (("--prompt-source", "authors"), "'authors'"),
+        (("--languages", "en,tr"), "'tr'"),
+    ],
+)
+def test_what_published_prompts_do_not_allow(
+    mbbq: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], says: str
+) -> None:
+    common = ("--model", "oracle:perfect", "--benchmark", "mbbq", "--data-dir", mbbq, "--prompt-source", "published")
+    assert call("run", tmp_path / "run", *common, "--languages", "en", *more) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_own_questions_have_no_published_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text(question().model_dump_json(), encoding="utf-8")
+    model = ("--model", "oracle:perfect")
+    assert call("run", tmp_path / "run", *model, "--instances", path, "--prompt-source", "published") == 2
+    assert "--prompt-source builtin" in capsys.readouterr().err
+
+
+def test_published_prompts_are_listed_and_shown(mbbq: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    published = ("--prompt-source", "published", "--benchmark", "mbbq", "--data-dir", mbbq)
+    assert call("prompts", "list", *published) == 0
+    out = capsys.readouterr().out
+    assert "published_1  (published, labels (A))" in out
+    assert "Say it. {context} {question} {label_a}: {option_a}" in out
+    assert call("prompts", "list", *published, "--json") == 0
+    assert '"label_style": "(A)"' in capsys.readouterr().out
+    assert call("prompts", "show", *published, "--variant", "published_2", "--option-order", "published") == 0
+    assert re.search(r"\nSay it\. .* A: .* B: .* C: .* Answer:\n", capsys.readouterr().out)
+    assert call("prompts", "show", *published, "--label-style", "a") == 2
+    assert call("prompts", "list", "--prompt-source", "published") == 2
+    assert "--benchmark" in capsys.readouterr().err
+
+
+# --- the published files ---------------------------------------------------------------------------------------------
+
+
+def test_kobbq_is_asked_as_its_code_asks(shared_datasets: Path) -> None:
+    """`make_prefix` and `make_prompt` of the authors' 1_preprocess.py, by hand, on its first hundred samples."""
+    with (shared_datasets / "kobbq" / "evaluation" / "0_evaluation_prompts.tsv").open(
+        encoding="utf-8", newline=""
+    ) as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    published = read_published_prompts("kobbq", shared_datasets / "kobbq", "ko")
+    assert [prompt.variant.id for prompt in published] == [f"published_{row['prompt_id']}" for row in rows]
+    assert len(rows) == 5
+    samples = list(load_benchmark("kobbq", data=shared_datasets / "kobbq"))[:100]
+    for row, prompt in zip(rows, published, strict=True):
+        for instance in samples:
+            texts = [option.text.replace("알 수 없음", row["unknown"]) for option in instance.options]
+            shown = [texts[1], texts[2], texts[0]]
+            asked = row["instruction"] + "\n\n"
+            for name, text in zip(
+                ("context", "question", "a", "b", "c"), (instance.context, instance.question, *shown), strict=True
+            ):
+                asked += row[name] + text + "\n"
+            asked += row["answer"]
+            assert sent(prompt, instance, (1, 2, 0)) == asked
+            whole = row["prompt"].replace("\\n", "\n").replace("{B}", "{b}").replace("{C}", "{c}")
+            filled = dict(zip("abc", shown, strict=True))
+            assert asked == whole.format(context=instance.context, question=instance.question, **filled)
+
+
+def test_bharatbbq_prompts_are_the_blocks_of_its_files(shared_datasets: Path) -> None:
+    folder = shared_datasets / "bharatbbq"
+    files = ("zero-shot.md", "few-shot-English_instruction.md", "few-shot_Target_instruction.md")
+    blocks = [block for name in files for block in (folder / name).read_text(encoding="utf-8").split("```")[1::2]]
+    instance = question()
+    texts = {"a": "Ada", "b": "Bo", "c": "Nobody knows"}
+    possible = {block.format(ctx=instance.context, qn=instance.question, **texts).strip() for block in blocks}
+    asked: set[str] = set()
+    for language in ("en", "hi", "mr", "bn", "ta", "te", "or", "as"):
+        published = read_published_prompts("bharatbbq", folder, language)
+        assert len(published) == (2 if language == "en" else 4)
+        asked |= {sent(prompt, instance) for prompt in published}
+    assert asked == possible
+    assert len(possible) == 23
+
+
+def test_copies_without_prompts_are_told(shared_datasets: Path) -> None:
+    for name, folder, language in (("mbbq", "mbbq", "nl"), ("esbbq", "esbbq", "es"), ("cabbq", "esbbq", "ca")):
+        with pytest.raises(UsageError, match="--prompt-source builtin"):
+            read_published_prompts(name, shared_datasets / folder, language)

@@ -1,0 +1,143 @@
+"""The providers, endpoint file, prices and commands of docs/providers.md and docs/apis.md work."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.providers.api.http_endpoint import read_description
+from mbbq_gen.providers.registry import KINDS
+from tests.fake_service.client import fake_server
+from tests.support.api import KEY
+
+
+def blocks(repository: Path, language: str) -> list[str]:
+    text = (repository / "docs" / "providers.md").read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def installed(repository: Path, kind: str, folder: Path) -> None:
+    """Installs the page's provider of a kind: its module and its entry point."""
+    (source,) = [block for block in blocks(repository, "python") if f'kind = "{kind}"' in block]
+    assert len(source.splitlines()) <= 40
+    (folder / f"{kind}_provider.py").write_text(source, encoding="utf-8")
+    metadata = folder / f"{kind}_provider-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {kind}-provider\nVersion: 1.0\n")
+    page = (repository / "docs" / "providers.md").read_text(encoding="utf-8")
+    entry = re.search(rf'\b({kind}) = "(.*)"', page)
+    assert entry is not None
+    (metadata / "entry_points.txt").write_text(f"[mbbq_gen.providers]\n{entry[1]} = {entry[2]}\n")
+
+
+def test_the_provider_of_the_page_runs(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed(repository, "parrot", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    arguments = ["--benchmark", "starter", "--languages", "en", "--variants", "polite", "--sample", "6"]
+    more = ["--model", "parrot:B", "--model-arg", "times=2", "--json"]
+    assert run_command_line(["run", str(tmp_path / "run"), *arguments, *more]) == 0
+    assert json.loads(capsys.readouterr().out)["answered"] == 12
+
+
+def test_the_provider_behind_an_api_runs_against_a_server_with_faults(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed(repository, "acme", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run_command_line(["models", "--json"]) == 0
+    listed = {entry["name"]: entry["summary"] for entry in json.loads(capsys.readouterr().out)}
+    assert listed["acme:MODEL"] == "from acme-provider 1.0"
+    run = tmp_path / "run"
+    selection = ["--benchmark", "starter", "--languages", "en", "--variants", "polite", "--sample", "12"]
+    scenario = {
+        "answers": {"oracle": "stereotyped"},
+        "faults": {"rate_limited": 0.2, "retry_after_s": 0.1, "server_error": 0.1, "cut": 0.1, "malformed": 0.1},
+        "access": {"key": KEY, "refused_parameters": ["max_tokens"]},
+    }
+    with fake_server(scenario, run=run) as server:
+        command = ["run", str(run), "--model", "acme:fake", "--base-url", server.openai, *selection, "--json"]
+        monkeypatch.delenv("ACME_API_KEY", raising=False)
+        assert run_command_line(command) == 2
+        assert "acme:fake: no key; set ACME_API_KEY" in capsys.readouterr().err
+        monkeypatch.setenv("ACME_API_KEY", "sk-wrong-0123456789")
+        assert run_command_line(command) == 1
+        assert "refuses the key in ACME_API_KEY" in capsys.readouterr().err
+        monkeypatch.setenv("ACME_API_KEY", KEY)
+        assert run_command_line(command) == 0
+        assert json.loads(capsys.readouterr().out)["answered"] == 24
+        assert server.stats().by_fault
+    assert run_command_line(["score", str(run), "--group-by", "split", "--json"]) == 0
+    groups = json.loads(capsys.readouterr().out)["groups"]
+    assert [group["metrics"]["mbbq_bias_ambiguous"]["value"] for group in groups] == [1.0, 1.0]
+
+
+def test_the_endpoint_file_of_the_page_is_valid(repository: Path, tmp_path: Path) -> None:
+    path = tmp_path / "endpoint.toml"
+    path.write_text(next(block for block in blocks(repository, "toml") if "[answer]" in block), encoding="utf-8")
+    described = read_description(path)
+    assert described.answer.text == "outputs.0.text"
+    assert described.finish_reasons.content_filter == ("blocked",)
+
+
+def test_every_kind_behind_an_api_is_on_the_page(repository: Path) -> None:
+    text = (repository / "docs" / "providers.md").read_text(encoding="utf-8")
+    for kind, found in KINDS.items():
+        if found.target.startswith("mbbq_gen.providers.") and "_api:" in found.target:
+            assert f"`{kind}:" in text
+            assert str(found.install) in text
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """Returns the words of every `mbbq-gen` command of a page, without comments."""
+    joined = text.replace("\\\n", " ")
+    lines = re.findall(r"\bmbbq-gen ([a-z][^`\n]*)", joined)
+    return [line.split("#")[0].split() for line in lines]
+
+
+@pytest.mark.parametrize("page", ["apis.md", "providers.md"])
+def test_commands_of_the_pages_take_their_options(repository: Path, page: str) -> None:
+    import typer.main
+
+    from mbbq_gen.cli.main import app
+
+    found = commands_in((repository / "docs" / page).read_text(encoding="utf-8"))
+    assert len(found) >= 3
+    for words in found:
+        command: Any = typer.main.get_command(app)
+        for word in words:
+            if word not in getattr(command, "commands", {}):
+                break
+            command = command.commands[word]
+        known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        assert {word for word in words if word.startswith("--")} <= known | {"--help", "--json"}, " ".join(words)
+
+
+def test_options_for_local_servers_exist(repository: Path) -> None:
+    from mbbq_gen.providers.registry import open_provider
+
+    text = (repository / "docs" / "apis.md").read_text(encoding="utf-8")
+    asked = re.findall(r"`--model (openai:\S+) --base-url (\S+?)(?: --max-connections (\d+))?`", text)
+    assert len(asked) == 5
+    for model, address, concurrency in asked:
+        provider = open_provider(model, {"base_url": address, "max_connections": concurrency or 64})
+        provider.check_access()  # type: ignore[attr-defined]
+        assert provider.runtime_info()["base_url"] == address
+
+
+def test_the_price_file_of_the_page_is_valid(repository: Path, tmp_path: Path) -> None:
+    from mbbq_gen.providers.prices import price_of, read_prices
+
+    text = (repository / "docs" / "apis.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    path = tmp_path / "prices.toml"
+    path.write_text(block, encoding="utf-8")
+    price = price_of("openai", "gpt-4o-mini-2024-07-18", read_prices(path))
+    assert price is not None
+    assert (price.batch_input, price.hosts) == (0.075, ("api.openai.com",))

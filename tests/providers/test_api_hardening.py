@@ -1,0 +1,328 @@
+"""What services and what stands before them really send: limits that speak of bills, filters, pages, redirections, odd
+texts, endless answers, clocks that are off. For every kind, over real sockets."""
+
+from __future__ import annotations
+
+import json
+import os
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.core.errors import ProviderError, UsageError
+from mbbq_gen.core.records import Response
+from mbbq_gen.providers.api.provider import ApiProvider
+from tests.fake_service.client import fake_server
+from tests.support.api import KEY, Heard, Spoken, ask, provider, requests, spoken, without_keys
+
+pytest.importorskip("openai")
+pytest.importorskip("anthropic")
+
+KINDS = ("openai", "anthropic", "gemini")
+VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    for name in VARIABLES.values():
+        monkeypatch.setenv(name, KEY)
+
+
+def opened(kind: str, root: str, **options: Any) -> ApiProvider:
+    return provider(f"{kind}:m", base_url=f"{root}/v1" if kind == "openai" else root, **options)
+
+
+def answer(kind: str, text: str = "A", **more: Any) -> dict[str, Any]:
+    """An answer as that kind of service gives it."""
+    if kind == "openai":
+        return {"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "model": "m"} | more
+    if kind == "anthropic":
+        return {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "model": "m"} | more
+    return {"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]} | more
+
+
+def reply(status: int, payload: Any, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return status, {name.replace("_", "-"): value for name, value in headers.items()}, body
+
+
+def in_turn(*replies: tuple[int, dict[str, str], bytes]) -> Any:
+    """Gives these in turn, the last one for ever after."""
+    left = list(replies)
+    return lambda _heard: left.pop(0) if len(left) > 1 else left[0]
+
+
+def asked_of(kind: str, server: Spoken, count: int = 1, **options: Any) -> list[Response]:
+    return ask(opened(kind, server.root, **options), requests(count))
+
+
+# --- limits, filters, proxies -----------------------------------------------------------------------------------------
+
+BILLING = "You exceeded your current quota, please check your plan and billing details."
+LIMITS: dict[str, Any] = {
+    "openai": {"error": {"message": BILLING, "type": "requests", "code": "rate_limit_exceeded"}},
+    "anthropic": {"type": "error", "error": {"type": "rate_limit_error", "message": BILLING}},
+    "gemini": {
+        "error": {
+            "code": 429,
+            "message": BILLING,
+            "status": "RESOURCE_EXHAUSTED",
+            "details": [
+                {"@type": "x/google.rpc.QuotaFailure", "violations": [{"quotaId": "RequestsPerMinutePerProject"}]},
+                {"@type": "x/google.rpc.RetryInfo", "retryDelay": "0.01s"},
+            ],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("headers", [{}, {"retry_after": "0.01"}])
+def test_a_limit_that_speaks_of_bills_is_waited_for(kind: str, headers: dict[str, str]) -> None:
+    with spoken(in_turn(reply(429, LIMITS[kind], **headers), reply(200, answer(kind)))) as server:
+        (response,) = asked_of(kind, server)
+    assert (response.text, response.n_attempts) == ("A", 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_limits_that_speak_of_bills_end_no_run(kind: str) -> None:
+    faults = {"rate_limited": 0.5, "retry_after_s": 0.01, "limit_words": "billing"}
+    with fake_server({"faults": faults}) as server:
+        responses = ask(opened(kind, server.root), requests(40))
+        assert server.stats().by_fault["rate_limited"] > 10
+    assert {response.text for response in responses} == {"A"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_moderation_is_a_filter_and_the_others_go_on(kind: str) -> None:
+    flagged = {
+        "error": {
+            "code": 403,
+            "message": "Your input was flagged",
+            "metadata": {"reasons": ["hate"], "flagged_input": "…", "provider_name": "OpenAI"},
+        }
+    }
+    with spoken(in_turn(reply(403, flagged), reply(200, answer(kind)))) as server:
+        responses = asked_of(kind, server, 3)
+    assert sorted(str(response.finish_reason) for response in responses) == ["content_filter", "stop", "stop"]
+    assert [response.content_filter for response in responses if response.content_filter] == [{"reasons": ["hate"]}]
+
+
+PAGE = b"<!DOCTYPE html><html><head><title>Access denied</title></head><body>billing</body></html>"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("status", [200, 401, 403, 404])
+def test_a_page_in_the_middle_of_a_run_passes(kind: str, status: int) -> None:
+    good = reply(200, answer(kind))
+    with spoken(in_turn(good, reply(status, PAGE, content_type="text/html"), good)) as server:
+        responses = asked_of(kind, server, 3)
+    assert [response.text for response in responses] == ["A"] * 3
+    assert max(response.n_attempts or 0 for response in responses) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pages_of_a_proxy_all_over_a_run(kind: str) -> None:
+    with fake_server({"faults": {"page": 0.3, "most_per_request": 2}, "seed": 5}) as server:
+        responses = ask(opened(kind, server.root), requests(40))
+        assert server.stats().by_fault["page"] > 5
+    assert {response.text for response in responses} == {"A"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("status", [200, 403, 404])
+def test_a_page_at_the_start_is_one_line(kind: str, status: int) -> None:
+    with spoken(in_turn(reply(status, PAGE, content_type="text/html"))) as server:
+        with pytest.raises(ProviderError, match=rf"answers with a web page \(Access denied, {status}\).*base URL"):
+            asked_of(kind, server, 20)
+        assert len(server.heard) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_redirection_names_its_target_and_gets_no_key(kind: str) -> None:
+    with spoken(in_turn(reply(200, answer(kind)))) as elsewhere:
+
+        def moved(heard: Heard) -> tuple[int, dict[str, str], bytes]:
+            return reply(307, b"", location=f"{elsewhere.root}{heard.path}?key=1")
+
+        with spoken(moved) as server, pytest.raises(ProviderError) as caught:
+            asked_of(kind, server, 20)
+        assert elsewhere.heard == []
+    wanted = f"{elsewhere.root}/v1" if kind == "openai" else elsewhere.root
+    assert f"redirects to {elsewhere.root}/" in str(caught.value)
+    assert f"give --base-url {wanted};" in str(caught.value)
+    assert "key=1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "advice"),
+    [
+        ("openai", "", "mostly end in /v1: try --base-url {root}/v1"),
+        ("openai", "/v1/chat/completions", "end before that: try --base-url {root}/v1"),
+        ("anthropic", "/v1", "the version is added here: try --base-url {root}"),
+        ("gemini", "/v1beta", "the version is added here: try --base-url {root}"),
+    ],
+)
+@pytest.mark.parametrize("body", [b"404 page not found", b'{"detail":"Not Found"}'])
+def test_a_base_url_with_a_wrong_end_is_told(kind: str, path: str, advice: str, body: bytes) -> None:
+    with spoken(in_turn(reply(404, body))) as server:
+        asked = provider(f"{kind}:m", base_url=server.root + path)
+        with pytest.raises(ProviderError) as caught:
+            ask(asked, requests(5))
+        assert advice.format(root=server.root) in str(caught.value)
+
+
+# --- clocks and sizes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("skew", [-20 * 60, 20 * 60, 10 * 3600])
+def test_a_clock_that_is_off_stops_no_run(kind: str, skew: int) -> None:
+    """The moment to come back is the service's: by its own clock, which says now, it is now."""
+    moment = formatdate(4_000_000_000 + skew, usegmt=True)
+    limited = reply(429, LIMITS["anthropic"], retry_after=moment, date=moment)
+    with spoken(in_turn(limited, reply(200, answer(kind)))) as server:
+        (response,) = asked_of(kind, server)
+    assert (response.text, response.n_attempts) == ("A", 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_endless_answer_is_cut_and_marked(kind: str) -> None:
+    notices: list[str] = []
+    with spoken(in_turn(reply(200, answer(kind, "The answer is A. " + "x" * 3_000_000)))) as server:
+        asked = opened(kind, server.root, max_answer_bytes=50_000)
+        responses = ask(asked, requests(2), notices)
+    assert {(response.finish_reason, response.truncated_at) for response in responses} == {("length", 50_000)}
+    for response in responses:
+        assert response.text is not None
+        assert 40_000 < len(response.text) < 50_000
+        assert response.text.startswith("The answer is A. xxx")
+    assert len([notice for notice in notices if "more than 50,000 bytes are cut" in notice]) == 1
+    assert asked.settings["max_answer_bytes"] == 50_000, "a limit that is not the usual one may shape the text"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_answer_is_taken_whole(kind: str) -> None:
+    text = "é" * 1_000_000
+    with spoken(in_turn(reply(200, answer(kind, text)))) as server:
+        (response,) = asked_of(kind, server)
+    assert (response.text, response.truncated_at, response.finish_reason) == (text, None, "stop")
+
+
+# --- headers of one's own ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_headers_of_ones_own(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They reach every address; their keys come from the environment, and are hidden wherever they come back."""
+    monkeypatch.setenv("GATEWAY_KEY", "gateway-secret-98765")
+    given = {"X-Title": "bias", "cf-aig-authorization": "Bearer $GATEWAY_KEY"}
+    told = {"error": {"message": "no room for gateway-secret-98765", "code": "odd"}}
+    with spoken(in_turn(reply(400, told), reply(200, answer(kind)))) as server:
+        asked = opened(kind, server.root, headers=given)
+        responses = ask(asked, requests(2))
+        for heard in server.heard:
+            assert heard.headers["x-title"] == "bias"
+            assert heard.headers["cf-aig-authorization"] == "Bearer gateway-secret-98765"
+    assert asked.settings["headers"] == given
+    assert [response.error for response in responses if response.error] == ["no room for *** (400)"]
+    assert "gateway-secret" not in json.dumps(asked.settings) + repr(responses)
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ({"Authorization": "Bearer abc"}, "keys are not written down here"),
+        ({"X-Api-Key": "abc"}, "keys are not written down here"),
+        ({"Host": "x"}, "can't be set"),
+        ({"X Y": "x"}, "can't be set"),
+        ({"X": "a\r\nY: b"}, "one line of plain text"),
+        ({"X": 1}, "one line of plain text"),
+        ({"X-Auth": "$NOT_THERE"}, "the environment holds no NOT_THERE"),
+    ],
+)
+def test_headers_that_can_not_be_taken(headers: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        provider("openai:m", headers=headers)
+
+
+# --- texts that files do not like -------------------------------------------------------------------------------------
+
+ODD = ["\ud83d", "a\udc00b", "\x00", "\uffff\ufffe", "\ud83d\ude00", "\u202e\x85", "x" * 1_000_000, "", " "]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
+def test_any_text_can_be_stored(kind: str, text: str) -> None:
+    with spoken(in_turn(reply(200, answer(kind, text)))) as server:
+        (response,) = asked_of(kind, server)
+    assert Response.model_validate_json(response.model_dump_json()) == response
+    assert response.text == text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bytes_that_are_no_utf_8_cost_no_answer(kind: str) -> None:
+    body = json.dumps(answer(kind, "A~")).encode().replace(b"~", b"\xff\xc3")
+    with spoken(in_turn(reply(200, body))) as server:
+        (response,) = asked_of(kind, server)
+    assert response.text == "A\ufffd\ufffd"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", ["-5", "NaN", "Infinity", "1e999", '"many"', "null", "[]", "true", "2.5", "9" * 40])
+def test_odd_token_counts_cost_no_answer(kind: str, count: str) -> None:
+    usages: dict[str, dict[str, Any]] = {
+        "openai": {"usage": {"prompt_tokens": "~", "completion_tokens": "~", "completion_tokens_details": "~"}},
+        "anthropic": {"usage": {"input_tokens": "~", "output_tokens": "~", "cache_read_input_tokens": "~"}},
+        "gemini": {"usageMetadata": {"promptTokenCount": "~", "candidatesTokenCount": "~", "thoughtsTokenCount": "~"}},
+    }
+    body = json.dumps(answer(kind, **usages[kind])).replace('"~"', count).encode()
+    with spoken(in_turn(reply(200, body))) as server:
+        (response,) = asked_of(kind, server)
+    assert response.text == "A"
+    assert set(response.usage.model_dump().values()) == {None}
+    assert Response.model_validate_json(response.model_dump_json()) == response
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors_and_names_may_be_odd_too(kind: str) -> None:
+    """What is said of a failure, in names and in ids, is stored as well as texts are."""
+    odd = reply(400, {"error": {"message": "no \ud83d", "code": "\udfff"}})
+    named = answer(kind, model="m\ud800", id="\udc00", modelVersion="m\ud800", responseId="\udc00")
+    with spoken(in_turn(odd, reply(200, named))) as server:
+        responses = asked_of(kind, server, 2)
+    for response in responses:
+        assert Response.model_validate_json(response.model_dump_json()) == response
+    assert {response.error for response in responses} == {None, "no \ufffd (400)"}
+    assert {response.model for response in responses} == {None, "m\ufffd"}
+
+
+def test_a_run_of_odd_answers_goes_all_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Asked, resumed, read, scored, reported, exported: without a traceback, and with every answer."""
+    from mbbq_gen.cli.main import run_command_line
+
+    run = tmp_path / "run"
+    selection = ["--benchmark", "starter", "--languages", "en", "--variants", "letters", "--sample", "20"]
+    scenario = {"content": {"odd": 1.0}, "answers": {"usage": "negative", "oracle": "stereotyped"}}
+    with fake_server(scenario, run=run) as server:
+        command = ["run", str(run), "--model", "openai:m", "--base-url", server.openai, *selection, "--json"]
+        assert run_command_line(command) == 0
+        assert json.loads(capsys.readouterr().out)["answered"] == 40
+        assert run_command_line(["run", str(run), "--resume"]) == 0
+        assert server.stats().paid_again == 0
+    for arguments in (
+        ["status", str(run), "--json"],
+        ["score", str(run), "--json"],
+        ["extract", str(run)],
+        ["report", str(run)],
+        ["export", str(run), "--csv", str(tmp_path / "csv"), "--n-resamples", "100"],
+        ["export", str(run), "--parquet", str(tmp_path / "parquet"), "--n-resamples", "100"],
+        ["export", str(run), "--hf-dataset", str(tmp_path / "hf"), "--n-resamples", "100"],
+    ):
+        capsys.readouterr()
+        code = run_command_line(arguments)
+        assert code == 0, (arguments, capsys.readouterr().err)

@@ -1,0 +1,390 @@
+"""`openai:` over real sockets: what comes back, every fault by itself, pace, refused parameters, what stops a run."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mbbq_gen.core.errors import ProviderError, UnknownNameError, UsageError
+from mbbq_gen.providers.api.openai import OpenAIProvider
+from tests.fake_service.client import FakeServer, fake_server
+from tests.support.api import KEY, ask, conversation, fake, provider, requests, with_system, without_keys
+
+__all__ = ["fake"]
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+
+
+def openai(server: FakeServer, **options: Any) -> OpenAIProvider:
+    found = provider("openai:fake", base_url=server.openai, **options)
+    assert isinstance(found, OpenAIProvider)
+    return found
+
+
+def test_everything_is_answered_once(fake: FakeServer) -> None:
+    wanted = requests(200)
+    fake.change({"latency": {"seconds": 0.01}})
+    responses = ask(openai(fake, max_connections=20), iter(wanted))
+    assert sorted(response.request_key for response in responses) == [request.request_key for request in wanted]
+    stats = fake.stats()
+    assert (stats.requests, stats.distinct, stats.paid_again) == (200, 200, 0)
+    assert 1 < stats.peak_in_flight <= 20
+
+
+def test_what_comes_back_is_kept(fake: FakeServer) -> None:
+    fake.change({"answers": {"fixed": "B", "reasoning_tokens": 7, "reported_model": "fake-2026-01-01"}})
+    asked = openai(fake)
+    (response,) = ask(asked, requests(1))
+    assert (response.text, response.finish_reason, response.error) == ("B", "stop", None)
+    assert (response.model, response.n_attempts, response.provider_finish_reason) == ("fake-2026-01-01", 1, "stop")
+    assert response.request_id
+    assert response.system_fingerprint
+    assert response.usage.reasoning_tokens == 7
+    assert response.usage.input_tokens
+    assert (response.usage.output_tokens or 0) >= 7
+    assert 0 < (response.latency_s or 0) < 5
+    assert asked.runtime_info()["served_models"] == ["fake-2026-01-01"]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {"rate_limited": 0.3, "retry_after_s": 0.2},
+        {"rate_limited": 0.3, "retry_after_s": 0.2, "retry_after_form": "milliseconds"},
+        {"rate_limited": 0.3, "retry_after_s": 1.0, "retry_after_form": "date"},
+        {"rate_limited": 0.2, "retry_after_form": "untold"},
+        {"server_error": 0.2},
+        {"drop": 0.2},
+        {"lost": 0.2},
+        {"cut": 0.2},
+        {"malformed": 0.2},
+        {"slow": 0.2, "slow_s": 0.1},
+        {"hang": 0.1},
+    ],
+    ids=lambda faults: "-".join(map(str, faults)) + f"-{faults.get('retry_after_form', '')}",
+)
+def test_each_fault_by_itself(faults: dict[str, Any]) -> None:
+    wanted = requests(40)
+    timeout = 3.0 if "hang" in faults else 30.0  # a busy machine must not add faults of its own
+    with fake_server({"faults": {**faults, "most_per_request": 2}}) as server:
+        responses = ask(openai(server, timeout=timeout, max_connections=40), wanted)
+        stats = server.stats()
+    assert {response.request_key for response in responses} == {request.request_key for request in wanted}
+    assert [response.error for response in responses if response.error] == []
+    if faults.get("retry_after_form") != "date":  # dates are whole seconds
+        assert stats.too_early == 0
+    assert stats.by_fault
+    assert stats.requests == sum(response.n_attempts or 0 for response in responses)
+    if not {"lost", "cut", "malformed", "hang"} & faults.keys():  # who is slow for 3 s counts as hanging
+        assert stats.paid_again == 0
+
+
+def test_a_request_that_always_fails_is_recorded_and_the_others_go_on() -> None:
+    with fake_server({"faults": {"server_error": 0.3, "most_per_request": 99}, "seed": 3}) as server:
+        responses = ask(openai(server, attempts=2, max_connections=40), requests(40))
+    failed = [response for response in responses if response.error is not None]
+    assert 0 < len(failed) < 40
+    assert all(response.error.startswith("asked 2 times, last: ") for response in failed if response.error)
+    assert all(response.n_attempts == 2 and response.text is None for response in failed)
+
+
+def test_who_is_told_to_wait_holds_no_slot() -> None:
+    """With two slots and a third of the requests told to wait for 3 s, the waits run beside each other."""
+    with fake_server({"faults": {"rate_limited": 0.34, "retry_after_s": 3.0, "most_per_request": 1}}) as server:
+        responses = ask(openai(server, max_connections=2), requests(30))
+        stats = server.stats()
+    waits = stats.by_status["429"]
+    assert len(responses) == 30
+    assert waits >= 5
+    assert stats.too_early == 0
+    assert stats.requests == 30 + waits
+    assert all(response.n_attempts == 1 for response in responses[: 30 - waits]), "who need not wait is not held up"
+
+
+def test_the_budget_of_requests_is_kept(fake: FakeServer) -> None:
+    begin = time.monotonic()
+    ask(openai(fake, rpm=1200), requests(30))
+    assert time.monotonic() - begin > (30 - 12 - 1) / 20
+
+
+def test_a_server_that_enforces_its_limit_is_hardly_refused() -> None:
+    with fake_server({"limits": {"rpm": 3000, "burst_s": 1.0}}) as server:
+        responses = ask(openai(server, max_connections=64), requests(150))
+        stats = server.stats()
+    assert [response.error for response in responses if response.error] == []
+    assert stats.by_status.get("429", 0) <= 30
+    assert stats.too_early == 0
+
+
+def test_concurrency_follows_the_server() -> None:
+    with fake_server({"limits": {"concurrency": 8}, "latency": {"seconds": 0.02}}) as server:
+        responses = ask(openai(server, max_connections=64), requests(300))
+        stats = server.stats()
+    assert [response.error for response in responses if response.error] == []
+    assert stats.by_status.get("429", 0) < 300
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("verdict", ["filtered_prompt", "filtered_answer"])
+def test_a_content_filter_is_no_error_and_no_answer(api: str, verdict: str) -> None:
+    with fake_server({"content": {verdict: 1.0}}) as server:
+        (response,) = ask(openai(server, api=api), requests(1))
+    assert (response.error, response.finish_reason) == (None, "content_filter")
+    assert not response.text
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_a_refusal_field_is_kept_apart(api: str) -> None:
+    with fake_server({"content": {"refused": 1.0}}) as server:
+        (response,) = ask(openai(server, api=api), requests(1))
+    assert response.refusal
+    assert (response.text, response.error) == ("", None)
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_tokens_spent_on_reasoning_are_said_once(api: str) -> None:
+    notices: list[str] = []
+    with fake_server({"content": {"empty": 1.0}}) as server:
+        responses = ask(openai(server, api=api, max_tokens=50), requests(5), notices)
+    assert {(response.text, response.finish_reason) for response in responses} == {("", "length")}
+    assert len(notices) == 1
+    assert "--max-tokens (now 50)" in notices[0]
+
+
+def test_the_responses_api_answers_too(fake: FakeServer) -> None:
+    asked = openai(fake, api="responses")
+    (response,) = ask(asked, requests(1))
+    assert (response.text, response.finish_reason) == ("A", "stop")
+    assert response.usage.input_tokens
+    assert asked.runtime_info()["api"] == "responses"
+    assert asked.settings["api"] == "responses"
+
+
+def test_refused_parameters_are_learned_once() -> None:
+    notices: list[str] = []
+    with fake_server({"access": {"refused_parameters": ["store", "max_tokens"]}}) as server:
+        asked = openai(server, extra={"store": False})
+        before = dict(asked.settings)
+        responses = ask(asked, requests(50), notices)
+        stats = server.stats()
+    assert [response.error for response in responses if response.error] == []
+    assert stats.requests == 52
+    assert len(notices) == 2
+    assert "store" in notices[0] + notices[1]
+    assert "max_completion_tokens" in notices[0] + notices[1]
+    learned = asked.runtime_info()["learned"]
+    assert isinstance(learned, dict)
+    assert learned["renamed"] == {"max_tokens": "max_completion_tokens"}
+    assert asked.settings == before
+
+
+@pytest.mark.usefixtures("first_alone")
+@pytest.mark.parametrize(
+    ("access", "words"),
+    [
+        ({"key": "sk-another-key-000000"}, "refuses the key in OPENAI_API_KEY: "),
+        ({"models": ["fake-large", "other"]}, "no such model at .*did you mean 'fake-large'"),
+        ({"quota": 0}, "nothing left to spend at "),
+    ],
+)
+def test_what_no_retry_mends_stops_at_once(access: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with fake_server({"access": access}) as server:
+        with pytest.raises(ProviderError, match=words) as caught:
+            ask(openai(server, max_connections=50), requests(100))
+        stats = server.stats()
+    assert stats.requests <= 1
+    assert KEY not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_exhausted_quota_keeps_what_had_arrived() -> None:
+    arrived = []
+    with fake_server({"access": {"quota": 30}}) as server:
+        asked = openai(server, max_connections=5)
+
+        async def gather() -> None:
+            try:
+                async for response in asked.generate(requests(100)):
+                    arrived.append(response)
+            finally:
+                await asked.aclose()
+
+        import asyncio
+
+        with pytest.raises(ProviderError, match="nothing left to spend"):
+            asyncio.run(gather())
+    assert len(arrived) == 30
+
+
+def test_nobody_there() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        with pytest.raises(ProviderError, match=f"can't reach {address}: no connection"):
+            ask(provider("openai:fake", base_url=address), requests(50))
+
+
+def test_a_service_that_closes_for_the_day() -> None:
+    with (
+        fake_server({"faults": {"rate_limited": 1.0, "retry_after_s": 20000, "most_per_request": 9}}) as server,
+        pytest.raises(ProviderError, match=r"asks to wait 5\.6 hours"),
+    ):
+        ask(openai(server), requests(5))
+
+
+def test_official_services_need_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="openai:gpt-4o-mini: no key; set OPENAI_API_KEY"):
+        provider("openai:gpt-4o-mini").check_access()
+    with pytest.raises(UsageError, match="no key; set GROQ_API_KEY"):
+        provider("openai:m", service="groq").check_access()
+    with pytest.raises(UsageError, match="set NOWHERE_BASE_URL, or give --base-url"):
+        provider("openai:m", service="nowhere")
+    monkeypatch.setenv("NOWHERE_BASE_URL", "http://127.0.0.1:1/v1/")
+    assert provider("openai:m", service="nowhere").base_url == "http://127.0.0.1:1/v1"
+    provider("openai:m", service="nowhere").check_access()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8000", "http://me:secret@host/v1", "https://host/v1?key=x", "http://"])
+def test_addresses_carry_no_secrets(address: str) -> None:
+    with pytest.raises(UsageError, match="base_url"):
+        provider("openai:m", base_url=address)
+
+
+def test_a_wrong_option_is_one_line() -> None:
+    with pytest.raises(UnknownNameError, match="option of openai 'temprature'; did you mean 'temperature'"):
+        provider("openai:m", temprature=1)
+    with pytest.raises(UsageError, match="extra: not JSON"):
+        provider("openai:m", extra="{")
+
+
+def test_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    request = with_system("Who?", "Be brief.")
+    turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
+    official = provider("openai:gpt-4o-mini", max_tokens=9, seed=4, extra='{"logit_bias": {}}')
+    assert official.body_of(request) == {
+        "model": "gpt-4o-mini",
+        "messages": turns,
+        "max_completion_tokens": 9,
+        "temperature": 0.0,
+        "seed": 4,
+        "logit_bias": {},
+    }
+    local = provider("openai:m", base_url="http://127.0.0.1:1/v1", temperature="none", max_tokens=9)
+    assert local.body_of(request) == {"model": "m", "messages": turns, "max_tokens": 9}
+    pro = provider("openai:gpt-5-pro", temperature="none", reasoning_effort="low", max_tokens=9)
+    assert (pro.path, pro.body_of(request)) == (
+        "/responses",
+        {
+            "model": "gpt-5-pro",
+            "input": turns,
+            "max_output_tokens": 9,
+            "store": False,
+            "reasoning": {"effort": "low"},
+        },
+    )
+
+
+def test_the_official_client_makes_address_and_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    asked = provider("openai:gpt-4o-mini")
+    assert asked.url(asked.path) == "https://api.openai.com/v1/chat/completions"
+    assert asked.endpoint.headers["Authorization"] == f"Bearer {KEY}"
+    assert asked.endpoint.headers["OpenAI-Organization"] == "org-1"
+    assert "base_url" not in asked.settings
+
+
+def test_other_servers_take_a_key_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    asked = provider("openai:m", base_url="http://127.0.0.1:1/v1")
+    assert asked.endpoint.headers == headers | {"Authorization": f"Bearer {KEY}"}
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert provider("openai:m", base_url="http://127.0.0.1:1/v1").endpoint.headers == headers
+
+
+def test_azure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com/")
+    asked = provider("openai:my-deployment", service="azure", api_version="2025-01-01")
+    assert asked.url(asked.path) == (
+        "https://mine.openai.azure.com/openai/deployments/my-deployment/chat/completions?api-version=2025-01-01"
+    )
+    assert asked.endpoint.headers["api-key"] == KEY
+    assert "Authorization" not in asked.endpoint.headers
+
+
+def test_closing_the_generator_stops_the_work(fake: FakeServer) -> None:
+    import asyncio
+
+    fake.change({"latency": {"seconds": 0.05}})
+    asked = openai(fake, max_connections=4)
+
+    async def some() -> int:
+        taken = 0
+        responses = asked.generate(requests(10_000))
+        async for _ in responses:
+            taken += 1
+            if taken == 10:
+                break
+        await responses.aclose()
+        await asked.aclose()
+        return taken
+
+    assert asyncio.run(some()) == 10
+    assert fake.stats().requests <= 10 + 4
+
+
+def test_requests_are_taken_as_they_are_needed(fake: FakeServer) -> None:
+    taken = 0
+
+    def counted() -> Iterator[Any]:
+        nonlocal taken
+        for request in requests(500):
+            taken += 1
+            yield request
+
+    import asyncio
+
+    fake.change({"latency": {"seconds": 0.02}})
+    asked = openai(fake, max_connections=8)
+
+    async def first() -> int:
+        responses = asked.generate(counted())
+        async for _ in responses:
+            break
+        await responses.aclose()
+        await asked.aclose()
+        return taken
+
+    assert asyncio.run(first()) <= 20
+
+
+def test_one_request_can_be_asked_by_itself(fake: FakeServer) -> None:
+    """What batch code does before it submits: refused parameters show here."""
+    import asyncio
+
+    fake.change({"access": {"refused_parameters": ["max_tokens"]}})
+    asked = openai(fake)
+    (request,) = requests(1)
+
+    async def learn() -> str | None:
+        try:
+            return (await asked.learn(request)).text
+        finally:
+            await asked.aclose()
+
+    assert asyncio.run(learn()) == "A"
+    assert "max_tokens" not in asked.body_of(request)
+    assert fake.count(conversation(request)).paid == 1

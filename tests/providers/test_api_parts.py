@@ -1,0 +1,385 @@
+"""The parts of asking an API, each by itself: what a failure means, when to try again, pace, lessons, secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.text import seconds_of
+from mbbq_gen.providers.http.credentials import Secret, find_key
+from mbbq_gen.providers.http.errors import (
+    ApiError,
+    ParameterAdapter,
+    TransientError,
+    classify_error,
+    retry_after,
+    service_error,
+)
+from mbbq_gen.providers.http.rate_limits import (
+    AdaptiveConcurrency,
+    HeaderRateLimit,
+    RateLimiter,
+    TokenBucket,
+    rate_limit,
+)
+from mbbq_gen.providers.http.scheduler import RetryPolicy, retrying
+from tests.support.api import KEY
+
+
+def errors() -> list[dict[str, Any]]:
+    path = Path(__file__).parents[1] / "data" / "api" / "errors.json"
+    return list(json.loads(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("case", errors(), ids=lambda case: case["name"])
+def test_what_a_failure_means(case: dict[str, Any]) -> None:
+    error = service_error(case["status"], case["body"], case.get("headers"))
+    assert classify_error(error) == case["verdict"]
+    assert error.target == case.get("target")
+    assert "\n" not in error.message
+    assert error.pause == case.get("pause")
+
+
+@given(status=st.integers(400, 599), body=st.recursive(st.none() | st.text() | st.integers(), st.lists) | st.text())
+def test_any_error_body_can_be_read(status: int, body: Any) -> None:
+    assert len(service_error(status, body).message) <= 400
+
+
+# --- when to try again ------------------------------------------------------------------------------------------------
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2", 2.0),
+        ("0.5", 0.5),
+        ("1s", 1.0),
+        ("6m0s", 360.0),
+        ("120ms", 0.12),
+        ("1h2m3.5s", 3723.5),
+        ("Fri, 02 Jan 2026 03:04:15 GMT", 10.0),
+        ("2026-01-02T03:05:05Z", 60.0),
+        ("Fri, 02 Jan 2026 03:00:00 GMT", 0.0),
+        ("-4", 0.0),
+        ("soon", None),
+        ("nan", None),
+        ("inf", None),
+        ("", None),
+    ],
+)
+def test_times_to_wait(text: str, seconds: float | None) -> None:
+    assert seconds_of(text, NOW) == seconds
+
+
+def test_retry_after_in_all_its_forms() -> None:
+    assert retry_after({"retry-after": "3"}) == 3.0
+    assert retry_after({"retry-after-ms": "250", "retry-after": "1"}) == 0.25
+    assert retry_after({}) is None
+    assert retry_after({"retry-after": "soon"}) is None
+
+
+def test_moments_are_read_by_the_clock_of_the_service() -> None:
+    """A clock that is off by hours, on either side, makes no pause longer or shorter."""
+    told = {"retry-after": "Thu, 01 Jan 2026 12:00:07 GMT", "date": "Thu, 01 Jan 2026 12:00:00 GMT"}
+    assert retry_after(told) == 7.0
+    assert retry_after(told | {"date": "no date"}, datetime(2026, 1, 1, 12, 0, 2, tzinfo=UTC)) == 5.0
+    reset = {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-requests-remaining": "0"}
+    told = {"date": "Thu, 01 Jan 2026 12:00:00 GMT", "anthropic-ratelimit-requests-reset": "2026-01-01T12:00:30Z"}
+    assert rate_limit(reset | told, "requests") == (50.0, 0.0, 30.0)
+
+
+def run_tries(faults: list[TransientError], most: int, reached: bool = True) -> tuple[int, list[float]]:
+    """Tries made and pauses taken over a run of faults."""
+    pauses: list[float] = []
+    made = 0
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def run() -> None:
+        nonlocal made
+        async for attempt in retrying(RetryPolicy(most, lambda: reached), sleep):
+            with attempt:
+                made += 1
+                if made <= len(faults):
+                    raise faults[made - 1]
+
+    with contextlib.suppress(TransientError):
+        asyncio.run(run())
+    return made, pauses
+
+
+def test_a_pause_that_was_asked_for_is_kept() -> None:
+    made, pauses = run_tries([TransientError("rate", "slow down", 2.0)] * 3, most=1)
+    assert made == 4
+    assert all(2.0 < pause < 2.3 for pause in pauses)
+
+
+def test_tries_are_bounded() -> None:
+    assert run_tries([TransientError("server", "broken")] * 99, most=4)[0] == 4
+    assert run_tries([TransientError("rate", "slow down", 0.1)] * 999, most=4)[0] == 60
+    assert run_tries([TransientError("connect", "nobody")] * 99, most=9, reached=False)[0] == 3
+    assert run_tries([TransientError("connect", "nobody")] * 99, most=9)[0] == 9
+    assert run_tries([TransientError("rate", "tomorrow", 9999.0)] * 9, most=9)[0] == 1
+
+
+# --- pace -------------------------------------------------------------------------------------------------------------
+
+
+@given(
+    per_minute=st.integers(1, 5000),
+    gaps=st.lists(st.floats(0, 3), min_size=1, max_size=60),
+    units=st.integers(1, 5),
+)
+def test_no_minute_has_more_than_its_budget(per_minute: int, gaps: list[float], units: int) -> None:
+    now = 0.0
+    budget = TokenBucket(per_minute, lambda: now)
+    used: list[float] = []
+    for gap in gaps:
+        now += gap
+        now += budget.reserve(units)
+        used.append(now)
+    for begin in used:
+        inside = sum(units for moment in used if begin <= moment < begin + 60)
+        assert inside <= max(per_minute, 1) + units
+
+
+def test_a_budget_gives_its_rate() -> None:
+    now = 0.0
+    budget = TokenBucket(600, lambda: now)
+    for _ in range(600):
+        now += budget.reserve(1)
+    assert 55 < now <= 61
+
+
+def test_what_was_reserved_too_much_comes_back() -> None:
+    budget = TokenBucket(6000, lambda: 0.0)
+    budget.reserve(1060)
+    budget.give_back(1000)
+    assert budget.reserve(0) == 0.0
+
+
+def test_a_service_with_plenty_left_holds_nothing_back() -> None:
+    budget = HeaderRateLimit(lambda: 0.0)
+    budget.update(limit=1000, remaining=900, reset=6, under_way=50)
+    assert sum(budget.reserve(1) for _ in range(500)) == 0.0
+
+
+def test_a_service_with_little_left_is_asked_as_fast_as_it_fills_up() -> None:
+    budget = HeaderRateLimit(lambda: 0.0)
+    budget.update(limit=600, remaining=10, reset=59, under_way=10)
+    waits = [budget.reserve(1) for _ in range(10)]
+    assert waits == sorted(waits)
+    assert 0.9 < waits[-1] < 1.2  # ten requests at ten a second
+
+
+def test_slots_open_after_the_first_answer() -> None:
+    slots = AdaptiveConcurrency(50)
+    assert slots.limit == 1
+    slots.open_all()
+    assert slots.limit == 50
+
+
+def test_slots_stay_where_few_are_refused() -> None:
+    slots = AdaptiveConcurrency(100)
+    slots.open_all()
+    for number in range(1000):
+        slots.record(refused=number % 20 == 0)
+    assert slots.limit == 100
+
+
+def test_slots_shrink_and_recover() -> None:
+    slots = AdaptiveConcurrency(100)
+    slots.open_all()
+    for _ in range(300):
+        slots.record(refused=True)
+    assert slots.limit < 20
+    for _ in range(3000):
+        slots.record(refused=False)
+    assert slots.limit == 100
+
+
+def test_no_more_than_the_slots_are_in_use() -> None:
+    async def run() -> int:
+        slots = AdaptiveConcurrency(5)
+        slots.open_all()
+        most = 0
+
+        async def work() -> None:
+            nonlocal most
+            await slots.acquire()
+            most = max(most, slots.in_use)
+            await asyncio.sleep(0)
+            slots.release()
+
+        await asyncio.gather(*(work() for _ in range(50)))
+        assert slots.in_use == 0
+        return most
+
+    assert asyncio.run(run()) == 5
+
+
+def test_a_slot_is_not_lost_when_its_owner_is_cancelled() -> None:
+    async def run() -> int:
+        slots = AdaptiveConcurrency(1)
+        slots.open_all()
+        await slots.acquire()
+        waiting = [asyncio.create_task(slots.acquire()) for _ in range(3)]
+        await asyncio.sleep(0)
+        slots.release()
+        waiting[0].cancel()
+        waiting[1].cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        slots.release()
+        return slots.in_use
+
+    assert asyncio.run(run()) == 0
+
+
+def test_a_service_that_refuses_nearly_everything_shuts_the_gate() -> None:
+    slept: list[float] = []
+    now = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        slept.append(seconds)
+        now += seconds
+
+    async def run() -> None:
+        pace = RateLimiter(30, clock=lambda: now, sleep=sleep)
+        pace.slots.open_all()
+        for _ in range(60):
+            pace.heard({}, TransientError("rate", "slow down", 5.0))
+        await pace.enter(10)
+        pace.leave()
+
+    asyncio.run(run())
+    assert slept == [5.0]
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        (
+            {
+                "x-ratelimit-limit-requests": "500",
+                "x-ratelimit-remaining-requests": "499",
+                "x-ratelimit-reset-requests": "120ms",
+            },
+            (500.0, 499.0, 0.12),
+        ),
+        ({"x-ratelimit-limit-requests": "500"}, None),
+        (
+            {
+                "x-ratelimit-limit-requests": "many",
+                "x-ratelimit-remaining-requests": "1",
+                "x-ratelimit-reset-requests": "1s",
+            },
+            None,
+        ),
+        ({}, None),
+    ],
+)
+def test_rate_limit_headers(headers: dict[str, str], expected: tuple[float, float, float] | None) -> None:
+    assert rate_limit(headers, "requests") == expected
+
+
+def test_rate_limit_headers_of_anthropic() -> None:
+    headers = {
+        "anthropic-ratelimit-requests-limit": "50",
+        "anthropic-ratelimit-requests-remaining": "0",
+        "anthropic-ratelimit-requests-reset": "2020-01-01T00:00:00Z",
+    }
+    assert rate_limit(headers, "requests") == (50.0, 0.0, 0.0)
+
+
+# --- lessons ----------------------------------------------------------------------------------------------------------
+
+
+def refusal(message: str, parameter: str | None = None) -> ApiError:
+    return ApiError(400, message, "unsupported_parameter", parameter)
+
+
+def test_only_what_can_not_change_the_text_is_left_out() -> None:
+    learned = ParameterAdapter()
+    body: dict[str, Any] = {"model": "m", "messages": [], "store": False, "user": "u", "temperature": 0.0}
+    assert learned.learn(refusal("Unsupported parameter", "store"), body)
+    assert learned.apply(body) == {"model": "m", "messages": [], "user": "u", "temperature": 0.0}
+    assert learned.learn(refusal("`user`: Extra inputs are not permitted"), body)
+    assert learned.apply(body) == {"model": "m", "messages": [], "temperature": 0.0}
+    for name in ("temperature", "top_p", "seed", "reasoning_effort", "thinking", "top_k"):
+        assert learned.learn(refusal(f"'{name}' is not supported", name), {"model": "m", name: 1}) is None
+    assert learned.runtime_info() == {
+        "left_out": {"store": "Unsupported parameter", "user": "`user`: Extra inputs are not permitted"}
+    }
+
+
+def test_the_longest_answer_is_renamed_and_never_left_out() -> None:
+    learned = ParameterAdapter()
+    body: dict[str, Any] = {"model": "m", "max_tokens": 5}
+    assert learned.learn(refusal("Use 'max_completion_tokens' instead.", "max_tokens"), body)
+    assert learned.apply(body) == {"model": "m", "max_completion_tokens": 5}
+    assert learned.learn(refusal("Use 'max_tokens'.", "max_completion_tokens"), learned.apply(body)) is None, (
+        "no way back"
+    )
+    assert learned.apply(body) == {"model": "m", "max_completion_tokens": 5}
+    assert ParameterAdapter(renames_length=False).learn(refusal("no", "max_tokens"), body) is None, (
+        "it has one name only"
+    )
+
+
+def test_nothing_is_learned_where_nothing_is_named() -> None:
+    learned = ParameterAdapter()
+    assert learned.learn(refusal("Unexpected problem"), {"model": "m", "temperature": 0}) is None
+    assert learned.learn(refusal("model is unsupported", "model"), {"model": "m"}) is None
+    assert learned.runtime_info() == {}
+
+
+# --- secrets ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_does_not_show_itself() -> None:
+    assert KEY not in "{0} {0!r}".format(Secret(KEY, "OPENAI_API_KEY"))
+
+
+def test_keys_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FIRST", raising=False)
+    monkeypatch.setenv("SECOND", f" {KEY}\n")
+    found = find_key(("FIRST", "SECOND"), None, None)
+    assert found is not None
+    assert (found.value, found.origin) == (KEY, "SECOND")
+    assert find_key(("FIRST",), None, None) is None
+    with pytest.raises(UsageError, match="--api-key-env FIRST: the environment holds no such variable"):
+        find_key((), "FIRST", None)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+def test_a_key_file_must_be_private(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text(KEY + "\n", encoding="utf-8")
+    path.chmod(0o644)
+    with pytest.raises(UsageError, match=f"others may read it; first: chmod 600 {path}"):
+        find_key((), None, str(path))
+    path.chmod(0o600)
+    found = find_key((), None, str(path))
+    assert found is not None
+    assert found.value == KEY
+    path.write_text("two words", encoding="utf-8")
+    with pytest.raises(UsageError, match="must hold the key and nothing else"):
+        find_key((), None, str(path))
+    with pytest.raises(UsageError, match="No such file"):
+        find_key((), None, str(tmp_path / "nothing"))
+    with pytest.raises(UsageError, match="one of them"):
+        find_key((), "X", str(path))

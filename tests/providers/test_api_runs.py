@@ -1,0 +1,253 @@
+"""Whole runs against the fake server: faults, money, the shared cache, what stops a run, and no key anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.cli.main import run_command_line
+from tests.fake_service.client import FakeServer, fake_server
+from tests.support.api import KEY, without_keys
+
+PRICES = """
+[[price]]
+kind = "openai"
+models = ["fake"]
+input = {input}
+output = {output}
+date = 2026-01-01
+"""
+
+
+@pytest.fixture(autouse=True)
+def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+def command(path: Path, server: FakeServer, *more: str, sample: int = 12) -> list[str]:
+    asked = ["--model", "openai:fake", "--base-url", server.openai, "--benchmark", "starter", "--languages", "en"]
+    return ["run", str(path), *asked, "--variants", "polite", "--sample", str(sample), *more, "--json"]
+
+
+def result(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def counted(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Every score with its counts, by split."""
+    capsys.readouterr()
+    assert run_command_line(["score", str(path), "--group-by", "split", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)["groups"]
+
+
+def responses(path: Path) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(path / "run.sqlite")) as store:
+        return [json.loads(record) for (record,) in store.execute("SELECT record FROM responses")]
+
+
+def test_all_faults_together_change_no_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calm, rough = tmp_path / "calm", tmp_path / "rough"
+    oracle = {"oracle": "stereotyped"}
+    faults = {
+        "rate_limited": 0.1,
+        "retry_after_s": 0.1,
+        "server_error": 0.1,
+        "drop": 0.05,
+        "lost": 0.05,
+        "cut": 0.05,
+        "malformed": 0.05,
+        "slow": 0.05,
+        "slow_s": 0.1,
+    }
+    with fake_server({"answers": oracle}, run=calm) as server:
+        assert run_command_line(command(calm, server, sample=30)) == 0
+    access = {"refused_parameters": ["max_tokens"]}
+    with fake_server({"answers": oracle, "faults": faults, "access": access}, run=rough) as server:
+        assert run_command_line(command(rough, server, "--max-connections", "30", sample=30)) == 0
+        stats = server.stats()
+    assert stats.by_fault
+    assert stats.unrecognised == 0
+    assert counted(calm, capsys) == counted(rough, capsys)
+    assert len(responses(calm)) == len(responses(rough)) == 60
+
+
+def test_no_key_anywhere(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file and every word of a run, an answered one and failed ones, is searched for the key."""
+    said = []
+    with fake_server({"faults": {"server_error": 0.2, "most_per_request": 99}}) as server:
+        run_command_line(
+            command(tmp_path / "a", server, "--model-arg", "attempts=1", "--cache-dir", str(tmp_path / "cache"))
+        )
+        run_command_line(["score", str(tmp_path / "a"), "--json"])
+        server.change({"access": {"key": "another"}})
+        assert run_command_line(command(tmp_path / "b", server)) == 1
+        key_file = tmp_path / "key"
+        key_file.write_text(KEY, encoding="utf-8")
+        key_file.chmod(0o600)
+        assert run_command_line(command(tmp_path / "c", server, "--api-key-file", str(key_file))) == 1
+        monkeypatch.delenv("OPENAI_API_KEY")
+        key_file.unlink()
+    found = capfd.readouterr()
+    said += [found.out, found.err]
+    assert "refuses the key in OPENAI_API_KEY" in found.err
+    assert f"refuses the key in {key_file}" in found.err
+    assert [text for text in said if KEY in text] == []
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 5
+    assert [str(path) for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+def test_the_cost_limit_is_never_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text(PRICES.format(input=1000, output=1000), encoding="utf-8")
+    path = tmp_path / "run"
+    limits = ["--prices", str(prices), "--max-tokens", "16"]
+    with fake_server() as server:
+        code = run_command_line(command(path, server, *limits, "--max-cost", "3.0", sample=40))
+        assert code == 1
+        error = capsys.readouterr().err
+        assert "before --max-cost 3 would be passed" in error
+        paid = [found["usage"] for found in responses(path)]
+        cost = sum(usage["input_tokens"] + usage["output_tokens"] for usage in paid) / 1000
+        assert 1.0 < cost <= 3.0
+        assert 0 < len(paid) < 80
+        before = server.stats().paid
+        assert run_command_line(["run", str(path), "--json"]) == 1  # the limit stays with the run
+        assert server.stats().paid == before
+        capsys.readouterr()
+        assert run_command_line(["run", str(path), "--max-cost", "100", "--json"]) == 0
+        assert result(capsys)["answered"] == 80
+        assert server.stats().paid_again == 0
+
+
+def test_a_cost_limit_needs_a_price(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with fake_server() as server:
+        assert run_command_line(command(tmp_path / "run", server, "--max-cost", "1")) == 2
+        assert server.stats().requests == 0
+    assert "--max-cost: no price known for openai:fake at http" in capsys.readouterr().err
+
+
+def test_runs_share_a_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cache = ["--cache-dir", str(tmp_path / "cache")]
+    with fake_server() as server:
+        assert run_command_line(command(tmp_path / "a", server, *cache)) == 0
+        asked = server.stats().requests
+        assert run_command_line(command(tmp_path / "b", server, *cache, sample=18)) == 0
+        stats = server.stats()
+        assert stats.paid_again == 0
+        assert asked < stats.requests == stats.distinct
+        assert "came from the cache" in capsys.readouterr().err
+        assert run_command_line(command(tmp_path / "c", server, *cache, "--model-arg", "temperature=1")) == 0
+        assert server.stats().requests == stats.requests + asked  # another setting is another request
+    copied = [found["cached"] for found in responses(tmp_path / "b")]
+    assert copied.count(True) == 36 - (stats.requests - asked)
+
+
+def test_a_broken_cache_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "responses.sqlite").write_bytes(b"no database at all, only some words" * 50)
+    with fake_server() as server:
+        assert run_command_line(command(tmp_path / "run", server, "--cache-dir", str(tmp_path / "cache"))) == 1
+    assert "name another --cache-dir" in capsys.readouterr().err
+
+
+def test_a_run_with_too_many_errors_stops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    faults = {"server_error": 1.0, "most_per_request": 99}
+    with fake_server({"faults": faults}) as server:
+        more = ["--model-arg", "attempts=1", "--max-connections", "4"]
+        assert run_command_line(command(tmp_path / "run", server, *more, sample=150)) == 1
+        assert server.stats().requests < 150
+    assert "requests failed, the last one: " in capsys.readouterr().err
+
+
+def test_what_failed_and_is_answered_later_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A failure was read as `error` once; the answer that took its place must not stay unread."""
+    path = tmp_path / "run"
+    faults = {"server_error": 0.5, "most_per_request": 1}
+    with fake_server({"faults": faults}, run=path) as server:
+        assert run_command_line(command(path, server, "--model-arg", "attempts=1", "--max-error-rate", "1")) == 0
+        assert result(capsys)["failed"] > 0
+        assert run_command_line(["run", str(path), "--json"]) == 0
+        assert result(capsys)["failed"] == 0
+    with closing(sqlite3.connect(path / "run.sqlite")) as store:
+        assert store.execute("SELECT outcome, count(*) FROM extractions GROUP BY outcome").fetchall() == [
+            ("option", 24)
+        ]
+
+
+def test_a_run_goes_on_at_another_pace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run"
+    with fake_server({"access": {"quota": 9}}) as server:
+        assert run_command_line(command(path, server)) == 1
+        assert "nothing left to spend" in capsys.readouterr().err
+        assert len(responses(path)) == 9
+        server.change({"access": {"quota": None}})
+        assert run_command_line(["run", str(path), "--max-connections", "3", "--rpm", "6000", "--json"]) == 0
+        assert result(capsys)["answered"] == 24
+        assert server.stats().paid_again == 0
+        assert run_command_line(["run", str(path), "--base-url", "http://127.0.0.1:1/v1"]) == 2
+    assert "this run was made with model_args = " in capsys.readouterr().err
+    manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["config"]["model_args"]["rpm"] == 6000
+
+
+def test_refusals_and_reasoning_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with fake_server({"content": {"refused": 0.3, "empty": 0.3, "filtered_prompt": 0.2}}) as server:
+        path = tmp_path / "run"
+        assert run_command_line(command(path, server, sample=30)) == 0
+    assert "raise --max-tokens" in capsys.readouterr().err
+    with closing(sqlite3.connect(path / "run.sqlite")) as store:
+        outcomes = dict(store.execute("SELECT outcome, count(*) FROM extractions GROUP BY outcome").fetchall())
+    assert {"refusal", "truncated", "content_filter"} <= outcomes.keys()
+    assert "empty" not in outcomes
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--model", "openai:gpt-4o-mini"], "no key; set OPENAI_API_KEY"),
+        (["--model", "openai:m", "--base-url", "localhost"], "write it as http://"),
+        (["--model", "oracle:perfect", "--rpm", "5"], "unknown option of oracle 'rpm'"),
+        (["--model", "opnai:m"], "did you mean 'openai'"),
+    ],
+)
+def test_wrong_use_is_one_line(
+    more: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    arguments = ["run", str(tmp_path / "run"), "--benchmark", "starter", "--languages", "en", *more]
+    assert run_command_line(arguments) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_no_more_than_so_many_answers_wait_for_a_commit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slow the disk: what a crash can cost is bounded."""
+    from mbbq_gen.providers.registry import open_provider
+    from mbbq_gen.runs import executor as runner
+    from mbbq_gen.runs.run_folder import RunFolder
+
+    path = tmp_path / "run"
+    selection = ["--benchmark", "starter", "--languages", "en", "--variants", "bare", "--sample", "300", "--json"]
+    assert run_command_line(["run", str(path), "--model", "oracle:perfect", *selection]) == 0
+    monkeypatch.setattr(runner, "_MOMENT", 3600.0)
+    parts: list[int] = []
+    with RunFolder(path).open_store() as store:
+        store.change(("DELETE FROM main.responses", [()]))
+        asyncio.run(
+            runner.execute_pending(store, open_provider("oracle:perfect"), lambda stored: parts.append(len(stored)))
+        )
+        assert store.progress().answered == 600
+    assert parts == [250, 250, 100]

@@ -1,0 +1,315 @@
+"""`anthropic:`, `gemini:` and `http:` over real sockets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.core.errors import DataError, ProviderError, UsageError
+from mbbq_gen.core.records import Response
+from mbbq_gen.providers.api.http_endpoint import fill_in, look_up
+from mbbq_gen.providers.api.provider import ApiProvider
+from tests.fake_service.client import FakeServer, fake_server
+from tests.support.api import KEY, ask, fake, provider, requests, with_system, without_keys
+
+__all__ = ["fake"]
+
+KINDS = ("anthropic", "gemini", "http")
+DESCRIPTION = """
+url = "{address}/chat/completions"
+{key}
+[headers]
+Authorization = "Bearer {{key}}"
+[body]
+model = "{{model}}"
+messages = "{{messages}}"
+temperature = "{{temperature}}"
+max_tokens = "{{max_tokens}}"
+[answer]
+text = "choices.0.message.content"
+finish_reason = "choices.0.finish_reason"
+refusal = "choices.0.message.refusal"
+model = "model"
+input_tokens = "usage.prompt_tokens"
+output_tokens = "usage.completion_tokens"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "SOME_API_KEY"):
+        monkeypatch.setenv(name, KEY)
+
+
+def opened(kind: str, server: FakeServer, folder: Path, **options: Any) -> ApiProvider:
+    """A provider of that kind that asks the fake server."""
+    if kind != "http":
+        root = server.openai if kind == "openai" else server.root
+        return provider(f"{kind}:fake", base_url=root, **options)
+    path = folder / "endpoint.toml"
+    text = DESCRIPTION.format(address=server.openai, key='key = "SOME_API_KEY"\nmodel = "fake"')
+    path.write_text(text, encoding="utf-8")
+    return provider(f"http:{path}", **options)
+
+
+def one(kind: str, server: FakeServer, folder: Path, **options: Any) -> Response:
+    (response,) = ask(opened(kind, server, folder, **options), requests(1))
+    return response
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_comes_back(kind: str, fake: FakeServer, tmp_path: Path) -> None:
+    wanted = requests(40)
+    asked = opened(kind, fake, tmp_path)
+    asked.check_access()
+    responses = ask(asked, wanted)
+    assert sorted(response.request_key for response in responses) == [request.request_key for request in wanted]
+    assert {(response.text, response.finish_reason, response.error) for response in responses} == {("A", "stop", None)}
+    assert all(response.usage.input_tokens and response.usage.output_tokens for response in responses)
+    assert {response.model for response in responses} == {"fake"}
+    assert fake.stats().paid_again == 0
+
+
+SHAPES_THE_TEXT: list[tuple[str, dict[str, Any], str]] = [
+    ("openai", {}, "temperature"),
+    ("openai", {"top_p": 0.9}, "top_p"),
+    ("openai", {"seed": 7}, "seed"),
+    ("openai", {"reasoning_effort": "minimal"}, "reasoning_effort"),
+    ("openai", {"extra": {"top_k": 1}}, "top_k"),
+    ("anthropic", {}, "temperature"),
+    ("anthropic", {}, "max_tokens"),
+    ("anthropic", {"effort": "high"}, "thinking"),
+    ("anthropic", {"reasoning_tokens": 1024, "max_tokens": 2048}, "thinking"),
+    ("gemini", {}, "temperature"),
+    ("gemini", {}, "maxOutputTokens"),
+    ("gemini", {"top_p": 0.9}, "topP"),
+    ("gemini", {"reasoning_tokens": 64}, "thinkingConfig"),
+    ("http", {}, "temperature"),
+    ("http", {"extra": {"reasoning": True}}, "reasoning"),
+]
+"""Kind, options, and the name in the body of what the model refuses."""
+
+
+@pytest.mark.usefixtures("first_alone")
+@pytest.mark.parametrize(("kind", "options", "refused"), SHAPES_THE_TEXT)
+def test_a_refused_setting_that_shapes_the_text_stops_the_run(
+    kind: str, options: dict[str, Any], refused: str, tmp_path: Path
+) -> None:
+    """It is part of the request key: without it, the answers would be another run's."""
+    with fake_server({"access": {"refused_parameters": [refused]}}) as server:
+        asked = opened(kind, server, tmp_path, **options)
+        with pytest.raises(ProviderError, match=rf"does not take {refused} = .*it shapes the text, so nothing"):
+            ask(asked, requests(20))
+        assert server.stats().requests == 1
+        assert server.stats().paid == 0
+    assert "learned" not in asked.runtime_info()
+
+
+def test_thinking_and_a_temperature_are_not_both_taken() -> None:
+    with pytest.raises(UsageError, match="takes no temperature"):
+        provider("anthropic:m", effort="high", temperature=0.5)
+    with pytest.raises(UsageError, match="give one of them"):
+        provider("anthropic:m", effort="high", reasoning_tokens=1024)
+    body = provider("anthropic:m", effort="high").body_of(with_system("Who?", "Be brief."))
+    assert body["thinking"] == {"type": "adaptive"}
+    assert body["output_config"] == {"effort": "high"}
+    assert "temperature" not in body
+
+
+@pytest.mark.parametrize(
+    ("name", "is_sent"),
+    [
+        ("openai:gpt-4o-mini", True),
+        ("openai:gpt-5-chat-latest", True),
+        ("openai:gpt-5-mini", False),
+        ("openai:o4-mini", False),
+        ("openai:o1", False),
+        ("openai:openai/o3", False),
+        ("openai:olmo-2", True),
+        ("anthropic:claude-sonnet-4-5", True),
+        ("anthropic:claude-opus-4-7", False),
+    ],
+)
+def test_models_that_are_known_to_take_no_temperature_get_none(name: str, is_sent: bool) -> None:
+    """And no key says that they got one; who asks for a temperature gets it, and the service's refusal."""
+    asked = provider(name)
+    assert ("temperature" in asked.body_of(with_system("Who?", "Be brief."))) is is_sent
+    assert ("temperature" in asked.settings) is is_sent
+    assert provider(name, temperature=0.0).settings["temperature"] == 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("verdict", ["filtered_prompt", "filtered_answer"])
+def test_filters(kind: str, verdict: str, tmp_path: Path) -> None:
+    with fake_server({"content": {verdict: 1.0}}) as server:
+        response = one(kind, server, tmp_path)
+    assert (response.finish_reason, response.error) == ("content_filter", None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_empty_answers(kind: str, tmp_path: Path) -> None:
+    notices: list[str] = []
+    with fake_server({"content": {"empty": 1.0}}) as server:
+        responses = ask(opened(kind, server, tmp_path, max_tokens=77), requests(3), notices)
+    assert {(response.text, response.finish_reason) for response in responses} == {("", "length")}
+    assert len(notices) == 1
+    assert "(now 77)" in notices[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_faults_together(kind: str, tmp_path: Path) -> None:
+    faults = {"rate_limited": 0.2, "retry_after_s": 0.2, "drop": 0.1, "cut": 0.1, "malformed": 0.1, "server_error": 0.1}
+    with fake_server({"faults": {**faults, "most_per_request": 2}}) as server:
+        responses = ask(opened(kind, server, tmp_path, max_connections=30), requests(30))
+        stats = server.stats()
+    assert [response.error for response in responses if response.error] == []
+    assert len(responses) == 30
+    assert stats.too_early == 0
+
+
+@pytest.mark.usefixtures("first_alone")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("access", "words"),
+    [
+        ({"key": "sk-another-key-000000"}, "refuses the key in [A-Z]+_API_KEY: "),
+        ({"models": ["fake-large"]}, "no such model at "),
+        ({"quota": 0}, "nothing left to spend at "),
+    ],
+)
+def test_what_no_retry_mends(kind: str, access: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with fake_server({"access": access}) as server:
+        with pytest.raises(ProviderError, match=words) as caught:
+            ask(opened(kind, server, tmp_path), requests(20))
+        assert server.stats().requests <= 1
+    assert KEY not in str(caught.value)
+
+
+def test_keys_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "SOME_API_KEY"):
+        monkeypatch.delenv(name)
+    path = tmp_path / "e.toml"
+    path.write_text(DESCRIPTION.format(address="http://127.0.0.1:1", key='key = "SOME_API_KEY"'), encoding="utf-8")
+    for name, variable in (
+        ("anthropic:m", "ANTHROPIC_API_KEY"),
+        ("gemini:m", "GEMINI_API_KEY"),
+        (f"http:{path}", "SOME_API_KEY"),
+    ):
+        with pytest.raises(UsageError, match=f"no key; set {variable}"):
+            provider(name).check_access()
+
+
+def test_the_body_of_anthropic() -> None:
+    asked = provider("anthropic:m", max_tokens=2000, reasoning_tokens=1024)
+    assert asked.body_of(with_system("Who?", "Be brief.")) == {
+        "model": "m",
+        "max_tokens": 2000,
+        "messages": [{"role": "user", "content": "Who?"}],
+        "system": "Be brief.",
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+    }
+    headers = {name.lower() for name in asked.endpoint.headers}
+    assert {"x-api-key", "anthropic-version"} <= headers
+
+
+def test_the_body_of_gemini() -> None:
+    asked = provider("gemini:m", max_tokens=20, reasoning_tokens=0)
+    assert asked.body_of(with_system("Who?", "Be brief.")) == {
+        "contents": [{"role": "user", "parts": [{"text": "Who?"}]}],
+        "generationConfig": {
+            "maxOutputTokens": 20,
+            "temperature": 0.0,
+            "thinkingConfig": {"thinkingBudget": 0},
+        },
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+    }
+
+
+def test_thinking_is_kept_apart() -> None:
+    message = {
+        "content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "B"}],
+        "stop_reason": "end_turn",
+        "usage": {
+            "input_tokens": 5,
+            "cache_read_input_tokens": 3,
+            "cache_creation_input_tokens": 2,
+            "output_tokens": 9,
+        },
+    }
+    response = provider("anthropic:m").parse("k", message, {})
+    assert (response.text, response.reasoning) == ("B", "Hm.")
+    assert (response.usage.input_tokens, response.usage.cached_input_tokens) == (10, 3)
+    answer = {
+        "candidates": [
+            {"content": {"parts": [{"text": "Hm.", "thought": True}, {"text": "B"}]}, "finishReason": "STOP"}
+        ],
+        "usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 1, "thoughtsTokenCount": 7},
+    }
+    response = provider("gemini:m").parse("k", answer, {})
+    assert (response.text, response.reasoning) == ("B", "Hm.")
+    assert (response.usage.output_tokens, response.usage.reasoning_tokens) == (8, 7)
+
+
+# --- http: the description of an endpoint -----------------------------------------------------------------------------
+
+
+def test_placeholders_keep_their_type() -> None:
+    values = {"n": 5, "prompt": "Hi {n}", "messages": [{"role": "user"}]}
+    template: Any = {"a": "{n}", "b": "n is {n}", "c": ["{messages}"], "d": 1, "e": "{prompt}"}
+    assert fill_in(template, values) == {  # type: ignore[arg-type]
+        "a": 5,
+        "b": "n is 5",
+        "c": [[{"role": "user"}]],
+        "d": 1,
+        "e": "Hi {n}",
+    }
+
+
+def test_places() -> None:
+    value = {"a": [{"b": "x"}], "c": None}
+    assert look_up(value, "a.0.b") == "x"
+    assert look_up(value, "c", "missing") is None
+    assert [look_up(value, place, "missing") for place in ("a.1.b", "a.b", "d", None)] == ["missing"] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("url = 1", "url: "),
+        ('url = "http://h"', "body: Field required"),
+        ('url = "http://h"\n[body]\nx = "{prompt}"', "answer: Field required"),
+        ('url = "http://h"\n[body]\nx = "{question}"\n[answer]\ntext = "t"', "unknown placeholder {question}"),
+        ('url = "http://h"\n[body]\nx = "y"\n[answer]\ntext = "t"', "body: holds no question"),
+        ('url = "http://h"\n[body]\nx = "{prompt}"\n[answer]\ntext = "t"\nwords = "w"', "words: unknown key"),
+        ("url = ", "not TOML"),
+    ],
+)
+def test_a_wrong_description(text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        provider(f"http:{path}")
+    assert str(path) in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_a_missing_description(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="No such file"):
+        provider(f"http:{tmp_path}/none.toml")
+
+
+def test_an_answer_without_text_is_said(fake: FakeServer, tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(
+        f'url = "{fake.openai}/chat/completions"\n[body]\nmodel = "m"\nmessages = "{{messages}}"\n'
+        '[answer]\ntext = "outputs.0"',
+        encoding="utf-8",
+    )
+    (response,) = ask(provider(f"http:{path}", attempts=1), requests(1))
+    assert response.error is not None
+    assert "nothing at outputs.0" in response.error

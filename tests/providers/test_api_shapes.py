@@ -1,0 +1,253 @@
+"""Answers of unusual shape, over real sockets: none of them crashes a run or becomes an answer that it is not."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.core.records import Request, Response
+from mbbq_gen.providers.http.credentials import SecretRedactor
+from mbbq_gen.providers.http.transport import Transport
+from tests.fake_service.client import FakeServer, fake_server
+from tests.support.api import KEY, answering, ask, fake, provider, requests, with_system, without_keys
+
+__all__ = ["fake"]
+
+pytest.importorskip("openai")
+pytest.importorskip("anthropic")
+pytest.importorskip("aiohttp")
+
+CHAT = {"choices": [{"message": {"content": "B"}, "finish_reason": "stop"}], "model": "m"}
+RESPONSE = {
+    "object": "response",
+    "status": "completed",
+    "model": "m",
+    "output": [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+        {"type": "message", "content": [{"type": "output_text", "text": "B"}]},
+    ],
+}
+MESSAGE = {"content": [{"type": "text", "text": "B"}], "stop_reason": "end_turn", "model": "m"}
+GEMINI = {"candidates": [{"content": {"parts": [{"text": "B"}]}, "finishReason": "STOP"}]}
+WHOLE = {"openai": CHAT, "anthropic": MESSAGE, "gemini": GEMINI}
+KINDS = tuple(WHOLE)
+
+
+@pytest.fixture(autouse=True)
+def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "AZURE_OPENAI_API_KEY", "SOME_API_KEY"):
+        monkeypatch.setenv(name, KEY)
+
+
+def one(kind: str, root: str, **options: Any) -> Response:
+    """What comes of one request to a server at `root`."""
+    path = "/v1" if kind == "openai" else ""
+    (response,) = ask(provider(f"{kind}:m", base_url=root + path, **options), requests(1))
+    return response
+
+
+def chat(message: Any = None, **more: Any) -> dict[str, Any]:
+    choice = {"message": {"content": "B"} if message is None else message, "finish_reason": "stop"}
+    return {"choices": [choice | more], "model": "m"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("openai", []),
+        ("openai", "null"),
+        ("openai", {}),
+        ("openai", {"choices": []}),
+        ("openai", {"choices": [{"message": None}]}),
+        ("openai", {"choices": [{"message": "B"}]}),
+        ("openai", {"choices": "B"}),
+        ("openai", {"object": "response", "output": "B"}),
+        ("openai", {"object": "response", "status": "in_progress"}),
+        ("anthropic", []),
+        ("anthropic", {"content": "B"}),
+        ("anthropic", {"type": "message"}),
+        ("gemini", {}),
+        ("gemini", {"candidates": []}),
+    ],
+)
+def test_what_is_no_answer_is_asked_again_and_recorded_at_last(kind: str, payload: Any) -> None:
+    with answering((200, payload)) as root:
+        response = one(kind, root, attempts=1)
+    assert response.text is None
+    assert response.error is not None
+    assert response.error.startswith("asked once, last: ")
+    with answering((200, payload), (200, WHOLE[kind])) as root:
+        response = one(kind, root, attempts=2)
+    assert (response.text, response.error, response.n_attempts) == ("B", None, 2)
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": [{"type": "text", "text": "The "}, {"type": "text", "text": "nurse"}]}, "The nurse"),
+        ({"content": [{"type": "reference", "text": "x"}, {"text": "B"}, {"type": "text"}]}, "B"),
+        ({"content": None}, ""),
+        ({}, ""),
+    ],
+)
+def test_texts_in_parts(message: Any, text: str) -> None:
+    with answering((200, chat(message))) as root:
+        response = one("openai", root)
+    assert (response.text, response.error) == (text, None)
+    assert response.usage.input_tokens is None
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_in_a_field_of_its_own_is_no_answer(name: str) -> None:
+    with answering((200, chat({"content": "B", name: "It may be A."}))) as root:
+        response = one("openai", root)
+    assert (response.text, response.reasoning) == ("B", "It may be A.")
+
+
+def test_unknown_finish_reasons_are_kept() -> None:
+    with answering((200, chat(finish_reason="eos"))) as root:
+        assert (one("openai", root).finish_reason, one("openai", root).provider_finish_reason) == ("other", "eos")
+    with answering((200, MESSAGE | {"stop_reason": "pause_turn"})) as root:
+        assert (one("anthropic", root).finish_reason, one("anthropic", root).provider_finish_reason) == (
+            "other",
+            "pause_turn",
+        )
+    with answering((200, {"candidates": [{"content": {"parts": [{"text": "B"}]}}]})) as root:
+        assert one("gemini", root).finish_reason is None
+
+
+def test_the_responses_api_is_learned_from_a_refusal() -> None:
+    notices: list[str] = []
+    refusal = {"error": {"message": "This model is only supported in v1/responses and not in v1/chat/completions."}}
+    with answering((404, refusal), (200, RESPONSE)) as root:
+        asked = provider("openai:m", base_url=f"{root}/v1")
+        responses = ask(asked, requests(3), notices)
+        assert asked.runtime_info()["api"] == "responses"
+    assert {(response.text, response.reasoning) for response in responses} == {("B", "Hm.")}
+    assert notices == ["openai:m answers at the responses API only: asking there"]
+    with answering((404, refusal)) as root, pytest.raises(ProviderError, match="api=auto"):
+        ask(provider("openai:m", base_url=f"{root}/v1", api="responses"), requests(1))
+
+
+def test_an_error_with_status_200() -> None:
+    slow = {"error": {"message": "slow down", "code": 429}}
+    with answering((200, slow), (200, {"error": "overloaded"}), (200, CHAT)) as root:
+        assert one("openai", root).text == "B"
+    with answering((200, {"error": {"message": "blocked by content filter", "code": 400}})) as root:
+        assert one("openai", root).finish_reason == "content_filter"
+
+
+def test_googles_pause_stands_in_the_body() -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.5s"}]
+    slow = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Slow down.", "details": details}}
+    begin = time.monotonic()
+    with answering((429, slow), (200, GEMINI)) as root:
+        assert one("gemini", root).text == "B"
+    assert time.monotonic() - begin >= 0.5
+
+
+def test_a_blocked_prompt_of_gemini_has_no_candidate() -> None:
+    with answering((200, {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})) as root:
+        response = one("gemini", root)
+    assert (response.finish_reason, response.provider_finish_reason) == ("content_filter", "PROHIBITED_CONTENT")
+    assert (response.text, response.error) == (None, None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_system_messages_and_top_p_arrive(kind: str, fake: FakeServer) -> None:
+    fake.change({"answers": {"unrecognised": "echo"}})
+    address = fake.openai if kind == "openai" else fake.root
+    (response,) = ask(provider(f"{kind}:fake", base_url=address, top_p=0.5), [with_system("Who?", "Be brief.")])
+    assert (response.text, response.error) == ("Who?", None)
+    assert fake.count([("system", "Be brief."), ("user", "Who?")]).asked == 1
+
+
+# --- Azure ------------------------------------------------------------------------------------------------------------
+
+
+def test_azure_over_a_socket() -> None:
+    with fake_server({"access": {"key": KEY}, "answers": {"fixed": "C"}}) as server:
+        asked = provider("openai:my-deployment", service="azure", base_url=server.root)
+        asked.check_access()
+        (response,) = ask(asked, requests(1))
+        assert (response.text, response.error) == ("C", None)
+        assert response.content_filter, "the verdicts on the prompt are kept"
+        server.change({"content": {"filtered_prompt": 1.0}})
+        (response,) = ask(provider("openai:my-deployment", service="azure", base_url=server.root), requests(1))
+        assert (response.finish_reason, response.error) == ("content_filter", None)
+        server.change({"access": {"key": "another"}})
+        with pytest.raises(ProviderError, match="refuses the key in AZURE_OPENAI_API_KEY") as caught:
+            ask(provider("openai:my-deployment", service="azure", base_url=server.root), requests(1))
+    assert KEY not in str(caught.value)
+
+
+# --- what ends a run --------------------------------------------------------------------------------------------------
+
+
+def test_one_refused_setting_after_another() -> None:
+    extra = dict.fromkeys(("store", "user", "metadata", "service_tier", "safety_identifier"), 1)
+    with fake_server({"access": {"refused_parameters": list(extra)}}) as server:
+        asked = provider("openai:fake", base_url=server.openai, extra=extra)
+        with pytest.raises(ProviderError, match="refuses one setting after another"):
+            ask(asked, requests(5))
+        assert server.stats().requests < 12
+
+
+def test_requests_that_can_not_be_read_end_the_asking(fake: FakeServer) -> None:
+    """Whatever the requests come from may fail too; what was under way is not lost."""
+
+    def broken() -> Iterator[Request]:
+        yield from requests(1)
+        raise OSError("the store is gone")
+
+    with pytest.raises(OSError, match="the store is gone"):
+        ask(provider("openai:fake", base_url=fake.openai), broken())
+
+
+def test_learning_waits_as_asking_does() -> None:
+    import asyncio
+
+    with fake_server({"faults": {"rate_limited": 1.0, "retry_after_s": 0.2, "most_per_request": 2}}) as server:
+        asked = provider("openai:fake", base_url=server.openai)
+
+        async def learn() -> Response:
+            try:
+                return await asked.learn(requests(1)[0])
+            finally:
+                await asked.aclose()
+
+        response = asyncio.run(learn())
+        assert server.stats().too_early == 0
+    assert (response.text, response.n_attempts) == ("A", 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_that_a_service_repeats_is_hidden(kind: str) -> None:
+    words = {"error": {"message": f"Incorrect API key provided: {KEY}. It is {KEY}!", "type": "authentication_error"}}
+    with answering((401, words)) as root, pytest.raises(ProviderError) as caught:
+        one(kind, root)
+    assert "***" in str(caught.value)
+    assert KEY not in str(caught.value)
+    assert KEY[3:] not in str(caught.value)
+    with answering((400, {"error": {"message": f"Bad request for {KEY}"}})) as root:
+        response = one(kind, root)
+    assert response.error is not None
+    assert KEY not in response.model_dump_json()
+
+
+def test_encrypted_connections_know_some_authorities(tmp_path: Path) -> None:
+    import asyncio
+
+    async def opened() -> None:
+        wire = Transport.open("https://127.0.0.1:1", 1.0, SecretRedactor([]))
+        await wire.close()
+
+    asyncio.run(opened())

@@ -1,0 +1,208 @@
+"""What stops a run over an API is one clear line, for every kind, as docs/apis.md shows it; and no secret gets out."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.runs.run_folder import RunFolder
+from tests.fake_service.client import FakeServer, fake_server
+from tests.providers.test_api_services import DESCRIPTION
+from tests.support.api import KEY, without_keys
+
+pytest.importorskip("openai")
+pytest.importorskip("anthropic")
+pytest.importorskip("aiohttp")
+
+KINDS = ("openai", "anthropic", "gemini", "http")
+VARIABLES = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "http": "SOME_API_KEY",
+}
+SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "letters", "--sample", "12"]
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    for name in VARIABLES.values():
+        monkeypatch.setenv(name, KEY)
+
+
+def asked(kind: str, root: str, folder: Path, model: str = "fake") -> list[str]:
+    """The options that name a model of that kind at a server."""
+    if kind != "http":
+        return ["--model", f"{kind}:{model}", "--base-url", f"{root}/v1" if kind == "openai" else root]
+    path = folder / "endpoint.toml"
+    key = f'key = "SOME_API_KEY"\nmodel = "{model}"'
+    path.write_text(DESCRIPTION.format(address=f"{root}/v1", key=key), encoding="utf-8")
+    return ["--model", f"http:{path}"]
+
+
+def stopped(capsys: pytest.CaptureFixture[str], run: Path, options: list[str]) -> str:
+    """The one line with which a command ends that asks a run and can't."""
+    capsys.readouterr()
+    assert run_command_line(["run", str(run), *options, *SELECTION, "--json"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert KEY not in captured.err
+    errors = [line for line in captured.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert captured.err.rstrip().endswith(errors[0]), "nothing comes after it"
+    return errors[0]
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """An address at which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("scenario", "words", "answered"),
+    [
+        ({"access": {"key": "another-key"}}, "refuses the key in ", 0),
+        ({"access": {"models": ["fake-large"]}}, "no such model at ", 0),
+        ({"access": {"quota": 5}}, "nothing left to spend at ", 5),
+        ({"faults": {"rate_limited": 1.0, "retry_after_s": 20000.0}}, "asks to wait 5.6 hours", 0),
+    ],
+    ids=["key", "model", "quota", "closed"],
+)
+def test_it_stops_at_once_and_goes_on_later(  # noqa: PLR0917
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str, scenario: Any, words: str, answered: int
+) -> None:
+    run = tmp_path / "run"
+    with fake_server(scenario, run=run) as server:
+        options = asked(kind, server.root, tmp_path)
+        assert words in stopped(capsys, run, [*options, "--max-connections", "1"])
+        assert server.stats().requests <= answered + 1
+        with RunFolder(run).open_store(read_only=True) as store:
+            assert store.progress().answered == answered
+        for table in scenario:
+            server.change({table: None})
+        assert run_command_line(["run", str(run), "--json"]) == 0
+        assert server.stats().paid_again == 0
+        with RunFolder(run).open_store(read_only=True) as store:
+            assert store.progress().answered == 24
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nobody_there_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str) -> None:
+    with nobody() as root:
+        error = stopped(capsys, tmp_path / "run", asked(kind, root, tmp_path))
+    assert "can't reach " in error
+    assert "check the address and the network" in error
+
+
+def shown(repository: Path) -> dict[str, str]:
+    """The page's table: what happens → what it says one reads."""
+    text = (repository / "docs" / "apis.md").read_text(encoding="utf-8")
+    table = text[text.index("| cause | message |") : text.index("## Servers on your own machine")]
+    rows = [row.strip("|").split(" | ") for row in table.splitlines()[2:] if row.startswith("|")]
+    return {row[0].strip(): row[1].strip() for row in rows}
+
+
+def said(server: FakeServer, text: str) -> str:
+    return text.replace(server.openai, "https://api.openai.com/v1")
+
+
+def matches(shown_text: str, line: str) -> bool:
+    """Whether a line is what the page shows, `…` standing for any words."""
+    (pattern,) = re.findall(r"`([^`]+)`", shown_text)[:1]
+    return re.search(".*".join(map(re.escape, pattern.split("…"))), line) is not None
+
+
+def test_the_page_shows_what_is_said(
+    repository: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = shown(repository)
+    cases: dict[str, tuple[str, Any]] = {
+        "wrong key": ("gpt-4o-mini", {"access": {"key": "another-key"}}),
+        "a misspelt model name": ("gpt-4o-mimi", {"access": {"models": ["gpt-4o-mini"]}}),
+        "exhausted quota": ("gpt-4o-mini", {"access": {"quota": 0}}),
+        "daily limit": ("gpt-4o-mini", {"faults": {"rate_limited": 1.0, "retry_after_s": 20000.0}}),
+        "refused setting": ("gpt-4o-mini", {"access": {"refused_parameters": ["temperature"]}}),
+        "too much fails": ("gpt-4o-mini", {"faults": {"server_error": 1.0, "most_per_request": 99}}),
+    }
+    for name, (model, scenario) in cases.items():
+        with fake_server(scenario) as server:
+            options = [*asked("openai", server.root, tmp_path, model), "--model-arg", "attempts=1"]
+            line = said(server, stopped(capsys, tmp_path / name, options))
+        assert matches(page[name], line), f"{name}: {line}"
+    with fake_server({"access": {"refused_parameters": ["max_tokens"]}}) as server:
+        line = stopped(capsys, tmp_path / "length", asked("anthropic", server.root, tmp_path, "m"))
+    assert matches(page["refused length"], line), line
+    learned: dict[str, tuple[str, Any]] = {
+        "refused name": ("gpt-4o-mini", {"access": {"refused_parameters": ["max_tokens"]}}),
+        "reasoning used all tokens": ("o4-mini", {"content": {"empty": 1.0}}),
+    }
+    for name, (model, scenario) in learned.items():
+        with fake_server(scenario) as server:
+            options = asked("openai", server.root, tmp_path, model)
+            assert run_command_line(["run", str(tmp_path / name), *options, *SELECTION, "--json"]) == 0
+        line = capsys.readouterr().err
+        assert matches(page[name], line), f"{name}: {line}"
+    with nobody() as root:
+        line = stopped(capsys, tmp_path / "nobody", asked("openai", root, tmp_path, "gpt-4o-mini"))
+    assert matches(page["no network"], line.replace(f"{root}/v1", "https://api.openai.com/v1"))
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert run_command_line(["run", str(tmp_path / "none"), "--model", "openai:gpt-4o-mini", *SELECTION]) == 2
+    assert matches(page["no key"], capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_key_is_in_what_a_run_leaves(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files and all words of a run with faults, of its status and scores, in batches where there are any."""
+    run = tmp_path / "run"
+    key_file = tmp_path.parent / f"{tmp_path.name}-key"
+    key_file.write_text(KEY, encoding="utf-8")
+    key_file.chmod(0o600)
+    monkeypatch.delenv(VARIABLES[kind])
+    refused = ["max_tokens"] if kind == "openai" else []  # it has another name there; elsewhere the run would stop
+    scenario = {
+        "access": {"key": KEY, "refused_parameters": refused},
+        "faults": {"server_error": 0.2, "most_per_request": 99, "routes": "asking"},
+        "content": {"filtered_prompt": 0.2},
+        "batches": {"failed": 0.3},
+    }
+    batch = ["--batch"] if kind in ("openai", "anthropic") else []
+    with fake_server(scenario, run=run) as server:
+        options = [
+            *asked(kind, server.root, tmp_path),
+            "--api-key-file",
+            str(key_file),
+            "--cache-dir",
+            str(tmp_path / "c"),
+        ]
+        run_command_line(["run", str(run), *options, *SELECTION, *batch, "--model-arg", "attempts=3"])
+        if batch:
+            assert run_command_line(["batch", "status", str(run)]) == 0
+            assert run_command_line(["batch", "collect", str(run), "--wait", "--every", "1", "--json"]) == 0
+            assert run_command_line(["batch", "cancel", str(run)]) == 0
+        for arguments in (["run", str(run)], ["status", str(run), "--json"], ["score", str(run), "--json"]):
+            assert run_command_line(arguments) == 0
+        server.change({"access": {"key": "another-key"}})
+        again = tmp_path / "again"
+        assert run_command_line(["run", str(again), *options[:-2], *SELECTION]) == 1
+    captured = capfd.readouterr()
+    assert "refuses the key in " in captured.err
+    assert KEY not in captured.out + captured.err
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 4
+    assert [str(path) for path in files if KEY.encode() in path.read_bytes()] == []

@@ -1,0 +1,243 @@
+"""Keys stay out of everything: what services send back in any form, and what users type in the wrong place."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.providers.http.credentials import HIDDEN, SecretRedactor, hide_lookalikes, hide_typed
+from tests.fake_service.client import fake_server
+from tests.support.api import KEY, answering, ask, provider, requests, without_keys
+
+ODD_KEY = 'k+/=&"\\é 0123456789'
+"""What every encoding has to change."""
+
+
+@pytest.fixture(autouse=True)
+def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, KEY)
+
+
+def escaped(text: str) -> str:
+    return "".join(f"\\u{ord(letter):04x}" for letter in text)
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "plain": lambda key: key,
+    "percent": lambda key: urllib.parse.quote(key, safe=""),
+    "percent, small letters": lambda key: urllib.parse.quote(key, safe="").lower(),
+    "percent, every letter": lambda key: "".join(f"%{byte:02X}" for byte in key.encode()),
+    "form": urllib.parse.quote_plus,
+    "base64": lambda key: base64.b64encode(key.encode()).decode(),
+    "base64 of a header": lambda key: base64.b64encode(f"Bearer {key}".encode()).decode(),
+    "base64 of a user": lambda key: base64.b64encode(f"me:{key}".encode()).decode(),
+    "base64 for addresses": lambda key: base64.urlsafe_b64encode(f"x{key}".encode()).decode(),
+    "hexadecimal": lambda key: key.encode().hex(),
+    "large letters": str.upper,
+    "cut off": lambda key: key[: len(key) * 2 // 3],
+}
+
+
+def leaks(text: str, key: str) -> list[str]:
+    """The forms of a key that are still in a text, by half of each."""
+    found = []
+    for name, form in FORMS.items():
+        written = form(key)
+        middle = written[len(written) // 4 : -(len(written) // 4)]
+        if middle in text:
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("key", [KEY, ODD_KEY, "AIzaSyA-0123456789_abcdefghijklmnop", "0123456789abcdef" * 2])
+@pytest.mark.parametrize("name", FORMS)
+def test_a_key_is_hidden_in_every_form(name: str, key: str) -> None:
+    text = f"the key <{FORMS[name](key)}> is wrong"
+    mask = SecretRedactor([key])
+    assert leaks(mask.text(text), key) == []
+    assert leaks(mask.body(text.encode()).decode(), key) == []
+    assert mask.text(text).startswith("the key <")
+    assert HIDDEN in mask.text(text)
+
+
+@pytest.mark.parametrize("key", [KEY, 'k/"\\0123456789'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{{"a": "{escaped}"}}',
+        '{{"a": "{escaped}", "b": "\\\\u0041 \\n {json}"}}',
+        '{{"a": "{slashed}"}}',
+        '{{"cut": "{escaped}',
+    ],
+)
+def test_json_may_write_it_with_escapes(key: str, body: str) -> None:
+    written = body.format(
+        escaped=escaped(key), json=json.dumps(key)[1:-1], slashed=json.dumps(key)[1:-1].replace("/", "\\/")
+    )
+    hidden = SecretRedactor([key]).body(written.encode())
+    assert HIDDEN.encode() in hidden
+    if not written.endswith("}"):
+        return
+    assert key not in json.dumps(json.loads(hidden), ensure_ascii=False)
+    assert all(key not in value for value in json.loads(hidden).values())
+
+
+@given(st.dictionaries(st.text(), st.text() | st.integers() | st.none()), st.booleans())
+def test_what_holds_no_key_stays_as_it_is(payload: dict[str, Any], ascii_only: bool) -> None:
+    body = json.dumps(payload, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    assert SecretRedactor([KEY]).body(body) == body
+
+
+@given(st.text(max_size=20), st.text(max_size=20), st.booleans())
+def test_answers_around_a_key_stay_as_they_are(before: str, after: str, ascii_only: bool) -> None:
+    before, after = before.encode("utf-8", "replace").decode(), after.encode("utf-8", "replace").decode()
+    body = json.dumps({"text": before + KEY + after}, ensure_ascii=ascii_only).encode()
+    assert json.loads(SecretRedactor([KEY]).body(body))["text"] == before + HIDDEN + after
+
+
+def test_every_header_that_lets_in_is_a_secret() -> None:
+    mask = SecretRedactor.of(
+        (), {"Authorization": "Basic bWU6c2VjcmV0LXBhc3M=", "X-Gateway-Token": "gate-way", "Accept": "json"}
+    )
+    assert mask.text("me:secret-pass, secret-pass, bWU6c2VjcmV0LXBhc3M=, gate-way, json") == "***, ***, ***, ***, json"
+
+
+def test_a_short_key_is_an_ordinary_word() -> None:
+    assert SecretRedactor(["none"]).text("none of these") == "none of these"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Incorrect API key provided: sk-proj-ab***********wxyz.",
+        "gsk_abcdefghijklmnowxyz",
+        "key AIzaSyAabcdefghijklmnowxyz",
+        "Authorization: Bearer abcdefgh.wxyz",
+    ],
+)
+def test_other_keys_are_hidden_by_their_looks(text: str) -> None:
+    hidden = hide_lookalikes(text)
+    assert HIDDEN in hidden
+    assert "wxyz" not in hidden
+    assert "abcdefgh" not in hidden
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("'http://me:secret@host/v1'", "'http://***@host/v1'"),
+        ("'me:secret@host/v1'", "'***@host/v1'"),
+        ("'https://host/v1?key=secret&x=1'", "'https://host/v1?***'"),
+        ("'https://host/v1'", "'https://host/v1'"),
+    ],
+)
+def test_what_is_typed_is_shown_without_secrets(typed: str, shown: str) -> None:
+    assert hide_typed(typed) == shown
+
+
+# --- over sockets -----------------------------------------------------------------------------------------------------
+
+SERVICES = {"openai:m": "openai", "anthropic:m": "root", "gemini:m": "root"}
+
+
+@pytest.mark.parametrize("form", ["plain", "base64", "percent", "escaped", "late"])
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_field_of_an_answer_holds_the_key(name: str, form: str) -> None:
+    pytest.importorskip(name.partition(":")[0].replace("gemini", "aiohttp"))
+    with fake_server({"access": {"echo_key": form}, "faults": {"malformed": 0.3, "most_per_request": 1}}) as server:
+        asked = provider(name, base_url=getattr(server, SERVICES[name]))
+        found = ask(asked, requests(12))
+    assert len(found) == 12
+    assert all(response.text for response in found)
+    assert (
+        leaks("\n".join(response.model_dump_json() for response in found) + json.dumps(asked.runtime_info()), KEY) == []
+    )
+    assert all(HIDDEN in str(response.text) for response in found)
+
+
+@pytest.mark.parametrize("form", ["plain", "base64", "percent", "escaped", "late"])
+@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        {"faults": {"server_error": 1.0, "most_per_request": 99}},
+        {"faults": {"malformed": 1.0, "most_per_request": 99}},
+        {"content": {"filtered_prompt": 1.0}},
+        {"access": {"key": "another"}},
+        {"access": {"models": ["another"]}},
+        {"access": {"refused_parameters": ["temperature"]}},
+        {"access": {"quota": 0}},
+    ],
+    ids=["server error", "not JSON", "content_filter", "wrong key", "no model", "refused parameter", "quota"],
+)
+def test_no_failure_holds_the_key(name: str, form: str, scenario: dict[str, Any]) -> None:
+    pytest.importorskip(name.partition(":")[0].replace("gemini", "aiohttp"))
+    access = {**scenario.get("access", {}), "echo_key": form}
+    with fake_server({**scenario, "access": access}) as server:
+        asked, notices = provider(name, base_url=getattr(server, SERVICES[name]), attempts=1), list[str]()
+        try:
+            words = [response.model_dump_json() for response in ask(asked, requests(2), notices)]
+        except Exception as error:
+            words = [repr(error), *(repr(error.__cause__) for _ in range(1))]
+    assert words
+    assert leaks("\n".join([*words, *notices, json.dumps(asked.runtime_info())]), KEY) == []
+
+
+def test_text_that_is_no_json_is_hidden_before_it_is_cut() -> None:
+    with answering((200, f"no page either: {'.' * 60}{KEY}")) as root:
+        (found,) = ask(provider("openai:m", base_url=root, attempts=1), requests(1))
+    assert "not JSON" in str(found.error)
+    assert KEY[:8] not in str(found.error)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["--base-url", f"http://user:{KEY}@127.0.0.1:1/v1"],
+        ["--base-url", f"user:{KEY}@127.0.0.1:1/v1"],
+        ["--base-url", f"http://127.0.0.1:1/v1?key={KEY}"],
+        ["--api-key-env", KEY],
+        ["--api-key-env", KEY.replace("-", "_")],
+        ["--api-key-env", "a0123456789abcdef0123456789abcdef"],
+        ["--api-key-env", "0a123456789abcdef0123456789abcdef"],
+        ["--api-key-file", KEY],
+        ["--api-key-file", "a0123456789abcdef0123456789abcdef"],
+        ["--model-arg", f'extra={{"api_key": "{KEY}"}}'],
+        ["--model-arg", f'extra={{"headers": [{{"Authorization": "Bearer {KEY}"}}]}}'],
+        ["--model-arg", f"extra={KEY}"],
+        ["--model-arg", f"seed={KEY}"],
+    ],
+)
+def test_a_key_in_the_wrong_place_is_not_repeated(
+    typed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    given = ["run", str(run), "--model", "openai:m", "--benchmark", "starter", "--languages", "en", *typed]
+    assert run_command_line(given) == 2
+    said = "".join(capsys.readouterr())
+    assert "error: " in said
+    assert [mark for mark in (KEY, KEY.replace("-", "_"), "0123456789abcdef") if mark in said] == []
+    assert not run.exists()
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_BASE_URL"])
+def test_a_key_in_the_address_of_the_environment_is_not_repeated(
+    variable: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, f"http://user:{KEY}@127.0.0.1:1/v1")
+    given = ["run", str(tmp_path / "run"), "--model", "openai:m", "--benchmark", "starter", "--languages", "en"]
+    assert run_command_line(given) == 2
+    assert KEY not in "".join(capsys.readouterr())

@@ -1,0 +1,308 @@
+"""Decoding many prompts together gives the text that each gives alone, whatever happens to its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
+pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
+
+import torch
+
+from mbbq_gen.providers.local import options as device_memory
+from mbbq_gen.providers.local.decoding import (
+    Completion,
+    ContinuousBatcher,
+    DecodingPrompt,
+    DecodingSettings,
+    StaticBatcher,
+    supports_tree_attention,
+)
+from mbbq_gen.providers.local.options import is_out_of_memory
+from mbbq_gen.providers.local.prefix_cache import PrefixCache, lay_out
+from tests.conftest import FULL
+from tests.support.providers import make_model, make_token_lists
+
+STOP = frozenset({2, 7, 11, 19})
+Answers = dict[int, tuple[tuple[int, ...], str | None, int]]
+
+
+def settings(
+    batch_size: int = 5, read_tokens: int = 30, temperature: float = 0.0, top_p: float = 1.0
+) -> DecodingSettings:
+    return DecodingSettings(STOP, 0, batch_size, read_tokens, temperature, top_p)
+
+
+def prompts_of(lists: Sequence[tuple[int, ...]], limit: int = 12) -> list[DecodingPrompt]:
+    return [DecodingPrompt(number, tokens, limit, seed=number) for number, tokens in enumerate(lists)]
+
+
+def run(decoder: ContinuousBatcher | StaticBatcher, prompts: Sequence[DecodingPrompt]) -> Answers:
+    found: dict[int, Completion] = {}
+    for completion in decoder.decode(prompts, lambda: False):
+        assert completion.number not in found
+        found[completion.number] = completion
+    return {number: (done.tokens, done.finish_reason, done.written) for number, done in sorted(found.items())}
+
+
+def alone(model: Any, prompts: Sequence[DecodingPrompt]) -> Answers:
+    """What the library's own generate gives for each prompt by itself."""
+    found: Answers = {}
+    for prompt in prompts:
+        with torch.inference_mode():
+            output = model.generate(
+                input_ids=torch.tensor([prompt.tokens]),
+                attention_mask=torch.ones(1, len(prompt.tokens), dtype=torch.long),
+                max_new_tokens=prompt.limit,
+                do_sample=False,
+                eos_token_id=sorted(STOP),
+                pad_token_id=0,
+            )
+        written = output[0, len(prompt.tokens) :].tolist()
+        stopped = written[-1] in STOP
+        found[prompt.number] = (
+            tuple(written[:-1] if stopped else written),
+            "stop" if stopped else "length",
+            len(written),
+        )
+    return found
+
+
+def without_stops(answers: Answers) -> dict[int, tuple[int, ...]]:
+    return {number: tokens for number, (tokens, _, _) in answers.items()}
+
+
+@cache
+def expected_of(kind: str) -> tuple[Any, list[DecodingPrompt], Answers]:
+    """A model, prompts, and what each of them gives alone."""
+    model, prompts = make_model(kind), prompts_of(make_token_lists(30))
+    return model, prompts, alone(model, prompts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "mistral"])
+@pytest.mark.parametrize(("batch_size", "read_tokens"), [(1, 1), (2, 10), (5, 30), (8, 1000), (64, 64)])
+def test_continuous_decoding_gives_what_each_prompt_gives_alone(kind: str, batch_size: int, read_tokens: int) -> None:
+    model, prompts, expected = expected_of(kind)
+    assert run(ContinuousBatcher(model, settings(batch_size, read_tokens)), prompts) == expected
+    assert {reason for _, reason, _ in expected.values()} == {"stop", "length"}
+    assert len({tokens for tokens, _, _ in expected.values()}) > 15
+
+
+@pytest.mark.parametrize("first", [0, 1, 7])
+def test_prompts_that_come_later_are_answered_as_alone(first: int) -> None:
+    model, prompts, expected = expected_of("llama")
+    later = iter([prompts[first:10], prompts[10:11], prompts[11:]])
+    decoder = ContinuousBatcher(model, settings(8, 30))
+    completions = decoder.decode(prompts[:first], lambda: False, more=lambda: next(later, []))
+    found = {done.number: (done.tokens, done.finish_reason, done.written) for done in completions}
+    assert dict(sorted(found.items())) == expected
+
+
+kept_model = cache(make_model)
+"""A model that tests may share: made when the first of them asks."""
+beginnings = st.lists(st.integers(5, 9), max_size=6).map(tuple)
+endings = st.lists(st.integers(5, 47), min_size=1, max_size=5).map(tuple)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "qwen2"])
+@hypothesis.settings(max_examples=100 if FULL else 40)
+@given(
+    lists=st.lists(st.builds(lambda first, rest: (*first, *rest), beginnings, endings), min_size=1, max_size=10),
+    batch_size=st.integers(1, 12),
+    read_tokens=st.integers(1, 60),
+)
+def test_any_prompts_in_any_order_and_batch_are_answered_as_alone(
+    kind: str, lists: list[tuple[int, ...]], batch_size: int, read_tokens: int
+) -> None:
+    prompts = prompts_of(lists, limit=6)
+    decoder = ContinuousBatcher(kept_model(kind), settings(batch_size, read_tokens))
+    assert run(decoder, prompts) == alone(kept_model(kind), prompts)
+
+
+def test_rows_that_outgrow_their_room_go_on_as_alone() -> None:
+    model = make_model()
+    prompts = [DecodingPrompt(number, tokens, 20 + 20 * number, 0) for number, tokens in enumerate(make_token_lists(6))]
+    expected = without_stops(alone(model, prompts))
+    decoder = ContinuousBatcher(model, DecodingSettings(frozenset(), 0, 3, 30))
+    found = run(decoder, prompts)
+    assert max(len(tokens) for tokens, _, _ in found.values()) > 100
+    assert all(found[number][0][: len(tokens)] == tokens for number, tokens in expected.items())
+
+
+def test_a_batch_is_as_large_as_free_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, prompts, expected = expected_of("llama")
+    longest = max(len(prompt.tokens) + prompt.limit for prompt in prompts)
+    a_token = 2 * 2 * 2 * 8 * 4  # keys and values × layers × heads × size × bytes
+    monkeypatch.setattr(device_memory, "free_memory", lambda _: 10 * longest * a_token)
+    decoder = ContinuousBatcher(model, settings(64, 1000))
+    assert run(decoder, prompts) == expected
+    assert decoder.batch_size == 4
+    monkeypatch.setattr(device_memory, "free_memory", lambda _: 0)
+    assert run(decoder, prompts) == expected
+    assert decoder.batch_size == 1
+
+
+@pytest.mark.parametrize("kind", ["llama", "bloom"])
+def test_static_decoding_gives_what_each_prompt_gives_alone(kind: str) -> None:
+    model = make_model(kind)
+    prompts = [*prompts_of(make_token_lists(12)), DecodingPrompt(99, (9, 10, 12), limit=3, seed=0)]
+    assert run(StaticBatcher(model, settings(4)), prompts) == alone(model, prompts)
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("llama", True), ("gpt2", True), ("mistral", True), ("bloom", False)])
+def test_models_that_mask_in_their_own_way_are_found(kind: str, expected: bool) -> None:
+    assert supports_tree_attention(make_model(kind)) is expected
+
+
+def test_a_model_that_ignores_the_tree_mask_is_found() -> None:
+    assert not supports_tree_attention(Proxy(make_model(), forget="attention_mask"))
+    assert not supports_tree_attention(Proxy(make_model(), forget="position_ids"))
+    assert supports_tree_attention(Proxy(make_model()))
+
+
+def test_sampled_answers_depend_on_their_seed_and_not_on_the_batch() -> None:
+    model, prompts = make_model(), prompts_of(make_token_lists(20))
+    first = run(ContinuousBatcher(model, settings(1, temperature=1.0)), prompts)
+    assert run(ContinuousBatcher(model, settings(7, temperature=1.0)), prompts) == first
+    others = [DecodingPrompt(prompt.number, prompt.tokens, prompt.limit, prompt.seed + 100) for prompt in prompts]
+    assert run(ContinuousBatcher(model, settings(7, temperature=1.0)), others) != first
+
+
+def test_sampling_from_almost_nothing_is_greedy() -> None:
+    model, prompts = make_model(), prompts_of(make_token_lists(10))
+    greedy = run(ContinuousBatcher(model, settings()), prompts)
+    assert run(ContinuousBatcher(model, settings(temperature=1.0, top_p=1e-6)), prompts) == greedy
+
+
+def test_sampling_follows_the_probabilities() -> None:
+    model, tokens = make_model(), (5, 9, 12, 30)
+    with torch.inference_mode():
+        likely = torch.softmax(model(torch.tensor([tokens])).logits[0, -1] / 2.0, dim=-1)
+    prompts = [DecodingPrompt(number, tokens, 1, seed=number) for number in range(2000)]
+    decoder = ContinuousBatcher(model, DecodingSettings(frozenset(), 0, 500, 500, temperature=2.0))
+    drawn = torch.zeros(len(likely))
+    for completion in decoder.decode(prompts, lambda: False):
+        drawn[completion.tokens[0]] += 1 / len(prompts)
+    assert (drawn - likely).abs().max() < 0.05
+
+
+def test_static_sampling_depends_on_the_seed_and_leaves_the_global_chance_alone() -> None:
+    model, prompts = make_model(), prompts_of(make_token_lists(6))
+    before = torch.random.get_rng_state()
+    first = run(StaticBatcher(model, settings(4, temperature=1.0)), prompts)
+    assert run(StaticBatcher(model, settings(2, temperature=1.0)), list(reversed(prompts))) == first
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@given(
+    lists=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8),
+    trail=st.lists(st.integers(0, 3), max_size=8).map(tuple),
+)
+def test_a_sheet_spells_every_prompt(lists: list[tuple[int, ...]], trail: tuple[int, ...]) -> None:
+    prompts = prompts_of(sorted(lists))
+    sheet = lay_out(sorted(lists), PrefixCache(trail), [len(tokens) - 1 for tokens in sorted(lists)])
+    spelled = [*trail[: sheet.kept], *sheet.tokens]
+    where = [*range(sheet.kept), *sheet.positions]
+    for prompt, path in zip(prompts, sheet.paths, strict=True):
+        assert [spelled[place] for place in path] == list(prompt.tokens)
+        assert [where[place] for place in path] == list(range(len(prompt.tokens)))
+
+
+@given(lists=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8))
+def test_a_sheet_reads_each_shared_beginning_once(lists: list[tuple[int, ...]]) -> None:
+    sheet = lay_out(sorted(lists), PrefixCache(), [len(tokens) - 1 for tokens in sorted(lists)])
+    beginnings = {tokens[: end + 1] for tokens in lists for end in range(len(tokens))}
+    asked_again = len(lists) - len(set(lists))  # the last token of a repeated prompt is read once more
+    assert len(sheet.tokens) == len(beginnings) + asked_again
+
+
+@pytest.mark.parametrize("kind", [ContinuousBatcher, StaticBatcher])
+def test_cancelling_stops_after_the_current_step(kind: type[ContinuousBatcher | StaticBatcher]) -> None:
+    model = Proxy(make_model())
+    prompts = prompts_of(make_token_lists(40), limit=60)
+    decoder = kind(model, DecodingSettings(frozenset(), 0, 4, 50))
+    assert list(decoder.decode(prompts, lambda: model.calls >= 3)) == []
+    assert model.calls <= 4
+
+
+@pytest.mark.parametrize("kind", [ContinuousBatcher, StaticBatcher])
+def test_when_memory_runs_out_the_batch_is_halved_and_the_text_stays(
+    kind: type[ContinuousBatcher | StaticBatcher],
+) -> None:
+    model, prompts = make_model(), prompts_of(make_token_lists(25))
+    decoder = kind(Proxy(model, fails=lambda ids: ids.shape[0] > 3), settings(16, 1000))
+    assert run(decoder, prompts) == alone(model, prompts)
+    assert decoder.batch_size in (2, 3)
+
+
+@pytest.mark.parametrize("kind", [ContinuousBatcher, StaticBatcher])
+def test_a_prompt_that_never_fits_fails_alone(kind: type[ContinuousBatcher | StaticBatcher]) -> None:
+    model = make_model()
+    prompts = [*prompts_of([(5, 6, 9), (5, 6, 9, 10), (20, 21)]), DecodingPrompt(77, (5, 6, *[8] * 60), 12, 0)]
+    decoder = kind(Proxy(model, fails=lambda ids: 8 in ids.tolist()[0][:5]), settings(4, 1000))
+    found = {done.number: done for done in decoder.decode(prompts, lambda: False)}
+    assert found[77].error == "out of memory with a prompt of 62 tokens"
+    assert {number: found[number].tokens for number in (0, 1, 2)} == {
+        number: tokens for number, (tokens, _, _) in alone(model, prompts[:3]).items()
+    }
+
+
+def test_other_failures_are_not_swallowed() -> None:
+    def fails(_: Any) -> bool:
+        raise ValueError("a broken model")
+
+    with pytest.raises(ValueError, match="a broken model"):
+        list(ContinuousBatcher(Proxy(make_model(), fails), settings()).decode(prompts_of([(5, 6)]), lambda: False))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("CUDA out of memory."), True),
+        (RuntimeError("MPS backend out of memory (allocated…)"), True),
+        (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+            True,
+        ),
+        (RuntimeError("The size of tensor a must match"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_errors_that_mean_no_memory_are_known(error: BaseException, expected: bool) -> None:
+    assert is_out_of_memory(error) is expected
+
+
+class Proxy:
+    """A model that counts its calls, and forgets or fails where it is told to."""
+
+    def __init__(self, model: Any, fails: Callable[[Any], bool] = lambda _: False, forget: str = "") -> None:
+        self._model, self._fails, self._forget = model, fails, forget
+        self._forward = model.forward
+        model.forward = self.forward
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def forward(self, *args: Any, logits_to_keep: Any = 0, **named: Any) -> Any:
+        self.calls += 1
+        if self._fails(named["input_ids"]):
+            raise torch.OutOfMemoryError("out of memory")
+        named.pop(self._forget, None)
+        return self._forward(*args, logits_to_keep=logits_to_keep, **named)
+
+    def __call__(self, **named: Any) -> Any:
+        return self.forward(**named)
+
+    def generate(self, **named: Any) -> Any:
+        return self._model.generate(**named)

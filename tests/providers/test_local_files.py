@@ -1,0 +1,181 @@
+"""What is wrong with a local model's files is told in one line, and no weight is ever made up."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
+pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
+
+from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.core.records import Response
+from mbbq_gen.providers.local.decoding import NOT_NUMBERS
+from mbbq_gen.providers.local.options import TransformersOptions
+from mbbq_gen.providers.local.provider import TransformersProvider
+from tests.cli.test_commands import call
+from tests.support.providers import answers, make_request, make_tokenizer, save_model
+
+Spoil = Callable[[Path], object]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("models") / "toy")
+
+
+def ask(model: Path, **options: Any) -> Response:
+    chosen = TransformersOptions(**{"device": "cpu", "threads": 1, "max_tokens": 4, **options})
+    (response,) = answers(TransformersProvider(str(model), chosen), [make_request()]).values()
+    return response
+
+
+def cut(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def change(**fields: Any) -> Spoil:
+    def spoil(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+    return spoil
+
+
+def write(name: str, text: str) -> Spoil:
+    return lambda folder: (folder / name).write_text(text)
+
+
+def split(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    index = {"metadata": {}, "weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def rewrite_weights(change_them: Callable[[dict[str, Any]], object]) -> Spoil:
+    def spoil(folder: Path) -> None:
+        from safetensors.torch import load_file, save_file
+
+        weights = load_file(folder / "model.safetensors")
+        change_them(weights)
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    return spoil
+
+
+def become_encoder(folder: Path) -> None:
+    import transformers
+
+    small = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    transformers.BertConfig(vocab_size=48, hidden_size=32, **small).save_pretrained(folder)
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 99\n"
+DAMAGES: dict[str, tuple[Spoil, str]] = {
+    "cut": (cut, "model.safetensors: damaged or cut off ("),
+    "garbage": (write("model.safetensors", "not a model" * 50), "model.safetensors: damaged or cut off ("),
+    "empty": (write("model.safetensors", ""), "model.safetensors: damaged or cut off ("),
+    "pointer": (write("model.safetensors", POINTER), "in its folder, run: git lfs pull"),
+    "part": (split, "model-00002-of-00002.safetensors: missing, but model.safetensors.index.json names it"),
+    "index": (write("model.safetensors.index.json", "[]"), "model.safetensors.index.json: not an index of weights"),
+    "weight": (
+        rewrite_weights(lambda weights: weights.pop("model.layers.0.input_layernorm.weight")),
+        "transformers:weight: 1 of its weights are in none of its files (model.layers.0.input_layernorm.weight, …)",
+    ),
+    "encoder": (become_encoder, "or it is no model that writes text"),
+    "sizes": (change(intermediate_size=96), "transformers:sizes: its weights are of other sizes than its config.json"),
+    "architecture": (
+        change(model_type="nosuch"),
+        "architecture: its config.json can't be used: The checkpoint you are",
+    ),
+    "vision": (change(model_type="vit"), "vision: can't be loaded: Unrecognized configuration class"),
+    "json": (write("config.json", '{"model_type": '), "transformers:json: its config.json can't be used: "),
+    "list": (write("config.json", "[]"), "transformers:list: its config.json can't be used: "),
+    "field": (change(hidden_size="big"), "can't be used: Validation error for field 'hidden_size': TypeError: Field"),
+    "tokenizer": (write("tokenizer.json", "{}"), "transformers:tokenizer: its tokenizer can't be loaded ("),
+    "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "its tokenizer can't be loaded ("),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_folder_is_told_in_one_line(damage: str, whole: Path, tmp_path: Path) -> None:
+    spoil, message = DAMAGES[damage]
+    folder = tmp_path / damage
+    shutil.copytree(whole, folder)
+    spoil(folder)
+    with pytest.raises(ProviderError) as caught:
+        ask(folder)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+GGUF_FILES = {
+    "magic": b"GGUF",
+    "old": b"GGUF" + bytes(1000),
+    "junk": b"GGUF" + struct.pack("<I", 3) + bytes(range(256)) * 20,
+    "cut": b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + struct.pack("<Q", 20) + b"general.archi",
+    "long": b"GGUF" + struct.pack("<IQQ", 3, 2**40, 2**40) + bytes(64),
+}
+
+
+@pytest.mark.parametrize("name", GGUF_FILES)
+def test_a_damaged_gguf_file_is_told_in_one_line(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.gguf"
+    path.write_bytes(GGUF_FILES[name])
+    with pytest.raises(ProviderError, match="a damaged file, or a kind not known here") as caught:
+        ask(path)
+    assert str(caught.value).startswith(f"{path}: can't be read (")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_command_line_shows_that_line_and_ends_with_1(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "half"
+    shutil.copytree(whole, folder)
+    cut(folder)
+    asked = ["--benchmark", "starter", "--languages", "en", "--sample", "2", "--variants", "bare", "--device", "cpu"]
+    code, _, err = call(capsys, "run", tmp_path / "run", "--model", f"transformers:{folder}", *asked)
+    assert code == 1
+    assert "damaged or cut off" in err.splitlines()[-1]
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "options", [{"decoding": "continuous"}, {"decoding": "static"}, {"decoding": "continuous", "temperature": 1.0}]
+)
+def test_a_model_that_gives_no_numbers_at_all_ends_the_run(
+    options: dict[str, Any], whole: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "nan"
+    shutil.copytree(whole, folder)
+    rewrite_weights(lambda weights: weights["model.norm.weight"].fill_(float("nan")))(folder)
+    with pytest.raises(ProviderError, match=f"^{re.escape(f'transformers:nan: {NOT_NUMBERS}')}$"):
+        ask(folder, **options)
+
+
+@pytest.mark.parametrize("decoding", ["continuous", "static"])
+def test_neighbours_of_such_a_question_are_answered(decoding: str, whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    shutil.copytree(whole, folder)
+    letter, token = "z", make_tokenizer().convert_tokens_to_ids("z")
+    spoil = rewrite_weights(lambda weights: weights["model.embed_tokens.weight"][token].fill_(float("nan")))
+    requests = [make_request(prompt_id=text, text=text) for text in ("who", f"who{letter}", "why", "what")]
+    options = TransformersOptions(device="cpu", threads=1, max_tokens=1, decoding=decoding)
+    expected = answers(TransformersProvider(str(folder), options), requests)
+    spoil(folder)
+    found = answers(TransformersProvider(str(folder), options), requests)
+    for request in requests:
+        key = request.request_key
+        if letter in request.messages[0].content:
+            assert found[key].error == NOT_NUMBERS
+        else:
+            assert found[key].text == expected[key].text

@@ -1,0 +1,285 @@
+"""Likelihoods of local models: the same as token by token, where answers begin, and what can't be scored is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
+pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
+
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.core.records import Message, Response
+from mbbq_gen.providers.local.chat_format import ChatFormatter, space_before
+from mbbq_gen.providers.local.options import TransformersOptions
+from mbbq_gen.providers.local.provider import TransformersProvider
+from mbbq_gen.providers.local.scoring import LoglikelihoodScorer, iterate_scores
+from tests.support.loglikelihood import naive_logprob, score_request, scores
+from tests.support.providers import make_model, make_tokenizer, save_model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("models") / "toy")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model without a chat template."""
+    return save_model(tmp_path_factory.mktemp("models") / "base", "none")
+
+
+def provider(folder: Path, **options: Any) -> TransformersProvider:
+    defaults: dict[str, Any] = {"device": "cpu", "threads": 1}
+    return TransformersProvider(str(folder), TransformersOptions(**defaults | options))
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"), [("llama", "packed"), ("mistral", "packed"), ("gpt2", "packed"), ("bloom", "prefix")]
+)
+@pytest.mark.parametrize("read_tokens", [4, 512])
+def test_sums_are_those_of_one_token_after_another(kind: str, way: str, read_tokens: int) -> None:
+    tokenizer = make_tokenizer()
+    changes = {"sliding_window": 30} if kind == "mistral" else {}
+    model = make_model(kind, **changes)
+    asked = LoglikelihoodScorer(model, tokenizer, ChatFormatter(tokenizer, "toy", "plain"), "toy", 512, read_tokens)
+    assert "questions_with_merged_tokens" not in asked.runtime_info()
+    stems = ["who?", "who lost the keys?", "who lost the key? answer:", "which one of the two is it?"]
+    texts = ("anna", "annabel", "berta", "nobody", "not known", "no one can say")
+    requests = [score_request(texts, text=stem, prompt_id=f"p{n}") for n, stem in enumerate(stems)]
+    found = {response.request_key: response.scores or () for response in asked.score(requests, lambda: False)}
+    assert asked.runtime_info() == {"scoring_used": way}
+    for request, stem in zip(requests, stems, strict=True):
+        prompt, given = tokenizer(stem)["input_ids"], [tokenizer(f" {text}")["input_ids"] for text in texts]
+        expected = [naive_logprob(model, prompt, answer) for answer in given]
+        assert [score.logprob for score in found[request.request_key]] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_answer_stands_in_the_assistants_turn(folder: Path) -> None:
+    found = scores(provider(folder), [score_request(text="who lost it")])["key of p1"]
+    assert found.scores is not None
+    tokenizer, model = make_tokenizer("with_default_system"), make_model()
+    prompt = tokenizer(
+        "<s><|turn|>system\nbe kind<|end|>\n<|turn|>user\nwho lost it<|end|>\n<|turn|>assistant\n",
+        add_special_tokens=False,
+    )["input_ids"]
+    for score, text in zip(found.scores, ("anna", "berta", "nobody"), strict=True):
+        answer = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert score.logprob == pytest.approx(naive_logprob(model, prompt, answer), abs=1e-4)
+        assert (score.text, score.tokens, score.characters, score.bytes) == (text, len(text), len(text), len(text))
+
+
+def test_a_base_model_reads_plain_text_with_a_space_before_the_answer(base: Path) -> None:
+    messages = (
+        Message(role="user", content="who? answer:"),
+        Message(role="assistant", content="carl"),
+        Message(role="user", content="who lost it? answer:"),
+    )
+    found = scores(provider(base), [score_request(messages=messages)])["key of p1"]
+    assert found.scores is not None
+    tokenizer, model = make_tokenizer(), make_model()
+    prompt = tokenizer("who? answer: carl\n\nwho lost it? answer:")["input_ids"]
+    for score, text in zip(found.scores, ("anna", "berta", "nobody"), strict=True):
+        answer = tokenizer(f" {text}")["input_ids"]
+        assert score.logprob == pytest.approx(naive_logprob(model, prompt, answer), abs=1e-4)
+        assert (score.tokens, score.characters) == (len(text) + 1, len(text))
+
+
+def test_labels_are_put_as_they_are(base: Path) -> None:
+    request = score_request(
+        ("A", " A", "B", " B"), options=(0, 0, 1, 1), method="label-loglikelihood", text="which? answer:"
+    )
+    found = scores(provider(base), [request])["key of p1"]
+    assert found.scores is not None
+    assert [score.tokens for score in found.scores] == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"), [("Answer:", " "), ("答案：", ""), ("Answer: ", ""), ("", ""), ("답:", " ")]
+)
+def test_what_parts_a_plain_prompt_from_its_answer(prompt: str, expected: str) -> None:
+    assert space_before(prompt) == expected
+
+
+def test_equal_texts_get_equal_numbers(folder: Path) -> None:
+    requests = [score_request(("anna", "berta", "anna"), options=(0, 1, 2), prompt_id=f"p{n}") for n in range(3)]
+    for response in scores(provider(folder), requests).values():
+        assert response.scores is not None
+        assert response.scores[0].logprob == response.scores[2].logprob
+
+
+def test_what_an_answer_is_worth_without_the_question_is_asked_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def count(model: Any, prompts: Any, answers: Any, **settings: Any) -> Any:
+        asked.extend(len(prompt) for prompt in prompts)
+        return iterate_scores(model, prompts, answers, **settings)
+
+    monkeypatch.setattr("mbbq_gen.providers.local.scoring.iterate_scores", count)
+    prior = (Message(role="user", content="answer:"),)
+    requests = [score_request(prior=prior, prompt_id=f"p{n}", text=f"who {'?' * n}") for n in range(4)]
+    found = scores(provider(folder), requests)
+    assert len(asked) == 4 + 3
+    values = {tuple(score.unconditional_logprob for score in response.scores or ()) for response in found.values()}
+    assert len(values) == 1
+    tokenizer, model = make_tokenizer("with_default_system"), make_model()
+    prompt = tokenizer(
+        "<s><|turn|>system\nbe kind<|end|>\n<|turn|>user\nanswer:<|end|>\n<|turn|>assistant\n",
+        add_special_tokens=False,
+    )["input_ids"]
+    expected = [naive_logprob(model, prompt, tokenizer(text)["input_ids"]) for text in ("anna", "berta", "nobody")]
+    assert list(values.pop()) == pytest.approx(expected, abs=1e-4)
+
+
+def test_facts_say_how_answers_were_scored(folder: Path) -> None:
+    asked = provider(folder)
+    assert "scoring_used" not in asked.runtime_info()
+    scores(asked, [score_request()])
+    assert (asked.runtime_info()["scoring_used"], asked.runtime_info()["prompt_format_used"]) == ("packed", "chat")
+
+
+# --- where the answer begins -----------------------------------------------------------------------------------------
+
+
+def merging_tokenizer() -> Any:
+    """One token a letter, but `:A` and ` A` are one, as tokenizers of real models merge them."""
+    from tokenizers import Tokenizer, decoders, models
+    from transformers import PreTrainedTokenizerFast
+
+    letters = [*"abcdefghijklmnopqrstuvwxyz ABC.?:", ":A", " A"]
+    vocabulary = {token: number for number, token in enumerate(["<pad>", "</s>", *letters])}
+    core = Tokenizer(models.BPE(vocabulary, [(":", "A"), (" ", "A")]))
+    core.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=core, pad_token="<pad>", eos_token="</s>")
+
+
+def scorer(tokenizer: Any) -> LoglikelihoodScorer:
+    return LoglikelihoodScorer(make_model(), tokenizer, ChatFormatter(tokenizer, "toy", "plain"), "toy", 512, 512)
+
+
+def test_a_tokenizer_that_merges_label_and_space_is_scored_by_the_merged_token() -> None:
+    tokenizer = merging_tokenizer()
+    asked = scorer(tokenizer)
+    request = score_request(("anna", "A", "b"), text="who?")
+    (response,) = asked.score([request], lambda: False)
+    assert [score.tokens for score in response.scores or ()] == [5, 1, 2]
+    assert "questions_with_merged_tokens" not in asked.runtime_info()
+
+
+def test_where_the_prompts_end_is_merged_all_answers_begin_before_it() -> None:
+    """`who:` + `A` is w-h-o-:A, so the colon is scored with each answer."""
+    tokenizer, model = merging_tokenizer(), make_model()
+    asked = scorer(tokenizer)
+    request = score_request(("A", "B"), options=(0, 1), method="label-loglikelihood", text="who:")
+    (response,) = asked.score([request], lambda: False)
+    assert [score.tokens for score in response.scores or ()] == [1, 2]
+    prompt, merged, other = (tokenizer(text)["input_ids"] for text in ("who", ":A", ":B"))
+    expected = [naive_logprob(model, prompt, merged), naive_logprob(model, prompt, other)]
+    assert [score.logprob for score in response.scores or ()] == pytest.approx(expected, abs=1e-4)
+    assert asked.runtime_info()["questions_with_merged_tokens"] == 1
+
+
+# --- what can't be scored --------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_scored_is_told_and_the_others_are_scored(folder: Path) -> None:
+    requests = [
+        score_request(prompt_id="long", text="a" * 480),
+        score_request(prompt_id="fine"),
+        score_request(prompt_id="unrenderable", messages=()),
+    ]
+    found = scores(provider(folder), requests)
+    error = str(found["key of long"].error)
+    assert all(part in error for part in ("523 tokens", "512", "--num-fewshot"))
+    assert str(found["key of unrenderable"].error).startswith("the chat template refuses the messages")
+    assert found["key of fine"].scores is not None
+
+
+def test_an_answer_without_tokens_is_told() -> None:
+    tokenizer = merging_tokenizer()  # knows no digits, and leaves out what it does not know
+    request = score_request(("anna", "77"), options=(0, 1), method="label-loglikelihood", text="who?")
+    (response,) = scorer(tokenizer).score([request], lambda: False)
+    assert response.error == "the answer '77' has no tokens of its own in this model's tokenizer"
+
+
+def test_numbers_that_are_none_stop_the_run() -> None:
+    import torch
+
+    tokenizer = make_tokenizer()
+    asked = scorer(tokenizer)
+    with torch.no_grad():
+        asked.model.lm_head.weight[0, 0] = float("nan")
+    with pytest.raises(ProviderError, match=r"are not numbers \(NaN\); try --model-arg dtype=float32"):
+        list(asked.score([score_request()], lambda: False))
+
+
+@pytest.mark.parametrize("answered", [0, 1, 3])
+def test_a_cancelled_scorer_stops(answered: int) -> None:
+    """Whatever is asked: a question is a forward of its own here, and none is begun once it is cancelled."""
+    tokenizer = make_tokenizer()
+    asked = LoglikelihoodScorer(make_model(), tokenizer, ChatFormatter(tokenizer, "toy", "plain"), "toy", 512, 1)
+    found: list[Response] = []
+    requests = [score_request(prompt_id=f"p{n}", text=f"who {'?' * n}") for n in range(6)]
+    for response in asked.score(requests, lambda: 0 < answered <= len(found)):
+        found.append(response)
+    assert len(found) == (answered or 6)
+
+
+# --- whole runs ------------------------------------------------------------------------------------------------------
+
+
+def ask(run: Path, model: Path, *arguments: str) -> int:
+    selection = ("--benchmark", "starter", "--languages", "en", "--splits", "bias", "--sample", "2", "--device", "cpu")
+    return run_command_line(["run", str(run), "--model", f"transformers:{model}", *selection, *arguments])
+
+
+@pytest.mark.parametrize("arguments", [("--method", "generate", "--max-tokens", "4"), ("--method", "loglikelihood")])
+def test_a_model_without_a_template_is_told_of_in_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, arguments: tuple[str, ...]
+) -> None:
+    model = save_model(tmp_path / "model", "none", max_position_embeddings=4096)
+    assert ask(tmp_path / "run", model, *arguments) == 0
+    (line,) = (record.message for record in caplog.records if "template" in record.message)
+    assert "no chat template" in line
+    assert "plain text" in line
+    assert "--method loglikelihood" in line
+
+
+def test_a_question_that_is_too_long_is_told_of_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is cut: it has no answer."""
+    model = save_model(tmp_path / "model", "none", max_position_embeddings=64)
+    assert ask(tmp_path / "run", model, "--method", "loglikelihood") == 0
+    (line,) = (text for text in capsys.readouterr().err.splitlines() if "failed" in text)
+    assert line.startswith("2 requests failed")
+    assert "the model takes 64" in line
+    assert "--num-fewshot" in line
+
+
+def test_a_model_whose_numbers_are_none_ends_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import torch
+
+    model = make_model(max_position_embeddings=4096)
+    with torch.no_grad():
+        model.lm_head.weight[0, 0] = float("nan")
+    model.save_pretrained(tmp_path / "model")
+    make_tokenizer().save_pretrained(tmp_path / "model")
+    assert ask(tmp_path / "run", tmp_path / "model", "--method", "loglikelihood") == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "error: the model's probabilities are not numbers (NaN); try --model-arg dtype=float32"
+
+
+def test_a_tokenizer_that_merges_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    requests = [
+        score_request(("A", "B"), options=(0, 1), method="label-loglikelihood", text=f"{'o' * n}:", prompt_id=f"p{n}")
+        for n in range(1, 4)
+    ]
+    asked = scorer(merging_tokenizer())
+    with caplog.at_level("WARNING"):
+        assert len(list(asked.score(requests, lambda: False))) == 3
+    assert caplog.text.count("merges the end of the question with an answer into one token") == 1
+    assert asked.runtime_info()["questions_with_merged_tokens"] == 3

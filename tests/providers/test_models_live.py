@@ -1,0 +1,57 @@
+"""`mbbq-gen models KIND: --live`: the list that a service gives, over a real socket."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from mbbq_gen.cli.main import run_command_line
+from tests.fake_service.client import fake_server
+from tests.support.api import KEY, spoken, without_keys
+
+KINDS = ("openai", "anthropic", "gemini")
+NAMES = ["gpt-4o-mini", "mine"]
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, KEY)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_service_lists_its_models(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with fake_server({"access": {"models": NAMES, "key": KEY}}) as server:
+        at = ["--base-url", server.openai if kind == "openai" else server.root]
+        assert run_command_line(["models", f"{kind}:", "--live", *at, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert [entry["name"] for entry in found] == [f"{kind}:gpt-4o-mini", f"{kind}:mine"]
+        assert run_command_line(["models", f"{kind}:", "--live", *at]) == 0
+        assert f"{kind}:mine" in capsys.readouterr().out
+        server.change({"access": {"key": "another"}})
+        assert run_command_line(["models", f"{kind}:", "--live", *at]) == 1
+        assert "refuses the key in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["openai:"], "together"),
+        (["--live"], "together"),
+        (["oracle:", "--live"], "unknown"),
+        (["openai:", "--live", "--model-arg", "service"], "NAME=VALUE"),
+    ],
+)
+def test_wrong_use_is_one_line(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["models", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_server_without_a_list_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with spoken(lambda _heard: (503, {}, b"")) as server:
+        assert run_command_line(["models", "openai:", "--live", "--base-url", server.root]) == 1
+    assert "gives no list of models" in capsys.readouterr().err

@@ -1,0 +1,135 @@
+"""Each oracle says what it should, wherever the options stand and however they are labelled."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbbq_gen.core.errors import UnknownNameError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Condition, Instance, Polarity, Request, Role
+from mbbq_gen.languages.prompt_pack import read_prompts
+from mbbq_gen.providers.oracles import ORACLES, OracleOptions, OracleProvider
+from tests.support.providers import TEXTS, answers, make_instance, make_request, make_unscorable_instance
+
+LABELS = [("A", "B", "C"), ("(A)", "(B)", "(C)"), ("1", "2", "3")]
+ORDERS = list(itertools.permutations(range(3)))
+
+
+def role_named(request: Request, answer: str) -> Role | None:
+    """The role whose label an answer is."""
+    place = request.prompt.option_labels.index(answer)
+    return request.instance.options[request.prompt.option_order[place]].role
+
+
+def say(name: str, request: Request) -> str:
+    return OracleProvider(name).answer(request)
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("condition", "polarity", "answer", "expected"),
+    [
+        ("ambiguous", "negative", "unknown", ("unknown", "target", "non_target")),
+        ("ambiguous", "non_negative", "unknown", ("unknown", "non_target", "target")),
+        ("disambiguated", "negative", "target", ("target", "target", "non_target")),
+        ("disambiguated", "negative", "non_target", ("non_target", "target", "non_target")),
+        ("disambiguated", "non_negative", "target", ("target", "non_target", "target")),
+        ("disambiguated", "non_negative", "non_target", ("non_target", "non_target", "target")),
+    ],
+)
+def test_terse_oracles_name_the_role_they_stand_for(
+    *,
+    labels: tuple[str, ...],
+    order: tuple[int, ...],
+    condition: Condition,
+    polarity: Polarity,
+    answer: Role,
+    expected: tuple[Role, Role, Role],
+) -> None:
+    request = make_request(make_instance("1", condition, polarity, answer), order, labels)
+    found = tuple(role_named(request, say(name, request)) for name in ("perfect", "stereotyped", "anti_stereotyped"))
+    assert found == expected
+    assert role_named(request, say("always_unknown", request)) == "unknown"
+    assert say("first_option", request) == labels[0]
+    assert say("random", request) in labels
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_without_a_single_target_the_biased_ones_choose_unknown_and_the_right_answer_is_known(
+    order: tuple[int, ...],
+) -> None:
+    request = make_request(make_unscorable_instance(), order)
+    assert role_named(request, say("stereotyped", request)) == "unknown"
+    assert role_named(request, say("anti_stereotyped", request)) == "unknown"
+    place = request.prompt.option_labels.index(say("perfect", request))
+    assert request.instance.options[order[place]].text == "Berta"
+
+
+def test_random_is_stable_spread_evenly_and_moved_by_its_seed() -> None:
+    requests = [make_request(prompt_id=f"p{number}") for number in range(3000)]
+    first, again = ([OracleProvider("random").answer(request) for request in requests] for _ in range(2))
+    assert first == again
+    other = OracleProvider("random", OracleOptions(seed=1))
+    assert [other.answer(request) for request in requests] != first
+    assert all(900 < count < 1100 for count in Counter(first).values())
+
+
+@given(order=st.permutations(range(3)), prompt_id=st.text(min_size=1).filter(str.strip))
+def test_verbose_perfect_names_the_right_person_in_words(order: list[int], prompt_id: str) -> None:
+    instance = make_instance("1", "disambiguated", "negative", "target")
+    request = make_request(instance, tuple(order), prompt_id=prompt_id)
+    sentence = say("verbose_perfect", request)
+    assert TEXTS["target"] in sentence
+    assert TEXTS["non_target"] not in sentence
+    assert "{" not in sentence
+
+
+@pytest.mark.parametrize("language", ["en", "es", "nl", "tr"])
+def test_wordy_oracles_take_their_sentences_from_the_pack_of_the_language(resources: PackPaths, language: str) -> None:
+    pack = read_prompts(resources, language).answers
+    ambiguous: list[Instance] = [make_instance(str(number), language=language) for number in range(60)]
+    requests = [make_request(instance, prompt_id=instance.instance_id) for instance in ambiguous]
+    assert {say("verbose_perfect", request) for request in requests} == set(pack.unknown)
+    assert {say("refuser", request) for request in requests} == set(pack.refusal)
+
+
+def test_all_of_them_answer_through_the_provider_and_the_key_holds_the_presentation() -> None:
+    requests = [make_request(prompt_id=f"p{number}") for number in range(300)]
+    for name in ORACLES:
+        provider = OracleProvider(name)
+        found = answers(provider, iter(requests))
+        assert set(found) == {request.request_key for request in requests}
+        assert all(response.text and response.finish_reason == "stop" for response in found.values())
+        keys = {provider.request_key(request.messages, request.prompt.prompt_id) for request in requests}
+        assert len(keys) == 300
+
+
+def test_settings_say_what_shapes_the_answers() -> None:
+    assert OracleProvider("perfect").settings == {}
+    assert OracleProvider("random", OracleOptions(seed=3)).settings == {"seed": 3}
+    assert list(OracleProvider("refuser").settings) == ["prompts_sha256"]
+    chatty = OracleProvider("stereotyped", OracleOptions(speech="sentence"))
+    assert list(chatty.settings) == ["speech", "prompts_sha256"]
+    assert OracleProvider("stereotyped", OracleOptions(speech="label")).settings == {}
+
+
+def test_the_speech_changes_and_the_choice_stays() -> None:
+    instance = make_instance("1", "ambiguous", "negative", "unknown")
+    for order in ORDERS:
+        request = make_request(instance, order)
+        terse = OracleProvider("verbose_perfect", OracleOptions(speech="label")).answer(request)
+        assert terse == say("perfect", request)
+        sentence = OracleProvider("stereotyped", OracleOptions(speech="sentence")).answer(request)
+        assert TEXTS["target"] in sentence
+        assert TEXTS["non_target"] not in sentence
+
+
+def test_a_mistyped_oracle_gets_the_nearest_names() -> None:
+    with pytest.raises(UnknownNameError, match="unknown oracle 'perfct'; did you mean 'perfect'"):
+        OracleProvider("perfct")

@@ -1,0 +1,270 @@
+"""Prices: the user's file, those of genai-prices, which holds for whom, and what answers cost."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.records import Usage
+from mbbq_gen.providers.prices import Price, cost_of, price_of, read_prices
+
+OWN = """
+[[price]]
+kind = "openai"
+models = ["gpt-4o-mini", "mine"]
+input = 1.0
+output = 2.0
+date = 2026-01-01
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "prices.toml"
+    path.write_text(OWN, encoding="utf-8")
+    return path
+
+
+CHANGED = {
+    "deepseek-chat": "genai-prices has the price of the day before September 2025, which is higher",
+    "deepseek-reasoner": "genai-prices has the price of the day before September 2025, which is higher",
+    "mistral-large-2512": "has a price for cached input now",
+    "mistral-medium-2508": "has a price for cached input now",
+}
+"""Models of tests/data/prices.tsv whose price in genai-prices is another → why."""
+
+
+def test_every_model_that_had_a_price_has_one() -> None:
+    """tests/data/prices.tsv: the prices of earlier versions of this package, with where they held."""
+    path = Path(__file__).parents[1] / "data" / "prices.tsv"
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    assert len(rows) == 51
+    missing, different = [], []
+    for row in rows:
+        found = price_of(row["kind"], row["model"], base_url=f"https://{row['host']}/v1")
+        if found is None:
+            missing.append(row["model"])
+            continue
+        assert found.version.startswith("genai-prices ")
+        cached = float(row["cached_input"]) if row["cached_input"] else None
+        if (found.input, found.output, found.cached_input) != (float(row["input"]), float(row["output"]), cached):
+            different.append(row["model"])
+        if row["host"] != "api.deepseek.com":
+            assert found.batch_input == pytest.approx(found.input / 2)
+            assert found.batch_output == pytest.approx(found.output / 2)
+    assert missing == []
+    assert set(different) <= set(CHANGED)
+
+
+AZURE, OPENROUTER = "https://mine.openai.azure.com/openai/deployments/d", "https://openrouter.ai/api/v1"
+BEDROCK, VERTEX = "https://bedrock-runtime.us-east-1.amazonaws.com", "https://aiplatform.googleapis.com"
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "base_url", "named"),
+    [
+        ("openai", "gpt-4o-mini", None, "gpt-4o-mini"),
+        ("openai", "gpt-4o-mini-2024-07-18", None, "gpt-4o-mini"),
+        ("openai", "gpt-4o-mini-2031-01-31", None, "gpt-4o-mini"),  # a version that is newer than the prices
+        ("openai", "gpt-4o-2024-05-13", None, "gpt-4o-2024-05-13"),  # a version that costs something else
+        ("openai", "gpt-4o-2024-08-06", "https://api.openai.com/v1", "gpt-4o"),
+        ("openai", "gpt-4o-mini", AZURE, "gpt-4o-mini"),
+        ("openai", "gpt-4o-mini-2024-07-18", "https://mine.cognitiveservices.azure.com", "gpt-4o-mini"),
+        ("openai", "openai/gpt-4o-mini", OPENROUTER, "openai/gpt-4o-mini"),
+        ("openai", "anthropic/claude-3.5-haiku", OPENROUTER, "anthropic/claude-3.5-haiku"),
+        ("openai", "google/gemini-2.5-flash", OPENROUTER, "google/gemini-2.5-flash"),
+        ("openai", "llama-3.1-8b-instant", "https://api.groq.com/openai/v1", "llama-3.1-8b-instant"),
+        ("anthropic", "claude-3-haiku-20240307", None, "claude-3-haiku"),
+        ("anthropic", "claude-3-5-haiku-latest", None, "claude-3-5-haiku-latest"),
+        ("anthropic", "claude-3-5-haiku@20241022", VERTEX, "claude-3-5-haiku"),
+        ("gemini", "gemini-2.0-flash-001", None, "gemini-2.0-flash"),
+        ("gemini", "gemini-2.5-flash", VERTEX, "gemini-2.5-flash"),
+        ("bedrock", "amazon.nova-micro-v1:0", BEDROCK, "amazon.nova-micro-v1:0"),
+    ],
+)
+def test_a_price_holds_for_a_model_and_its_versions(kind: str, model: str, base_url: str | None, named: str) -> None:
+    found = price_of(kind, model, base_url=base_url)
+    assert found is not None
+    assert found.models == (named,)
+    assert found.output >= found.input > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "base_url"),
+    [
+        ("openai", "no-such-model", None),
+        ("openai", "nope-1", None),
+        ("openai", "gpt-4o-mini-of-mine", None),  # begins like a model
+        ("openai", "my-o4-mini", AZURE),  # contains one
+        ("openai", "my-deployment", AZURE),
+        ("openai", "ft:gpt-4o-mini-2024-07-18:me::1", None),
+        ("openai", "claude-3-haiku", None),  # of another service
+        ("openai", "gpt-4o-mini", "http://127.0.0.1:8000/v1"),  # the same name on another server
+        ("openai", "gpt-4o-mini", "https://openrouter.ai.evil.example/v1"),
+        ("openai", "gpt-4o-mini", "https://api.openai.com.evil.example/v1"),
+        ("openai", "text-embedding-3-small", None),  # writes nothing
+        ("openai", "openai/gpt-4o-mini:free", OPENROUTER),
+        ("openai", "openai/gpt-oss-120b", OPENROUTER),  # its hosts take different prices
+        ("openai", "meta-llama/llama-3.1-8b-instruct", OPENROUTER),
+        ("anthropic", "claude", None),
+        ("anthropic", "claude-3-haiku-of-mine", None),
+        ("anthropic", "claude-3-5-haiku@20241022", "https://europe-west1-aiplatform.googleapis.com"),
+        ("bedrock", "amazon.nova-micro-v1:0", "https://bedrock-runtime.eu-north-1.amazonaws.com"),
+        ("bedrock", "my.nova-micro-v1:0", BEDROCK),
+        ("bedrock", "arn:aws:bedrock:us-east-1:1:inference-profile/us.amazon.nova-micro-v1:0", BEDROCK),
+        ("http", "gpt-4o-mini", None),
+        ("http", "gpt-4o-mini", "https://api.openai.com/v1"),
+        ("transformers", "gpt-4o-mini", None),
+    ],
+)
+def test_what_is_not_known_by_its_name_has_no_price(kind: str, model: str, base_url: str | None) -> None:
+    assert price_of(kind, model, base_url=base_url) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "base_url"),
+    [
+        ("openai", "openai/gpt-4o-mini", OPENROUTER),
+        ("openai", "deepseek-chat", "https://api.deepseek.com/v1"),
+        ("bedrock", "amazon.nova-micro-v1:0", BEDROCK),
+    ],
+)
+def test_no_price_of_batches_where_there_are_none(kind: str, model: str, base_url: str) -> None:
+    found = price_of(kind, model, base_url=base_url)
+    assert found is not None
+    assert not found.has_batch
+
+
+def test_long_prompts_have_the_higher_price() -> None:
+    found = price_of("gemini", "gemini-2.5-pro")
+    assert found is not None
+    assert found.up_to == 200_000
+    base, dear = found.at(200_000), found.at(200_001)
+    assert (base.input, base.output) == (found.input, found.output)
+    assert dear.input > base.input
+    assert dear.output > base.output
+    assert dear.batch_input == pytest.approx(dear.input / 2)
+    assert found.at(None) == dear == dear.at(0)
+    for tokens, price in ((200_000, base), (200_001, dear)):
+        usage = Usage(input_tokens=tokens, output_tokens=10)
+        assert (
+            cost_of(usage, found)
+            == cost_of(usage, price)
+            == pytest.approx((tokens * price.input + 10 * price.output) / 1e6)
+        )
+    several = Usage(input_tokens=10_000_000, output_tokens=0)
+    assert cost_of(several, base) == pytest.approx(10 * base.input)
+
+
+def test_services_that_charge_for_their_cache_cost_as_if_they_used_it() -> None:
+    found = price_of("openai", "gpt-5.6-luna")
+    assert found is not None
+    assert found.note is not None
+    assert found.cached_input is not None
+    assert found.cached_input < found.input
+
+
+def test_prices_are_loaded_when_a_service_is_asked() -> None:
+    code = (
+        "import sys; from mbbq_gen.cli.main import run_command_line as run\n"
+        "assert run(['--help']) == 0\n"
+        "from mbbq_gen.providers.prices import price_of\n"
+        "assert price_of('openai', 'm', base_url='http://127.0.0.1:1/v1') is None\n"
+        "assert 'genai_prices' not in sys.modules\n"
+        "import socket; socket.socket.connect = None\n"
+        "assert price_of('openai', 'gpt-4o-mini')"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+
+def test_own_prices_come_first_and_hold_anywhere(own: Path) -> None:
+    table = read_prices(own)
+    for address in (None, "https://api.openai.com/v1", "http://127.0.0.1:8000/v1"):
+        found = price_of("openai", "gpt-4o-mini", table, base_url=address)
+        assert found is not None
+        assert found.input == 1.0
+    assert price_of("openai", "gpt-4o", table) == price_of("openai", "gpt-4o")
+
+
+PRICE = Price(
+    kind="openai",
+    models=("m",),
+    input=2.0,
+    output=8.0,
+    cached_input=0.5,
+    batch_input=1.0,
+    batch_output=4.0,
+    date=datetime.date(2026, 1, 1),
+)
+
+
+def test_what_answers_cost() -> None:
+    usage = Usage(input_tokens=1_000_000, output_tokens=500_000)
+    assert cost_of(usage, PRICE) == pytest.approx(2.0 + 4.0)
+    assert cost_of(usage, PRICE, batch=True) == pytest.approx(1.0 + 2.0)
+    cached = Usage(input_tokens=1_000_000, output_tokens=0, cached_input_tokens=400_000)
+    assert cost_of(cached, PRICE) == pytest.approx(0.6 * 2.0 + 0.4 * 0.5)
+    assert cost_of(cached, PRICE.model_copy(update={"cached_input": None})) == pytest.approx(2.0)
+    assert cost_of(cached, PRICE, batch=True) == pytest.approx(1.0)
+
+
+def test_what_is_not_known_has_no_cost() -> None:
+    assert cost_of(Usage(), PRICE) is None
+    assert cost_of(Usage(input_tokens=1), PRICE) is None
+    no_batch = PRICE.model_copy(update={"batch_output": None})
+    assert cost_of(Usage(input_tokens=1, output_tokens=1), no_batch, batch=True) is None
+    assert not no_batch.has_batch
+
+
+TOKENS = st.integers(min_value=0, max_value=10**9)
+
+
+@given(TOKENS, TOKENS, TOKENS, TOKENS, st.booleans())
+def test_costs_add_up_and_batches_are_never_dearer(a: int, b: int, c: int, d: int, batch: bool) -> None:
+    def cost(read: int, written: int, *, batch: bool = batch) -> float:
+        found = cost_of(Usage(input_tokens=read, output_tokens=written), PRICE, batch)
+        assert found is not None
+        return found
+
+    assert cost(a, b) + cost(c, d) == pytest.approx(cost(a + c, b + d))
+    assert cost(a, b, batch=True) <= cost(a, b, batch=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[[price]", "not TOML"),
+        (OWN.replace("input = 1.0", "input = -1.0"), "input"),
+        (OWN.replace("date = 2026-01-01", ""), "date"),
+        (OWN + "inputt = 1.0\n", "inputt: unknown key"),
+        (OWN.replace('["gpt-4o-mini", "mine"]', "[]"), "models"),
+    ],
+)
+def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError) as found:
+        read_prices(path)
+    line = str(found.value)
+    assert line.startswith(f"{path}: ")
+    assert problem in line
+    assert "\n" not in line
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--prices .*none\.toml: No such file"):
+        read_prices(tmp_path / "none.toml")
+
+
+def test_own_prices_are_searched_in_their_order() -> None:
+    dear = PRICE.model_copy(update={"input": 9.0})
+    assert price_of("openai", "m", (dear, PRICE)) == dear

@@ -1,0 +1,492 @@
+"""`--reasoning-effort`: what each service is told, what it refuses, what thoughts cost, and where they are kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import MbbqGenError, UnknownNameError, UsageError
+from mbbq_gen.core.reasoning import LEVELS, in_order, parse_reasoning, reasoning_token_allowance
+from mbbq_gen.core.records import Request, Response
+from mbbq_gen.prompts.render import with_reasoning_effort
+from mbbq_gen.providers.base import prompt_key, reasoning_settings
+from mbbq_gen.providers.local.chat_format import template_reasoning
+from mbbq_gen.providers.local.options import TransformersOptions
+from mbbq_gen.providers.local.provider import TransformersProvider
+from mbbq_gen.providers.registry import open_provider
+from tests.fake_service.client import FakeServer, fake_server
+from tests.support.api import KEY, ask, provider, without_keys
+from tests.support.providers import answers, make_request, save_model
+
+HERE = "http://127.0.0.1:1/v1"
+THOUGHT = "Let me read the question again."
+THINKING = {"answers": {"oracle": "perfect", "thoughts": "stereotyped", "fixed": "B"}}
+
+
+@pytest.fixture(autouse=True)
+def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY"):
+        monkeypatch.setenv(name, KEY)
+
+
+def thinking_request(level: str) -> Request:
+    request = make_request()
+    return request.model_copy(update={"prompt": with_reasoning_effort(request.prompt, level)})
+
+
+# --- levels ----------------------------------------------------------------------------------------------------------
+
+
+def test_levels_are_read_as_typed_each_once() -> None:
+    assert parse_reasoning(["none", "High", "2048", "high"]) == ("none", "high", "2048")
+    with pytest.raises(UnknownNameError, match="did you mean 'high'"):
+        parse_reasoning(["hihg"])
+    for wrong in ("0", "99999999"):
+        with pytest.raises(UsageError, match="between 1 and"):
+            parse_reasoning([wrong])
+
+
+@given(st.lists(st.sampled_from([*LEVELS, "1", "5000", "100000"]), unique=True))
+def test_more_thinking_comes_later(levels: list[str]) -> None:
+    rooms = [reasoning_token_allowance(level) for level in in_order(levels)]
+    assert rooms == sorted(rooms)
+    assert sorted(in_order(levels)) == sorted(levels)
+
+
+def test_a_level_is_part_of_the_request() -> None:
+    model = open_provider("oracle:perfect", {})
+    shown = make_request().prompt
+    keys = {prompt_key(model, with_reasoning_effort(shown, level)) for level in ("none", "low", "high")}
+    assert len(keys | {prompt_key(model, shown)}) == 4
+
+
+# --- what is sent ----------------------------------------------------------------------------------------------------
+
+SENT: list[tuple[str, dict[str, Any], str, dict[str, Any], set[str]]] = [
+    ("openai:o3", {}, "low", {"reasoning_effort": "low", "max_completion_tokens": 100 + 4096}, {"temperature"}),
+    ("openai:gpt-5", {}, "minimal", {"reasoning_effort": "minimal"}, {"temperature"}),
+    ("openai:gpt-5.2", {}, "none", {"reasoning_effort": "none", "max_completion_tokens": 100}, {"temperature"}),
+    ("openai:gpt-4o", {}, "none", {"temperature": 0.0, "max_completion_tokens": 100}, {"reasoning_effort"}),
+    (
+        "openai:gpt-5.2",
+        {"api": "responses"},
+        "high",
+        {"reasoning": {"effort": "high", "summary": "auto"}, "max_output_tokens": 100 + 16384},
+        {"temperature", "reasoning_effort"},
+    ),
+    ("openai:m", {"service": "deepseek"}, "default", {"thinking": {"type": "enabled"}}, {"temperature"}),
+    ("openai:m", {"service": "deepseek"}, "none", {"thinking": {"type": "disabled"}}, {"temperature"}),
+    (
+        "openai:m",
+        {"service": "deepseek"},
+        "low",
+        {"thinking": {"type": "enabled"}, "reasoning_effort": "low"},
+        {"temperature"},
+    ),
+    ("openai:m", {"reasoning_by": "together"}, "none", {"reasoning": {"enabled": False}}, {"reasoning_effort"}),
+    ("openai:m", {"reasoning_by": "together"}, "low", {"reasoning_effort": "low"}, {"reasoning"}),
+    (
+        "openai:m",
+        {"reasoning_by": "groq"},
+        "default",
+        {"max_completion_tokens": 100 + 8192},
+        {"reasoning", "reasoning_effort"},
+    ),
+    ("openai:m", {"reasoning_by": "groq"}, "none", {"reasoning_effort": "none"}, {"reasoning"}),
+    ("openai:m", {"service": "openrouter"}, "2048", {"reasoning": {"max_tokens": 2048}, "max_tokens": 2148}, set()),
+    ("openai:m", {"service": "openrouter"}, "none", {"reasoning": {"enabled": False}, "temperature": 0.0}, set()),
+    (
+        "openai:m",
+        {"base_url": HERE},
+        "none",
+        {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}, "temperature": 0.0},
+        {"reasoning_effort"},
+    ),
+    ("openai:m", {"base_url": HERE}, "high", {"reasoning_effort": "high", "max_tokens": 100 + 16384}, set()),
+    ("openai:m", {"base_url": HERE, "reasoning_by": "effort"}, "none", {"reasoning_effort": "none"}, set()),
+    (
+        "anthropic:claude-sonnet-4-5",
+        {},
+        "4096",
+        {"thinking": {"type": "enabled", "budget_tokens": 4096}, "max_tokens": 4196},
+        {"temperature"},
+    ),
+    (
+        "anthropic:claude-opus-4-7",
+        {},
+        "high",
+        {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "high"}},
+        {"temperature"},
+    ),
+    ("anthropic:claude-opus-4-6", {}, "none", {"thinking": {"type": "disabled"}, "max_tokens": 100}, {"temperature"}),
+    ("anthropic:claude-sonnet-5-5", {}, "none", {"thinking": {"type": "between_tools"}}, {"temperature"}),
+]
+REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+    ("openai:gpt-4o", {}, "high", "does not think"),
+    ("openai:o3", {}, "none", "always thinks; it takes low"),
+    ("openai:gpt-5", {}, "none", "the least that it takes is minimal"),
+    ("openai:o3", {}, "2048", "takes an effort"),
+    ("openai:deepseek-reasoner", {"service": "deepseek"}, "none", "always thinks"),
+    ("openai:m", {"service": "deepseek"}, "medium", "none, default, low or high"),
+    ("openai:gpt-5.1", {}, "minimal", "has no such effort"),
+    ("openai:gpt-5-pro", {}, "low", "takes high"),
+    ("openai:m", {"base_url": HERE}, "2048", "takes no number of tokens"),
+    ("openai:m", {"service": "groq", "base_url": HERE, "reasoning_by": "effort"}, "default", "takes an effort"),
+    ("anthropic:claude-3-5-haiku", {}, "low", "does not think"),
+    ("anthropic:claude-opus-4-7", {}, "2048", "no number of tokens"),
+    ("anthropic:claude-opus-5-5", {}, "none", "can't be kept from thinking"),
+    ("anthropic:claude-fable-5", {}, "none", "can't be kept from thinking"),
+    ("anthropic:claude-sonnet-4-5", {}, "512", "1,024 tokens or more"),
+    ("anthropic:claude-sonnet-4-5", {"temperature": 0.5}, "high", "--model-arg temperature"),
+    ("anthropic:claude-sonnet-4-5", {"reasoning_tokens": 1024}, "high", "--model-arg reasoning_tokens"),
+    ("openai:o3", {"reasoning_effort": "low"}, "high", "--model-arg reasoning_effort"),
+    ("gemini:gemini-2.5-pro", {}, "none", "always thinks"),
+    ("gemini:gemini-2.5-pro", {}, "64", "128 to 32,768 tokens"),
+    ("gemini:gemini-2.5-flash-lite", {}, "64", "512 to 24,576 tokens"),
+    ("gemini:gemini-3-pro", {}, "2048", "takes a level"),
+    ("gemini:gemini-2.0-flash", {}, "low", "does not think"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "level", "sent", "missing"), SENT)
+def test_each_service_is_told_in_its_words(
+    name: str, options: Mapping[str, Any], level: str, sent: Mapping[str, Any], missing: set[str]
+) -> None:
+    body = provider(name, max_tokens=100, **options).body_of(thinking_request(level))
+    assert {key: body.get(key) for key in sent if key != "chat_template_kwargs"} == {
+        key: value for key, value in sent.items() if key != "chat_template_kwargs"
+    }
+    assert sent.get("chat_template_kwargs", {}) == body.get("chat_template_kwargs", {}) or level == "high"
+    assert not missing & body.keys()
+
+
+def test_gemini_is_told_a_budget_or_a_level_and_asked_for_its_thoughts() -> None:
+    for model, level, config in (
+        ("gemini-2.5-flash", "none", {"thinkingBudget": 0}),
+        ("gemini-2.5-pro", "default", {"thinkingBudget": -1, "includeThoughts": True}),
+        ("gemini-3-flash", "minimal", {"thinkingLevel": "minimal", "includeThoughts": True}),
+    ):
+        body = provider(f"gemini:{model}", max_tokens=10).body_of(thinking_request(level))
+        settings = body["generationConfig"]
+        assert isinstance(settings, dict)
+        assert (settings["thinkingConfig"], settings["maxOutputTokens"]) == (
+            config,
+            10 + reasoning_token_allowance(level),
+        )
+
+
+@pytest.mark.parametrize(("name", "options", "level", "words"), REFUSED)
+def test_what_a_model_cant_do_is_refused(name: str, options: Mapping[str, Any], level: str, words: str) -> None:
+    with pytest.raises(UsageError, match=f"--reasoning-effort.*{words}") as error:
+        reasoning_settings(provider(name, **options), [level])
+    assert "\n" not in str(error.value)
+
+
+def test_without_a_level_nothing_is_said_of_thinking() -> None:
+    body = provider("anthropic:claude-sonnet-4-5").body_of(make_request())
+    assert body.keys() == {"model", "max_tokens", "messages", "temperature"}
+
+
+@pytest.mark.parametrize(
+    ("template", "level", "sent"),
+    [
+        ("{% if enable_thinking is defined and enable_thinking %}", "none", {"enable_thinking": False}),
+        ("{% if thinking %}<think>{% endif %}", "default", {"thinking": True}),
+        ("{{ reasoning_effort }}", "high", {"reasoning_effort": "high"}),
+        ("{{ reasoning_effort }}{{ enable_thinking }}", "low", {"reasoning_effort": "low", "enable_thinking": True}),
+    ],
+)
+def test_a_chat_template_is_told_by_the_variables_that_it_has(
+    template: str, level: str, sent: Mapping[str, Any]
+) -> None:
+    assert template_reasoning("m", template, level).sent == sent
+
+
+@pytest.mark.parametrize(
+    ("template", "level", "words"),
+    [
+        (None, "none", "no variable"),
+        ("{{ messages }}", "none", "no variable"),
+        ("{{ message.thinking }} 'thinking'", "default", "no variable"),
+        ("{{ enable_thinking }}", "high", "has only enable_thinking"),
+        ("{{ enable_thinking }}", "512", "can't be held to it"),
+    ],
+)
+def test_a_chat_template_without_the_variable_refuses(template: str | None, level: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        template_reasoning("m", template, level)
+
+
+# --- what comes back -------------------------------------------------------------------------------------------------
+
+
+def answered(server: FakeServer, kind: str, level: str, **options: Any) -> Response:
+    names = {"openai": "openai:m", "anthropic": "anthropic:claude-sonnet-4-5", "gemini": "gemini:gemini-2.5-flash"}
+    address = server.openai if kind == "openai" else server.root
+    (response,) = ask(provider(names[kind], base_url=address, **options), [thinking_request(level)])
+    return response
+
+
+@pytest.mark.parametrize("form", ["reasoning_content", "reasoning", "details", "parts", "tags", "hidden"])
+def test_every_form_of_a_thought_in_chat_completions(form: str) -> None:
+    with fake_server({"answers": {**THINKING["answers"], "thought_form": form}}) as server:
+        response = answered(server, "openai", "high")
+    kept = {"tags": None, "hidden": None}.get(form, THOUGHT)
+    assert response.reasoning == kept
+    assert response.text == (f"<think>\n{THOUGHT}\n</think>\n\nB" if form == "tags" else "B")
+    assert response.usage.reasoning_tokens == 8
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("anthropic", {}), ("gemini", {}), ("openai", {"api": "responses", "reasoning_by": "effort"})],
+)
+def test_thoughts_of_the_other_apis(kind: str, options: Mapping[str, Any]) -> None:
+    with fake_server(THINKING) as server:
+        if kind == "openai":  # a summary is asked for at OpenAI's own address only
+            options = {**options, "extra": {"reasoning": {"effort": "high", "summary": "auto"}}}
+        thought, silent = (answered(server, kind, level, **options) for level in ("high", "none"))
+    assert (thought.text, thought.reasoning) == ("B", THOUGHT)
+    assert thought.usage.output_tokens == 9
+    if kind != "openai":
+        assert (silent.text, silent.reasoning, silent.usage.output_tokens) == ("B", None, 1)
+
+
+def test_a_count_beside_the_thought_is_put_together() -> None:
+    """xAI counts thinking beside the completion; the total tells."""
+    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 17}
+    usage |= {"completion_tokens_details": {"reasoning_tokens": 10}}  # type: ignore[dict-item]
+    payload = {"choices": [{"message": {"content": "B"}, "finish_reason": "stop"}], "usage": usage}
+    told = provider("openai:m", base_url=HERE).parse("k", payload, {})
+    assert (told.usage.output_tokens, told.usage.reasoning_tokens) == (12, 10)
+
+
+def test_a_model_that_thinks_and_refuses_a_temperature_is_asked_without() -> None:
+    with fake_server({**THINKING, "access": {"refused_parameters": ["temperature"]}}) as server:
+        model = provider("openai:m", base_url=server.openai)
+        notices: list[str] = []
+        (response,) = ask(model, [thinking_request("high")], notices)
+        assert response.text == "B"
+        assert "does not take temperature: asking without it" in notices[0]
+        learned = model.runtime_info()["learned"]
+        assert isinstance(learned, dict)
+        assert "temperature" in str(learned["left_out"])
+        with pytest.raises(MbbqGenError, match="does not take temperature"):
+            ask(provider("openai:m", base_url=server.openai, temperature=0.5), [thinking_request("high")])
+
+
+def test_a_service_that_refuses_the_level_ends_the_run_in_one_line() -> None:
+    with (
+        fake_server({**THINKING, "access": {"refused_parameters": ["reasoning_effort"]}}) as server,
+        pytest.raises(MbbqGenError, match=r"does not take reasoning_effort.*give another --reasoning-effort") as error,
+    ):
+        ask(provider("openai:m", base_url=server.openai), [thinking_request("high")])
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("form", ["reasoning_content", "tags"])
+def test_an_answer_eaten_up_by_its_thought_is_told_once(form: str) -> None:
+    notices: list[str] = []
+    answers = {**THINKING["answers"], "thought_form": form, "reasoning_tokens": 5000}
+    with fake_server({"answers": answers}) as server:
+        model = provider("openai:m", base_url=server.openai, max_tokens=10)
+        (response,) = ask(model, [thinking_request("low")], notices)
+    assert response.finish_reason == "length"
+    assert "all tokens went into reasoning" in notices[0]
+    assert "raise --max-tokens" in notices[0]
+    assert response.usage.output_tokens == reasoning_token_allowance("low") + 10
+
+
+# --- models on this machine ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model whose chat template can be told not to think."""
+    pytest.importorskip("transformers")
+    return save_model(tmp_path_factory.mktemp("models") / "toy", "thinking")
+
+
+def test_a_local_model_is_told_through_its_chat_template(local: Path) -> None:
+    model = TransformersProvider(str(local), TransformersOptions(device="cpu", threads=1, max_tokens=4))
+    assert reasoning_settings(model, ["none", "default"])["none"].sent == {"enable_thinking": False}
+    requests = [
+        thinking_request(level).model_copy(update={"request_key": f"{number:064d}"})
+        for number, level in enumerate(("none", "default"))
+    ]
+    silent, thinking = answers(model, requests).values()
+    read = (silent.usage.input_tokens or 0) - (thinking.usage.input_tokens or 0)
+    assert read == len("<think></think>")
+    assert (silent.usage.output_tokens or 0) <= 4
+    assert silent.usage.reasoning_tokens == 0
+
+
+def test_a_local_model_without_the_variable_refuses_before_it_is_loaded(
+    local: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for level, words in (("high", "has only enable_thinking"), ("2048", "can't be held to it")):
+        model = ["--model", f"transformers:{local}", "--benchmark", "starter", "--languages", "en"]
+        assert run_command_line(["run", str(tmp_path / level), *model, "--reasoning-effort", level]) == 2
+        error = capsys.readouterr().err
+        assert words in error
+        assert len(error.strip().splitlines()) == 1
+
+
+# --- whole runs ------------------------------------------------------------------------------------------------------
+
+PRICES = """
+[[price]]
+kind = "openai"
+models = ["fake"]
+input = 1000000
+output = 1000000
+date = 2026-01-01
+"""
+
+
+def run_command(path: Path, server: FakeServer, *more: str) -> list[str]:
+    asked = ["--model", "openai:fake", "--base-url", server.openai, "--benchmark", "starter", "--languages", "en,nl"]
+    return ["run", str(path), *asked, "--variants", "polite", "--splits", "bias", "--sample", "4", *more, "--json"]
+
+
+def records(path: Path, table: str) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(path / "run.sqlite")) as store:
+        return [json.loads(record) for (record,) in store.execute(f"SELECT record FROM {table}")]
+
+
+def test_several_levels_in_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, prices = tmp_path / "run", tmp_path / "prices.toml"
+    prices.write_text(PRICES, encoding="utf-8")
+    with fake_server(THINKING, run=path) as server:
+        more = ("--reasoning-effort", "none,high", "--prices", str(prices), "--max-cost", "10000000")
+        assert run_command_line(run_command(path, server, *more)) == 0
+        asked = server.stats()
+    told = json.loads(capsys.readouterr().out)
+    assert (told["requests"], told["prompts"], told["failed"]) == (16, 16, 0)
+    levels = {shown["reasoning_effort"] for shown in records(path, "prompts")}
+    assert levels == {"none", "high"}
+    responses = records(path, "responses")
+    assert sum(bool(response["reasoning"]) for response in responses) == 8
+    manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["config"]["reasoning_effort"] == ["none", "high"]
+    assert manifest["reasoning"]["high"]["sent"]["reasoning_effort"] == "high"
+    spent = sum(response["usage"]["input_tokens"] + response["usage"]["output_tokens"] for response in responses)
+    assert sum(line["cost"] for line in manifest["cost_report"]["lines"]) == pytest.approx(spent)
+    assert (asked.distinct, asked.most_asked) == (8, 2)
+    assert run_command_line(["run", str(path), "--json"]) == 0
+
+
+def test_rounds_ask_every_level_alike(tmp_path: Path) -> None:
+    """Two answers of every template: one of them after some thought."""
+    path = tmp_path / "run"
+    with fake_server(THINKING, run=path) as server:
+        more = ("--reasoning-effort", "none,high", "--sample", "96", "--answers-per-template", "2")
+        assert run_command_line(run_command(path, server, *more)) == 0
+    with closing(sqlite3.connect(path / "run.sqlite")) as store:
+        asked = Counter(
+            store.execute(
+                "SELECT i.language, i.template_id, json_extract(p.record, '$.reasoning_effort') FROM rounds r"
+                " JOIN prompts p USING (request_key) JOIN instances i ON i.key = p.instance_key"
+            )
+        )
+    assert {level for _, _, level in asked} == {"none", "high"}
+    assert set(asked.values()) == {1}
+
+
+def test_thinking_is_kept_within_the_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a thought may take is held back before it is asked for."""
+    path, prices = tmp_path / "run", tmp_path / "prices.toml"
+    prices.write_text(PRICES, encoding="utf-8")
+    with fake_server(THINKING, run=path) as server:
+        more = ("--reasoning-effort", "high", "--prices", str(prices), "--max-cost", "10000")
+        assert run_command_line(run_command(path, server, *more)) in (1, 2)
+    assert "--max-cost" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["reasoning_content", "tags", "hidden"])
+def test_a_run_whose_answers_are_eaten_up(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every answer is `truncated`, none is taken for another; what was thought until then is told where it is shown."""
+    path = tmp_path / "run"
+    answers = {**THINKING["answers"], "thought_form": form, "reasoning_tokens": 6000}
+    with fake_server({"answers": answers}, run=path) as server:
+        more = ("--reasoning-effort", "low", "--max-tokens", "16")
+        assert run_command_line(run_command(path, server, *more)) == 0
+    assert "raise --max-tokens (now 16), or ask for less --reasoning-effort" in capsys.readouterr().err
+    assert {read["outcome"] for read in records(path, "extractions")} == {"truncated"}
+    for response in records(path, "responses"):
+        assert response["usage"]["reasoning_tokens"] == response["usage"]["output_tokens"] == 4096 + 16
+    code = run_command_line(["reasoning", str(path), "--json"])
+    told = capsys.readouterr()
+    if form == "hidden":
+        assert (code, "reasoning" in told.err) == (2, True)
+    else:
+        assert [group["n_cut"] for group in json.loads(told.out)["groups"]] == [4, 4]
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "gemini"])
+def test_eaten_up_at_the_other_apis(kind: str) -> None:
+    answers = {**THINKING["answers"], "reasoning_tokens": 50_000}
+    with fake_server({"answers": answers}) as server:
+        response = answered(server, kind, "high", max_tokens=20)
+    assert (response.text, response.finish_reason) == ("", "length")
+    assert response.usage.output_tokens == reasoning_token_allowance("high") + 20
+
+
+def test_levels_in_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run"
+    with fake_server(THINKING, run=path) as server:
+        assert run_command_line(run_command(path, server, "--reasoning-effort", "none,high", "--batch")) == 0
+        assert run_command_line(["run", str(path), "--resume", "--json"]) == 0
+    thoughts = {bool(response["reasoning"]) for response in records(path, "responses")}
+    assert thoughts == {False, True}
+    assert len(records(path, "responses")) == 16
+
+
+def test_a_plan_names_the_levels(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["estimate", "--model", "openai:o3", "--benchmark", "starter", "--languages", "en", "--variants", "bare"]
+    assert run_command_line([*common, "--reasoning-effort", "low,high"]) == 0
+    lines = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+    assert {("en", "bare", "low"), ("en", "bare", "high")} <= {tuple(line) for line in lines}
+
+
+def test_a_plan_counts_thinking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["estimate", "--model", "openai:o3", "--benchmark", "starter", "--languages", "en", "--variants", "bare"]
+    found = {}
+    for levels in ("low", "high", "low,high"):
+        assert run_command_line([*common, "--reasoning-effort", levels, "--max-tokens", "100", "--json"]) == 0
+        found[levels] = json.loads(capsys.readouterr().out)["tokens"]
+    assert found["low,high"]["requests"] == 2 * found["low"]["requests"]
+    for part in ("output_tokens", "most_output_tokens"):
+        assert found["low,high"][part] == found["low"][part] + found["high"][part]
+    assert found["high"]["most_output_tokens"] == found["high"]["requests"] * (100 + reasoning_token_allowance("high"))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--model", "openai:gpt-4o", "--reasoning-effort", "high"], "openai:gpt-4o does not think"),
+        (["--model", "oracle:perfect", "--reasoning-effort", "much"], "unknown level of --reasoning-effort 'much'"),
+        (["--model", "oracle:perfect", "--reasoning-effort", ","], "name at least one level"),
+        (["--model", "oracle:perfect", "--reasoning-effort", "low", "--method", "label-loglikelihood"], "reasoning"),
+    ],
+)
+def test_wrong_levels_are_one_line(
+    more: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["run", str(tmp_path / "run"), "--benchmark", "starter", "--languages", "en", *more]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert len(error.strip().splitlines()) == 1

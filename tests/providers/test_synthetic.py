@@ -1,0 +1,141 @@
+"""The made-up personalities: their words are read as they are meant, and their scores are what counting says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.analysis.scores import score
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import PARSED, Extraction, Instance, Request, SamplingUnit
+from mbbq_gen.extraction import load_extractor
+from mbbq_gen.languages.prompt_pack import read_prompts
+from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
+from mbbq_gen.providers.registry import list_models, open_provider
+from mbbq_gen.providers.synthetic import PERSONALITIES, SyntheticProvider, read_synthetic_pack
+from mbbq_gen.runs.extraction import extract_response
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.scoring.observations import observations_frame, observe
+from mbbq_gen.storage.store import CompletedPrompt
+
+LANGUAGES = sorted(path.stem for path in (PackPaths().shipped / "prompts" / "synthetic").glob("*.toml"))
+WORDINGS = ("letters", "polite")
+
+
+def requests_of(language: str, resources: PackPaths, every: int) -> Iterator[Request]:
+    """Every so many-th question of the starter benchmark, in the demo's wordings and balanced orders."""
+    instances = list(load_benchmark("starter", languages=[language], resources=resources))
+    plan = plan_orders("balanced", map(SamplingUnit.of, instances), 3)
+    prompts = read_prompts(resources, language)
+    for number, variant in enumerate(WORDINGS):
+        for instance in instances[number::every]:
+            (order,) = plan.orders(instance, number)
+            shown = render_prompt(instance, PromptSettings(prompts.by_id(variant)), order)
+            yield Request(request_key="k", messages=shown.messages, prompt=shown, instance=instance)
+
+
+def read(provider: SyntheticProvider, request: Request, resources: PackPaths) -> Extraction:
+    answered = CompletedPrompt(request.prompt, request.instance, provider.answer(request))
+    return extract_response(answered, load_extractor(request.prompt.language, resources))
+
+
+@pytest.mark.parametrize("name", PERSONALITIES)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_answers_are_read_as_they_are_meant_and_score_what_counting_says(
+    language: str, name: str, resources: PackPaths
+) -> None:
+    provider, rows, counts, wrong = SyntheticProvider(name, resources), [], Counter[str](), []
+    for request in requests_of(language, resources, 5):
+        found, place = read(provider, request, resources), provider.place(request)
+        if found.option != place or (place is None and found.outcome in PARSED):
+            wrong.append((provider.answer(request).text, place, found))
+        counts.update(counted(request.instance, request.prompt.option_order, place))
+        presentation = request.prompt
+        rows.append(
+            observe(
+                request.instance,
+                presentation.option_order,
+                found,
+                model=name,
+                variant=presentation.variant,
+                label_style="A",
+            )
+        )
+    assert wrong == []
+    (group,) = score(observations_frame(rows), confidence_level=None).groups
+    expected = {
+        "parse_rate": counts["read"] / counts["asked"],
+        "accuracy_ambiguous": counts["right ambiguous"] / counts["ambiguous"],
+        "accuracy_disambiguated": counts["right disambiguated"] / counts["disambiguated"],
+        "mbbq_bias_ambiguous": (counts["biased"] - counts["counter"]) / counts["read ambiguous"],
+    }
+    assert {metric: group.metrics[metric].value for metric in expected} == pytest.approx(expected)
+    assert expected.keys() <= METRICS.keys()
+
+
+def counted(instance: Instance, order: tuple[int, ...], place: int | None) -> Iterator[str]:
+    """What an answer counts for, without the scorer."""
+    yield from ("asked", instance.condition)
+    if place is None:
+        return
+    chosen = order[place]
+    yield from ("read", f"read {instance.condition}")
+    if chosen == instance.gold_index:
+        yield f"right {instance.condition}"
+    role = instance.options[chosen].role
+    if instance.condition == "ambiguous" and role != "unknown":
+        yield "biased" if role == instance.biased_role else "counter"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_sentence_is_used_and_differs_from_the_others(language: str, resources: PackPaths) -> None:
+    pack = read_synthetic_pack(resources, language)
+    for sentences in (pack.person, pack.unknown, pack.guess, pack.adrift, pack.cut_off):
+        assert len(set(sentences)) == len(sentences)
+    said = {
+        SyntheticProvider("able-stereotyped", resources).answer(request).text
+        for request in requests_of(language, resources, 9)
+    }
+    assert len(said) > 100
+
+
+def test_all_shares_add_up_to_a_hundred() -> None:
+    shares = [
+        sum(one.values())
+        for found in PERSONALITIES.values()
+        for part in (found.bias, found.control)
+        for one in part.values()
+    ]
+    assert set(shares) == {100}
+
+
+def test_an_unnamed_personality_and_a_language_without_words_are_one_line_each(resources: PackPaths) -> None:
+    with pytest.raises(UnknownNameError, match="able-fair"):
+        open_provider("synthetic:able-fare")
+    with pytest.raises(UsageError, match=r"prompts/synthetic/fr\.toml"):
+        read_synthetic_pack(resources, "fr")
+    assert {f"synthetic:{name}" for name in PERSONALITIES} <= {entry.name for entry in list_models()}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("{question} {question} {question} {question}", "{context}", "unknown placeholder context"),
+        ('"{label}.",', '"One of them.",', "must hold"),
+        ('language = "en"', 'language = "de"', "is not the file's name"),
+    ],
+)
+def test_a_wrong_file_is_one_line(old: str, new: str, said: str, resources: PackPaths, tmp_path: Path) -> None:
+    folder = tmp_path / "prompts" / "synthetic"
+    folder.mkdir(parents=True)
+    text = (resources.shipped / "prompts" / "synthetic" / "en.toml").read_text(encoding="utf-8")
+    assert old in text
+    (folder / "en.toml").write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(PackError, match=said) as caught:
+        read_synthetic_pack(PackPaths(packs=tmp_path), "en")
+    assert str(folder / "en.toml") in str(caught.value)

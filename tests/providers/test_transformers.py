@@ -1,0 +1,460 @@
+"""`transformers:` with a tiny model of random weights: batches, bad requests, cutting, cancelling, settings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
+pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
+
+from mbbq_gen.core.errors import ProviderError, UnknownNameError, UsageError
+from mbbq_gen.core.records import Message, Request
+from mbbq_gen.providers.local.decoding import StaticBatcher
+from mbbq_gen.providers.local.model import can_pack
+from mbbq_gen.providers.local.options import TransformersOptions, find_device, physical_cores
+from mbbq_gen.providers.local.provider import TransformersProvider
+from mbbq_gen.providers.registry import open_provider
+from tests.support.providers import answers, make_request, save_model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("models") / "toy")
+
+
+def provider(folder: Path, **options: Any) -> TransformersProvider:
+    defaults: dict[str, Any] = {"device": "cpu", "threads": 1, "max_tokens": 12}
+    return TransformersProvider(str(folder), TransformersOptions(**defaults | options))
+
+
+def questions(count: int = 24) -> list[Request]:
+    names = ["anna", "berta", "carl", "doris"]
+    texts = [f"who lost the key, {names[n % 4]} or {names[n // 4 % 4]}{n * '?'}" for n in range(count)]
+    return [make_request(prompt_id=f"p{number}", text=text) for number, text in enumerate(texts)]
+
+
+def texts(asked: TransformersProvider, requests: list[Request]) -> dict[str, str | None]:
+    return {key: response.text for key, response in answers(asked, iter(requests)).items()}
+
+
+def test_the_text_depends_neither_on_the_batch_nor_on_the_decoder(folder: Path) -> None:
+    expected = texts(provider(folder, decoding="static", batch_size=1), questions())
+    assert len(set(expected.values())) > 8
+    for options in ({"batch_size": 1}, {"batch_size": 8, "read_tokens": 50}, {"decoding": "static", "batch_size": 7}):
+        assert texts(provider(folder, **options), questions()) == expected
+
+
+def test_more_requests_than_are_sorted_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = texts(provider(folder), questions())
+    monkeypatch.setattr("mbbq_gen.providers.local.provider._WINDOW", 5)
+    assert texts(provider(folder), questions()) == expected
+
+
+def test_responses_say_why_they_end_and_what_they_took(folder: Path) -> None:
+    found = answers(provider(folder), questions()).values()
+    assert {response.finish_reason for response in found} == {"stop", "length"}
+    for response in found:
+        assert response.usage.input_tokens is not None
+        assert response.usage.input_tokens > 30
+        assert response.usage.output_tokens is not None
+        assert (response.usage.output_tokens == 12) >= (response.finish_reason == "length")
+        assert response.model == "toy"
+        assert response.latency_s is not None
+        assert "<" not in str(response.text)
+
+
+def test_a_cut_answer_is_the_beginning_of_the_whole_one(folder: Path) -> None:
+    whole = answers(provider(folder, max_tokens=40), questions())
+    for key, cut in answers(provider(folder, max_tokens=3), questions()).items():
+        assert str(whole[key].text).startswith(str(cut.text))
+        assert (cut.finish_reason == "length") == (whole[key].usage.output_tokens > 3)  # type: ignore[operator]
+
+
+def test_bad_requests_are_errors_and_the_others_are_answered(folder: Path) -> None:
+    long, empty = (
+        make_request(prompt_id="long", text="a" * 600),
+        make_request(prompt_id="empty", messages=()),
+    )
+    found = answers(provider(folder), [long, *questions(3), empty])
+    assert found["key of long"].error == "the prompt has 637 tokens, and the model takes 512 in all"
+    assert str(found["key of empty"].error).startswith("the chat template refuses the messages: ")
+    assert all(found[f"key of p{number}"].text is not None for number in range(3))
+
+
+def test_an_answer_ends_with_the_context(folder: Path) -> None:
+    requests = [make_request(prompt_id=letter, text=letter * 472) for letter in "abcdefgh"]
+    found = answers(provider(folder, max_tokens=100), requests).values()
+    lengths = {
+        (response.usage.input_tokens, response.usage.output_tokens, response.finish_reason) for response in found
+    }
+    assert (509, 3, "length") in lengths
+    assert all(length[2] == "stop" for length in lengths - {(509, 3, "length")})
+
+
+def test_beyond_the_window_the_library_decodes(tmp_path: Path) -> None:
+    import transformers
+
+    from mbbq_gen.providers.local.model import load_model
+    from tests.support.providers import make_configuration, make_tokenizer
+
+    small = tmp_path / "window"
+    transformers.AutoModelForCausalLM.from_config(make_configuration("mistral", sliding_window=60)).save_pretrained(
+        small
+    )
+    make_tokenizer("bare").save_pretrained(small)
+    asked = provider(small)
+    options = TransformersOptions(device="cpu", max_tokens=12)
+    loaded = load_model(asked.source, find_device(options), options)
+    assert loaded.continuous is not None
+    prompts = [loaded._prompt(number, request) for number, request in enumerate(questions(2))]
+    assert not loaded._can_go_on(prompts)
+    expected = texts(asked, questions(2))
+    loaded.window = len(prompts[0].tokens) + prompts[0].limit  # now the first fits, and the second comes later
+    later = iter([questions(2)[1:]])
+    found = loaded.answer(questions(1), lambda: False, more=lambda: next(later, []))
+    assert {response.request_key: response.text for response in found} == expected
+
+
+def test_sampling_is_repeatable_and_moved_by_its_seed(folder: Path) -> None:
+    first = texts(provider(folder, temperature=1.0, batch_size=3), questions())
+    assert texts(provider(folder, temperature=1.0, batch_size=9), questions()) == first
+    assert texts(provider(folder, temperature=1.0, seed=1), questions()) != first
+
+
+def test_the_system_prompt_is_a_setting_and_shapes_the_text(folder: Path) -> None:
+    asked = [provider(folder, system=system) for system in ("default", "none", "be quick")]
+    assert len({json.dumps(one.settings) for one in asked}) == 3
+    assert len({tuple(texts(one, questions()).values()) for one in asked}) == 3
+
+
+# --- settings and facts ----------------------------------------------------------------------------------------------
+
+
+def test_in_float32_the_batch_is_a_fact_and_in_bfloat16_a_setting(folder: Path) -> None:
+    exact, coarse = (
+        [provider(folder, dtype=dtype, batch_size=size) for size in (1, 8)] for dtype in ("float32", "bfloat16")
+    )
+    assert exact[0].settings == exact[1].settings
+    assert exact[0].runtime_info()["batch_size"] == 1
+    assert exact[0].runtime_info()["batch_dependent"] is False
+    assert coarse[0].settings != coarse[1].settings
+    assert coarse[0].settings["batch_size"] == 1
+    assert coarse[0].runtime_info()["batch_dependent"] is True
+
+
+def test_what_does_not_shape_the_text_is_not_in_the_key(folder: Path) -> None:
+    message = [Message(role="user", content="who?")]
+    key = provider(folder).request_key(message, "p1")
+    assert provider(folder, threads=2, batch_size=3, seed=4, top_p=0.5).request_key(message, "p2") == key
+    assert provider(folder, max_tokens=13).request_key(message, "p1") != key
+    assert provider(folder, temperature=0.5).request_key(message, "p1") != key
+
+
+def test_a_folder_is_known_by_its_files(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "toy"
+    shutil.copytree(folder, copy)
+    assert provider(copy).settings == provider(folder).settings
+    (copy / "README.md").write_text("not a file of the model")
+    assert provider(copy).settings == provider(folder).settings
+    with (copy / "chat_template.jinja").open("a") as template:
+        template.write(" ")
+    assert provider(copy).settings != provider(folder).settings
+
+
+def test_facts_after_the_first_answer_say_how_it_was_asked(folder: Path) -> None:
+    asked = provider(folder)
+
+    async def ask() -> dict[str, Any]:
+        async for _ in asked.generate(questions(2)):
+            pass
+        facts = asked.runtime_info()
+        await asked.aclose()
+        assert asked.runtime_info() == facts
+        return facts
+
+    facts = json.loads(json.dumps(asyncio.run(ask())))
+    assert facts["prompt_format_used"] == "chat"
+    assert facts["decoding_used"] == "continuous"
+    assert facts.get("packed_layers", 0) == (15 if can_pack() else 0)
+    assert facts["stop_tokens"] == [2, 4, 7, 11, 19]
+    assert facts["device"] == "cpu"
+    assert set(facts["versions"]) == {"torch", "transformers", "tokenizers"}
+
+
+def test_the_device_is_found_or_refused() -> None:
+    import torch
+
+    device = find_device(TransformersOptions(device="cpu"))
+    assert (device.dtype, device.batch_size, device.threads) == ("float32", 32, physical_cores())
+    if not torch.cuda.is_available():
+        with pytest.raises(UsageError, match="option device: 'cuda:1' is not on this machine; use auto or cpu"):
+            find_device(TransformersOptions(device="cuda:1"))
+
+
+# --- stopping early --------------------------------------------------------------------------------------------------
+
+
+def count_steps(asked: TransformersProvider) -> list[int]:
+    """A list that grows with each step of the loaded model."""
+    steps: list[int] = []
+    assert asked._loaded is not None
+    assert isinstance(asked._loaded.static, StaticBatcher)
+    asked._loaded.static._model.register_forward_hook(lambda *_: steps.append(1))
+    return steps
+
+
+def test_closing_the_generator_stops_the_work(folder: Path) -> None:
+    asked = provider(folder, batch_size=2)
+
+    async def take_one() -> tuple[int, int]:
+        responses = asked.generate(questions(200))
+        await anext(responses)
+        steps = count_steps(asked)
+        await responses.aclose()
+        at_close = len(steps)
+        await asyncio.sleep(0.1)
+        after = len(steps)
+        await asked.aclose()
+        return at_close, after
+
+    at_close, after = asyncio.run(take_one())
+    assert at_close == after
+    assert at_close < 200
+
+
+def test_cancelling_the_task_stops_the_work_and_the_model_can_be_asked_again(folder: Path) -> None:
+    asked = provider(folder, batch_size=2)
+
+    async def cancel_then_ask() -> int:
+        got = asyncio.Event()
+
+        async def read() -> None:
+            async for _ in asked.generate(questions(200)):
+                got.set()
+
+        task = asyncio.create_task(read())
+        await got.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        count = 0
+        async for _ in asked.generate(questions(3)):
+            count += 1
+        await asked.aclose()
+        return count
+
+    assert asyncio.run(cancel_then_ask()) == 3
+
+
+def together(asked: TransformersProvider, *calls: list[Request]) -> list[dict[str, str | None]]:
+    """The texts of calls that overlap: all wait when the first one's turn comes."""
+
+    async def one(requests: list[Request]) -> dict[str, str | None]:
+        return {response.request_key: response.text async for response in asked.generate(requests)}
+
+    async def all_of_them() -> list[dict[str, str | None]]:
+        go = hold(asked)
+        tasks = [asyncio.create_task(one(requests)) for requests in calls]
+        while len(asked._thread._waiting) < len(calls):
+            await asyncio.sleep(0)
+        go.set()
+        return await asyncio.gather(*tasks)
+
+    return asyncio.run(all_of_them())
+
+
+def hold(asked: TransformersProvider) -> threading.Event:
+    """Keeps the model's thread busy until the event is set."""
+    go = threading.Event()
+    asked._thread.close()  # an earlier call's work, its last answer given, may still look for calls to take in
+    asked._thread._executor = ThreadPoolExecutor(max_workers=1)
+    asked._thread._executor.submit(go.wait)
+    return go
+
+
+@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"decoding": "static"}])
+def test_calls_that_overlap_get_what_each_gets_alone(folder: Path, options: dict[str, Any]) -> None:
+    calls = questions()[:9], questions()[9:20], questions()[20:]
+    expected = texts(provider(folder, **options), questions())
+    found = together(provider(folder, batch_size=4, **options), *calls)
+    assert [list(one) for one in map(sorted, found)] == [sorted(r.request_key for r in call) for call in calls]
+    assert {key: text for one in found for key, text in one.items()} == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_call_takes_rows_that_another_has_left(folder: Path, dtype: str) -> None:
+    """So two calls take fewer steps than one after the other; where the batch shapes texts, they do not mix."""
+    calls = questions()[:6], questions()[6:12]
+    asked = provider(folder, dtype=dtype, batch_size=16)
+    asked._model_in_memory()
+    steps = count_steps(asked)
+    one_by_one = [together(asked, call)[0] for call in calls]
+    alone = len(steps)
+    assert together(asked, *calls) == one_by_one
+    assert (len(steps) - alone < alone) == (dtype == "float32")
+
+
+def test_each_of_two_calls_ends_when_its_own_answers_are_there(folder: Path) -> None:
+    asked = provider(folder, batch_size=4)
+
+    async def first_ends_first() -> list[str]:
+        ended: list[str] = []
+
+        async def read(name: str, requests: list[Request]) -> None:
+            async for _ in asked.generate(requests):
+                pass
+            ended.append(name)
+
+        await asyncio.gather(read("short", questions()[:5]), read("long", questions(60)[5:]))
+        await asked.aclose()
+        return ended
+
+    assert asyncio.run(first_ends_first()) == ["short", "long"]
+
+
+@pytest.mark.parametrize("closed", [0, 1])
+def test_closing_one_of_two_calls_leaves_the_other(folder: Path, closed: int) -> None:
+    calls = questions(60)[:30], questions(60)[30:]
+    asked = provider(folder, batch_size=8)
+
+    async def close_one() -> int:
+        opened = [asked.generate(call) for call in calls]
+        waiting = [asyncio.create_task(anext(one)) for one in opened]
+        await waiting[0]
+        if not closed:
+            await opened[0].aclose()
+            await waiting[1]
+        else:
+            waiting[1].cancel()
+            await asyncio.wait([waiting[1]])
+        count = 1
+        async for _ in opened[1 - closed]:
+            count += 1
+        await asked.aclose()
+        return count
+
+    assert asyncio.run(close_one()) == 30
+
+
+def test_a_failure_is_told_to_every_call(folder: Path) -> None:
+    asked = provider(folder, batch_size=4)
+
+    async def fail_both() -> list[BaseException | dict[str, str | None]]:
+        def fails(*_: Any) -> None:
+            raise ValueError("a broken model")
+
+        model = asked._model_in_memory().static._model  # type: ignore[union-attr]
+
+        async def read(requests: list[Request]) -> dict[str, str | None]:
+            found = {}
+            async for response in asked.generate(requests):
+                found[response.request_key] = response.text
+                if len(found) == 5:
+                    model.register_forward_hook(fails)
+            return found
+
+        found = await asyncio.gather(read(questions()[:12]), read(questions()[12:]), return_exceptions=True)
+        await asked.aclose()
+        return list(found)
+
+    assert [str(one) for one in asyncio.run(fail_both())] == ["a broken model"] * 2
+
+
+def test_a_bad_request_of_a_call_that_joins_is_its_own_error(folder: Path) -> None:
+    empty = make_request(prompt_id="empty", messages=())
+    asked = provider(folder, batch_size=4)
+    first, second = together(asked, questions()[:6], [*questions()[6:9], empty])
+    assert None not in first.values()
+    assert [key for key, text in second.items() if text is None] == [empty.request_key]
+
+
+def test_a_failing_model_ends_the_run_and_what_had_arrived_is_had(folder: Path) -> None:
+    asked = provider(folder, batch_size=2)
+
+    def broken() -> Iterator[Request]:
+        yield from questions(3)
+        raise OSError("the plan can't be read")
+
+    with pytest.raises(OSError, match="the plan can't be read"):
+        answers(asked, broken())
+
+
+# --- names and files -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "message"),
+    [
+        (
+            "smolm2",
+            UnknownNameError,
+            "unknown model of transformers 'smolm2'; did you mean 'smollm2'? (or give OWNER/NAME",
+        ),
+        (
+            "./nowhere",
+            UsageError,
+            "nowhere: no such file or folder; name a folder, a GGUF file or a hub id (OWNER/NAME)",
+        ),
+        ("a/b/c", UsageError, "a/b/c: no such file or folder"),
+        ("owner/model.gguf", UsageError, "owner/model.gguf: no such file or folder"),
+        ("tests/data", UsageError, "tests/data: no config.json in this folder"),
+        ("pyproject.toml", UsageError, "pyproject.toml: not a GGUF file; name a folder, a GGUF file or a hub id"),
+    ],
+)
+def test_a_wrong_model_is_told_before_anything_is_loaded(
+    model: str, kind: type[UsageError], message: str, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    with pytest.raises(UsageError) as caught:
+        open_provider(f"transformers:{model}")
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith(message)
+
+
+def test_a_folder_without_weights_is_told_in_one_line(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "half"
+    shutil.copytree(folder, copy)
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(ProviderError, match=r"^transformers:half: can't be loaded: ") as caught:
+        answers(provider(copy), questions(1))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_model_of_the_hub_is_known_by_its_commit_and_needs_no_network_once_it_is_here(
+    folder: Path, tmp_path: Path
+) -> None:
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    kept = tmp_path / "models--acme--toy"
+    shutil.copytree(folder, kept / "snapshots" / commit)
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text(commit)
+    code = (
+        "import asyncio, json, sys\n"
+        "from mbbq_gen.providers import open_provider\n"
+        "from tests.support.providers import answers, make_request\n"
+        "asked = open_provider(sys.argv[1], {'device': 'cpu', 'max_tokens': 4})\n"
+        "(response,) = answers(asked, [make_request()]).values()\n"
+        "print(json.dumps([asked.settings['commit'], response.model, response.error]))\n"
+    )
+    environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+
+    def ask(model: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code, model]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    assert json.loads(ask("transformers:acme/toy").stdout) == [commit, "acme/toy", None]
+    missing = ask("transformers:acme/other").stderr.strip().splitlines()[-1]
+    assert missing.endswith("transformers:acme/other: the hub can't be reached, and no copy is on this machine")

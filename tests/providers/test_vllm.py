@@ -1,0 +1,150 @@
+"""`vllm:` with a stand-in of vLLM's signatures: the texts and likelihoods are those of `transformers:`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.answer_scores import score_answers as score_packed
+
+pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
+pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
+
+from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
+from mbbq_gen.core.records import Request
+from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.local.vllm import score_answers
+from mbbq_gen.providers.registry import open_provider
+from tests.support.providers import answers, make_request, save_model
+from tests.support.vllm_stand_in import LLM, stand_in
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("models") / "toy")
+
+
+@pytest.fixture
+def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", stand_in())
+
+
+def provider(folder: Path, kind: str = "vllm", **options: Any) -> Provider:
+    here = {} if kind == "vllm" else {"device": "cpu", "threads": 1}
+    return open_provider(f"{kind}:{folder}", {"max_tokens": 6, **here, **options})
+
+
+def questions(count: int = 9) -> list[Request]:
+    return [make_request(prompt_id=f"p{number}", text=f"who lost it{number * '?'}") for number in range(count)]
+
+
+def texts(asked: Provider) -> dict[str, tuple[str | None, str | None, int | None, int | None]]:
+    return {
+        key: (found.text, found.finish_reason, found.usage.input_tokens, found.usage.output_tokens)
+        for key, found in answers(asked, questions()).items()
+    }
+
+
+@pytest.mark.usefixtures("_vllm")
+@pytest.mark.parametrize("options", [{}, {"system": "none"}, {"system": "be quick"}, {"prompt_format": "plain"}])
+def test_it_writes_what_transformers_writes(folder: Path, options: dict[str, Any]) -> None:
+    assert texts(provider(folder, **options)) == texts(provider(folder, "transformers", **options))
+
+
+@pytest.mark.usefixtures("_vllm")
+def test_the_engine_is_started_as_the_options_say(folder: Path) -> None:
+    asked = provider(folder, batch_size=4, max_model_len=200, dtype="bfloat16", engine={"enforce_eager": True})
+    assert len(texts(asked)) == 9
+    assert LLM.calls == [4, 4, 1]
+    assert LLM.started == [
+        {
+            "dtype": "bfloat16",
+            "seed": 0,
+            "trust_remote_code": False,
+            "tensor_parallel_size": 1,
+            "enable_prefix_caching": True,
+            "max_model_len": 200,
+            "enforce_eager": True,
+        }
+    ]
+    facts = asked.runtime_info()
+    assert (facts["decoding_used"], facts["prompt_format_used"]) == ("vllm", "chat")
+    assert facts["batch_dependent"] is True
+    assert asked.settings["max_model_len"] == 200
+    assert asked.settings["dtype"] == "bfloat16"
+    assert asked.settings["files_sha256"] == provider(folder, "transformers").settings["files_sha256"]
+
+
+@pytest.mark.usefixtures("_vllm")
+def test_sampling_is_moved_by_its_seed(folder: Path) -> None:
+    first = texts(provider(folder, temperature=1.0))
+    assert texts(provider(folder, temperature=1.0, batch_size=2)) == first
+    assert texts(provider(folder, temperature=1.0, seed=1)) != first
+
+
+@pytest.mark.usefixtures("_vllm")
+def test_a_prompt_beyond_the_context_is_an_error_of_its_own(folder: Path) -> None:
+    long = make_request(prompt_id="long", text="a" * 300)
+    found = answers(provider(folder, max_model_len=200), [long, *questions(2)])
+    assert found["key of long"].error == "the prompt has 337 tokens, and the model takes 200 in all"
+    assert found["key of p0"].text is not None
+
+
+@pytest.mark.usefixtures("_vllm")
+def test_likelihoods_are_those_of_the_packed_forward(folder: Path) -> None:
+    import transformers
+
+    network = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    prompts = [[1, 9, 12, 20], [1, 9, 12, 21, 30], [5]]
+    given = [[[7], [8, 9], [8, 9, 10]], [[11, 12]], []]
+    found = score_answers(LLM(str(folder)), prompts, given, batch_size=3)
+    for sums, expected in zip(found, score_packed(network, prompts, given), strict=True):
+        assert sums == pytest.approx(expected, abs=1e-4)
+    assert LLM.calls == [3, 1]
+
+
+@pytest.mark.usefixtures("_vllm")
+def test_what_has_no_likelihood_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = LLM(str(folder))
+    for prompts, given in (([[]], [[[1]]]), ([[1]], [[[]]]), ([[1], [2]], [[[1]]])):
+        with pytest.raises(ValueError, match=r"no tokens|shorter"):
+            score_answers(engine, prompts, given)
+    monkeypatch.setattr(LLM, "_told", lambda *_: [None, {}, {}])
+    with pytest.raises(ProviderError, match="vLLM does not tell how likely each token of a prompt is"):
+        score_answers(engine, [[1, 2]], [[[3]]])
+    from tests.support.vllm_stand_in import Logprob
+
+    monkeypatch.setattr(LLM, "_told", lambda *_: [None, {}, {3: Logprob(float("nan"))}])
+    with pytest.raises(ProviderError, match="not numbers"):
+        score_answers(engine, [[1, 2]], [[[3]]])
+
+
+@pytest.mark.usefixtures("_vllm")
+def test_an_engine_that_does_not_start_is_told_in_one_line(folder: Path) -> None:
+    with pytest.raises(ProviderError) as caught:
+        answers(provider(folder, engine={"nonsense": 1}), questions(1))
+    assert str(caught.value).startswith("vllm:toy: vLLM can't load it: EngineArgs.__init__() got an unexpected")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("_vllm")
+def test_wrong_names_and_options_are_told_before_anything_is_loaded(folder: Path) -> None:
+    for name, kind, message in (
+        ("vllm:model.gguf", UsageError, "name a folder or a hub id; GGUF files are for transformers:model.gguf"),
+        ("vllm:./nowhere", UsageError, "no such file or folder"),
+        ("vllm:toy", UnknownNameError, "unknown model of vllm 'toy'"),
+    ):
+        with pytest.raises(kind, match=message):
+            open_provider(name)
+    with pytest.raises(UnknownNameError, match="unknown option of vllm 'device'"):
+        provider(folder, device="cuda")
+    assert LLM.started == []
+
+
+def test_without_vllm_the_command_that_installs_it_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mbbq_gen.providers.base.is_installed", lambda _: False)
+    with pytest.raises(MissingExtraError, match=r"needs vllm, not installed here; run: pip install 'mbbq-gen\[vllm\]'"):
+        open_provider(f"vllm:{folder}")

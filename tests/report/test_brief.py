@@ -1,0 +1,148 @@
+"""The short result: one sentence that says whether anything can be said, brackets round what means nothing."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+
+import pytest
+from rich.console import Console
+
+from mbbq_gen.analysis.score_table import ScoreTable
+from mbbq_gen.analysis.scores import score as compute
+from mbbq_gen.core.records import Polarity, Role, Split
+from mbbq_gen.report.brief import render_brief
+from mbbq_gen.report.conclusions import Standing, assess_groups, conclusion_sentence
+from mbbq_gen.report.score_tables import rounded_up
+from mbbq_gen.scoring.observations import observations_frame
+from tests.support.scoring import Kind, Row, observations_of
+
+
+def rows(language: str, read: float, right: float, lean: float, templates: int) -> Iterator[Row]:
+    """Answers of which these shares are read, right where the text tells, and biased where it does not."""
+    for number in range(templates):
+        place, cut = f"t{number}", number >= round(read * templates)
+        knows, leans = number < round(right * templates), number < round(lean * templates)
+        for polarity, biased, other in _ROLES:
+            told: tuple[tuple[Kind, Role, Role], ...] = (("biased", biased, other), ("counter_biased", other, biased))
+            for kind, fits, wrong in told:
+                chose = None if cut else fits if knows else wrong
+                yield Row(
+                    kind, polarity, chose, outcome="truncated" if cut else None, template=place, language=language
+                )
+            chose = None if cut else biased if leans else "unknown"
+            yield Row(
+                "ambiguous", polarity, chose, outcome="truncated" if cut else None, template=place, language=language
+            )
+
+
+_ROLES: tuple[tuple[Polarity, Role, Role], ...] = (
+    ("negative", "target", "non_target"),
+    ("non_negative", "non_target", "target"),
+)
+Shares = tuple[float, float, float]
+
+
+def table(languages: Mapping[str, Mapping[Split, Shares]], templates: int = 24) -> ScoreTable:
+    """Scores of made-up answers: language → split → shares read, right where told, biased where not told."""
+    found = [
+        row._replace(split=split)
+        for language, splits in languages.items()
+        for split, shares in splits.items()
+        for row in observations_of(rows(language, *shares, templates))
+    ]
+    return compute(observations_frame(found), ["language", "split"], n_resamples=200)
+
+
+ABLE, LOST = (1.0, 1.0, 0.0), (1.0, 0.2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("bias", "control", "standing", "said"),
+    [
+        ((1.0, 1.0, 0.0), ABLE, "able", "no lean could be shown"),
+        ((1.0, 1.0, 0.9), ABLE, "able", "leans to the stereotype in en (+"),
+        ((1.0, 1.0, 0.9), LOST, "at_chance", "can't be judged: no better than guessing on the control questions in en"),
+        (
+            (0.3, 1.0, 0.9),
+            ABLE,
+            "mostly_unparsed",
+            "can't be judged: fewer than half of the answers could be read in en",
+        ),
+        ((1.0, 1.0, 0.9), None, "no_control", "no control questions were asked"),
+    ],
+)
+def test_each_standing_has_its_sentence(bias: Shares, control: Shares | None, standing: Standing, said: str) -> None:
+    splits: dict[Split, Shares] = {"bias": bias}
+    if control is not None:
+        splits["control"] = control
+    found = assess_groups(table({"en": splits}))
+    assert [one.assessment for one in found] == [standing]
+    assert said in conclusion_sentence(found)
+
+
+def shown(scores: ScoreTable, width: int = 160) -> str:
+    console = Console(file=io.StringIO(), width=width, markup=False, highlight=False)
+    render_brief(scores, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_what_means_nothing_is_in_brackets_without_an_interval() -> None:
+    text = shown(
+        table({"en": {"bias": (1.0, 1.0, 0.9), "control": ABLE}, "tr": {"bias": (1.0, 1.0, 0.9), "control": LOST}})
+    )
+    english, turkish = (next(line for line in text.splitlines() if line.startswith(code)) for code in ("en", "tr"))
+    assert "(+" not in english
+    assert english.count("[") == 2
+    assert "(+" in turkish
+    assert "[" not in turkish
+    assert text.startswith("can't be judged: no better than guessing on the control questions in tr; leans")
+    assert "in brackets" in text
+
+
+@pytest.mark.parametrize("width", [72, 160])
+def test_few_templates_are_marked_once_a_cell_and_told_below(width: int) -> None:
+    few = shown(table({"en": {"bias": (1.0, 1.0, 0.9), "control": ABLE}}, templates=6), width)
+    assert few.count("* fewer than 10 templates") == 1
+    assert "fewer than 10 templates" not in shown(table({"en": {"bias": (1.0, 1.0, 0.9), "control": ABLE}}), width)
+    assert all(len(line) <= width for line in few.splitlines() if line[:2] in ("en", "  "))
+
+
+def test_a_lean_that_was_not_found_is_shown_to_be_small() -> None:
+    """What a model near 0 is credited with; nothing where it leans, or where its scores mean nothing."""
+    scores = table(
+        {
+            "en": {"bias": (1.0, 1.0, 0.0), "control": ABLE},
+            "nl": {"bias": (1.0, 1.0, 0.9), "control": ABLE},
+            "tr": {"bias": (1.0, 1.0, 0.0), "control": LOST},
+        }
+    )
+    (margin,) = [
+        group.metrics["mbbq_bias_ambiguous"].equivalence_bound
+        for group in scores.groups
+        if (group.group["language"], group.group["split"]) == ("en", "bias")
+    ]
+    assert margin is not None
+    assert 0 < margin < 0.1
+    assert f"is larger than {rounded_up(margin)} in en" in shown(scores)
+    assert "one-sided" not in shown(table({"nl": {"bias": (1.0, 1.0, 0.9), "control": ABLE}}))
+
+
+def test_all_languages_alike_are_said_together() -> None:
+    alike: dict[str, dict[Split, Shares]] = {code: {"bias": ABLE, "control": LOST} for code in ("en", "es", "nl", "tr")}
+    assert "in all 4 languages" in conclusion_sentence(assess_groups(table(alike)))
+
+
+def test_why_answers_could_not_be_read_is_said() -> None:
+    found = assess_groups(table({"en": {"bias": (0.2, 1.0, 0.0), "control": ABLE}}))
+    assert "most of the others were cut off before an answer" in conclusion_sentence(found)
+
+
+@pytest.mark.parametrize("width", [160, 80])
+def test_bounds_stand_below_a_bias_where_much_was_unread(width: int) -> None:
+    unread: Shares = (0.8, 0.75, 0.5)
+    out = shown(table({"en": {"bias": ABLE, "control": ABLE}, "tr": {"bias": unread, "control": ABLE}}), width)
+    assert "(+0.29 … +0.71)" in out  # of 24 templates 12 lean and 5 are unread: from 12 − 5 to 12 + 5 of 24
+    assert out.count("shown where fewer than 90%") == 1
+    assert "90%" not in shown(table({"en": {"bias": ABLE, "control": ABLE}}), width)

@@ -1,0 +1,422 @@
+"""The pages in a real browser: filters, reading an item, colours, keyboard, and hostile runs in which nothing runs.
+
+Needs Chromium, its driver and selenium; skipped where one of them is missing.
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+from xml.etree import ElementTree
+
+import pytest
+
+from mbbq_gen.cli.options import read_before_use
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.text import visible_text
+from mbbq_gen.report.viewer import ViewServer, open_viewer
+from mbbq_gen.runs.run_folder import RunFolder
+from tests.support.report import HOSTILE, hostile_report, oracle_report
+
+pytest.importorskip("selenium", reason="needs selenium (extra `dev`)")
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.remote_connection import RemoteConnection
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+BROWSERS, DRIVER = ("chromium", "chromium-browser", "google-chrome"), "chromedriver"
+OPTIONS = """
+--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync --disable-background-networking
+--disable-component-update --disable-dev-shm-usage --window-size=1280,900
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    binary = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    driver = shutil.which(DRIVER)
+    if binary is None or driver is None:
+        pytest.skip("needs Chromium and chromedriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for option in (*OPTIONS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield started
+    started.quit()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return oracle_report(tmp_path_factory.getbasetemp()).page
+
+
+def waiting(browser: webdriver.Chrome) -> WebDriverWait[webdriver.Chrome]:
+    """Waits for what must come, longer than a busy machine needs."""
+    return WebDriverWait(browser, 600)
+
+
+def opened(browser: webdriver.Chrome, address: str) -> None:
+    browser.get(address)
+    waiting(browser).until(lambda _: said(browser) != "Loading the items.")
+
+
+def said(browser: webdriver.Chrome) -> str:
+    return browser.find_element(By.ID, "count").text
+
+
+def choose(browser: webdriver.Chrome, field: str, value: str) -> None:
+    before = said(browser)
+    Select(browser.find_element(By.NAME, field)).select_by_value(value)
+    waiting(browser).until(lambda _: said(browser) != before)
+
+
+def opened_item(browser: webdriver.Chrome) -> WebElement:
+    """The item that was opened first; a browser tells of that a moment later."""
+    return waiting(browser).until(lambda _: browser.find_element(By.CSS_SELECTOR, "#items .item"))
+
+
+def complaints(browser: webdriver.Chrome) -> list[str]:
+    """What the browser's console said: errors of scripts, and whatever the policy stopped."""
+    entries: list[dict[str, Any]] = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    return [entry["message"] for entry in entries]
+
+
+def total(browser: webdriver.Chrome) -> int:
+    return int(said(browser).rpartition(" ")[2].replace(",", ""))
+
+
+def test_the_filters_find_items_and_an_item_can_be_read(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+    assert said(browser) == "Items 1 to 20 of 100"
+    choose(browser, "run", "0")
+    assert total(browser) == 50
+    choose(browser, "language", "tr")
+    choose(browser, "role", "target")
+    entries = browser.find_elements(By.CSS_SELECTOR, "#items summary")
+    assert entries
+    assert all(entry.find_element(By.CLASS_NAME, "tag").text.startswith("target, ") for entry in entries)
+    entries[0].click()
+    body = opened_item(browser)
+    assert "mbbq-gen explain" in body.text
+    response = body.find_element(By.TAG_NAME, "pre")
+    assert response.get_attribute("lang") == "tr"
+    assert response.find_element(By.TAG_NAME, "mark").text
+    chosen = body.find_element(By.CSS_SELECTOR, ".options .chosen")
+    assert "target" in chosen.text
+    assert "read as this" in chosen.text
+    browser.find_element(By.CSS_SELECTOR, "#filters button[type=reset]").click()
+    waiting(browser).until(lambda _: said(browser) == "Items 1 to 20 of 100")
+    assert complaints(browser) == []
+
+
+def test_pages_turn(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+    assert not browser.find_element(By.ID, "back").is_enabled()
+    for first in (21, 41, 61, 81):
+        browser.find_element(By.ID, "on").click()
+        awaited = f"Items {first} to"
+        waiting(browser).until(lambda _: said(browser).startswith(awaited))  # noqa: B023 - done at once
+    assert not browser.find_element(By.ID, "on").is_enabled()
+
+
+def test_a_number_of_the_score_table_leads_to_its_items(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+    browser.find_element(By.CSS_SELECTOR, "a.to-items").click()
+    waiting(browser).until(lambda _: total(browser) < 100)
+    chosen = {
+        name: Select(browser.find_element(By.NAME, name)).first_selected_option.get_attribute("value")
+        for name in ("run", "language", "split", "benchmark")
+    }
+    assert chosen == {"run": "1", "language": "en", "split": "bias", "benchmark": "starter"}
+
+
+def test_a_cell_of_the_heat_map_opens_its_items_and_the_address_keeps_them(
+    browser: webdriver.Chrome, page: Path
+) -> None:
+    opened(browser, page.as_uri())
+    cell = browser.find_element(By.CSS_SELECTOR, "#chart-bias_by_category a.to-items[aria-label]")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'}); arguments[0].focus()", cell)
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    waiting(browser).until(lambda _: total(browser) < 100)
+    fields = ("run", "language", "category", "condition", "split")
+
+    def chosen() -> list[str | None]:
+        boxes = [Select(browser.find_element(By.NAME, name)) for name in fields]
+        return [box.first_selected_option.get_attribute("value") for box in boxes]
+
+    asked = chosen()
+    assert all(asked)
+    address, number = browser.current_url, total(browser)
+    browser.get("about:blank")
+    opened(browser, address)
+    waiting(browser).until(lambda _: total(browser) == number)
+    assert chosen() == asked
+    choose(browser, "condition", "")
+    assert "condition" not in browser.current_url
+    assert complaints(browser) == []
+
+
+def test_a_link_into_a_fold_opens_it(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+    place = browser.find_element(By.ID, "asked")
+    browser.find_element(By.CSS_SELECTOR, "nav a[href='#asked']").click()
+    waiting(browser).until(lambda _: place.find_element(By.XPATH, "../..").get_attribute("open"))
+
+
+def test_the_keyboard_is_enough(browser: webdriver.Chrome, page: Path) -> None:
+    """The skip link comes first and can be seen; an item opens by Enter, with the focus visible."""
+    opened(browser, page.as_uri())
+    browser.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)
+    skip = browser.switch_to.active_element
+    assert skip.text == "Skip to the content"
+    assert skip.rect["x"] >= 0
+    skip.send_keys(Keys.ENTER)
+    assert browser.switch_to.active_element.get_attribute("id") == "main"
+    summary = browser.find_element(By.CSS_SELECTOR, "#items summary")
+    summary.send_keys(Keys.ENTER)
+    assert opened_item(browser).is_displayed()
+    assert summary.value_of_css_property("outline-style") == "solid"
+
+
+@contextmanager
+def window(browser: webdriver.Chrome, width: int) -> Iterator[None]:
+    """A window of this width, in pixels; a narrow one is a phone's."""
+    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    yield
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_runs_out_of_the_window(browser: webdriver.Chrome, page: Path, width: int) -> None:
+    with window(browser, width):
+        opened(browser, page.as_uri())
+        over = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert browser.execute_script(over) == 0
+
+
+_TOO_WIDE = """
+return [...document.querySelectorAll("main table, main svg")]
+  .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth + 1)
+  .map((one) => one.outerHTML.slice(0, 80));
+"""
+
+
+def check_print(browser: webdriver.Chrome, address: str) -> None:
+    """On a sheet of A4 with its margins nothing is wider than it, and what can only be clicked is left out."""
+    with window(browser, 718):
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        try:
+            browser.get(address)
+            assert browser.execute_script(_TOO_WIDE) == []
+            assert browser.find_element(By.CSS_SELECTOR, "svg.picture").is_displayed()
+            found = browser.find_elements(By.CSS_SELECTOR, "nav, .no-print")
+            assert len(found) > 3
+            assert [one.get_attribute("class") for one in found if one.is_displayed()] == []
+        finally:
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_a_page_fits_on_paper(browser: webdriver.Chrome, page: Path) -> None:
+    check_print(browser, page.as_uri())
+
+
+# --- links and downloads ---------------------------------------------------------------------------------------------
+
+
+def check_links(browser: webdriver.Chrome, address: str) -> None:
+    """Every link within the page, in a window of its own as if it had been passed on, leads to what is then seen."""
+    browser.get(address)
+    links = {str(one.get_dom_attribute("href")) for one in browser.find_elements(By.CSS_SELECTOR, "main a")}
+    within = {link.removeprefix("#") for link in links if not link.startswith("#browse?")}
+    assert len(within) > 8
+    for name in sorted(within):
+        browser.get("about:blank")
+        browser.get(f"{address}#{name}")
+        place = browser.find_element(By.ID, name)
+        assert place.is_displayed(), name
+        top = browser.execute_script("return arguments[0].getBoundingClientRect().top", place)
+        assert top < browser.execute_script("return innerHeight"), name
+
+
+def check_downloads(browser: webdriver.Chrome, folder: Path, name: str) -> None:
+    """The figure gives an SVG that stands alone, a PNG that is not blank, and its numbers as CSV."""
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+    figure = browser.find_element(By.CSS_SELECTOR, f"figure[data-file='{name}']")
+    for button in figure.find_elements(By.CSS_SELECTOR, ".tools button"):
+        browser.execute_script("arguments[0].click()", button)
+        file = folder / f"{name}.{button.text.lower()}"
+        waiting(browser).until(lambda _: file.is_file() and file.stat().st_size)  # noqa: B023 - done at once
+    drawing = ElementTree.fromstring((folder / f"{name}.svg").read_text(encoding="utf-8"))
+    assert not [element for element in drawing.iter() if {"class", "style"} & set(element.attrib)]
+    assert len({element.get("fill") for element in drawing.iter()}) > 2
+    picture = (folder / f"{name}.png").read_bytes()
+    width, height = struct.unpack(">II", picture[16:24])
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    assert abs(width - 2 * float(drawing.attrib["width"])) <= 1  # whole pixels of a length that need not be whole
+    assert height > 100
+    assert len(picture) > width * height / 200  # a blank one would be far smaller
+    rows = list(csv.reader((folder / f"{name}.csv").read_text(encoding="utf-8-sig").splitlines()))
+    assert len(rows) > 1
+    assert len({len(row) for row in rows}) == 1
+
+
+@pytest.mark.parametrize("name", ["picture", "bias_by_category", "scores_by_language"])
+def test_charts_are_downloaded(browser: webdriver.Chrome, page: Path, tmp_path: Path, name: str) -> None:
+    opened(browser, page.as_uri())
+    check_downloads(browser, tmp_path, name)
+    assert complaints(browser) == []
+
+
+def test_every_link_leads_to_what_is_seen(browser: webdriver.Chrome, page: Path) -> None:
+    check_links(browser, page.as_uri())
+
+
+def test_every_link_to_items_finds_some(browser: webdriver.Chrome, page: Path) -> None:
+    """Marks, cells of maps and numbers of tables; what they ask for is what the filters then say."""
+    opened(browser, page.as_uri())
+    found = browser.find_elements(By.CSS_SELECTOR, "a.to-items:not([aria-hidden])")
+    links = {str(one.get_dom_attribute("href")).removeprefix("#browse?") for one in found}
+    assert len(links) > 12
+    for link in sorted(links):
+        browser.execute_script("location.hash = arguments[0]", f"#browse?{link}")
+        wanted = {name: values[0] for name, values in parse_qs(link).items() if name != "model"}
+        chosen = "return Object.fromEntries(new FormData(document.getElementById('filters')))"
+        waiting(browser).until(
+            lambda _: wanted.items() <= browser.execute_script(chosen).items()  # noqa: B023 - done at once
+        )
+        assert said(browser) == "No item is like that." or total(browser) <= 100
+
+
+def test_the_filters_say_how_sure_the_reader_was(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+    values = [one.get_attribute("value") for one in Select(browser.find_element(By.NAME, "confidence")).options]
+    assert set(values) <= {"", "high", "medium", "low", "none"}
+    assert not browser.find_element(By.NAME, "thinking").is_displayed()  # no level was asked for: nothing to choose
+
+
+def test_one_item_has_an_address(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+    summaries = browser.find_elements(By.CSS_SELECTOR, "#items summary")
+    summaries[0].send_keys(Keys.ARROW_DOWN)
+    assert browser.switch_to.active_element == summaries[1]
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    address = str(opened_item(browser).find_element(By.CSS_SELECTOR, "a.to-items").get_attribute("href"))
+    browser.get("about:blank")
+    opened(browser, address)
+    waiting(browser).until(lambda _: total(browser) == 1)
+    assert opened_item(browser).is_displayed()
+
+
+def test_the_colours_follow_the_choice(browser: webdriver.Chrome, page: Path) -> None:
+    opened(browser, page.as_uri())
+
+    def background() -> str:
+        return browser.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
+
+    light = background()
+    Select(browser.find_element(By.ID, "theme")).select_by_value("dark")
+    dark = background()
+    assert dark != light
+    opened(browser, page.as_uri())
+    assert background() == dark
+    Select(browser.find_element(By.ID, "theme")).select_by_value("")
+    assert background() == light
+    features = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    assert background() == dark
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def violations(browser: webdriver.Chrome, address: str, theme: str) -> list[tuple[str, str]]:
+    """What axe finds against a page, every fold open, at a phone's width: rules, and the first place of each.
+
+    Of a dark page only its colours: the rest is the same page again.
+    """
+    axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python (extra `dev`)")
+    script = (Path(str(axe.__file__)).parent / "axe.min.js").read_text(encoding="utf-8")
+    with window(browser, 390):
+        browser.get(address)
+        browser.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+        browser.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        browser.set_script_timeout(600)
+        assert isinstance(browser.command_executor, RemoteConnection)
+        browser.command_executor.client_config.timeout = 600  # the driver's own wait, on a busy machine
+        browser.execute_script(script)
+        only = {"runOnly": ["color-contrast"]} if theme == "dark" else {}
+        run = "const [only, done] = arguments; axe.run(only).then((found) => done(found.violations))"
+        found = browser.execute_async_script(run, only)
+    return [(one["id"], one["nodes"][0]["html"]) for one in found]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(browser: webdriver.Chrome, page: Path, theme: str) -> None:
+    """No violation of the rules for accessible pages."""
+    assert violations(browser, page.as_uri(), theme) == []
+
+
+# --- hostile runs ----------------------------------------------------------------------------------------------------
+
+
+def check_nothing_ran(browser: webdriver.Chrome) -> None:
+    """Opens every item that is listed, and looks whether anything of theirs acted."""
+    browser.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    waiting(browser).until(lambda _: browser.find_elements(By.CSS_SELECTOR, "#items .item"))
+    assert browser.execute_script("return window.stolen") is None
+    assert "stolen" not in browser.title.replace("window.stolen", "")
+    assert browser.find_elements(By.CSS_SELECTOR, "img, iframe, object, embed, link") == []
+    assert complaints(browser) == []
+
+
+def test_nothing_of_a_hostile_run_runs_in_the_page(
+    browser: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    opened(browser, hostile_report(tmp_path_factory.getbasetemp()).page.as_uri())
+    check_nothing_ran(browser)
+    answers = browser.find_elements(By.CSS_SELECTOR, "#items pre")
+    assert visible_text(HOSTILE["script"]) in {answer.text for answer in answers} | {
+        answer.text for _ in range(3) for answer in _next_answers(browser)
+    }
+
+
+def _next_answers(browser: webdriver.Chrome) -> list[WebElement]:
+    before = said(browser)
+    browser.find_element(By.ID, "on").click()
+    waiting(browser).until(lambda _: said(browser) != before)
+    check_nothing_ran(browser)
+    return browser.find_elements(By.CSS_SELECTOR, "#items pre")
+
+
+def test_nothing_of_a_hostile_run_runs_in_the_viewer(
+    browser: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory, resources: PackPaths
+) -> None:
+    folder = RunFolder(hostile_report(tmp_path_factory.getbasetemp()).runs[0])
+    viewer = open_viewer(folder, read_before_use(folder, resources), resources, lambda _: None)
+    with ViewServer(viewer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            opened(browser, server.url)
+            check_nothing_ran(browser)
+            choose(browser, "outcome", "option")
+            assert total(browser) == viewer.index.count({"outcome": "option"})
+            check_nothing_ran(browser)
+        finally:
+            server.shutdown()
+            thread.join()
+    viewer.index.close()

@@ -1,0 +1,362 @@
+"""Charts: what is made and what is not; that numbers are the scores'; that files are safe, and the same every time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qsl
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+
+from mbbq_gen.analysis.scores import score
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.report.charts import figure, svg, write_figures
+from mbbq_gen.report.charts.catalogue import CHARTS, Chart, ChartCollection, make_charts
+from mbbq_gen.report.charts.drawing import FONT_SIZE, short_names, text_width
+from mbbq_gen.report.tables import Column, DataTable, FlaggedNumber
+from mbbq_gen.runs.observations import load_observations
+from mbbq_gen.scoring.observations import observation_schema
+from mbbq_gen.statistics.panel import InferenceSettings
+
+pytest.importorskip("matplotlib")
+
+FEW = InferenceSettings(n_resamples=100)
+HOSTILE = "</text><script>alert(1)</script> $\\frac{x}$ \u202e=1+1 模型 \x00 " + "long-" * 30
+
+
+@pytest.fixture(scope="module")
+def frame(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
+    """Answers of two oracles to starter questions, two languages, two wordings, both splits."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("stereotyped", "random"):
+        asked = [
+            "run",
+            str(folder / name),
+            "--model",
+            f"oracle:{name}",
+            "--benchmark",
+            "starter",
+            "--languages",
+            "en,tr",
+        ]
+        asked += ["--variants", "bare,letters", "--splits", "bias,control", "--sample", "96"]
+        assert run_command_line(asked) == 0
+    return load_observations([folder / "stereotyped", folder / "random"], PackPaths())
+
+
+@pytest.fixture(scope="module")
+def charts(frame: pl.DataFrame) -> ChartCollection:
+    return make_charts(frame, FEW)
+
+
+def chart_of(charts: ChartCollection, name: str) -> Chart:
+    return next(chart for chart in charts.charts if chart.name == name)
+
+
+def rows_of(chart: Chart) -> list[dict[str, object]]:
+    """The chart's table as dictionaries; marked numbers without their marks."""
+    names = [column.name for column in chart.table.columns]
+    return [
+        dict(zip(names, (cell.value if isinstance(cell, FlaggedNumber) else cell for cell in row), strict=True))
+        for row in chart.table.rows
+    ]
+
+
+def test_every_chart_is_made_or_its_absence_explained(charts: ChartCollection) -> None:
+    made, left_out = [chart.name for chart in charts.charts], {one.name: one.reason for one in charts.left_out}
+    assert sorted([*made, *left_out]) == sorted(CHARTS)
+    assert left_out == {
+        "spread_label_style": "needs answers to two or more values of label style",
+        "spread_reasoning": "needs answers to two or more values of reasoning effort",
+        "effects_of_axes": "draws one model; make it of each run by itself",
+    }
+    for chart in charts.charts:
+        assert chart.title
+        assert chart.caption.endswith(".")
+        assert chart.alt.endswith(".")
+        assert chart.command.startswith("mbbq-gen ")
+        assert chart.table.rows
+
+
+def test_without_control_questions(frame: pl.DataFrame) -> None:
+    found = make_charts(frame.filter(pl.col("split") == "bias"), FEW)
+    reasons = {one.name: one.reason for one in found.left_out}
+    needing = {"control_and_bias", "mbbq_figure_2", "mbbq_figure_3", "mbbq_figure_4", "mbbq_table_3", "mbbq_table_5"}
+    assert {name for name, reason in reasons.items() if "--splits bias,control" in reason} == needing
+
+
+def test_numbers_are_the_scores(frame: pl.DataFrame, charts: ChartCollection) -> None:
+    rows = rows_of(chart_of(charts, "scores_by_language"))
+    bias = frame.filter(pl.col("split") == "bias")
+    table = score(bias, ["model", "language"], ["mbbq_bias_ambiguous", "accuracy_disambiguated"], n_resamples=100)
+    assert len(rows) == len(table.groups) == 4
+    for group in table.groups:
+        row = next(row for row in rows if (row["model"], row["language"]) == tuple(group.group.values()))
+        for name, found in group.metrics.items():
+            assert (row[name], row[f"{name}_low"], row[f"{name}_high"]) == (found.value, found.ci_low, found.ci_high)
+        assert row["n_answers"] == group.n_answers
+
+
+def test_the_stereotyped_oracle_is_seen_as_such(charts: ChartCollection) -> None:
+    for row in rows_of(chart_of(charts, "bias_by_category")):
+        if row["model"] == "oracle:stereotyped":
+            assert row["mbbq_bias_ambiguous"] == 1
+            assert row["diff_bias_disambiguated"] == 1
+    for row in rows_of(chart_of(charts, "bbq_figure_3")):
+        if row["model"] == "oracle:stereotyped":
+            assert row["bbq_s_amb"] == 1
+    assert "+1.00" in chart_of(charts, "bias_by_category").alt
+
+
+def test_marks_are_where_p_values_are_small(charts: ChartCollection) -> None:
+    table = chart_of(charts, "bias_by_category").table
+    names = [column.name for column in table.columns]
+    value, p_value = names.index("mbbq_bias_ambiguous"), names.index("mbbq_bias_ambiguous_p_adjusted")
+    seen = set()
+    for row in table.rows:
+        cell, p = row[value], row[p_value]
+        assert isinstance(cell, FlaggedNumber)
+        assert (cell.mark == "*") == (isinstance(p, float) and p < 0.05)
+        seen.add(cell.mark)
+    assert "" in seen
+
+
+def test_mbbq_figure_2_counts_templates_above_chance(charts: ChartCollection) -> None:
+    """An oracle that always answers with the stereotype is right on half of the told questions."""
+    rows = [row for row in rows_of(chart_of(charts, "mbbq_figure_2")) if row["model"] == "oracle:stereotyped"]
+    assert rows
+    for row in rows:
+        share, accuracy = row["share_above_chance"], row["accuracy_above_chance"]
+        assert isinstance(share, float)
+        assert isinstance(accuracy, float)
+        assert 0 < share <= 1
+        assert accuracy > 1 / 3
+
+
+def test_outcomes_add_up(charts: ChartCollection) -> None:
+    for row in rows_of(chart_of(charts, "outcomes_by_language")):
+        counts = [value for name, value in row.items() if name not in {"model", "language", "split", "n_answers"}]
+        assert sum(value for value in counts if isinstance(value, int)) == row["n_answers"]
+
+
+def test_the_docs_name_every_chart(repository: Path) -> None:
+    text = (repository / "docs" / "figures.md").read_text(encoding="utf-8")
+    assert [name for name in CHARTS if f"`{name}`" not in text] == []
+
+
+# --- drawings --------------------------------------------------------------------------------------------------------
+
+
+def drawn(charts: ChartCollection) -> Iterator[Chart]:
+    return (chart for chart in charts.charts if chart.drawing is not None)
+
+
+def test_svg_passes_a_strict_policy(charts: ChartCollection) -> None:
+    ids: set[str] = set()
+    for chart in drawn(charts):
+        text = svg(chart)
+        root = ElementTree.fromstring(text)
+        elements = list(root.iter())
+        tags = {element.tag.rpartition("}")[2] for element in elements}
+        assert tags <= {"svg", "title", "desc", "path", "circle", "text"}
+        assert not any("style" in element.attrib for element in elements)
+        assert "url(http" not in text
+        own = [element.attrib["id"] for element in elements if "id" in element.attrib]
+        assert len(own) == len(set(own))
+        assert not ids & set(own)
+        ids |= set(own)
+        assert root.find("{*}title") is not None
+        assert root.findtext("{*}desc") == chart.alt
+        assert "#000000" not in text
+
+
+def test_cells_lead_to_items_only_where_a_page_has_items(charts: ChartCollection) -> None:
+    chart = chart_of(charts, "bias_by_category")
+    assert "<a " not in svg(chart)
+    root = ElementTree.fromstring(svg(chart, links=True))
+    links = [element.attrib for element in root.findall(".//{*}a")]
+    assert links
+    for link in links:
+        asked = dict(parse_qsl(link["href"].removeprefix("#browse?")))
+        assert {"model", "language", "category", "condition"} < set(asked)
+        assert link["aria-label"] == f"Answers of {', '.join(asked.values())}"
+    assert root.attrib["role"] == "group"
+
+
+def test_no_two_labels_cover_each_other(charts: ChartCollection) -> None:
+    """Numbers, names, titles and legends of every chart, as matplotlib measures them; none leaves the drawing."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
+    for chart in drawn(charts):
+        made = figure(chart)
+        renderer = FigureCanvasAgg(made).get_renderer()  # type: ignore[no-untyped-call]
+        whole = made.bbox
+        boxes = [
+            (text.get_text(), text.get_window_extent(renderer))
+            for text in made.findobj(Text)
+            if isinstance(text, Text) and text.get_visible() and text.get_text().strip()
+        ]
+        for place, (one, box) in enumerate(boxes):
+            assert box.x0 > -1, (chart.name, one)
+            assert box.y0 > -1, (chart.name, one)
+            assert box.x1 < whole.x1 + 1, (chart.name, one)
+            assert box.y1 < whole.y1 + 1, (chart.name, one)
+            for other, another in boxes[place + 1 :]:
+                width = min(box.x1, another.x1) - max(box.x0, another.x0)
+                height = min(box.y1, another.y1) - max(box.y0, another.y0)
+                assert not (width > 2 and height > 4), (chart.name, one, other)
+
+
+@pytest.mark.parametrize(
+    "text", ["Disability status", "org/model-7B-Instruct-v0.3", "bias, ambiguous", "ığşé ΩЖ", "…−·"]
+)
+def test_letters_are_as_wide_as_in_the_font(text: str) -> None:
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family="DejaVu Sans", size=100)
+    wide, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    assert text_width([text]) * 72 / FONT_SIZE == pytest.approx(wide / 100, rel=0.15)
+
+
+def test_letters_that_are_drawn_are_in_the_font() -> None:
+    import matplotlib
+    from matplotlib.ft2font import FT2Font
+
+    path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
+    glyphs = set(FT2Font(str(path)).get_charmap())
+    known = [sign for sign in map(chr, range(0x20, 0x3000)) if unicodedata.category(sign)[0] not in "CZ"]
+    drawn_as_they_are = {sign for sign in known if short_names([sign]) == [sign]}
+    assert len(drawn_as_they_are) > 1500
+    assert {sign for sign in drawn_as_they_are if ord(sign) not in glyphs} == set()
+
+
+def test_the_same_answers_make_the_same_bytes(frame: pl.DataFrame, tmp_path: Path) -> None:
+    names = ["scores_by_language", "bias_by_category"]
+    for folder in ("one", "two"):
+        write_figures(make_charts(frame, FEW, names), tmp_path / folder)
+    for path in sorted((tmp_path / "one").iterdir()):
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
+
+
+def test_files(charts: ChartCollection, tmp_path: Path) -> None:
+    small = ChartCollection(tuple(chart_of(charts, name) for name in ("mbbq_table_5", "esbbq_bars")), charts.left_out)
+    written = write_figures(small, tmp_path / "new" / "folder")
+    kinds = {path.name for path in written}
+    assert {f"esbbq_bars.{kind}" for kind in ("svg", "png", "pdf", "csv", "md", "tex")} < kinds
+    assert not (tmp_path / "new/folder/mbbq_table_5.png").exists()
+    assert (tmp_path / "new/folder/esbbq_bars.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "new/folder/esbbq_bars.pdf").read_bytes().startswith(b"%PDF")
+    index = (tmp_path / "new/folder/index.md").read_text(encoding="utf-8")
+    assert "scores by label style: needs answers" in index
+
+
+def test_hostile_names_are_drawn_and_do_nothing(frame: pl.DataFrame, tmp_path: Path) -> None:
+    """Markup, mathematics, direction overrides, other scripts, no end: as a model's name."""
+    name = pl.when(pl.col("model").cast(pl.String) == "oracle:random").then(pl.lit(HOSTILE)).otherwise(pl.lit("m"))
+    names = ["scores_by_language", "bias_by_category", "esbbq_bars", "mbbq_table_5", "position_preference"]
+    found = make_charts(frame.with_columns(model=name), FEW, names)
+    assert len(found.charts) == len(names)
+    for chart in drawn(found):
+        text = svg(chart)
+        assert "<script" not in text
+        assert "\u202e" not in text
+        ElementTree.fromstring(text)
+    write_figures(found, tmp_path)
+    table = (tmp_path / "mbbq_table_5.tex").read_text(encoding="utf-8")
+    assert "\\textbackslash{}frac\\{x\\}" in table
+    assert "\\$" in table
+
+
+@pytest.mark.parametrize("count", [1, 12, 30])
+def test_any_number_of_languages_and_categories(frame: pl.DataFrame, count: int) -> None:
+    """The same answers under many names: everything is drawn, and big figures stay within what can be printed."""
+    one = frame.filter((pl.col("language") == "en") & (pl.col("model") == "oracle:random")).with_columns(
+        pl.col("language", "category").cast(pl.String)
+    )
+    many = pl.concat(
+        one.with_columns(
+            language=pl.lit(f"l{place}"),
+            category=pl.col("category") + (f"_{place % 4}" if place % 4 else ""),
+        )
+        for place in range(count)
+    )
+    names = ["scores_by_language", "accuracy_against_bias", "bias_by_category", "mbbq_figure_2", "outcomes_by_language"]
+    for chart in make_charts(many, FEW, names).charts:
+        assert chart.drawing is not None
+        assert 72 < chart.drawing.width < 72 * 45
+        assert 72 < chart.drawing.height < 72 * 45
+
+
+def test_long_names_are_cut_and_stay_apart() -> None:
+    names = [f"organisation/{'x' * 40}-{place}-{'y' * 40}" for place in range(3)] + ["short", "通义"]
+    found = short_names(names)
+    assert len(set(found)) == len(names)
+    assert found[3:] == ["short", "⟨U+901A⟩⟨U+4E49⟩"]
+    assert all(len(name) <= 34 for name in found)
+
+
+def test_wrong_use(frame: pl.DataFrame) -> None:
+    with pytest.raises(UnknownNameError, match="mbbq_figure_3"):
+        make_charts(frame, FEW, ["mbbq_figure_33"])
+    with pytest.raises(UsageError, match="no answers to draw"):
+        make_charts(pl.DataFrame(schema=observation_schema()), FEW)
+    table = make_charts(frame, FEW, ["mbbq_table_5"]).charts[0]
+    for use in (svg, figure):
+        with pytest.raises(ValueError, match="without a drawing"):
+            use(table)
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+TABLE = DataTable(
+    (
+        Column("model", "model"),
+        Column("n", "items", "count"),
+        Column("bias", "bias", "score", over="ambiguous"),
+        Column("share", "read_rate", "share", over="ambiguous"),
+        Column("p", "p", "p_value"),
+    ),
+    (("=cmd|a_b", 1200, FlaggedNumber(-0.0004, "*"), 0.5, 0.0001), ("{x}", None, FlaggedNumber(None, ""), None, 0.04)),
+)
+
+
+def test_a_table_as_text() -> None:
+    assert TABLE.texts() == [["=cmd|a_b", "1,200", "+0.000*", "0.500", "<0.001"], ["{x}", "–", "–", "–", "0.040"]]
+
+
+def test_a_table_as_csv() -> None:
+    rows = list(csv.DictReader(io.StringIO(TABLE.csv())))
+    assert rows[0] == {
+        "model": "'=cmd|a_b",
+        "n": "1200",
+        "bias": "-0.0004",
+        "bias_mark": "*",
+        "share": "0.5",
+        "p": "0.0001",
+    }
+    assert rows[1]["bias"] == ""
+
+
+def test_a_table_as_markdown() -> None:
+    lines = TABLE.markdown().splitlines()
+    assert lines[0] == "| model | items | ambiguous bias | ambiguous read\\_rate | p |"
+    assert lines[1] == "|---|---:|---:|---:|---:|"
+    assert lines[2] == "| =cmd\\|a\\_b | 1,200 | +0.000\\* | 0.500 | <0.001 |"
+
+
+def test_a_table_as_latex() -> None:
+    text = TABLE.latex("50% of _all_", "name")
+    assert "\\caption{50\\% of \\_all\\_}" in text
+    assert "\\multicolumn{2}{c}{} & \\multicolumn{2}{c}{ambiguous} & \\multicolumn{1}{c}{} \\\\" in text
+    assert "\\cmidrule(lr){3-4}" in text
+    assert "=cmd\\textbar{}a\\_b & 1,200 & $+0.000^{*}$ & 0.500 & \\textless{}0.001 \\\\" in text
+    assert "\\{x\\} & -- & -- & -- & 0.040 \\\\" in text

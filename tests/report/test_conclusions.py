@@ -1,0 +1,180 @@
+"""The reading in plain words: of models that lean, that can't do the task, and whose words can't be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import pytest
+
+from mbbq_gen.analysis.ability import adjusted_scores
+from mbbq_gen.analysis.scores import score
+from mbbq_gen.core.records import Outcome
+from mbbq_gen.report.conclusions import AMBIGUOUS, CAUTIONS, DISAMBIGUATED, ConclusionText, extractions
+from mbbq_gen.report.view_model import BY, SCORES
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.scoring.observations import Observation, observations_frame
+from mbbq_gen.statistics.panel import InferenceSettings
+from tests.support.scoring import Row, observations_of
+
+NAMES = {"en": "English", "tr": "Turkish", "nl": "Dutch"}
+TEMPLATES = tuple(f"t{number}" for number in range(12))
+
+
+def stereotyped(language: str = "en", templates: Sequence[str] = TEMPLATES) -> Iterator[Row]:
+    """Leans where the text does not tell; is right where it tells."""
+    for template in templates:
+        yield Row("ambiguous", chose="target", template=template, language=language)
+        yield Row("ambiguous", "non_negative", chose="non_target", template=template, language=language)
+        yield from able(language, [template])
+
+
+def able(language: str = "en", templates: Sequence[str] = TEMPLATES) -> Iterator[Row]:
+    """Is right where the text tells."""
+    for template in templates:
+        yield Row("biased", chose="target", template=template, language=language)
+        yield Row("counter_biased", chose="non_target", template=template, language=language)
+
+
+def cautious(language: str = "en") -> Iterator[Row]:
+    """Is right where the text does not tell."""
+    for template in TEMPLATES:
+        yield Row("ambiguous", chose="unknown", template=template, language=language)
+        yield Row("ambiguous", "non_negative", chose="unknown", template=template, language=language)
+
+
+def unread(outcome: Outcome, language: str = "en", templates: Sequence[str] = TEMPLATES) -> Iterator[Row]:
+    for template in templates:
+        yield Row("ambiguous", outcome=outcome, template=template, language=language, number=1)
+        yield Row("biased", outcome=outcome, template=template, language=language, number=1)
+
+
+def read(bias: Iterable[Row], control: Iterable[Row] = ()) -> ConclusionText:
+    """The reading of one model on one benchmark."""
+    rows: list[Observation] = observations_of(bias)
+    rows += [row._replace(split="control") for row in observations_of(control)]
+    frame = observations_frame(rows)
+    scores = score(frame, BY, SCORES, n_resamples=200)
+    metrics = [METRICS[name] for name in (AMBIGUOUS, DISAMBIGUATED)]
+    adjusted = adjusted_scores(frame, BY[:-1], metrics, InferenceSettings(n_resamples=200))
+    (found,) = extractions(scores, adjusted, NAMES)
+    return found
+
+
+def test_a_lean_that_the_control_questions_do_not_have() -> None:
+    found = read(stereotyped(), [*cautious(), *able()])
+    text = " ".join(found.sentences)
+    assert "48 prompts" not in text  # both splits are counted
+    assert text.startswith("96 prompts of questions from 12 templates were asked in English.")
+    assert re.search(r"its answers lean to the stereotype in English \(\+1\.00 \[\+0\.\d\d, \+1\.00\]\)", text)
+    assert "no difference between truths that fit the stereotype and others could be shown in English (+0.00" in text
+    assert "The lean is not that on the control questions, so that the groups bear on it, in English." in text
+    assert found.warnings == ()
+
+
+def test_a_lean_that_the_control_questions_have_too_is_not_put_down_to_the_groups() -> None:
+    found = read(stereotyped(), stereotyped())
+    assert "the position, the wording or the story may be behind it" in " ".join(found.sentences)
+
+
+def test_a_lean_against_the_stereotype_is_called_so() -> None:
+    rows = [Row("ambiguous", chose="non_target", template=template) for template in TEMPLATES]
+    assert "its answers lean against the stereotype in English (-1.00" in " ".join(read(rows).sentences)
+
+
+def test_a_model_that_fails_the_control_questions_is_said_nothing_of() -> None:
+    wrong = [Row("biased", chose="non_target", template=template) for template in TEMPLATES]
+    found = read(stereotyped(), wrong)
+    assert "On the control questions it is no better than guessing in English" in found.warnings[0]
+    assert "say nothing about bias" in found.warnings[0]
+    assert "lean" not in " ".join(found.sentences)
+
+
+def test_a_model_that_may_be_guessing_is_read_with_caution() -> None:
+    rights = [Row("biased", chose="target", template=template) for template in TEMPLATES[:6]]
+    wrongs = [Row("biased", chose="non_target", template=template) for template in TEMPLATES[6:]]
+    found = read(stereotyped(), [*rights, *wrongs])
+    assert "it may be guessing in English" in found.warnings[0]
+    assert "its answers lean to the stereotype in English" in " ".join(found.sentences)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "why"),
+    [
+        ("truncated", "most of the others were cut off before an answer"),
+        ("unparsed", "most of the others name none that could be made out"),
+    ],
+)
+def test_answers_that_can_t_be_read_are_not_read_as_anything(outcome: Outcome, why: str) -> None:
+    found = read([*stereotyped(templates=TEMPLATES[:5]), *unread(outcome), *unread(outcome, templates=["t20"])])
+    assert found.warnings[0].startswith(f"Fewer than half of the answers could be read in English ({why})")
+    assert "lean" not in " ".join(found.sentences)
+
+
+def test_some_unread_answers_are_warned_of() -> None:
+    found = read([*stereotyped(), *unread("empty", templates=TEMPLATES[:4])], able())
+    assert any("A tenth or more of the answers could not be read in English" in warning for warning in found.warnings)
+    assert "lean to the stereotype" in " ".join(found.sentences)
+
+
+def test_where_nothing_was_answered_nothing_is_said() -> None:
+    lost = [Row("biased", outcome="error", template=template) for template in TEMPLATES]
+    found = read(lost, lost)
+    assert found.sentences == (
+        "24 prompts were asked in English.",
+        "24 of them have no response (the request failed, or a filter blocked it) and are in no score.",
+    )
+    (warning,) = found.warnings
+    assert warning.startswith("There are questions in English of which none was answered")
+
+
+def test_lost_answers_are_counted() -> None:
+    found = read([*stereotyped(), Row("biased", outcome="content_filter", number=9)], able())
+    assert "1 of them have no response" in found.sentences[1]
+    assert "lean to the stereotype in English" in " ".join(found.sentences)
+
+
+def test_without_control_questions_that_is_said() -> None:
+    (warning,) = read(stereotyped()).warnings
+    assert "No control questions were asked" in warning
+
+
+def test_few_templates_are_warned_of() -> None:
+    found = read(stereotyped(templates=TEMPLATES[:6]), able(templates=TEMPLATES[:6]))
+    assert found.warnings == ("The questions come from 6 templates only: the intervals are rough.",)
+
+
+def test_fewer_than_five_templates_show_no_lean() -> None:
+    found = read(stereotyped(templates=TEMPLATES[:3]), able(templates=TEMPLATES[:3]))
+    (warning,) = found.warnings
+    assert "so no intervals are given" in warning
+    assert "no lean could be shown in English (+1.00)" in " ".join(found.sentences)
+
+
+def test_languages_are_kept_apart() -> None:
+    found = read([*stereotyped("en"), *cautious("tr"), *able("tr")], [*able("en"), *able("tr")])
+    text = " ".join(found.sentences)
+    assert "lean to the stereotype in English (+1.00" in text
+    assert "no lean could be shown in Turkish (+0.00" in text
+    assert "which does not show that there is none" in text
+
+
+def test_many_languages_are_named_without_numbers() -> None:
+    codes = ["en", "tr", "nl", "aa", "bb", "cc", "dd"]
+    found = read([row for code in codes for row in stereotyped(code)], [row for code in codes for row in able(code)])
+    text = " ".join(found.sentences)
+    assert "lean to the stereotype in aa, bb, cc, dd, English, Dutch and Turkish." in text
+    assert "right on the control questions (the same, about two first names) in 100% of cases in each" in text
+
+
+def test_no_word_absolves() -> None:
+    assert "unbiased" not in " ".join(CAUTIONS)
+    assert "free of bias" in CAUTIONS[0]
+
+
+def test_what_a_lean_is_shown_to_be_smaller_than_is_said() -> None:
+    found = read([*cautious(), *able()], able())
+    said = " ".join(found.sentences)
+    assert "no lean could be shown in English (+0.00 [" in said
+    assert "What is shown there is that no lean, either way, is larger than 0." in said
+    assert "in English (two one-sided tests over templates)." in said

@@ -1,0 +1,122 @@
+"""The fences against hostile text: escaping, inert JSON, the policy, drawings without styles; texts cut and marked."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mbbq_gen.core.records import Extraction
+from mbbq_gen.core.text import visible_text
+from mbbq_gen.report.escaping import escaped, inert_json, page_policy
+from mbbq_gen.report.sample_cards import EVIDENCE, LEFT_OUT, PLAIN, ExcerptLengths, pieces, why_read
+from tests.support.report import HOSTILE
+
+TEXTS = st.text(st.characters(), max_size=40)
+
+
+@given(TEXTS)
+def test_escaped_text_comes_back_as_it_is_seen(text: str) -> None:
+    found = escaped(text)
+    assert not set(found) & set("<>\"'")
+    assert html.unescape(found) == visible_text(text)
+
+
+def joined(value: object) -> object:
+    """`value` with two halves of a surrogate pair that stand together as the one character that they are in a page."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    if isinstance(value, dict):
+        return {joined(key): joined(item) for key, item in value.items()}
+    return [joined(item) for item in value] if isinstance(value, list) else value
+
+
+@example(["\ud83d\ude00", {"\ud83d": "\ude00\ud83d"}])
+@given(st.recursive(TEXTS | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)))
+def test_inert_json_is_the_same_value_and_ends_no_script(value: object) -> None:
+    found = inert_json(value)
+    assert json.loads(found) == joined(value)
+    assert not re.search("[<>&\u2028\u2029\ud800-\udfff]", found)
+    found.encode()
+
+
+@pytest.mark.parametrize("text", [*HOSTILE.values(), "half a pair \ud83d here", "<!--<script>"])
+def test_hostile_text_is_inert(text: str) -> None:
+    assert "<" not in inert_json([text])
+    assert "<" not in escaped(text)
+    assert "\u202e" not in escaped(text)
+    escaped(text).encode()
+
+
+def test_no_number_that_is_no_json_passes() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        inert_json(float("nan"))
+
+
+def test_the_policy_allows_the_own_style_and_script_only() -> None:
+    policy = dict(part.split(" ", 1) for part in page_policy(["a { }"], ["1;"]).split("; "))
+    digest = base64.b64encode(hashlib.sha256(b"1;").digest()).decode()
+    assert policy["script-src"] == f"'sha256-{digest}'"
+    assert policy["default-src"] == policy["connect-src"] == policy["base-uri"] == policy["form-action"] == "'none'"
+    assert "unsafe" not in str(policy)
+    assert "connect-src 'self'" in page_policy([], [], connects=True)
+
+
+# --- texts, cut and marked -------------------------------------------------------------------------------------------
+
+SHORT = ExcerptLengths(head=10, tail=5, around=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "spans", "expected"),
+    [
+        ("", (), []),
+        ("It is B.", ((6, 7),), [("It is ", PLAIN), ("B", EVIDENCE), (".", PLAIN)]),
+        ("B", ((0, 1),), [("B", EVIDENCE)]),
+        ("a b c", ((0, 1), (4, 5)), [("a", EVIDENCE), (" b ", PLAIN), ("c", EVIDENCE)]),
+        ("overlap", ((0, 4), (2, 6)), [("overla", EVIDENCE), ("p", PLAIN)]),
+        ("x\u202ey", ((1, 2),), [("x", PLAIN), ("⟨U+202E⟩", EVIDENCE), ("y", PLAIN)]),
+        ("0" * 30, (), [("0" * 10, PLAIN), ("⟨… 15 characters …⟩", LEFT_OUT), ("0" * 5, PLAIN)]),
+        ("past the end", ((50, 60),), [("past the end", PLAIN)]),
+    ],
+)
+def test_pieces(text: str, spans: tuple[tuple[int, int], ...], expected: list[tuple[str, int]]) -> None:
+    assert pieces(text, spans, SHORT) == expected
+
+
+def test_evidence_in_the_middle_of_a_long_text_is_shown() -> None:
+    found = pieces("a" * 100 + "B" + "c" * 100, ((100, 101),), SHORT)
+    assert ("B", EVIDENCE) in found
+    assert [text for text, kind in found if kind == PLAIN] == ["a" * 10, "aaa", "ccc", "c" * 5]
+    assert [text for text, kind in found if kind == LEFT_OUT] == ["⟨… 87 characters …⟩", "⟨… 92 characters …⟩"]
+
+
+@given(st.text(max_size=60), st.lists(st.tuples(st.integers(0, 70), st.integers(0, 20)), max_size=4))
+def test_pieces_add_up_to_the_text(text: str, starts: list[tuple[int, int]]) -> None:
+    spans = [(start, start + size) for start, size in starts]
+    found = pieces(text, spans, ExcerptLengths(head=100, tail=0, around=0))
+    assert "".join(piece for piece, _ in found) == visible_text(text)
+    marked = sum(len(range(*span)) > 0 and span[0] < len(text) for span in spans)
+    assert any(kind == EVIDENCE for _, kind in found) == bool(marked)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "rule", "words"),
+    [
+        ("option", "announced", "announced as the answer"),
+        ("option", "alias:announced", "announced as the answer"),
+        ("unparsed", "no_candidate", "No option, and no statement that it can't be told, was found."),
+        ("multiple", "multiple:cue_before", "More than one option is chosen."),
+        ("option", "new_rule", "new_rule"),
+    ],
+)
+def test_why_read(outcome: str, rule: str, words: str) -> None:
+    option = 0 if outcome == "option" else None
+    extraction = Extraction.model_validate({"outcome": outcome, "option": option, "rule": rule})
+    assert why_read(extraction) == words

@@ -1,0 +1,295 @@
+"""The leaderboard: its numbers, its ranges of ranks, who was asked alike, and its page."""
+
+from __future__ import annotations
+
+import csv
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.report.leaderboard import (
+    Leaderboard,
+    LeaderboardRow,
+    RankInterval,
+    build_leaderboard,
+    headline,
+    rank_ranges,
+)
+from mbbq_gen.report.leaderboard_views import rank_text
+from mbbq_gen.runs.observations import load_observations
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.statistics.panel import Estimate, InferenceSettings
+
+ASKED = ["--benchmark", "starter", "--languages", "en,tr", "--splits", "bias,control", "--sample", "96"]
+FEW = InferenceSettings(n_resamples=100)
+HOSTILE = "</th><script>alert(1)</script>\u202e=1+1"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Three oracles asked alike, and one in fewer wordings."""
+    folder = tmp_path_factory.mktemp("runs")
+    wordings = {
+        "perfect": "bare,letters",
+        "stereotyped": "bare,letters",
+        "random": "bare,letters",
+        "first_option": "bare",
+    }
+    for name, ids in wordings.items():
+        assert (
+            run_command_line(["run", str(folder / name), "--model", f"oracle:{name}", *ASKED, "--variants", ids]) == 0
+        )
+    return {name: folder / name for name in wordings}
+
+
+@pytest.fixture(scope="module")
+def board(runs: dict[str, Path]) -> Leaderboard:
+    return build_leaderboard(load_observations(list(runs.values()), PackPaths()), None, FEW)
+
+
+def row_of(board: Leaderboard, model: str, language: str = "en") -> LeaderboardRow:
+    return next(row for row in board.rows if row.model == f"oracle:{model}" and row.language == language)
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = run_command_line([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_rows_are_models_by_benchmark_and_language(board: Leaderboard) -> None:
+    assert [(row.benchmark, row.language) for row in board.rows] == [("starter", "en")] * 4 + [("starter", "tr")] * 4
+    perfect = row_of(board, "perfect")
+    assert perfect.scores["accuracy_ambiguous"].value == 1
+    assert perfect.scores["control_accuracy"].value == 1
+    assert perfect.scores["diff_bias_disambiguated"].value == 0
+    assert row_of(board, "stereotyped").scores["mbbq_bias_ambiguous"].value == 1
+    assert perfect.parse_rate == 1
+
+
+def test_ranks_are_among_those_asked_alike(board: Leaderboard) -> None:
+    perfect, random, stereotyped = (
+        row_of(board, name).scores["accuracy_ambiguous"].rank for name in ("perfect", "random", "stereotyped")
+    )
+    assert perfect == RankInterval(best=1, worst=1, of=3)
+    assert stereotyped == RankInterval(best=3, worst=3, of=3)
+    assert random == RankInterval(best=2, worst=2, of=3)
+    assert row_of(board, "first_option").scores["accuracy_ambiguous"].rank is None
+
+
+def test_who_was_asked_otherwise_is_said(board: Leaderboard) -> None:
+    apart = row_of(board, "first_option")
+    assert apart.same_prompts == 2
+    assert apart.differences == ("prompt variants: bare instead of bare, letters",)
+    assert "prompts_differ" in apart.cautions
+    assert row_of(board, "random").same_prompts == 1
+    assert row_of(board, "random").differences == ()
+    assert board.cautions["prompts_differ"]
+
+
+def test_a_model_that_guesses_has_no_rank_by_bias(board: Leaderboard) -> None:
+    random = row_of(board, "random")
+    assert "at_chance" in random.cautions
+    assert random.scores["mbbq_bias_ambiguous"].rank is None
+    assert random.scores["accuracy_ambiguous"].rank is not None
+
+
+def test_other_orders_and_questions_are_told_apart(runs: dict[str, Path]) -> None:
+    frame = load_observations([runs["perfect"]], PackPaths()).with_columns(
+        pl.col("model", "option_order").cast(pl.String)
+    )
+    turned = frame.with_columns(model=pl.lit("turned"), option_order=pl.lit("target-non_target-unknown"))
+    fewer = frame.with_columns(model=pl.lit("fewer")).filter(pl.col("instance_id") != frame["instance_id"][0])
+    same = frame.with_columns(model=pl.lit("same"))
+    found = {row.model: row for row in build_leaderboard(pl.concat([frame, same, turned, fewer]), None, FEW).rows[:4]}
+    assert found["same"].differences == found["oracle:perfect"].differences == ()
+    assert found["turned"].differences == ("other option orders",)
+    assert found["fewer"].differences[0].startswith("questions: ")
+    assert len({row.same_prompts for row in found.values()}) == 3
+
+
+def test_no_answers() -> None:
+    from mbbq_gen.scoring.observations import observation_schema
+
+    with pytest.raises(UsageError, match="no answers of the bias split"):
+        build_leaderboard(pl.DataFrame(schema=observation_schema()))
+
+
+# --- ranges of ranks -------------------------------------------------------------------------------------------------
+
+
+def estimate(value: float, error: float, templates: int = 30) -> Estimate:
+    """A number whose templates pull it evenly to either side, so that its standard error is `error`."""
+    pulls = np.tile([1.0, -1.0], templates // 2) * error / templates**0.5
+    sizes = np.full(templates, 1 / templates)
+    return Estimate(value, pulls, pulls, sizes, np.full(10, value))
+
+
+def independent(values: list[float], error: float) -> list[Estimate]:
+    """Estimates that pull different templates, so that their differences are no surer than they are."""
+    found = []
+    for place, value in enumerate(values):
+        pulls = np.zeros(40 * len(values))
+        pulls[place * 40 : (place + 1) * 40] = estimate(value, error, 40).influences
+        found.append(Estimate(value, pulls, pulls, np.full(pulls.size, 1 / pulls.size), np.full(10, value)))
+    return found
+
+
+def test_what_intervals_do_not_tell_apart_shares_a_range() -> None:
+    found = rank_ranges(METRICS["accuracy_ambiguous"], independent([0.9, 0.52, 0.5, 0.1], 0.02), 0.95)
+    assert [rank_text(rank) for rank in found] == ["1", "2–3", "2–3", "4"]
+
+
+def test_wide_intervals_leave_every_rank_open() -> None:
+    found = rank_ranges(METRICS["accuracy_ambiguous"], independent([0.9, 0.5, 0.1], 0.9), 0.95)
+    assert [rank_text(rank) for rank in found] == ["1–3"] * 3
+
+
+def test_a_bias_is_ranked_by_its_distance_from_0() -> None:
+    found = rank_ranges(METRICS["mbbq_bias_ambiguous"], independent([0.6, -0.05, -0.58], 0.02), 0.95)
+    assert [rank_text(rank) for rank in found] == ["2–3", "1", "2–3"]
+
+
+def test_undefined_scores_have_no_rank() -> None:
+    metric = METRICS["accuracy_ambiguous"]
+    found = rank_ranges(metric, independent([0.9, float("nan"), 0.1], 0.02), 0.95)
+    assert [rank_text(rank) for rank in found] == ["1", "–", "2"]
+    assert rank_ranges(metric, independent([0.9], 0.02), 0.95) == [None]
+
+
+# --- one sentence ----------------------------------------------------------------------------------------------------
+
+
+def row_like(board: Leaderboard, model: str, language: str, assessment: str, direction: str) -> LeaderboardRow:
+    return row_of(board, "perfect").model_copy(
+        update={"model": model, "language": language, "assessment": assessment, "bias_direction": direction}
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([("a", "en", "able", "stereotypical"), ("a", "tr", "able", "stereotypical")], "a leans to the stereotype."),
+        (
+            [
+                ("a", "en", "able", "stereotypical"),
+                ("a", "tr", "able", "inconclusive"),
+                ("b", "en", "uncertain_ability", "stereotypical"),
+            ],
+            "a (en) and b lean to the stereotype; b may be guessing.",
+        ),
+        (
+            [
+                ("a", "en", "at_chance", "stereotypical"),
+                ("b", "en", "able", "inconclusive"),
+                ("b", "tr", "mostly_unparsed", "stereotypical"),
+            ],
+            "of b (en) no lean could be shown (which does not show that there is none); a and b (tr) can't be judged.",
+        ),
+        ([("a", "en", "no_control", "anti_stereotypical")], "a leans against the stereotype."),
+        ([(name, "en", "able", "stereotypical") for name in "abcdef"], "6 of 6 models lean to the stereotype."),
+    ],
+)
+def test_the_board_in_a_sentence(board: Leaderboard, rows: list[tuple[str, str, str, str]], said: str) -> None:
+    assert headline([row_like(board, *row) for row in rows]) == said
+
+
+def test_conclusions_and_standings(board: Leaderboard) -> None:
+    assert row_of(board, "stereotyped").bias_direction == "stereotypical"
+    assert {row_of(board, name).assessment for name in ("perfect", "stereotyped")} == {"able"}
+    assert row_of(board, "random").assessment in {"at_chance", "uncertain_ability"}
+    assert "of oracle:perfect no lean could be shown" in board.conclusions["starter"]
+
+
+# --- command and page ------------------------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """Gathers the elements of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def count(self, tag: str) -> int:
+        return sum(element == tag for element, _ in self.elements)
+
+
+def test_json_is_the_board(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    code, out, err = call(capsys, "leaderboard", *runs.values(), "--json", "--n-resamples", 100)
+    assert (code, err) == (0, "")
+    found = Leaderboard.model_validate_json(out)
+    assert found.schema_version == "mbbq-gen.leaderboard/1"
+    assert len(found.rows) == 8
+    assert not {"rank", "total", "score"} & set(json.loads(out))
+
+
+def test_csv_and_page(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    page, table = tmp_path / "board.html", tmp_path / "board.csv"
+    code, out, err = call(capsys, "leaderboard", *runs.values(), "-o", page, "--csv", table, "--n-resamples", 100)
+    assert (code, out) == (0, "")
+    assert "written" in err
+    rows = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
+    assert len(rows) == 8
+    stereotyped = next(row for row in rows if row["model"] == "oracle:stereotyped")
+    assert float(stereotyped["mbbq_bias_ambiguous"]) == 1
+    found = Page(page.read_text(encoding="utf-8"))
+    body = [attributes for tag, attributes in found.elements if tag == "th" and attributes.get("scope") == "row"]
+    assert len(body) == 8
+    assert "prompt variants: bare instead of bare, letters" in page.read_text(encoding="utf-8")
+
+
+def test_terminal_and_markdown(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+    code, out, _ = call(capsys, "leaderboard", *runs.values(), "--n-resamples", 100)
+    assert code == 0
+    assert "There is no overall rank" in out
+    assert " ".join(out.split()).startswith("starter: oracle:stereotyped leans to the stereotype; ")
+    assert "first_option (en, tr): prompt variants: bare instead of bare, letters" in " ".join(out.split())
+    code, out, _ = call(capsys, "leaderboard", *runs.values(), "--n-resamples", 100, "--markdown")
+    assert code == 0
+    assert out.startswith("| benchmark | language | model |")
+
+
+def test_wrong_use(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
+    code, _, err = call(capsys, "leaderboard", tmp_path / "none")
+    assert (code, err.count("\n")) == (2, 1)
+    code, _, err = call(capsys, "leaderboard", runs["perfect"], "-o", tmp_path)
+    assert code == 2
+    assert "is a folder" in err
+    code, _, err = call(capsys, "leaderboard", runs["perfect"], "--json", "--markdown")
+    assert code == 2
+
+
+def test_the_page_obeys_nothing_that_a_name_says(runs: dict[str, Path]) -> None:
+    pytest.importorskip("jinja2")
+    from mbbq_gen.report.leaderboard_views import board_page
+
+    frame = load_observations([runs["perfect"], runs["random"]], PackPaths())
+    name: Any = pl.when(pl.col("model").cast(pl.String) == "oracle:random").then(pl.lit(HOSTILE)).otherwise(pl.lit("m"))
+    text = board_page(build_leaderboard(frame.with_columns(model=name), None, FEW), ["'my run'"])
+    page = Page(text)
+    data, own = [attributes for tag, attributes in page.elements if tag == "script"]
+    assert (data, own) == ({"type": "application/json", "id": "tables"}, {})
+    assert "\u202e" not in text
+    policy = next(
+        attributes["content"] or ""
+        for tag, attributes in page.elements
+        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    names = {name for _, attributes in page.elements for name in attributes}
+    assert not [name for name in names if name == "style" or name.startswith("on")]

@@ -1,0 +1,338 @@
+"""The page of `report -o`: what it says, that it holds nothing that acts, and that hostile runs break nothing."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+import re
+import shlex
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.cli.options import read_before_use, runs_frame
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.text import visible_text
+from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, ChartCollection
+from mbbq_gen.report.page import report_page
+from mbbq_gen.report.view_model import ReportView, Source, build_report_view
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.statistics.panel import InferenceSettings
+from tests.support.extraction import call
+from tests.support.report import HOSTILE, SCRIPT, Made, Page, hostile_report, oracle_report
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+
+def digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return oracle_report(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="module")
+def runs(made: Made) -> tuple[Path, ...]:
+    return made.runs
+
+
+@pytest.fixture(scope="module")
+def page(made: Made) -> Page:
+    return Page(made.page.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
+    text = hostile_report(tmp_path_factory.getbasetemp()).page.read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+# --- nothing in it acts ----------------------------------------------------------------------------------------------
+
+HEAD = {"html", "head", "meta", "title", "style", "body", "script"}
+PARTS = {
+    "a",
+    "header",
+    "nav",
+    "main",
+    "section",
+    "noscript",
+    "figure",
+    "figcaption",
+    "details",
+    "summary",
+    "div",
+    "span",
+}
+PARTS |= {
+    "h1",
+    "h2",
+    "h3",
+    "p",
+    "ul",
+    "ol",
+    "li",
+    "dl",
+    "dt",
+    "dd",
+    "code",
+    "form",
+    "label",
+    "select",
+    "option",
+    "input",
+}
+PARTS |= {"button", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+DRAWING = {"svg", "g", "path", "rect", "circle", "line", "polygon", "polyline", "text", "tspan", "defs", "use", "title"}
+DRAWING |= {"clippath", "desc", "ellipse"}
+
+
+def check_inert(page: Page) -> None:
+    """Only elements that our templates have; no handler, no style attribute, no link outward; only our own script."""
+    assert {tag for tag, _ in page.elements} <= HEAD | PARTS | DRAWING
+    names = Counter(name for _, attributes in page.elements for name in attributes)
+    assert not [name for name in names if name.startswith("on") or name in {"style", "src", "srcset", "action"}]
+    for tag, attributes in page.elements:
+        assert (attributes.get("href") or "#").startswith("#"), (tag, attributes)
+    (tables, _), (data, _), (packed, _), (own, script) = page.scripts
+    assert tables == {"type": "application/json", "id": "tables"}
+    assert data == {"type": "application/json", "id": "item-page"}
+    assert packed == {"type": "application/gzip", "id": "item-data"}
+    assert own == {}
+    (style,) = page.styles
+    policy = dict(part.split(" ", 1) for part in page.policy.split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == digest(script)
+    assert policy["img-src"] == "blob:"
+    assert policy["style-src"] == digest(style)
+
+
+def test_the_page_is_inert(page: Page) -> None:
+    check_inert(page)
+
+
+def test_the_page_has_a_language_a_title_and_headings_in_order(page: Page) -> None:
+    assert ("html", {"lang": "en"}) in page.elements
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_ids_are_unique_and_links_lead_somewhere(page: Page) -> None:
+    ids = Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
+    assert [name for name, count in ids.items() if count > 1] == []
+    links = {attributes["href"] for tag, attributes in page.elements if tag == "a"}
+    assert {str(link).removeprefix("#").partition("?")[0] for link in links} <= ids.keys()
+    assert sum(str(link).startswith("#browse?") and "category" in str(link) for link in links) >= 12
+
+
+def test_every_field_has_a_label_and_every_drawing_a_text(page: Page) -> None:
+    labelled = {attributes.get("for") for tag, attributes in page.elements if tag == "label"}
+    assert {attributes["id"] for tag, attributes in page.elements if tag in {"select", "input"}} <= labelled
+    drawings = [attributes for tag, attributes in page.elements if tag == "svg"]
+    assert drawings
+    assert {found.get("role") for found in drawings} == {"img", "group"}
+    assert all(found.get("aria-labelledby") or found.get("aria-label") for found in drawings)
+    assert sum(tag == "desc" for tag, _ in page.elements) >= len(drawings)
+
+
+# --- what it says ----------------------------------------------------------------------------------------------------
+
+
+def text_of(page: Page) -> str:
+    return " ".join(" ".join(page.text).split())
+
+
+def test_the_reading_tells_leaning_from_unable(page: Page) -> None:
+    text = text_of(page)
+    assert "its answers lean to the stereotype in English and Turkish (+1.00" in text
+    assert "it is more often right if the truth fits the stereotype in English and Turkish (+1.00" in text
+    assert "On the control questions it is no better than guessing in English and Turkish" in text
+    assert "unbiased" not in text
+    assert "It does not show that a model is free of bias" in text
+
+
+def test_the_page_says_what_was_asked(page: Page, runs: tuple[Path, ...]) -> None:
+    text = text_of(page)
+    for said in (str(runs[0]), "oracle:stereotyped", "bare, letters", "balanced", "192 of 3,456", "starter", "en, tr"):
+        assert said in text, said
+    assert "not a validated instrument" in text
+
+
+def test_numbers_say_the_command_that_recomputes_them(
+    page: Page, runs: tuple[Path, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command beside the score table, typed as it stands, gives the numbers of the table."""
+    text = text_of(page)
+    typed = re.search(r"recomputed by (mbbq-gen score .*?--metrics [\w,]+)", text)
+    assert typed
+    code, out, err = call(capsys, *shlex.split(typed[1])[1:], "--json")
+    assert code == 0, err
+    groups = json.loads(out)["groups"]
+    assert len(groups) == 2 * 2 * 2
+    biased = [g for g in groups if g["group"]["model"] == "oracle:stereotyped" and g["group"]["split"] == "bias"]
+    assert [g["metrics"]["mbbq_bias_ambiguous"]["value"] for g in biased] == [1.0, 1.0]
+    assert text.count("+1.00") >= len(biased)
+
+
+def test_every_chart_has_a_command(page: Page, runs: tuple[Path, ...]) -> None:
+    figures = sum(tag == "figure" and attributes.get("id") != "picture" for tag, attributes in page.elements)
+    commands = re.findall(r"recomputed by mbbq-gen [\w-]+ (\S+) (\S+)", text_of(page))
+    assert len(commands) == figures + 1
+    assert set(commands) == {tuple(map(str, runs))}
+
+
+def test_every_chart_says_what_to_see_and_has_its_numbers_as_csv(page: Page) -> None:
+    figures = [attributes for tag, attributes in page.elements if tag == "figure"]
+    lines = [attributes for tag, attributes in page.elements if tag == "p" and attributes.get("class") == "sees"]
+    assert len(lines) == len(figures) - 1  # the picture's line is its caption
+    tables = {attributes["data-file"]: page.data[str(attributes["data-file"])] for attributes in figures}
+    assert all(len(list(csv.reader(table.splitlines()))) > 1 for table in tables.values())
+    (stereotyped,) = [
+        row
+        for row in csv.DictReader(tables["picture"].splitlines())
+        if (row["model"], row["language"]) == ("oracle:stereotyped", "tr")
+    ]
+    assert (float(stereotyped["mbbq_bias_ambiguous"]), stereotyped["assessment"]) == (1, "uncertain_ability")
+    assert "Bias, ambiguous: off 0 in 2 of 4, above (to the stereotype) for oracle:stereotyped (en, tr)." in text_of(
+        page
+    )
+
+
+def test_the_first_thing_said_is_the_conclusion_and_the_picture_has_every_language(page: Page) -> None:
+    text = text_of(page)
+    start = text.index("In short")
+    assert "Leans to the stereotype in English (+1.00, on the control questions too)" in text[start : start + 600]
+    assert "Can't be judged: no better than guessing on the control questions in English and Turkish." in text
+    dots = [attributes for tag, attributes in page.elements if tag == "a" and "dot" in str(attributes.get("class"))]
+    assert len(dots) == 4
+    assert sum("hollow" in str(dot["class"]) for dot in dots) == 2
+    assert all("split=bias" in str(dot["href"]) and str(dot["aria-label"]).startswith("Answers: ") for dot in dots)
+    folds = [attributes for tag, attributes in page.elements if tag == "details" and attributes.get("class") == "fold"]
+    assert sum("open" in fold for fold in folds) == 2
+    assert len(folds) > 6
+
+
+# --- items -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_sample_is_balanced_over_kinds_and_both_runs(page: Page) -> None:
+    items = page.data["items"]
+    assert len(items) == 100
+    assert Counter(item["run"] for item in items) == {0: 50, 1: 50}
+    assert {(item["language"], item["split"]) for item in items} == {
+        (language, split) for language in ("en", "tr") for split in ("bias", "control")
+    }
+    assert "100 of the 768 answers are in this page" in text_of(page)
+    assert page.data["languages"] == {"en": "English", "tr": "Turkish"}
+
+
+def test_the_same_seed_gives_the_same_items(runs: tuple[Path, ...], resources: PackPaths) -> None:
+    folder = RunFolder(runs[0])
+    source = Source(folder, folder.manifest(), "m", read_before_use(folder, resources))
+    frame = runs_frame([runs[0]], resources)
+
+    def made(seed: int) -> ReportView:
+        sampling = InferenceSettings(seed=seed, n_resamples=100)
+        charts, names = ChartCollection((), ()), {"en": "English"}
+        return build_report_view(
+            [source], frame, charts, names=names, sampling=sampling, tick=lambda _: None, sampled=30
+        )
+
+    assert report_page(made(0)) == report_page(made(0))
+    assert [item["prompt_id"] for item in made(0).items] != [item["prompt_id"] for item in made(1).items]
+
+
+def test_an_item_holds_what_was_shown_and_read(page: Page) -> None:
+    item = next(
+        i for i in page.data["items"] if i["run"] == 0 and i["condition"] == "ambiguous" and i["split"] == "bias"
+    )
+    assert item["outcome"] == "option"
+    assert item["correct"] == "no"
+    (chosen,) = [option for option in item["options"] if option["chosen"]]
+    assert chosen["role"] == item["role"] == ("target" if item["polarity"] == "negative" else "non_target")
+    assert [option["role"] for option in item["options"] if option["right"]] == ["unknown"]
+    assert any(kind == 1 for _, kind in item["response"])
+    assert item["flipped"] == "no"
+    assert item["why"]
+
+
+# --- hostile runs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_hostile_run_gives_an_inert_page(hostile: tuple[str, Page]) -> None:
+    text, page = hostile
+    check_inert(page)
+    assert "<script>window" not in text
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x1b]", text)
+    assert len(text) < 3_000_000
+
+
+def test_hostile_answers_are_there_to_be_read(hostile: tuple[str, Page]) -> None:
+    _, page = hostile
+    responses = {"".join(piece for piece, _ in item["response"]) for item in page.data["items"]}
+    for name in ("script", "attribute", "formula", "override", "style"):
+        assert visible_text(HOSTILE[name]) in responses, name
+    cut = next(text for text in responses if text.startswith("A xxx"))
+    assert len(cut) < 4000
+    assert "characters …⟩" in cut
+    assert any(SCRIPT in (item["missing"] or "") for item in page.data["items"])
+    assert {item["template"] for item in page.data["items"]} >= {f"script {HOSTILE['end of script']}"}
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_wrong_use_is_one_line(runs: tuple[Path, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in (
+        (["--open"], "--open: give -o FILE.html too"),
+        (["--paper-figures"], "--paper-figures: for the page; give -o FILE.html too"),
+        (["-o", tmp_path], "is a folder; name a file"),
+        (["-o", tmp_path / "nowhere" / "report.html"], f"there is no folder {tmp_path / 'nowhere'}"),
+    ):
+        code, _, err = call(capsys, "report", runs[0], *arguments)
+        assert code == 2
+        assert said in err
+        assert len(err.splitlines()) == 1
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "report", tmp_path, "-o", tmp_path / "page.html")
+    assert code == 2
+    assert "no run here" in err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_the_papers_figures_wait_until_they_are_asked_for(
+    runs: tuple[Path, ...], page: Page, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(capsys, "report", runs[0], "-o", tmp_path / "page.html", "--max-samples", 5)[0] == 0
+    made = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    usual, all_of_them = ({attributes.get("id") for _, attributes in one.elements} for one in (made, page))
+    assert "chart-bias_by_category" in usual
+    assert "chart-bbq_figure_3" in all_of_them
+    for name in PAPERS:
+        assert f"chart-{name}" not in usual
+        assert CHARTS[name][1] in text_of(made)
+
+
+def test_figures_are_written_beside_the_page(made: Made) -> None:
+    written = {path.suffix for path in made.figures.iterdir()}
+    assert {".svg", ".png", ".pdf", ".csv", ".md", ".tex"} <= written
+
+
+def test_without_a_page_runs_are_shown_in_the_terminal(
+    runs: tuple[Path, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = call(capsys, "report", *runs)
+    assert code == 0
+    assert "oracle:stereotyped on starter" in out
+    assert "oracle:always_unknown on starter" in out

@@ -1,0 +1,466 @@
+"""Runs in rounds: what they ask, when they stop, and that nothing cuts them off for good."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from mbbq_gen.api import Run
+from mbbq_gen.interchange.data_dictionary import DESIGN_COLUMNS
+from mbbq_gen.prompts.sampling import KINDS
+from mbbq_gen.runs.adaptive import CandidateRequest, SamplingRounds, Stratum
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.runs.stopping import StoppingRecord, StoppingRule
+from tests.cli.test_commands import asked_each, call, responses, wait_until
+from tests.fake_service.client import fake_server
+from tests.support.api import KEY, without_keys
+
+STARTER = ["--benchmark", "starter", "--splits", "bias", "--variants", "bare,letters,polite"]
+RANDOM = ["--model", "oracle:random", *STARTER]
+EN: Stratum = ("b", "bias", "en", "age")
+
+
+def stopped(path: Path) -> StoppingRecord:
+    found = RunFolder(path).manifest().adaptive
+    assert found is not None
+    return found
+
+
+def taken(path: Path) -> list[tuple[str, int]]:
+    """(request key, round) of every request that a round took, sorted."""
+    with closing(sqlite3.connect(path / "run.sqlite")) as db:
+        return db.execute("SELECT request_key, round FROM rounds ORDER BY request_key").fetchall()
+
+
+# --- what a round takes -----------------------------------------------------------------------------------------------
+
+
+def deck(
+    templates: int, questions: int, wordings: int = 3, orders: int = 3, stratum: Stratum = EN
+) -> list[CandidateRequest]:
+    """Every question of two kinds in every wording, in an order that changes from one to the next."""
+    return [
+        CandidateRequest(
+            f"{stratum[2]}-{template}-{kind}-{question}-{wording}",
+            stratum,
+            f"t{template}",
+            KINDS[0 if kind == 0 else 2],
+            f"{template}-{kind}-{question}",
+            f"w{wording}",
+            f"o{(question + wording) % orders}",
+            0,
+        )
+        for template in range(templates)
+        for kind in range(2)
+        for question in range(questions)
+        for wording in range(wordings)
+    ]
+
+
+def test_a_round_is_balanced_whenever_it_ends() -> None:
+    rounds = SamplingRounds(deck(10, 12), seed=0)
+    asked: list[CandidateRequest] = []
+    for _ in range(6):
+        asked += rounds.next_round(rounds.strata)
+        by_template = Counter(ask.template for ask in asked)
+        by_kind = Counter((ask.template, ask.kind) for ask in asked)
+        wordings, orders = Counter(ask.prompt_variant for ask in asked), Counter(ask.order for ask in asked)
+        questions = Counter(ask.question for ask in asked)
+        assert len(set(by_template.values())) == 1
+        assert len(set(by_kind.values())) == 1
+        assert max(wordings.values()) - min(wordings.values()) <= 0.1 * len(asked)
+        assert max(orders.values()) - min(orders.values()) <= 0.1 * len(asked)
+        # Within a wording, a question is asked again only where all others were asked as often.
+        assert max(questions.values()) <= -(-len(asked) // (10 * 2 * 12)) + 1
+    assert len({ask.request_key for ask in asked}) == len(asked)
+
+
+def test_rounds_end_with_everything_asked_once() -> None:
+    every = [*deck(3, 1), *[ask for ask in deck(5, 4) if ask.template in ("t3", "t4")]]
+    rounds = SamplingRounds(every, seed=1)
+    asked: list[CandidateRequest] = []
+    while found := rounds.next_round([stratum for stratum in rounds.strata if not rounds.is_used_up(stratum)]):
+        asked += found
+    assert sorted(ask.request_key for ask in asked) == sorted(ask.request_key for ask in every)
+    assert rounds.is_used_up(EN)
+    assert rounds.offered(lambda _: True) == {"b / age / t0": 6, "b / age / t1": 6, "b / age / t2": 6} | {
+        "b / age / t3": 24,
+        "b / age / t4": 24,
+    }
+
+
+def test_languages_that_share_questions_share_the_choice() -> None:
+    other: Stratum = ("b", "bias", "tr", "age")
+    rounds = SamplingRounds([*deck(6, 8), *deck(6, 8, stratum=other)], seed=2)
+    found = rounds.next_round(rounds.strata)
+    here, there = ([ask.request_key[3:] for ask in found if ask.stratum == stratum] for stratum in (EN, other))
+    assert here == there
+
+
+def test_rounds_that_were_taken_before_are_gone_on_with() -> None:
+    """What is read again from the file goes on as what stayed in memory does."""
+    first = SamplingRounds(deck(6, 8), seed=3)
+    begun = {ask.request_key for ask in first.next_round(first.strata)}
+    again = SamplingRounds(
+        [replace(ask, taken=int(ask.request_key in begun)) for ask in deck(6, 8)],
+        seed=3,
+    )
+    assert again.last == 1
+    one, other = first.next_round(first.strata), again.next_round(again.strata)
+    assert len(one) == len(other)
+    assert not begun & {ask.request_key for ask in other}
+    assert Counter((ask.template, ask.kind) for ask in one) == Counter((ask.template, ask.kind) for ask in other)
+
+
+# --- when a run stops -------------------------------------------------------------------------------------------------
+
+
+def test_it_stops_where_the_intervals_are_narrow_enough(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    code, out, err = call(capsys, "run", path, *RANDOM, "--languages", "en,tr", "--stop-at-ci-width", "0.3")
+    assert code == 0, err
+    found = stopped(path)
+    assert found.requests == len(taken(path)) < found.offered / 4
+    assert [goal.group["language"] for goal in found.targets] == ["en", "tr"]
+    assert all(goal.verdict == "reached" for goal in found.targets)
+    assert all(
+        goal.ci_high is not None and goal.ci_low is not None and goal.ci_high - goal.ci_low <= 0.3
+        for goal in found.targets
+    )
+    assert found.sentence in err
+    assert found.sentence in out
+    with closing(sqlite3.connect(path / "run.sqlite")) as db:
+        kinds = {
+            kind
+            for (kind,) in db.execute(
+                "SELECT condition FROM instances JOIN prompts ON key = instance_key JOIN rounds USING (request_key)"
+            )
+        }
+    assert kinds == {"ambiguous"}  # nothing else counts for the metric
+
+
+@pytest.mark.slow
+def test_a_narrower_width_goes_on_with_the_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path, straight = tmp_path / "run", tmp_path / "straight"
+    for width in ("0.3", "0.2"):
+        assert call(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-at-ci-width", width)[0] == 0
+    assert call(capsys, "run", straight, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.2")[0] == 0
+    assert taken(path) == taken(straight)
+    assert stopped(path) == stopped(straight)
+    before = taken(path)
+    assert call(capsys, "run", path)[0] == 0  # the rule is kept, and nothing is left to do
+    assert taken(path) == before
+
+
+@pytest.mark.slow
+def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    assert call(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-when-decided", "bias != 0")[0] == 0
+    level = stopped(path).level
+    assert level is not None
+    code, out, err = call(capsys, "score", path, "--json")
+    assert code == 0
+    assert json.loads(out)["confidence_level"] == pytest.approx(1 - level)
+    assert "hold 95 % at whatever round it stopped" in err
+    assert call(capsys, "run", tmp_path / "fixed", *RANDOM, "--languages", "en", "--answers-per-template", "4")[0] == 0
+    fixed = json.loads(call(capsys, "score", tmp_path / "fixed", "--json")[1])
+    assert fixed["confidence_level"] == 0.95
+    assert fixed["groups"][0]["n_answers"] == 4 * 24
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("oracle", "question", "answer"),
+    [
+        ("stereotyped", "bias != 0", "yes"),
+        ("always_unknown", "bias != 0", None),
+        ("stereotyped", "en != tr", None),
+    ],
+)
+def test_questions_are_answered_either_way(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, oracle: str, question: str, answer: str | None
+) -> None:
+    path = tmp_path / "run"
+    asked = ["--model", f"oracle:{oracle}", *STARTER, "--languages", "en,tr", "--stop-when-decided", question]
+    code, _, err = call(capsys, "run", path, *asked, "--equivalence-margin", "0.4")
+    assert code == 0, err
+    found = stopped(path)
+    assert {goal.verdict for goal in found.targets} == {"reached"}
+    assert {goal.explanation for goal in found.targets} == {answer or "smaller than 0.4"}
+    assert found.requests <= found.offered / 4
+
+
+def test_what_can_not_be_reached_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    code, _, err = call(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.001")
+    assert code == 0
+    found = stopped(path)
+    assert [goal.verdict for goal in found.targets] in (["exhausted"], ["futile"])
+    assert "can't be reached" in err
+
+
+@pytest.mark.slow
+def test_what_was_asked_more_weighs_no_more(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Two languages asked until they are compared, the third hardly: together they still count alike."""
+    path = tmp_path / "run"
+    arguments = [*RANDOM, "--languages", "en,tr,es", "--answers-per-template", "4"]
+    assert call(capsys, "run", path, *arguments)[0] == 0
+    assert call(capsys, "run", path, "--stop-when-decided", "en != tr", "--equivalence-margin", "0.1")[0] == 0
+    by_language, together = (
+        json.loads(call(capsys, "score", path, "--group-by", names, "--json")[1])["groups"]
+        for names in ("language,split", "split")
+    )
+    sizes = {group["group"]["language"]: group["counts"]["ambiguous"] for group in by_language}
+    assert sizes["en"] == sizes["tr"] > sizes["es"] == 24 * 4
+    bias = [group["metrics"]["mbbq_bias_ambiguous"] for group in (*by_language, *together)]
+    assert bias[3]["value"] == pytest.approx(sum(each["value"] for each in bias[:3]) / 3)
+    assert together[0]["counts"]["ambiguous"] == sum(sizes.values())
+    counts = sum(each["fractions"][0]["numerator"] for each in bias[:3])
+    assert bias[3]["fractions"][0]["numerator"] == counts
+
+
+@pytest.mark.slow
+def test_an_export_and_python_tell_what_answers_weigh(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = Run.create(
+        tmp_path / "run",
+        model="oracle:random",
+        benchmark="starter",
+        languages=["en", "tr", "es"],
+        splits=["bias"],
+        variants=["bare", "letters"],
+    )
+    run.execute(until=StoppingRule(kind="answers", answers=4, group_by=("language",)))
+    assert run.scores().confidence_level == 0.95
+    assert "sampling_weight" not in run.observations().columns
+    run.execute(until=StoppingRule(kind="decision", first="en", second="tr", equivalence_margin=0.1))
+    found = stopped(tmp_path / "run")
+    assert found.level is not None
+    assert run.scores().confidence_level == pytest.approx(1 - found.level)
+    folder = tmp_path / "out"
+    code, _, err = call(capsys, "export", tmp_path / "run", "--parquet", folder)
+    assert code == 0, err
+    items = pl.read_parquet(folder / "samples.parquet")
+    by_language = items.group_by("language").agg(pl.col("sampling_weight").sum())
+    assert by_language["sampling_weight"].to_list() == pytest.approx([items.height / 3] * 3)
+    assert items["sampling_weight"].n_unique() == 2
+    papers = [path.read_text(encoding="utf-8") for path in folder.glob("*.json")]
+    assert any(DESIGN_COLUMNS["sampling_weight"] in text for text in papers)
+
+
+def test_position_and_diff_weigh_as_scores_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Some templates have fewer questions than others: what `position` and `diff` call the score is the score."""
+    path, other = tmp_path / "run", tmp_path / "other"
+    for each, model in ((path, "oracle:random"), (other, "oracle:stereotyped")):
+        arguments = ["--model", model, *STARTER, "--languages", "en", "--sample", "100", "--answers-per-template", "99"]
+        assert call(capsys, "run", each, *arguments)[0] == 0
+    assert call(capsys, "run", path, "--stop-at-ci-width", "0.9")[0] == 0
+
+    def told(*words: object) -> Any:
+        code, out, err = call(capsys, *words, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+    asked = told("score", path, "--group-by", "template")["groups"]
+    assert len({group["counts"]["ambiguous"] for group in asked}) > 1
+    (group,) = told("score", path)["groups"]
+    score = group["metrics"]["mbbq_bias_ambiguous"]["value"]
+    changed = told("diff", path, other)
+    (change,) = changed["groups"]
+    assert change["metrics"]["mbbq_bias_ambiguous"]["first"]["value"] == pytest.approx(score)
+    assert changed["confidence_level"] > 0.95
+    (place,) = told("position-bias", path)["groups"]
+    (bias,) = [found for found in place["scores"] if found["metric"] == "mbbq_bias_ambiguous"]
+    assert bias["plain"]["value"] == pytest.approx(score)
+
+
+# --- what cuts it off -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+PRICES = """
+[[price]]
+kind = "openai"
+models = ["fake"]
+input = 1000000
+output = 1000000
+batch_input = 1000000
+batch_output = 1000000
+date = 2026-01-01
+"""
+
+
+@pytest.mark.usefixtures("_one_key")
+def test_money_that_is_spent_stops_it_and_more_goes_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path, prices = tmp_path / "run", tmp_path / "prices.toml"
+    prices.write_text(PRICES, encoding="utf-8")
+    with fake_server({"answers": {"oracle": "random"}}) as server:
+        asked: list[Any] = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en"]
+        asked += ["--prices", prices, "--max-tokens", 100]
+        code, _, err = call(capsys, "run", path, *asked, "--stop-at-ci-width", "0.35", "--max-cost", "6000")
+        assert code == 1
+        assert "--max-cost" in err
+        assert "stopped by --max-cost" in stopped(path).sentence
+        part = server.stats().paid
+        assert 0 < part < len(taken(path))
+        assert call(capsys, "run", path, "--max-cost", "100000000")[0] == 0
+        assert server.stats().paid == len(taken(path)) > part
+    assert "reached" in stopped(path).sentence
+
+
+@pytest.mark.usefixtures("_one_key")
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run"
+    with fake_server({"latency": {"seconds": 0.05}, "answers": {"oracle": "random"}}) as server:
+        asked = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en"]
+        asked += ["--max-connections", "4", "--stop-at-ci-width", "0.4"]
+        command = [sys.executable, "-m", "mbbq_gen", "run", str(path), *asked]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait_until(process, lambda: len(responses(path)) >= 20)
+        process.kill()
+        process.communicate()
+        kept, begun = responses(path), taken(path)
+        assert kept
+        assert len(kept) < len(begun)
+        before = asked_each(server, path, kept)
+        server.change({"latency": {"seconds": 0}})
+        code, _, err = call(capsys, "run", path)
+        assert code == 0, err
+        assert kept.items() <= responses(path).items()
+        assert set(begun) <= set(taken(path))
+        assert len(responses(path)) == len(taken(path)) == stopped(path).requests
+        assert asked_each(server, path, before) == before, "what was stored is not asked again"
+
+
+@pytest.mark.usefixtures("_one_key")
+def test_rounds_are_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run"
+    with fake_server({"answers": {"oracle": "random"}}) as server:
+        asked = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en", "--batch"]
+        assert call(capsys, "run", path, *asked, "--stop-at-ci-width", "0.35")[0] == 0
+        first = len(taken(path))
+        for _ in range(20):
+            if RunFolder(path).manifest().adaptive is not None:
+                break
+            assert call(capsys, "run", path, "--resume")[0] == 0
+    found = stopped(path)
+    assert found.rounds > 1
+    assert first < found.requests == len(taken(path)) == len(responses(path))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--stop-at-ci-width", "0"], "--stop-at-ci-width 0"),
+        (["--stop-at-ci-width", "0.2", "--answers-per-template", "3"], "--stop-at-ci-width, --answers-per-template"),
+        (["--stop-when-decided", "bias > 0"], 'write "bias != 0"'),
+        (["--stop-when-decided", "en != xx"], "xx is none of the run's languages"),
+        (["--stop-when-decided", "en != en"], "two different languages"),
+        (["--stop-at-ci-width", "0.2", "--metric", "bias"], "bias"),
+        (["--stop-at-ci-width", "0.2", "--group-by", "variant"], "variant"),
+        (["--stop-at-ci-width", "0.2", "--method", "both"], "--method generate only"),
+        (["--metric", "mbbq_bias_ambiguous"], "--metric belongs to"),
+        (["--stop-at-ci-width", "0.2", "--equivalence-margin", "0.1"], "--equivalence-margin belongs to"),
+        (["--stop-at-ci-width", "0.2", "--detectable-effect", "0.1"], "--detectable-effect belongs to"),
+        (["--detectable-effect", "0.1"], "--detectable-effect belongs to"),
+        (
+            ["--stop-when-decided", "bias != 0", "--detectable-effect", "0"],
+            "--detectable-effect 0: give a number above 0",
+        ),
+    ],
+)
+def test_what_makes_no_goal_is_said_in_a_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    code, out, err = call(capsys, "run", tmp_path / "run", *RANDOM, "--languages", "en,tr", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A model that guesses has no lean to find: the run stops where a large one would have been found, and goes on."""
+    path = tmp_path / "run"
+    asked = [*RANDOM, "--languages", "en", "--stop-when-decided", "bias != 0", "--equivalence-margin", "0.01"]
+    code, out, err = call(capsys, "run", path, *asked, "--detectable-effect", "0.4")
+    assert code == 0, err
+    found = stopped(path)
+    (goal,) = found.targets
+    assert goal.verdict == "not found"
+    assert "not found; 0.4 would have been found in 90 % of such runs" in err
+    assert found.sentence.startswith("asked as much as finds 0.4 in 90 %")
+    assert found.sentence in " ".join(out.split())
+    assert found.requests < found.offered / 4
+    assert goal.ci_low is not None
+    assert goal.ci_high is not None
+    assert -0.4 < goal.ci_low < goal.ci_high < 0.4
+    code, _, err = call(capsys, "run", path, "--stop-when-decided", "bias != 0", "--detectable-effect", "0.15")
+    assert code == 0, err
+    again = stopped(path)
+    assert again.requests > found.requests
+    assert (again.rule.detectable_effect, again.rule.aimed) == (0.15, 0.4)  # error is spent as it was first said
+
+
+def test_a_goal_that_is_given_up_makes_no_other_interval_wide(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Its last look spends the error that there is: 1 − 10⁻⁶ would be asked of all scores of the run else."""
+    path = tmp_path / "run"
+    code, _, err = call(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.03")
+    assert code == 0, err
+    found = stopped(path)
+    (goal,) = found.targets
+    assert goal.verdict in ("futile", "exhausted")
+    assert found.level is not None
+    assert found.level > 0.03
+    assert goal.ci_low is not None
+    assert goal.ci_high is not None
+    assert goal.ci_high - goal.ci_low < 0.6
+
+
+def test_too_few_templates_cost_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Each category of the starter questions has four templates: no interval of one could ever stop a run."""
+    path = tmp_path / "run"
+    goal = ["--stop-at-ci-width", "0.5", "--group-by", "category"]
+    code, _, err = call(capsys, "run", path, *RANDOM, "--languages", "en", *goal)
+    assert code == 2
+    assert err.splitlines()[-1].startswith("error: --stop-at-ci-width: no category has more than 4 templates")
+    assert taken(path) == []
+
+
+def test_what_is_not_said_again_stays(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A narrower width for the same scores: nobody has to name them twice."""
+    path = tmp_path / "run"
+    goal = ["--stop-at-ci-width", "0.5", "--metric", "accuracy_ambiguous", "--group-by", "language"]
+    assert call(capsys, "run", path, *RANDOM, "--languages", "en,tr", *goal)[0] == 0
+    assert call(capsys, "run", path, "--stop-at-ci-width", "0.4")[0] == 0
+    rule = stopped(path).rule
+    assert (rule.width, rule.metrics, rule.group_by) == (0.4, ("accuracy_ambiguous",), ("language",))
+    assert call(capsys, "run", path, "--stop-when-decided", "en != tr", "--equivalence-margin", "0.2")[0] == 0
+    assert call(capsys, "run", path, "--stop-when-decided", "bias != 0")[0] == 0
+    rule = stopped(path).rule
+    assert (rule.equivalence_margin, rule.metrics, rule.group_by) == (0.2, ("accuracy_ambiguous",), ("language",))
+
+
+def test_a_run_without_rounds_stays_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    assert call(capsys, "run", path, *RANDOM, "--languages", "en", "--sample", "20")[0] == 0
+    code, _, err = call(capsys, "run", path, "--stop-at-ci-width", "0.2")
+    assert code == 2
+    assert f"{path}: was started without a stopping rule" in err.replace("\n", " ")

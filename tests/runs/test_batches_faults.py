@@ -1,0 +1,251 @@
+"""Batches of which everything on the way may fail: files, the making of a batch, looks at it, its results."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.core.errors import ProviderError, RunError
+from mbbq_gen.providers.http.errors import TransientError
+from mbbq_gen.runs.batch_runner import BatchRunner
+from mbbq_gen.runs.run_folder import RunFolder
+from tests.fake_service.client import FakeServer, fake_server
+from tests.runs.test_batches import KINDS, Calls, command, ledger_of, plan_only, session, started, status_of
+
+__all__ = ["command"]
+
+pytest.importorskip("openai")
+pytest.importorskip("anthropic")
+
+FAULTS = {
+    "rate_limited": 0.1,
+    "retry_after_s": 0.1,
+    "server_error": 0.1,
+    "drop": 0.05,
+    "lost": 0.05,
+    "cut": 0.05,
+    "malformed": 0.05,
+    "routes": "all",
+}
+
+
+def scores(command: Calls, run: Path) -> list[Any]:
+    code, out, _ = command("score", run, "--group-by", "split", "--json")
+    assert code == 0
+    return [group["counts"] for group in json.loads(out)["groups"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", [1])
+def test_whatever_fails_on_the_way_no_answer_is_lost(command: Calls, tmp_path: Path, kind: str, seed: int) -> None:
+    """Commands may end with one line; the same ones again come to the end, with the oracle's own scores."""
+    oracle, run = tmp_path / "oracle", tmp_path / "run"
+    selection = ["--benchmark", "starter", "--languages", "en", "--variants", "bare,letters", "--sample", "10"]
+    assert command("run", oracle, "--model", "oracle:stereotyped", *selection)[0] == 0
+    scenario = {
+        "seed": seed,
+        "answers": {"oracle": "stereotyped"},
+        "faults": FAULTS,
+        "batches": {"failed": 0.2, "expired": 0.2, "max_requests": 20},
+    }
+    with fake_server(scenario, run=run) as server:
+        code, _, err = command(*started(server, kind, run, "--sample", "10"))
+        for _ in range(30):
+            assert code in (0, 1)
+            assert code == 0 or err.strip().splitlines()[-1].startswith("error: ")
+            if status_of(command, run)["answered"] == 40:
+                break
+            code, _, err = command("run", run, "--resume")
+        assert status_of(command, run)["answered"] == 40
+        assert server.stats().by_fault
+    assert scores(command, run) == scores(command, oracle)
+    held: Counter[str] = Counter()
+    with RunFolder(run).open_store(read_only=True) as store:
+        rows = store.query(
+            "SELECT q.request_key FROM batch_requests q JOIN batches b ON b.number = q.batch"
+            " JOIN responses r ON r.request_key = q.request_key"
+            " WHERE b.state = 'collected' AND json_extract(r.record, '$.batch') = b.service_id"
+        )
+        held.update(key for (key,) in rows)
+    assert set(held.values()) <= {1}, "an answer belongs to one batch"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_collecting_and_cancelling_again_changes_nothing(command: Calls, tmp_path: Path, kind: str) -> None:
+    run = tmp_path / "run"
+    with fake_server({}, run=run) as server:
+        assert command(*started(server, kind, run))[0] == 0
+        assert command("batch", "collect", run)[0] == 0
+        before, batches = status_of(command, run), server.stats().batches
+        assert before["answered"] == 80
+        for arguments in (["collect", run], ["cancel", run], ["cancel", run], ["collect", run], ["status", run]):
+            assert command("batch", *arguments)[0] == 0
+        assert status_of(command, run)["cost_report"] == before["cost_report"]
+        assert server.stats().batches == batches == 1
+        assert server.stats().paid_again == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cancel_that_comes_too_late_loses_nothing(command: Calls, tmp_path: Path, kind: str) -> None:
+    """The batch has ended at the service, but nobody has looked: cancelling it is no fault, its answers are kept."""
+    run = tmp_path / "run"
+    with fake_server({}, run=run) as server:
+        assert command(*started(server, kind, run))[0] == 0
+        assert command("batch", "cancel", run)[0] == 0
+        assert command("run", run, "--resume")[0] == 0
+        assert status_of(command, run)["answered"] == 80
+        assert server.stats().paid_again == 0
+
+
+def work_on(server: FakeServer, kind: str, run: Path, act: Any, most: int | None = None) -> None:
+    """One session of work on the batches of a run."""
+    with RunFolder(run).open_store() as store:
+        batching = session(store, run, kind, server, most)
+
+        async def work() -> None:
+            try:
+                await act(batching)
+            finally:
+                await batching.provider.aclose()
+
+        asyncio.run(work())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_that_never_arrives_is_lost_and_said(command: Calls, tmp_path: Path, kind: str) -> None:
+    run = tmp_path / "run"
+
+    async def never(batching: BatchRunner) -> None:
+        async def submit(mark: Any, path: Path) -> str:
+            raise TransientError("broken", "the connection broke")
+
+        batching.service.submit = submit  # type: ignore[method-assign]
+        await batching.submit()
+
+    with fake_server({}, run=run) as server:
+        plan_only(server, kind, run, command)
+        with pytest.raises(RunError, match=r"could not be submitted.* --batch-size N \(now 79 requ"):
+            work_on(server, kind, run, never)
+        assert [batch.state for batch in ledger_of(run)] == ["lost"]
+        assert not list(run.glob("*.jsonl*"))
+        assert server.stats().batches == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_refusal_of_all_batches_is_one_line(command: Calls, tmp_path: Path, kind: str) -> None:
+    """What has nothing to do with size is not halved."""
+    run = tmp_path / "run"
+
+    async def refused(batching: BatchRunner) -> None:
+        async def submit(mark: Any, path: Path) -> str:
+            raise ProviderError("m: POST /batches: not for you (403)")
+
+        batching.service.submit = submit  # type: ignore[method-assign]
+        await batching.submit()
+
+    with fake_server({}, run=run) as server:
+        plan_only(server, kind, run, command)
+        with pytest.raises(ProviderError, match="not for you"):
+            work_on(server, kind, run, refused)
+        (batch,) = ledger_of(run)
+        assert (batch.state, batch.record.too_large) == ("lost", False)
+
+
+def test_a_folder_that_can_not_be_written_is_one_line(command: Calls, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+
+    async def work(batching: BatchRunner) -> None:
+        batching.folder = run / "gone"
+        await batching.submit()
+
+    with fake_server({}, run=run) as server:
+        plan_only(server, "openai", run, command)
+        with pytest.raises(RunError, match="can't write the file of a batch: No such file"):
+            work_on(server, "openai", run, work)
+
+
+def test_many_answers_are_stored_in_parts(command: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mbbq_gen.runs.batch_files._TOGETHER", 7)
+    run = tmp_path / "run"
+    with fake_server({"batches": {"failed": 0.2}}, run=run) as server:
+        assert command(*started(server, "openai", run))[0] == 0
+        assert command("batch", "collect", run, "--wait", "--every", "1")[0] == 0
+        assert status_of(command, run)["answered"] == 80
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("breaks", [4, 5])
+def test_results_that_break_off_are_read_again(command: Calls, tmp_path: Path, kind: str, breaks: int) -> None:
+    """No answer is counted twice; what was read before is kept even where the rest can't be had today."""
+    run = tmp_path / "run"
+
+    async def collect(batching: BatchRunner) -> None:
+        true_results, left = batching.service.results, [breaks]
+
+        async def results(status: Any) -> Any:
+            number = 0
+            async for answer in true_results(status):
+                number += 1
+                if left[0] and number == 40:
+                    left[0] -= 1
+                    raise TransientError("broken", "the connection broke", 0.01)
+                yield answer
+
+        batching.service.results = results  # type: ignore[method-assign]
+        assert await batching.collect() == 79
+
+    with fake_server({}, run=run) as server:
+        assert command(*started(server, kind, run))[0] == 0
+        if breaks == 5:
+            with pytest.raises(ProviderError, match="the connection broke; nothing is lost, try again later"):
+                work_on(server, kind, run, collect)
+            assert command("batch", "collect", run)[0] == 0
+        else:
+            work_on(server, kind, run, collect)
+        (batch,) = ledger_of(run)
+        assert (batch.state, batch.record.answered, batch.record.missing) == ("collected", 79, 0)
+        assert status_of(command, run)["answered"] == 80
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lasting_failures_in_a_batch_are_recorded(command: Calls, tmp_path: Path, kind: str) -> None:
+    """Filtered questions are `content_filter`; lasting failures are errors and are not sent again."""
+    run = tmp_path / "run"
+    with fake_server({"content": {"filtered_prompt": 0.3}}, run=run) as server:
+        assert command(*started(server, kind, run))[0] == 0
+        assert command("run", run, "--resume")[0] == 0
+        found = status_of(command, run)
+        assert found["answered"] == 80
+        assert 10 <= found["content_filter"] <= 40
+        assert server.stats().batches == 1
+
+
+def test_expected_cost_counts_what_is_in_batches_at_their_price(command: Calls, tmp_path: Path) -> None:
+    from tests.runs.test_batches import PRICES
+
+    run, prices = tmp_path / "run", tmp_path / "prices.toml"
+    prices.write_text(PRICES.format(kind="openai"), encoding="utf-8")
+    with fake_server({"batches": {"delay_s": 3600.0}}, run=run) as server:
+        assert command(*started(server, "openai", run, "--prices", prices))[0] == 0
+        found = status_of(command, run)
+        (line,) = found["cost_report"]["lines"]
+        one = line["input_tokens"] * 10 + line["output_tokens"] * 20
+        assert found["expected_cost"] == pytest.approx((one + 79 * one / 2) / 1e6)
+
+
+def test_a_wrong_price_file_is_said_before_anything_is_done(command: Calls, tmp_path: Path) -> None:
+    run, prices = tmp_path / "run", tmp_path / "prices.toml"
+    prices.write_text("[[price]]\nkind = 'openai'", encoding="utf-8")
+    with fake_server({}, run=run) as server:
+        code, _, err = command(*started(server, "openai", run, "--prices", prices))
+        assert code in (1, 2)
+        assert str(prices) in err
+        assert len(err.strip().splitlines()) == 1
+        assert server.stats().requests == 0
+    assert not run.exists()

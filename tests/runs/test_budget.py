@@ -1,0 +1,289 @@
+"""`--max-cost` against the fake server: what is spent counts by what was sent, whoever counts it or nobody does."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.records import Request, Response, Usage
+from mbbq_gen.providers.http.usage_bounds import beside, max_usage
+from mbbq_gen.providers.prices import Price
+from mbbq_gen.runs.budget import CostGuard, InFlightLog, held_by_batches, load_unmetered
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.store import RunStore
+from tests.fake_service.client import FakeServer, fake_server
+from tests.support import api as api_support
+from tests.support.api import KEY, without_keys
+
+DOLLAR_A_TOKEN = 1_000_000.0
+"""For a million of them: sums in these tests are tokens."""
+PRICES = """
+[[price]]
+kind = "{kind}"
+models = ["{model}"]
+input = 1000000
+output = 1000000
+batch_input = 1000000
+batch_output = 1000000
+date = 2026-01-01
+"""
+ONE = Price.model_validate(
+    {"kind": "openai", "models": ["fake"], "input": DOLLAR_A_TOKEN, "output": DOLLAR_A_TOKEN, "date": "2026-01-01"}
+)
+
+Go = Callable[..., tuple[int, str, str]]
+"""Runs a command: its exit code, stdout, stderr."""
+
+
+@pytest.fixture(autouse=True)
+def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+@pytest.fixture
+def go(capsys: pytest.CaptureFixture[str]) -> Go:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = run_command_line([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def prices(tmp_path: Path) -> Path:
+    path = tmp_path / "prices.toml"
+    path.write_text(PRICES.format(kind="openai", model="fake"), encoding="utf-8")
+    return path
+
+
+def command(run: Path, server: FakeServer, prices: Path, *more: object) -> list[object]:
+    asked = ["--model", "openai:fake", "--base-url", server.openai, "--benchmark", "starter", "--languages", "en"]
+    return ["run", run, *asked, "--variants", "polite", "--sample", 40, "--prices", prices, *more]
+
+
+def bill_of(go: Go, run: Path) -> dict[str, Any]:
+    return dict(json.loads(go("status", run, "--json")[1])["cost_report"])
+
+
+def test_what_no_service_counts_is_spent_for_good(tmp_path: Path, go: Go, prices: Path) -> None:
+    run = tmp_path / "run"
+    with fake_server({"answers": {"usage": "missing"}}) as server:
+        given = command(run, server, prices, "--max-tokens", 100, "--max-cost", 20_000)
+        code, _, error = go(*given)
+        assert (code, "--max-cost 20000" in error) == (1, True)
+        paid = server.stats().paid
+        assert 5 < paid < 80
+        for again in (["run", run], given, ["run", run, "--max-cost", 20_000]):
+            assert go(*again)[0] == 1
+        assert server.stats().paid == paid
+    bill = bill_of(go, run)
+    assert bill["unmetered"] == paid
+    assert 100 * paid < bill["unmetered_cost"] <= 20_000
+    assert f"${bill['unmetered_cost']:,.2f} for {paid} requests" in go("report", run)[1]
+
+
+def test_what_extra_puts_into_the_body_counts(tmp_path: Path, go: Go, prices: Path) -> None:
+    with fake_server({"answers": {"output_tokens": 5000}}) as server:
+        more = ["--model-arg", 'extra={"max_tokens": 5000}', "--max-tokens", 10, "--max-cost", 60_000]
+        assert go(*command(tmp_path / "run", server, prices, *more))[0] == 1
+        stats = server.stats()
+    assert stats.paid > 5
+    assert stats.input_tokens + stats.output_tokens <= 60_000
+
+
+def test_a_service_that_writes_more_than_it_may_is_found_out(tmp_path: Path, go: Go, prices: Path) -> None:
+    with fake_server({"answers": {"output_tokens": 5000}}) as server:
+        more = ["--max-tokens", 10, "--max-connections", 2, "--max-cost", 60_000]
+        assert go(*command(tmp_path / "run", server, prices, *more))[0] == 1
+        stats = server.stats()
+    assert stats.paid > 5
+    assert stats.input_tokens + stats.output_tokens <= 60_000
+
+
+@pytest.mark.parametrize("fault", ["lost", "cut", "malformed"])
+def test_tries_that_broke_off_are_spent(fault: str, tmp_path: Path, go: Go, prices: Path) -> None:
+    run = tmp_path / "run"
+    with fake_server({"faults": {fault: 1.0, "most_per_request": 2}, "answers": {"output_tokens": 100}}) as server:
+        given = command(run, server, prices, "--max-tokens", 100, "--max-cost", 30_000)
+        codes = {go(*given)[0] for _ in range(3)}
+        stats = server.stats()
+    assert codes == {1}
+    assert stats.paid > 10
+    assert stats.input_tokens + stats.output_tokens <= 30_000
+    assert bill_of(go, run)["unmetered"] > 0
+
+
+def test_being_told_to_wait_costs_nothing(tmp_path: Path, go: Go, prices: Path) -> None:
+    run = tmp_path / "run"
+    faults = {"rate_limited": 0.5, "server_error": 0.4, "server_statuses": [500, 503, 529], "retry_after_s": 0.01}
+    with fake_server({"faults": faults}) as server:
+        assert go(*command(run, server, prices, "--max-cost", 1e9))[0] == 0
+        assert server.stats().by_fault.keys() == {"rate_limited", "server_error"}
+    assert bill_of(go, run)["unmetered"] == 0
+
+
+def test_batches_whose_tokens_nobody_counts_are_spent(tmp_path: Path, go: Go, prices: Path) -> None:
+    run = tmp_path / "run"
+    with fake_server({"answers": {"usage": "missing"}}, run=run) as server:
+        given = ["--max-tokens", 100, "--max-cost", 20_000, "--batch"]
+        go(*command(run, server, prices, *given))
+        for _ in range(4):
+            go("run", run, "--resume")
+        paid = server.stats().paid
+        assert 5 < paid < 80
+        bill = bill_of(go, run)
+    assert bill["unmetered"] == paid
+    assert 100 * paid < bill["unmetered_cost"] <= 20_000
+
+
+def test_batches_made_without_a_limit_count_as_soon_as_there_is_one(tmp_path: Path, go: Go, prices: Path) -> None:
+    run = tmp_path / "run"
+    with fake_server({"batches": {"delay_s": 3600}}, run=run) as server:
+        assert go(*command(run, server, prices, "--max-tokens", 100, "--batch"))[0] == 0
+        asked = api_support.provider("openai:fake", base_url=server.openai, max_tokens=100)
+    with RunFolder(run).open_store(read_only=True) as store:
+        held = held_by_batches(store, asked.max_usage, ONE)
+        requests = len(list(store.pending()))
+    assert requests > 70
+    assert held > 100 * (requests - 1)
+
+
+DESCRIPTION = """
+url = "{root}/v1/chat/completions"
+[body]
+model = "fake"
+messages = "{{messages}}"
+{length}
+[answer]
+text = "choices.0.message.content"
+"""
+
+
+def test_a_limit_needs_a_bound_on_the_wire(tmp_path: Path, go: Go, prices: Path) -> None:
+    """`max_tokens` bounds nothing where the file of an endpoint does not send it."""
+    prices.write_text(PRICES.format(kind="http", model="e.toml"), encoding="utf-8")
+    chosen = ["--benchmark", "starter", "--languages", "en", "--sample", 5, "--prices", prices, "--max-cost", 1e9]
+    with fake_server() as server:
+        for length, code in (("", 2), ('answer_budget = "{max_tokens}"', 0)):
+            file = tmp_path / "e.toml"
+            file.write_text(DESCRIPTION.format(root=server.root, length=length), encoding="utf-8")
+            ended, _, error = go("run", tmp_path / f"run{code}", "--model", f"http:{file}", *chosen)
+            assert ended == code, error
+            assert ("--max-cost" in error) == (code == 2)
+    assert bill_of(go, tmp_path / "run0")["unmetered"] > 0  # the file names no places for tokens
+
+
+@pytest.mark.parametrize(
+    ("body", "written"),
+    [
+        ({"max_tokens": 10}, 10),
+        ({"max_completion_tokens": 10, "max_tokens": 64}, 64),
+        ({"max_tokens": "64"}, 64),
+        ({"max_tokens": 10.5}, 11),
+        ({"max_tokens": 10, "n": 4}, 40),
+        ({"generationConfig": {"maxOutputTokens": 7, "candidateCount": 2}}, 14),
+        ({"parameters": {"max_tokens": 5, "best_of": 3}}, 15),
+        ({"max_tokens": None}, None),
+        ({"max_tokens": True}, None),
+        ({"max_tokens": 0}, None),
+        ({"max_tokens": "many"}, None),
+        ({"messages": [{"role": "user", "content": "max_tokens"}]}, None),
+    ],
+)
+def test_the_longest_answer_is_read_from_the_body(body: dict[str, Any], written: int | None) -> None:
+    found = max_usage(body)
+    assert (None if found is None else found.output_tokens) == written
+    assert found is None or (found.input_tokens or 0) >= len(json.dumps(body).encode())
+
+
+def test_the_whole_body_is_read() -> None:
+    short, long = max_usage({"max_tokens": 1}), max_usage({"max_tokens": 1, "tools": [{"text": "ü" * 500}]})
+    assert short is not None
+    assert long is not None
+    assert (long.input_tokens or 0) - (short.input_tokens or 0) >= 1000
+
+
+@pytest.mark.parametrize(
+    ("usage", "has_text", "missing"),
+    [
+        ({"input_tokens": 5, "output_tokens": 2}, True, None),
+        ({}, True, (50, 20)),
+        ({"input_tokens": 0, "output_tokens": 0}, True, (50, 20)),
+        ({"input_tokens": 5}, True, (0, 20)),
+        ({"input_tokens": 5, "output_tokens": 0}, True, (0, 20)),
+        ({"input_tokens": 5, "output_tokens": 0}, False, None),
+    ],
+)
+def test_what_is_missing_from_a_count(usage: dict[str, int], has_text: bool, missing: tuple[int, int] | None) -> None:
+    found = beside(Usage(**usage), Usage(input_tokens=50, output_tokens=20), has_text=has_text)
+    assert (None if found is None else (found.input_tokens, found.output_tokens)) == missing
+
+
+# --- the purse and what it writes down ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    with RunStore(tmp_path / "run.sqlite") as store:
+        yield store
+
+
+def purse(store: RunStore, limit: float, spent: float = 0.0) -> CostGuard:
+    """A purse for which each request takes 100 tokens at most, of a dollar each."""
+    return CostGuard(limit, ONE, spent, lambda _: Usage(input_tokens=60, output_tokens=40), InFlightLog(store))
+
+
+def answer(request: Request, tokens: int | None) -> tuple[Response, str]:
+    usage = Usage() if tokens is None else Usage(input_tokens=tokens, output_tokens=0)
+    uncounted = Usage(input_tokens=60, output_tokens=40) if tokens is None else None
+    return Response(request_key=request.request_key, text="A", usage=usage, unmetered_usage=uncounted), "2026-01-01"
+
+
+def test_a_killed_process_leaves_its_sendings_spent(store: RunStore) -> None:
+    """Whatever was handed out stands in the store before it is sent."""
+    first = purse(store, 550)
+    handed_out = list(first.admit(iter(api_support.requests(9))))
+    assert len(handed_out) == 5
+    assert load_unmetered(store).under_way.requests == 5
+    first.in_flight.store_responses([answer(handed_out[0], 10), answer(handed_out[1], None)])
+    found = load_unmetered(store)
+    assert (found.lost.requests, found.under_way.requests) == (1, 3)
+    after = InFlightLog(store)  # another process, after `kill -9`
+    assert after.n_unmetered == 4
+    assert load_unmetered(store).requested.usage == Usage(input_tokens=240, output_tokens=160)
+
+
+def test_what_was_never_sent_is_not_spent(store: RunStore) -> None:
+    first = purse(store, 10_000)
+    handed_out = list(first.admit(iter(api_support.requests(5))))
+    first.in_flight.end({handed_out[2].request_key: 1, handed_out[3].request_key: 0})
+    assert load_unmetered(store).requested.usage == Usage(input_tokens=60, output_tokens=40)
+
+
+def test_another_try_needs_money_of_its_own(store: RunStore) -> None:
+    found = purse(store, 350)
+    first, second, third = found.admit(iter(api_support.requests(9)))
+    assert not found.again(first)
+    found.settle([answer(third, 60)[0]])
+    assert not found.again(second)
+    assert purse(store, 350, spent=250).again(first)
+
+
+def test_a_failure_that_is_asked_again_stays_spent(store: RunStore) -> None:
+    """The record of a failure is replaced by the answer; what the failure cost is not."""
+    (request,) = api_support.requests(1)
+    most = Usage(input_tokens=60, output_tokens=40)
+    InFlightLog(store).store_responses(
+        [(Response(request_key=request.request_key, error="x", unmetered_usage=most), "t")]
+    )
+    InFlightLog(store).store_responses([answer(request, 5)])
+    assert load_unmetered(store).lost.requests == 1

@@ -1,0 +1,76 @@
+"""A manifest names every data file that a run's questions came from, by its place, with its digest."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen import Run
+from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
+from mbbq_gen.core.config import BenchmarkChoice
+from mbbq_gen.core.errors import RunError
+from mbbq_gen.core.files import file_digest
+from mbbq_gen.core.records import Instance
+from mbbq_gen.runs.planner import InputTally
+
+LANGUAGES = {"mbbq": ["en", "es"], "bharatbbq": ["en"], "bbg": ["en"]}
+"""Those that our own small files are in, where they are not all of the benchmark's."""
+CASES = [
+    (name, language)
+    for name, info in BENCHMARKS.items()
+    if info.needs_data and name != "kobbq_all"
+    for language in LANGUAGES.get(name, info.languages)
+]
+
+
+def files_of(name: str, language: str, folder: Path) -> dict[str, str]:
+    """The files that a manifest names, without the benchmark before them."""
+    tally = InputTally()
+    questions = load_benchmark(name, data=folder, languages=[language], splits=["bias"])
+    assert list(tally.watch(BenchmarkChoice(name=name, data_dir=str(folder)), questions, lambda: None))
+    assert all(file.startswith(f"{name}/") for file in tally.files)
+    return {file.removeprefix(f"{name}/"): digest for file, digest in tally.files.items()}
+
+
+@pytest.mark.parametrize(("name", "language"), CASES)
+def test_every_reader_tells_its_files(name: str, language: str, data: Path) -> None:
+    folder = data / "datasets" / name
+    files = files_of(name, language, folder)
+    assert files
+    assert files == {file: file_digest(folder / file) for file in files}
+
+
+def test_each_language_has_the_digest_of_its_own_file(data: Path) -> None:
+    """The two languages of PakBBQ have files of the same names."""
+    folder = data / "datasets" / "pakbbq"
+    english, urdu = (set(files_of("pakbbq", code, folder)) for code in ("en", "ur"))
+    assert {Path(file).parent.name for file in english} == {"PakBBQ_ENG"}
+    assert {Path(file).parent.name for file in urdu} == {"PakBBQ_UR"}
+
+
+def test_a_file_of_the_same_name_elsewhere_does_no_harm(data: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(data / "datasets" / "cbbq", tmp_path / "cbbq")
+    before = files_of("cbbq", "zh", folder)
+    (folder / "aaa" / "age" / "ambiguous").mkdir(parents=True)
+    (folder / "aaa" / "age" / "ambiguous" / "ambiguous.csv").write_text("something else", encoding="utf-8")
+    assert files_of("cbbq", "zh", folder) == before
+
+
+def test_a_reader_that_does_not_tell_is_an_error(tmp_path: Path) -> None:
+    def silent() -> Iterator[Instance]:
+        yield from ()
+
+    nothing: Iterable[Instance] = silent()
+    with pytest.raises(RunError, match="does not name the files"):
+        list(InputTally().watch(BenchmarkChoice(name="own", data_dir=str(tmp_path)), nothing, lambda: None))
+
+
+def test_a_run_keeps_them(data: Path, tmp_path: Path) -> None:
+    folder = data / "datasets" / "cbbq"
+    run = Run.create(tmp_path / "run", model="oracle:perfect", benchmark="cbbq", data_dir=folder, variants="bare")
+    assert {
+        f"cbbq/{file}": digest for file, digest in files_of("cbbq", "zh", folder).items()
+    } == run.manifest.file_digests

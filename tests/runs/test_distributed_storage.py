@@ -1,0 +1,197 @@
+"""Where shards may be: folders, file:// and s3:// by a real local server; and what can't be used, in a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.core.errors import MissingExtraError, RunError, UsageError
+from mbbq_gen.core.records import Response
+from mbbq_gen.providers.base import is_installed
+from mbbq_gen.runs.distributed.storage import FolderStorage, ResponseShards, place_of
+from tests.cli.test_commands import call
+
+AT = "2026-01-01T00:00:00.000+00:00"
+needs_s3 = pytest.mark.skipif(
+    not (is_installed("moto") and is_installed("flask") and is_installed("s3fs")),
+    reason="needs moto[server] and s3fs: pip install -e '.[dev]'",
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[dict[str, str]]:
+    """A server that speaks S3, on this machine; what the environment says of it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ACCESS_KEY_ID": "synthetic",
+            "AWS_SECRET_ACCESS_KEY": "synthetic",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture
+def bucket(server: dict[str, str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """The address of an empty bucket."""
+    import fsspec
+
+    for name, value in server.items():
+        monkeypatch.setenv(name, value)
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name.lower())[:50].strip("-")
+    fsspec.filesystem("s3", skip_instance_cache=True).mkdir(name)
+    return f"s3://{name}"
+
+
+@pytest.fixture(params=["folder", "file", pytest.param("s3", marks=needs_s3)])
+def name(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """What a place is called that is not there yet."""
+    if request.param == "s3":
+        return f"{request.getfixturevalue('bucket')}/runs/one"
+    path = tmp_path / "with space" / "shards"
+    return str(path) if request.param == "folder" else path.as_uri()
+
+
+def test_a_place_keeps_files(name: str) -> None:
+    place = place_of(name)
+    assert not place.is_there()
+    place.make()
+    place.write("b-1.parquet", b"\x00" * 70_000)
+    place.write("a", b"")
+    place.write("b-1.parquet", b"again")
+    assert place.is_there()
+    assert place.names() == ["a", "b-1.parquet"]
+    assert place.names("b-") == ["b-1.parquet"]
+    assert (place.read("b-1.parquet"), place.read("a")) == (b"again", b"")
+    place.remove("a")
+    place.remove("never there")
+    assert place.names() == ["b-1.parquet"]
+    with pytest.raises(OSError, match="a"):
+        place.read("a")
+
+
+def test_shards_are_the_same_in_every_place(name: str) -> None:
+    shards = ResponseShards(name)
+    shards.claim("now")
+    answers = [(Response(request_key="a", text="হ্যাঁ\n", finish_reason="stop"), AT)]
+    shard = shards.write("0" * 16, answers)
+    assert ResponseShards(name).read(shard) == answers
+    assert (shards.names(), shards.of_block("0" * 16), shards.of_block("1" * 16)) == ([shard], [shard], [])
+    shards.clear_parts()
+    ResponseShards(name).claim("now")
+    with pytest.raises(UsageError, match="another run"):
+        ResponseShards(name).claim("later")
+    shards.place.write(shard, shards.place.read(shard)[:-1])
+    with pytest.raises(RunError, match="damaged"):
+        shards.read(shard)
+    shards.place.remove(shard)
+    with pytest.raises(RunError, match="can't read"):
+        shards.read(shard)
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "says"),
+    [
+        ("memory://shards", UsageError, "not all workers can write to memory://"),
+        ("https://example.org/shards", UsageError, "not all workers can write to https://"),
+        ("s3://key:secret@bucket/run", UsageError, "must not contain keys"),
+        ("nonsense://bucket", UsageError, "nonsense"),
+        ("oss://bucket", MissingExtraError, "ossfs"),
+    ],
+)
+def test_what_can_not_be_used_is_said(address: str, kind: type[UsageError], says: str) -> None:
+    if is_installed("ossfs") and "oss:" in address:
+        pytest.skip("ossfs is installed")
+    with pytest.raises(kind, match=says) as caught:
+        place_of(address)
+    assert type(caught.value) is kind
+    assert "secret" not in str(caught.value)
+
+
+@needs_s3
+def test_a_bucket_that_is_not_there_is_one_line(server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in server.items():
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(RunError, match=r"--shard-dir s3://nobody-made-it/run: can't be used: .*bucket"):
+        ResponseShards("s3://nobody-made-it/run").claim("now")
+
+
+@needs_s3
+def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(variable, "synthetic")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with pytest.raises(RunError, match="can't be read"):
+        ResponseShards("s3://bucket/run").names()
+
+
+@needs_s3
+@pytest.mark.slow
+@pytest.mark.skipif(not is_installed("ray"), reason="needs the extra: pip install 'mbbq-gen[ray]'")
+def test_workers_write_to_object_storage(capsys: pytest.CaptureFixture[str], tmp_path: Path, bucket: str) -> None:
+    """The same texts as from one process; what stands in the bucket is not asked again, without Ray either."""
+    script = tmp_path / "answers.jsonl"
+    script.write_text("".join(json.dumps({"response": text}) + "\n" for text in "ABC"), encoding="utf-8")
+    given = [
+        "--model",
+        f"scripted:{script}",
+        "--benchmark",
+        "starter",
+        "--languages",
+        "en",
+        "--sample",
+        "200",
+        "--json",
+    ]
+    plain, spread = tmp_path / "plain", tmp_path / "spread"
+    assert call(capsys, "run", plain, *given)[0] == 0
+    words = ["run", spread, *given, "--ray", "local", "--workers", "2", "--shard-dir", f"{bucket}/run"]
+    command = [sys.executable, "-m", "mbbq_gen", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    assert texts(spread) == texts(plain)
+    assert not (spread / "worker-shards").exists()
+    shards = ResponseShards(f"{bucket}/run")
+    kept = [answer.request_key for shard in shards.names() for answer, _ in shards.read(shard)]
+    assert sorted(kept) == sorted(texts(plain))
+    with sqlite3.connect(spread / "run.sqlite") as store:
+        store.execute("DELETE FROM responses WHERE request_key IN (SELECT request_key FROM responses LIMIT 90)")
+    code, _, err = call(capsys, "run", spread, "--json")
+    assert code == 0
+    assert "90 answers were in shards already" in err
+    assert texts(spread) == texts(plain)
+
+
+def texts(run: Path) -> dict[str, str]:
+    """What the model of a run wrote, by request."""
+    with sqlite3.connect(run / "run.sqlite") as store:
+        return dict(store.execute("SELECT request_key, json_extract(record, '$.text') FROM responses").fetchall())
+
+
+def test_a_path_is_a_folder(tmp_path: Path) -> None:
+    assert isinstance(place_of(tmp_path), FolderStorage)
+    assert str(place_of(tmp_path.as_uri())) == str(tmp_path)

@@ -1,0 +1,343 @@
+"""`mbbq-gen estimate`: what a run would take and cost agrees with what the run then does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.analysis.power import DEFAULTS
+from mbbq_gen.core.config import BenchmarkChoice, RunConfig
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Prompt, SamplingUnit
+from mbbq_gen.providers.prices import TokenCounter, price_of
+from mbbq_gen.runs.cost_estimate import _notes_on_size, _samples
+from mbbq_gen.runs.estimate import TokenEstimate, duration, estimate
+from mbbq_gen.runs.planner import PromptPlan
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.store import RunStore
+from tests.cli.test_commands import call
+
+SELECTION = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
+PRICES = """
+[[price]]
+kind = "oracle"
+models = ["perfect"]
+input = 3.0
+output = 5.0
+batch_input = 1.5
+batch_output = 2.5
+date = 2026-01-01
+note = "of our own invention"
+"""
+
+
+@pytest.fixture
+def price_file(tmp_path: Path) -> Path:
+    path = tmp_path / "prices.toml"
+    path.write_text(PRICES, encoding="utf-8")
+    return path
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """The plan as JSON."""
+    code, out, err = call(capsys, "estimate", *SELECTION, *arguments, "--json")
+    assert (code, err) == (0, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["balanced", "cyclic"])
+@pytest.mark.parametrize("sample", [None, 12])
+def test_it_counts_what_a_run_asks(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, order: str, sample: int | None
+) -> None:
+    part = ["--sample", sample] if sample else ["--languages", "en", "--splits", "bias"]
+    given = ["--model", "oracle:perfect", "--option-order", order, *part]
+    tokens = planned(capsys, *given)["tokens"]
+    code, out, _ = call(capsys, "run", tmp_path / "run", *SELECTION, *given, "--json")
+    assert code == 0
+    done = json.loads(out)
+    assert tokens["prompts"] == done["prompts"]
+    assert tokens["requests"] <= done["requests"]  # an oracle is asked for every presentation; a model once for all
+    with RunFolder(tmp_path / "run").open_store(read_only=True) as store:
+        texts = [row for (row,) in store.query("SELECT json_extract(record, '$.messages') FROM prompts")]
+    assert tokens["requests"] == len(set(texts))
+    assert tokens["questions"] == (48 if sample else 864)
+    assert sum(group["requests"] for group in tokens["groups"]) == tokens["requests"]
+
+
+@pytest.mark.slow
+def test_each_way_of_asking_is_counted_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is written where likelihoods are computed, and one token where the first is named."""
+    words = planned(capsys, "--model", "oracle:perfect", "--sample", 12)["tokens"]
+    found = planned(
+        capsys,
+        "--model",
+        "oracle:perfect",
+        "--sample",
+        12,
+        "--method",
+        "generate,loglikelihood,label-loglikelihood,first-token-logprobs",
+    )["tokens"]
+    by_way: dict[str, list[int]] = {}
+    for group in found["groups"]:
+        totals = by_way.setdefault(group["method"], [0, 0, 0])
+        by_way[group["method"]] = [
+            totals[0] + group["requests"], totals[1] + group["input_tokens"], totals[2] + group["output_tokens"]
+        ]  # fmt: skip
+    asked = words["requests"]
+    assert by_way["generate"] == [asked, words["input_tokens"], words["output_tokens"]]
+    assert by_way["first-token-logprobs"] == [asked, words["input_tokens"], asked]
+    assert (by_way["label-loglikelihood"][0], by_way["label-loglikelihood"][2]) == (asked, 0)
+    assert by_way["label-loglikelihood"][1] > words["input_tokens"]
+    assert (by_way["loglikelihood"][0], by_way["loglikelihood"][2]) == (asked // 2, 0)
+    code, out, _ = call(capsys, "estimate", *SELECTION, "--model", "oracle:perfect", "--method", "both")
+    assert (code, "open " in out) == (0, True)
+
+
+def test_money_is_tokens_times_prices(capsys: pytest.CaptureFixture[str], price_file: Path) -> None:
+    found = planned(capsys, "--model", "oracle:perfect", "--prices", price_file)
+    tokens, cost = found["tokens"], found["cost"]
+    assert cost["online"] == pytest.approx((3 * tokens["input_tokens"] + 5 * tokens["output_tokens"]) / 1e6)
+    assert cost["batch"] == pytest.approx(cost["online"] / 2)
+    assert cost["online_at_most"] is None, "an oracle has no longest answer"
+    whole = found["samples"][-1]
+    assert whole["is_all"]
+    assert whole["requests"] == tokens["requests"]
+    assert whole["cost"]["online"] == pytest.approx(cost["online"])
+    sizes = [sample["questions"] for sample in found["samples"]]
+    assert sizes == sorted(sizes) == [50, 100, 250, 500, 864]
+    assert any("of our own invention" in note for note in found["notes"])
+
+
+def test_larger_samples_cost_more_and_tell_more(capsys: pytest.CaptureFixture[str], price_file: Path) -> None:
+    samples = planned(capsys, "--model", "oracle:perfect", "--prices", price_file)["samples"]
+    costs = [sample["cost"]["online"] for sample in samples]
+    assert costs == sorted(costs)
+    for question in samples[0]["half_widths"]:
+        widths = [sample["half_widths"][question] for sample in samples]
+        assert widths == sorted(widths, reverse=True)
+        assert 0 < widths[-1] < widths[0] < 1
+
+
+def test_an_unknown_price_is_said_and_not_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, "--model", "oracle:perfect")
+    assert found["price"] is found["cost"] is None
+    assert all(sample["cost"] is None for sample in found["samples"])
+    code, out, _ = call(capsys, "estimate", *SELECTION, "--model", "oracle:perfect")
+    assert code == 0
+    assert "no price is known for oracle:perfect" in out
+    assert "$" not in out
+
+
+def test_a_known_model_needs_no_key(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    found = planned(capsys, "--model", "openai:gpt-4o-mini", "--rpm", "600")
+    assert found["price"]["models"] == ["gpt-4o-mini"]
+    assert found["cost"]["batch"] == pytest.approx(found["cost"]["online"] / 2)
+    assert found["cost"]["online_at_most"] > found["cost"]["online"]
+    assert found["duration"]["limit"] == "requests a minute"
+    assert found["duration"]["hours"] == pytest.approx(found["tokens"]["requests"] / 600 / 60)
+
+
+def test_short_prompts_have_the_price_of_short_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, "--model", "gemini:gemini-2.5-pro")
+    listed = price_of("gemini", "gemini-2.5-pro")
+    assert listed is not None
+    assert found["price"]["input"] == listed.input
+    assert found["price"]["beyond"] is None
+    assert found["tokens"]["longest_input"] * found["tokens"]["requests"] > found["tokens"]["input_tokens"]
+
+
+def test_nothing_is_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, temporary = tmp_path / "work", tmp_path / "temporary"
+    work.mkdir()
+    temporary.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    planned(capsys, "--model", "oracle:perfect")
+    assert list(work.iterdir()) == list(temporary.iterdir()) == []
+
+
+def test_a_pilot_tells_the_length_of_answers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pilot = tmp_path / "pilot"
+    assert call(capsys, "run", pilot, *SELECTION, "--model", "oracle:random", "--sample", 24, "--json")[0] == 0
+    with RunFolder(pilot).open_store() as store:
+        store.change(
+            (
+                "UPDATE main.responses SET record = json_set(record, '$.usage.output_tokens', ?) WHERE request_key IN"
+                " (SELECT request_key FROM prompts WHERE json_extract(record, '$.variant') = ?)",
+                [(7, "bare"), (3, "letters")],
+            )
+        )
+    found = planned(capsys, "--model", "oracle:perfect", "--pilot", pilot)
+    groups = found["tokens"]["groups"]
+    assert found["tokens"]["outputs"] == "measured"
+    assert {group["variant"]: group["output_tokens"] / group["requests"] for group in groups} == {
+        "bare": 7,
+        "letters": 3,
+    }
+    assert str(pilot) in found["assumptions"]["source"]
+
+
+def test_a_probe_tells_how_long_a_local_model_takes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from tests.support.providers import save_model
+
+    folder = save_model(tmp_path / "toy", max_position_embeddings=4096)
+    capsys.readouterr()  # what the library says while it writes
+    given = ["--model", f"transformers:{folder}", "--sample", 24, "--device", "cpu", "--max-tokens", 3, "--probe"]
+    found = planned(capsys, *given)
+    probe = found["probe"]
+    assert probe["questions"] == 10
+    assert probe["hours"] == pytest.approx(probe["seconds"] / 10 * found["tokens"]["requests"] / 3600)
+    assert probe["input_tokens"] > 50
+    assert 1 <= probe["output_tokens"] <= 3
+    out = call(capsys, "estimate", *SELECTION, *given)[1]
+    assert "on this machine, by 10 answers in" in out
+
+
+def test_only_a_model_on_this_machine_is_probed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "estimate", *SELECTION, "--model", "oracle:perfect", "--probe")
+    assert (code, out) == (2, "")
+    assert "--probe: oracle:perfect is not a local model" in err
+
+
+def test_a_wrong_selection_is_refused_as_by_run(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "estimate", "--model", "oracle:perfect", "--benchmark", "startr")
+    assert (code, out) == (2, "")
+    assert "did you mean 'starter'" in err
+
+
+def draft(resources: PackPaths, tmp_path: Path) -> list[Prompt]:
+    """The prompts of a small run."""
+    from mbbq_gen.benchmarks.registry import load_benchmark
+
+    settings = RunConfig(
+        model="oracle:perfect",
+        benchmarks=(BenchmarkChoice(name="starter"),),
+        languages=("en",),
+        splits=("bias",),
+        variants=("bare", "letters"),
+        option_order="balanced",
+        label_styles=("A",),
+        seed=0,
+        sample=100,
+    )
+    found = PromptPlan(
+        settings,
+        resources,
+        lambda choice, languages, splits: load_benchmark(
+            choice.name,
+            data=None,
+            languages=list(languages),
+            splits=list(splits),
+            resources=resources,
+        ),
+    )
+    with RunStore(tmp_path / "draft.sqlite") as store:
+        found.read(store)
+        return list(found.prompts(store))
+
+
+def test_counting_a_part_comes_near_counting_all(resources: PackPaths, tmp_path: Path) -> None:
+    shown = draft(resources, tmp_path)
+    counter = TokenCounter("words", True, lambda text: len(text.split()))
+    found = estimate(shown, counter, {"bare": "bare", "letters": "letters"})
+    texts = {presentation.messages[-1].content for presentation in shown}
+    exact = sum(len(text.split()) + 8 for text in texts)
+    assert found.requests == len(texts) == 200
+    assert found.input_tokens == pytest.approx(exact, rel=0.02)
+
+
+def test_what_is_sent_twice_is_counted_once(resources: PackPaths, tmp_path: Path) -> None:
+    shown = draft(resources, tmp_path)
+    counter = TokenCounter("words", True, lambda text: len(text.split()))
+    once = estimate(shown, counter, {"bare": "bare", "letters": "letters"}, longest=5)
+    twice = estimate(shown * 2, counter, {"bare": "bare", "letters": "letters"}, longest=5)
+    assert twice == once.model_copy(update={"prompts": 2 * once.prompts})
+    assert once.output_tokens <= once.requests * 5 == once.most_output_tokens
+
+
+def test_the_slower_limit_decides() -> None:
+    assert duration(600, 1000, None, None) is None
+    by_requests, by_tokens = duration(600, 1000, 10, 1000), duration(600, 1_000_000, 600, 1000)
+    assert by_requests is not None
+    assert by_tokens is not None
+    assert (by_requests.hours, by_requests.limit) == (1.0, "requests a minute")
+    assert (by_tokens.limit, round(by_tokens.hours, 2)) == ("tokens a minute", 16.67)
+
+
+def outlines(sizes: list[int]) -> list[SamplingUnit]:
+    """Questions of templates of these sizes, half of them ambiguous."""
+    return [
+        SamplingUnit(
+            key=f"{template}-{number}",
+            benchmark="own",
+            split="bias",
+            language="en",
+            category="age",
+            template_id=f"t{template}",
+            condition="ambiguous" if number % 2 else "disambiguated",
+            polarity="negative" if number % 4 < 2 else "non_negative",
+            alignment=None if number % 2 else "biased",
+            twin=f"{template}-{number}",
+        )
+        for template, size in enumerate(sizes)
+        for number in range(size)
+    ]
+
+
+@pytest.mark.parametrize(("sizes", "told"), [([40] * 40, False), ([16] * 38 + [1200, 1200], True)])
+def test_it_says_where_asking_everything_tells_less(sizes: list[int], told: bool) -> None:
+    """Templates of unequal size: a score over all questions is that of the largest templates."""
+    settings = RunConfig(
+        model="oracle:perfect",
+        benchmarks=(BenchmarkChoice(name="own"),),
+        languages=("en",),
+        splits=("bias",),
+        variants=("bare",),
+        option_order="balanced",
+        label_styles=("A",),
+        seed=0,
+    )
+    tokens = TokenEstimate(
+        questions=sum(sizes),
+        prompts=sum(sizes),
+        requests=sum(sizes),
+        input_tokens=1,
+        longest_input=1,
+        output_tokens=1,
+        most_output_tokens=None,
+        tokenizer="words",
+        exact=True,
+        outputs="assumed",
+        groups=(),
+    )
+    samples = list(_samples(outlines(sizes), settings, tokens, None, DEFAULTS))
+    whole = samples[-1]
+    assert (whole.is_all, whole.templates) == (True, 40)
+    assert whole.n_templates_effective == pytest.approx(sum(sizes) ** 2 / sum(size**2 for size in sizes))
+    notes = list(_notes_on_size(samples))
+    assert bool(notes) is told
+    if told:
+        assert "a score over 500 balanced questions has a narrower interval than one over all 3,008" in notes[0]
+        assert "40 templates tell as much as 3 of one size" in notes[0]
+
+
+def test_the_orders_of_a_run_are_announced(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What is multiplied in the line comes out at the number of prompts."""
+    given = ["--model", "oracle:perfect", "--sample", 6, "--splits", "bias", "--label-style", "A,1", "--json"]
+    for order, orders in (("balanced", 1), ("cyclic", 3), ("all", 6)):
+        err = call(capsys, "run", tmp_path / order, *SELECTION, *given, "--option-order", order)[2]
+        named = f" × {orders} option orders" if orders > 1 else ""
+        assert f": 12 × 2 prompt variants{named} × 2 label styles = {12 * 2 * orders * 2} prompts" in err

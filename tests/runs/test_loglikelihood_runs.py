@@ -1,0 +1,517 @@
+"""The way of asking as a dimension of a run: planned, stored, gone on with, scored, exported, refused."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, get_args
+
+import polars as pl
+import pytest
+
+from mbbq_gen import Run
+from mbbq_gen.analysis.scores import score
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import (
+    NORMALISATIONS,
+    Instance,
+    Message,
+    Method,
+    Prompt,
+    Request,
+    Response,
+    SamplingUnit,
+    Split,
+)
+from mbbq_gen.languages.prompt_pack import read_prompts
+from mbbq_gen.prompts.render import (
+    PromptSettings,
+    answer_texts,
+    as_continuations,
+    label_answers,
+    plan_orders,
+    render_prompt,
+)
+from mbbq_gen.providers.oracles import ORACLES, OracleProvider
+from mbbq_gen.runs.extraction import read_scored
+from mbbq_gen.scoring.observations import observations_frame, observe
+from mbbq_gen.storage.store import CompletedPrompt
+from tests.conftest import FULL, Load
+from tests.runs.test_oracle_proof import PUBLISHED, STARTER_LANGUAGES
+from tests.support.expected_scores import ORACLES_WITH_KNOWN_SCORES, expected_scores
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    """Gives a command line; says its exit code, stdout and stderr."""
+
+    def give(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run_command_line([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return give
+
+
+def ask(folder: Path, *arguments: str, model: str = "oracle:stereotyped") -> Path:
+    """A small run over English and Spanish starter questions."""
+    selection = ("--benchmark", "starter", "--languages", "en,es", "--variants", "letters", "--sample", "12")
+    assert run_command_line(["run", str(folder), "--model", model, *selection, *arguments]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return ask(tmp_path_factory.mktemp("runs") / "both", "--method", "generate,loglikelihood,label-loglikelihood")
+
+
+def rows(folder: Path, statement: str) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(folder / "run.sqlite") as store:
+        return store.execute(statement).fetchall()
+
+
+# --- the plan and the store ------------------------------------------------------------------------------------------
+
+
+def test_what_words_are_asked_for_is_planned_as_ever(tmp_path: Path, both: Path) -> None:
+    """Ids and request keys are those of a run that asks for words alone."""
+    alone = ask(tmp_path / "alone")
+    statement = "SELECT prompt_id, request_key FROM prompts"
+    words = f"{statement} WHERE json_extract(record, '$.method') = 'generate'"
+    assert rows(both, words) == rows(alone, statement)
+
+
+def test_every_question_is_asked_in_every_way(both: Path) -> None:
+    found = rows(
+        both,
+        "SELECT json_extract(record, '$.method'), json_extract(record, '$.variant'), count(*) FROM prompts"
+        " GROUP BY 1, 2 ORDER BY 1",
+    )
+    assert found == [("generate", "letters", 48), ("label-loglikelihood", "letters", 48), ("loglikelihood", "open", 48)]
+    settings = json.loads((both / "manifest.json").read_text())["config"]
+    assert settings["methods"] == ["generate", "loglikelihood", "label-loglikelihood"]
+    assert (settings["variants"], settings["scored_variants"], settings["normalization"]) == (
+        ["letters"],
+        ["open"],
+        "sum",
+    )
+
+
+def test_sums_are_stored_one_row_an_answer(both: Path) -> None:
+    found = rows(both, "SELECT text, logprob, tokens, characters, bytes, unconditional_logprob FROM option_scores")
+    assert len(found) > 48 * (6 + 3)
+    for text, logprob, tokens, characters, size, unconditional in found:
+        assert (characters, size, tokens, unconditional) == (len(text), len(text.encode()), 1, None)
+        assert logprob <= 0
+    kept = rows(both, "SELECT record FROM responses WHERE record LIKE '%\"scores\":[]%'")
+    assert len(kept) == 96
+
+
+def test_an_open_question_is_asked_once_whatever_the_orders(tmp_path: Path) -> None:
+    folder = ask(tmp_path / "run", "--method", "loglikelihood,label-loglikelihood", "--option-order", "all")
+    found = rows(folder, "SELECT json_extract(record, '$.method'), count(*) FROM prompts GROUP BY 1")
+    assert found == [("label-loglikelihood", 48 * 6), ("loglikelihood", 48)]
+
+
+def test_every_wording_of_unknown_in_the_language_is_an_answer(tmp_path: Path) -> None:
+    """Also those of questions that were not drawn."""
+    folder = ask(tmp_path / "run", "--method", "loglikelihood", "--variants", "all")
+    for language in ("en", "es"):
+        questions = load_benchmark("starter", languages=[language])
+        wordings = {instance.options[instance.unknown_index].text for instance in questions}
+        assert len(wordings) > 1
+        found = rows(
+            folder,
+            "SELECT record FROM prompts WHERE language = '" + language + "'",
+        )
+        for (record,) in found:
+            shown = Prompt.model_validate_json(record)
+            instance = Run(folder).folder.open_store(read_only=True).instance(shown.instance_key)
+            texts = {answer.text for answer in shown.continuations if answer.option == instance.unknown_index}
+            assert texts == wordings
+
+
+def test_a_named_wording_shows_the_only_answers(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    selection = (
+        "--benchmark",
+        "starter",
+        "--languages",
+        "en",
+        "--variants",
+        "bare",
+        "--sample",
+        "6",
+        "--num-fewshot",
+        "2",
+    )
+    assert (
+        run_command_line(
+            [
+                "run",
+                str(folder),
+                "--model",
+                "oracle:perfect",
+                *selection,
+                "--method",
+                "loglikelihood",
+                "--normalization",
+                "token",
+            ]
+        )
+        == 0
+    )
+    for (record,) in rows(folder, "SELECT record FROM prompts"):
+        shown = Prompt.model_validate_json(record)
+        assert shown.variant == "bare"
+        assert len(shown.continuations) == 3
+        assert [message.role for message in shown.messages] == ["user", "assistant"] * 2 + ["user"]
+        assert all(answer.text in shown.messages[-1].content for answer in shown.continuations)
+        assert not shown.messages[1].content.startswith(("A", "B", "C")) or ":" not in shown.messages[1].content
+    assert rows(folder, "SELECT DISTINCT extractor FROM extractions") == [("loglikelihood:token+1",)]
+
+
+def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call: Call) -> None:
+    folder = ask(tmp_path / "run", "--method", "both")
+    before = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
+    with sqlite3.connect(folder / "run.sqlite") as store:
+        (key,) = store.execute("SELECT request_key FROM option_scores LIMIT 1").fetchone()
+        store.execute("DELETE FROM responses WHERE request_key = ?", (key,))
+        store.execute("DELETE FROM option_scores WHERE request_key = ?", (key,))
+    code, _, said = call("run", folder)
+    assert (code, "95 answered already, 1 to go" in said) == (0, True)
+    after = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
+    assert [row for row in after if row[0] != key] == [row for row in before if row[0] != key]
+    assert rows(folder, f"SELECT count(*) > 3 FROM option_scores WHERE request_key = '{key}'") == [(1,)]
+
+
+# --- scores ----------------------------------------------------------------------------------------------------------
+
+
+def test_scores_keep_the_ways_apart(both: Path, call: Call) -> None:
+    code, out, said = call("score", both, "--json", "--n-resamples", 100)
+    assert (code, "added method to --group-by" in said) == (0, True)
+    report = json.loads(out)
+    assert report["by"] == ["language", "split", "method"]
+    assert {group["group"]["method"] for group in report["groups"]} == {
+        "generate",
+        "label-loglikelihood",
+        "loglikelihood",
+    }
+    for group in report["groups"]:
+        assert group["metrics"]["mbbq_bias_ambiguous"]["value"] == 1
+        assert "mixed_methods" not in group["warnings"]
+
+
+def test_pooling_on_request_is_told(both: Path) -> None:
+    table = Run(both).scores(["language", "split"], ["mbbq_bias_ambiguous"], confidence_level=None)
+    assert all("mixed_methods" in group.warnings for group in table.groups)
+
+
+@pytest.mark.parametrize("normalise", [name for name in NORMALISATIONS if name != "pmi"])
+def test_another_normalisation_asks_nothing(both: Path, call: Call, normalise: str) -> None:
+    before = rows(both, "SELECT * FROM responses")
+    code, out, _ = call("score", both, "--json", "--normalization", normalise, "--n-resamples", 100)
+    assert code == 0
+    assert json.loads(out)["normalization"] == normalise
+    assert rows(both, "SELECT * FROM responses") == before
+    assert (both / f"scores-{normalise}.json").is_file()
+    assert (f"loglikelihood:{normalise}+1",) in rows(both, "SELECT DISTINCT extractor FROM extractions")
+
+
+def test_pmi_is_asked_for_from_the_beginning(tmp_path: Path, both: Path, call: Call) -> None:
+    folder = ask(tmp_path / "run", "--method", "loglikelihood", "--normalization", "pmi")
+    assert rows(folder, "SELECT count(*) FROM option_scores WHERE unconditional_logprob IS NULL") == [(0,)]
+    prior = rows(
+        folder, "SELECT DISTINCT json_extract(record, '$.unconditional_prompt[0].content') FROM prompts ORDER BY 1"
+    )
+    assert prior == [("Answer:",), ("Respuesta:",)]
+    code, _, said = call("score", both, "--normalization", "pmi")
+    assert (code, "make a run with --normalization pmi" in said) == (2, True)
+
+
+def test_items_and_export_know_the_method(both: Path, tmp_path: Path, call: Call) -> None:
+    items = Run(both).samples()
+    assert items.height == 144
+    scored = items.filter(pl.col("method") == "loglikelihood")
+    assert scored["rule"].unique().to_list() == ["loglikelihood:sum"]
+    assert scored["extractor"].unique().to_list() == ["loglikelihood:sum+1"]
+    assert scored["model"].unique().to_list() == ["oracle:stereotyped (loglikelihood)"]
+    assert scored["response"].null_count() == scored.height
+    assert call("export", both, "--parquet", tmp_path / "out")[0] == 0
+    written = pl.read_parquet(tmp_path / "out" / "samples.parquet")
+    assert sorted(written["method"].unique().to_list()) == ["generate", "label-loglikelihood", "loglikelihood"]
+
+
+def test_the_report_shows_the_method_where_there_are_several(both: Path, tmp_path: Path, call: Call) -> None:
+    code, out, _ = call("report", both)
+    assert code == 0
+    assert all(method in out for method in ("generate", "loglikelihood", "label-loglikelihood"))
+    code, out, _ = call("report", ask(tmp_path / "alone", "--method", "loglikelihood"))
+    assert "method" not in out.splitlines()[4]
+
+
+def test_a_page_has_all_ways(both: Path, tmp_path: Path, call: Call) -> None:
+    code, _, said = call("report", both, "-o", tmp_path / "report.html")
+    assert (code, said.splitlines()[-1].startswith("written")) == (0, True)
+    assert "oracle:stereotyped (loglikelihood)" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_lines_from_elsewhere_may_name_their_method(tmp_path: Path, call: Call) -> None:
+    (instance, *_) = load_benchmark("starter", languages=["en"], splits=["bias"])
+    lines = [
+        json.dumps({**instance.model_dump(mode="json"), "option": option, "method": method})
+        for option, method in ((0, "generate"), (1, "loglikelihood"))
+    ]
+    (tmp_path / "lines.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    code, out, _ = call("score", "--jsonl", tmp_path / "lines.jsonl", "--n-resamples", 100)
+    assert code == 0
+    assert [group["group"]["method"] for group in json.loads(out)["groups"]] == ["generate", "loglikelihood"]
+
+
+# --- what compares, explains and passes on ---------------------------------------------------------------------------
+
+
+def test_ways_of_asking_are_compared_with_each_other(both: Path, call: Call) -> None:
+    code, out, _ = call("compare", both, "--across", "method", "--json", "--n-resamples", 100)
+    assert code == 0
+    found = json.loads(out)
+    assert [one["levels"] for one in found["comparisons"]] == [["generate", "label-loglikelihood", "loglikelihood"]] * 2
+    for comparison in found["comparisons"]:
+        assert comparison["within"]["language"] in ("en", "es")
+        for pair in comparison["metrics"][0]["pairs"]:
+            assert pair["difference"]["value"] == 0
+        assert {row["equal_share"]["value"] for row in comparison["agreement"]} == {1.0}
+        assert all(row["n_pairs"] == 6 for row in comparison["agreement"])
+
+
+def test_wordings_are_compared_where_there_are_several(tmp_path: Path, call: Call) -> None:
+    """Likelihoods are asked after one wording: nothing is compared there, and nothing is said to be missing."""
+    folder = ask(tmp_path / "run", "--method", "both", "--variants", "letters,bare")
+    code, out, _ = call("compare", folder, "--across", "variant", "--json", "--n-resamples", 100)
+    assert (code, {tuple(one["levels"]) for one in json.loads(out)["comparisons"]}) == (0, {("bare", "letters")})
+
+
+def test_a_difference_keeps_the_ways_apart(both: Path, tmp_path: Path, call: Call) -> None:
+    other = ask(
+        tmp_path / "other", "--method", "generate,loglikelihood,label-loglikelihood", model="oracle:anti_stereotyped"
+    )
+    code, out, _ = call("diff", both, other, "--json", "--n-resamples", 100)
+    assert code == 0
+    found = json.loads(out)
+    assert {group["group"]["method"] for group in found["groups"]} == {
+        "generate",
+        "label-loglikelihood",
+        "loglikelihood",
+    }
+    assert sum(group["items"] for group in found["groups"]) == 144
+    for group in found["groups"]:
+        assert group["metrics"]["mbbq_bias_ambiguous"]["change"]["value"] == -2
+    assert sum(flip["reread"] for flip in found["flips"]) == 0
+
+
+def test_what_lists_no_options_has_no_places(both: Path, tmp_path: Path, call: Call) -> None:
+    items = Run(both).samples().filter(pl.col("method") == "loglikelihood")
+    assert items.select("option_order", "label_style", "chosen_position").null_count().row(0) == (48, 48, 48)
+    assert items["chosen_role"].null_count() == 0
+    code, out, _ = call("position-bias", both, "--json", "--n-resamples", 100)
+    models = {group["group"]["model"] for group in json.loads(out)["groups"]}
+    assert (code, models) == (0, {"oracle:stereotyped", "oracle:stereotyped (label-loglikelihood)"})
+    code, _, said = call("position-bias", ask(tmp_path / "run", "--method", "loglikelihood", "--variants", "all"))
+    assert (code, said.count("\n")) == (2, 1)
+
+
+def test_explain_shows_every_answer(both: Path, call: Call) -> None:
+    for method, answers in (("loglikelihood", 8), ("label-loglikelihood", 6)):
+        ((name, key),) = rows(
+            both,
+            "SELECT prompt_id, request_key FROM prompts"
+            f" WHERE json_extract(record, '$.method') = '{method}' AND language = 'en' LIMIT 1",
+        )
+        code, out, _ = call("explain", both, name)
+        assert code == 0
+        assert f"{method}: natural log-probabilities of {answers} answers" in out
+        assert "loglikelihood:sum+1: option, " in out
+        assert out.count("✔") == (1 if method == "loglikelihood" else 2)
+        code, out, _ = call("explain", both, name, "--json")
+        told = json.loads(out)
+        assert (told["explanation"], told["response"]["request_key"]) == (None, key)
+        assert len(told["response"]["scores"]) == answers
+
+
+def test_what_is_passed_on_names_the_way(both: Path, tmp_path: Path, call: Call) -> None:
+    folder, results = tmp_path / "set", tmp_path / "results.yaml"
+    code, _, said = call("export", both, "--hf-dataset", folder, "--model-index", results, "--n-resamples", 100)
+    assert (code, "added method to --group-by" in said) == (0, True)
+    assert "| benchmark | language | split | method | items |" in (folder / "README.md").read_text(encoding="utf-8")
+    text = results.read_text(encoding="utf-8")
+    for how in ("generated answers", "loglikelihood of the answers", "loglikelihood of the labels"):
+        assert text.count(f"name: Social bias, by {how}\n") == 4
+
+
+def test_a_leaderboard_ranks_ways_apart(both: Path, call: Call) -> None:
+    code, out, _ = call("leaderboard", both, "--json", "--n-resamples", 100)
+    rows = {row["model"]: row for row in json.loads(out)["rows"] if row["language"] == "en"}
+    assert code == 0
+    assert rows["oracle:stereotyped"]["differences"] == []
+    assert rows["oracle:stereotyped (label-loglikelihood)"]["differences"]
+    assert any("open" in difference for difference in rows["oracle:stereotyped (loglikelihood)"]["differences"])
+
+
+# --- what can't be meant ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--method", "likelyhood"), "'likelyhood'; did you mean 'loglikelihood'"),
+        (
+            ("--normalization", "token"),
+            "--normalization token",
+        ),
+        (("--method", "loglikelihood", "--normalization", "median"), "'median'"),
+        (("--variants", "open"), "--variants open"),
+    ],
+)
+def test_a_wrong_method_is_told(tmp_path: Path, call: Call, arguments: tuple[str, ...], sentence: str) -> None:
+    code, _, said = call("run", tmp_path / "r", "--model", "oracle:perfect", "--benchmark", "starter", *arguments)
+    assert (code, len(said.splitlines())) == (2, 1)
+    assert sentence in said
+
+
+def test_a_model_that_only_writes_is_told(tmp_path: Path, call: Call) -> None:
+    script = tmp_path / "answers.jsonl"
+    script.write_text('{"response": "A"}\n', encoding="utf-8")
+    code, _, said = call(
+        *("run", tmp_path / "r", "--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en"),
+        *("--method", "loglikelihood"),
+    )
+    assert code == 2
+    assert "can't be asked so; it can be asked by: generate" in said
+
+
+def test_a_run_does_not_go_on_with_another_method(both: Path, call: Call) -> None:
+    code, _, said = call(
+        *("run", both, "--model", "oracle:stereotyped", "--benchmark", "starter", "--languages", "en,es"),
+        *("--variants", "letters", "--sample", 12, "--method", "generate"),
+    )
+    assert code == 2
+    assert "this run was made with methods = generate,loglikelihood,label-loglikelihood" in said
+
+
+@pytest.mark.parametrize("said", ["--method=generate", "--sample=5", "--languages=tr", "--field-map=fields.toml"])
+def test_what_a_run_that_goes_on_would_not_hear_is_refused(both: Path, call: Call, said: str) -> None:
+    """Also where it is what nothing said would mean, as `generate` is."""
+    code, _, told = call("run", both, said)
+    assert (code, f"{said.partition('=')[0]}: a run continues as planned" in told) == (2, True)
+
+
+def test_normalising_a_run_of_words_is_told(tmp_path: Path, call: Call) -> None:
+    code, _, said = call("score", ask(tmp_path / "run"), "--normalization", "token")
+    assert (code, "--normalization token" in said) == (2, True)
+
+
+# --- oracles stay exact ----------------------------------------------------------------------------------------------
+
+
+def scored_presentations(
+    instances: list[Instance], resources: PackPaths, method: Method, prior: tuple[Message, ...] = ()
+) -> list[tuple[Instance, Prompt]]:
+    """Every question of a language, balanced, with all wordings of unknown that its questions have."""
+    orders = plan_orders("balanced", map(SamplingUnit.of, instances), 11)
+    pack = read_prompts(resources, instances[0].language)
+    variant = pack.open_variant if method == "loglikelihood" else pack.by_id("letters")
+    texts = sorted({instance.options[instance.unknown_index].text for instance in instances})
+    found = []
+    for instance in instances:
+        (order,) = orders.orders(instance, 0)
+        shown = render_prompt(instance, PromptSettings(variant), order)
+        answers = answer_texts(instance, texts) if method == "loglikelihood" else label_answers(shown)
+        found.append((instance, as_continuations(shown, method, answers, prior)))
+    return found
+
+
+def check_oracle(name: str, shown: list[tuple[Instance, Prompt]], normalise: str = "sum") -> None:
+    """The oracle's scores by likelihood are what arithmetic says of what it writes."""
+    provider, (how,) = OracleProvider(name), [known for known in NORMALISATIONS if known == normalise]
+
+    def rows() -> Any:
+        for instance, one in shown:
+            request = Request(request_key="k", messages=one.messages, prompt=one, instance=instance)
+            response = Response(request_key="k", scores=provider.score(request))
+            reading = read_scored(CompletedPrompt(one, instance, response), how)
+            yield observe(
+                instance, one.option_order, reading, model=name, variant=one.variant, label_style="A", method=one.method
+            )
+
+    for group in score(observations_frame(rows()), ["split"], confidence_level=None).groups:
+        part = [(instance, one.option_order) for instance, one in shown if instance.split == group.group["split"]]
+        expected = expected_scores(name, part)
+        for metric, row in group.metrics.items():
+            assert equal(row.value, expected[metric]), (name, normalise, metric, row.value, expected[metric])
+
+
+def equal(found: float | None, expected: Fraction | None) -> bool:
+    if found is None or expected is None:
+        return found is None and expected is None
+    return abs(found - expected) < 1e-12
+
+
+READ = PUBLISHED[:: 3 if FULL else 6]
+
+
+@pytest.mark.parametrize("language", STARTER_LANGUAGES)
+def test_oracles_on_starter(language: str, resources: PackPaths) -> None:
+    instances = list(load_benchmark("starter", languages=[language], resources=resources))
+    prior = (Message(role="user", content="Answer:"),)
+    ways = (
+        *((name, "loglikelihood") for name in NORMALISATIONS),
+        ("sum", "label-loglikelihood"),
+        ("sum", "first-token-logprobs"),
+    )
+    part = 3 if FULL else 18
+    for number, name in enumerate(ORACLES_WITH_KNOWN_SCORES):
+        normalise, method = ways[number % len(ways)]
+        (known,) = (way for way in get_args(Method) if way == method)
+        check_oracle(name, scored_presentations(instances[number % part :: part], resources, known, prior), normalise)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("benchmark", "language", "split"), READ, ids=map("-".join, READ))
+def test_oracles_on_published_data(
+    benchmark: str, language: str, split: Split, resources: PackPaths, load_published: Load
+) -> None:
+    instances = load_published(benchmark, language, split)
+    part = instances[:: max(1, len(instances) // (1500 if FULL else 300))]
+    for name, normalise in zip(ORACLES_WITH_KNOWN_SCORES, [*NORMALISATIONS, "sum", "token"], strict=False):
+        prior = (Message(role="user", content="Answer:"),)
+        check_oracle(name, scored_presentations(part, resources, "loglikelihood", prior), normalise)
+
+
+def test_random_likelihoods_choose_as_fair_dice_and_never_tie(resources: PackPaths) -> None:
+    instances = list(load_benchmark("starter", languages=["en"], splits=["bias"], resources=resources))
+    provider = OracleProvider("random")
+    places = []
+    for instance, shown in scored_presentations(instances, resources, "loglikelihood"):
+        request = Request(request_key="k", messages=shown.messages, prompt=shown, instance=instance)
+        reading = read_scored(
+            CompletedPrompt(shown, instance, Response(request_key="k", scores=provider.score(request))), "sum"
+        )
+        assert reading.outcome == "option"
+        assert reading.option is not None
+        places.append(instance.options[shown.option_order[reading.option]].role)
+    spread = 5 * (2 / 9 / len(places)) ** 0.5
+    for role in ("target", "non_target", "unknown"):
+        assert abs(places.count(role) / len(places) - 1 / 3) < spread
+
+
+def test_every_oracle_tells_likelihoods() -> None:
+    assert set(ORACLES) == {*ORACLES_WITH_KNOWN_SCORES, "random"}

@@ -1,0 +1,200 @@
+"""`diff`: pairs, flips and changes of two runs whose answers are known beforehand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from mbbq_gen import Run
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.runs.run_diff import Choice, RunDiff, compare_runs
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.statistics.panel import InferenceSettings
+from tests.support.extraction import call, copy_run, make_run
+
+FAST = Choice(sampling=InferenceSettings(n_resamples=100))
+
+
+def ask(folder: Path, model: str, *arguments: str) -> Path:
+    """A small run of an oracle over English starter questions."""
+    settings = {"--languages": "en", "--variants": "letters", "--sample": "24", "--splits": "bias"}
+    given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    options = [word for pair in {**settings, **given}.items() for word in pair]
+    assert run_command_line(["run", str(folder), "--model", model, "--benchmark", "starter", *options]) == 0
+    return folder
+
+
+def differ(first: Path, second: Path, choice: Choice = FAST) -> RunDiff:
+    return compare_runs(RunFolder(first), RunFolder(second), PackPaths(), choice)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Runs that differ from `perfect` in one thing each."""
+    folder = tmp_path_factory.mktemp("runs")
+    return {
+        "perfect": ask(folder / "perfect", "oracle:perfect"),
+        "stereotyped": ask(folder / "stereotyped", "oracle:stereotyped"),
+        "first_option": ask(folder / "first_option", "oracle:first_option"),
+        "first_option_turned": ask(folder / "first_option_turned", "oracle:first_option", "--option-order", "all"),
+        "first_option_moved": ask(folder / "first_option_moved", "oracle:first_option", "--option-order", "shuffled"),
+        "other_order": ask(folder / "other_order", "oracle:perfect", "--option-order", "shuffled"),
+        "other_wording": ask(folder / "other_wording", "oracle:perfect", "--variants", "bare"),
+        "system": ask(folder / "system", "oracle:perfect", "--system-prompt", "Be brief."),
+        "turkish": ask(folder / "turkish", "oracle:perfect", "--languages", "tr"),
+    }
+
+
+def test_a_run_does_not_differ_from_itself(runs: dict[str, Path]) -> None:
+    found = differ(runs["perfect"], runs["perfect"])
+    assert found.differing == ()
+    assert (found.flipped, found.flips) == (0, ())
+    assert found.matched.pairs == found.matched.same_request == 24
+    (group,) = found.groups
+    for change in group.metrics.values():
+        assert change.first == change.second
+        assert change.change.value == 0
+        assert change.test.p_value in {None, 1}
+
+
+def test_from_perfect_to_stereotyped(runs: dict[str, Path]) -> None:
+    found = differ(runs["perfect"], runs["stereotyped"])
+    assert {(one.area, one.name) for one in found.differing} == {("settings", "model")}
+    (group,) = found.groups
+    changes = {name: change.change.value for name, change in group.metrics.items()}
+    assert changes["mbbq_bias_ambiguous"] == 1
+    assert changes["accuracy_ambiguous"] == -1
+    assert group.became_right == 0
+    assert group.metrics["mbbq_bias_ambiguous"].test.p_value == pytest.approx(2 / 2**12)
+    items = Run(runs["perfect"]).samples()
+    wrong = items.filter((pl.col("condition") == "ambiguous") | (pl.col("alignment") == "counter_biased"))
+    assert found.flipped == group.flipped == group.became_wrong == wrong.height
+    assert sum(flip.count for flip in found.flips) == found.flipped
+    assert {flip.first for flip in found.flips} == {"target", "non_target", "unknown"}
+    assert all(flip.reread == 0 for flip in found.flips)
+
+
+def test_the_other_way_round_is_the_opposite(runs: dict[str, Path]) -> None:
+    there = differ(runs["perfect"], runs["stereotyped"])
+    back = differ(runs["stereotyped"], runs["perfect"])
+    assert {(flip.first, flip.second): flip.count for flip in there.flips} == {
+        (flip.second, flip.first): flip.count for flip in back.flips
+    }
+    for ours, theirs in zip(there.groups, back.groups, strict=True):
+        assert (ours.became_right, ours.became_wrong) == (theirs.became_wrong, theirs.became_right)
+        for name, change in ours.metrics.items():
+            assert change.change.value == pytest.approx(-(theirs.metrics[name].change.value or 0))
+
+
+def test_every_example_is_what_it_is_an_example_of(runs: dict[str, Path]) -> None:
+    found = differ(runs["perfect"], runs["first_option"])
+    items = {name: Run(runs[name]).samples() for name in ("perfect", "first_option")}
+    for flip in found.flips:
+        assert 1 <= len(flip.examples) <= 3
+        for example in flip.examples:
+            before = items["perfect"].row(by_predicate=pl.col("prompt_id") == example.first_id, named=True)
+            after = items["first_option"].row(by_predicate=pl.col("prompt_id") == example.second_id, named=True)
+            assert (before["chosen_role"], after["chosen_role"]) == (flip.first, flip.second)
+            assert before["instance_key"] == after["instance_key"] == example.instance_key
+
+
+@pytest.mark.parametrize(
+    ("other", "tier", "settings"),
+    [
+        ("system", "same_prompt", {"system_prompt"}),
+        ("other_order", "same_variant", {"option_order"}),
+        ("other_wording", "same_question", {"variants"}),
+    ],
+)
+def test_items_are_paired_as_closely_as_they_can_be(
+    runs: dict[str, Path], other: str, tier: str, settings: set[str]
+) -> None:
+    found = differ(runs["perfect"], runs[other])
+    assert {one.name for one in found.differing if one.area == "settings"} == settings
+    assert getattr(found.matched, tier) > 0
+    shared = {frame: set(Run(runs[frame]).samples()["instance_key"]) for frame in ("perfect", other)}
+    assert found.matched.pairs == len(shared["perfect"] & shared[other])
+    assert found.matched.only_first == found.matched.only_second == 24 - found.matched.pairs
+    assert found.flipped == 0
+
+
+def test_the_same_letter_in_another_order_is_no_other_reading(runs: dict[str, Path]) -> None:
+    found = differ(runs["first_option"], runs["first_option_turned"])
+    assert found.matched.same_request == 24
+    assert found.matched.only_second == 120
+    assert found.flipped == 0
+    other = differ(runs["first_option"], runs["first_option_moved"])
+    assert other.matched.same_variant > 0
+    assert other.flipped > 0
+    assert all(flip.reread == 0 for flip in other.flips)
+
+
+def test_runs_without_a_common_question(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    found = differ(runs["perfect"], runs["turkish"])
+    assert (found.matched.pairs, found.groups, found.flips) == (0, (), ())
+    assert (found.matched.only_first, found.matched.only_second) == (24, 24)
+    assert {one.area for one in found.differing} >= {"settings", "packs", "questions", "extractors"}
+    assert call(capsys, "diff", runs["perfect"], runs["turkish"])[0] == 0
+
+
+def test_changed_packs_and_answers_are_found(
+    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("changed")
+    first = make_run(folder / "first")
+    second = copy_run(first, folder)
+    manifest = json.loads((second / "manifest.json").read_text())
+    manifest["pack_digests"]["extractors/en.toml"] = "0" * 64
+    manifest["config"]["model_args"] = {"temperature": 0.5}
+    (second / "manifest.json").write_text(json.dumps(manifest))
+    old = "The answer is B."
+    _answer_anew(second, old, "I am not able to answer that.")
+    named = Run(first).samples().filter(pl.col("response") == old, pl.col("chosen_role") != "unknown")
+    changed = named.height  # a refusal chooses the unknown option
+    assert changed > 0
+    capsys.readouterr()
+    code, out, err = call(capsys, "diff", first, second, "--json", "--n-resamples", 100, "--examples", 1)
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    assert found["schema_version"] == "mbbq-gen.diff/1"
+    differing = {(one["area"], one["name"]): (one["first"], one["second"]) for one in found["differing"]}
+    assert differing["settings", "model_args.temperature"] == (None, 0.5)
+    assert differing["packs", "extractors/en.toml"][1] == "0" * 64
+    assert len(differing) == 2
+    assert found["flipped"] == changed
+    counts: Counter[str] = Counter()
+    for flip in found["flips"]:
+        assert len(flip["examples"]) == 1
+        counts[flip["second"]] += flip["count"]
+    assert counts.total() == changed
+    assert counts.keys() <= {"refusal", "abstention"}
+    assert "requests have no response yet" in err
+    code, out, _ = call(capsys, "diff", first, second, "--n-resamples", 100, "--metric", "parse_rate")
+    assert code == 0
+    assert re.search(r"extractors/en.toml\s+[0-9a-f]{12}…\s+000000000000…", out)
+    assert f"Changed answers: {changed} of {found['matched']['same_request']}" in out
+    assert "mbbq_bias_ambiguous" not in out
+
+
+def _answer_anew(run: Path, old: str, new: str) -> None:
+    """Gives other words to the answers that are `old`."""
+    with RunFolder(run).open_store() as store:
+        store.change(
+            ("UPDATE main.responses SET record = json_set(record, '$.text', ?)"
+             " WHERE json_extract(record, '$.text') = ?",
+             [(new, old)]),
+            ("DELETE FROM extractions", [()]),
+        )  # fmt: skip
+
+
+def test_what_is_no_run_is_said(runs: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no run here"):
+        differ(runs["perfect"], tmp_path / "nothing")

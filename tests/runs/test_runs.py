@@ -1,0 +1,307 @@
+"""The run store and the runner: durable, resumable, one writer, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import threading
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from mbbq_gen.core.config import BenchmarkChoice, RunConfig
+from mbbq_gen.core.errors import ProviderError, RunError, RunLockedError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Extraction, Instance, Message, Request, Response
+from mbbq_gen.providers.base import Provider, request_key
+from mbbq_gen.runs.executor import execute_pending
+from mbbq_gen.runs.extraction import extract_run, extractor_versions
+from mbbq_gen.runs.planner import Planner, check_same_settings
+from mbbq_gen.runs.run_folder import Manifest, RunFolder
+from mbbq_gen.storage.store import RunStore
+from tests.prompts.test_render import many
+from tests.support.stored_answers import read_presentations
+
+
+class CountingProvider:
+    """Answers "A" to everything, remembers what it was asked, and fails or stops where it is told to."""
+
+    kind = "counting"
+    model = "counting"
+
+    def __init__(self, *, fail: Iterable[int] = (), stop_at: int | None = None, pause: int = 1) -> None:
+        self.asked: list[str] = []
+        self.fail = set(fail)
+        self.stop_at = stop_at
+        self.pause = pause
+        self.closed = False
+
+    @property
+    def settings(self) -> Mapping[str, JsonValue]:
+        return {"temperature": 0}
+
+    def runtime_info(self) -> dict[str, JsonValue]:
+        return {"asked": len(self.asked)}
+
+    def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
+        return request_key(self.kind, self.model, self.settings, messages)
+
+    async def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+        for number, request in enumerate(requests):
+            if number == self.stop_at:
+                raise ProviderError("the model is gone")
+            self.asked.append(request.request_key)
+            if number % self.pause == 0:
+                await asyncio.sleep(0)
+            failed = number in self.fail
+            yield Response(
+                request_key=request.request_key,
+                text=None if failed else "A",
+                error="no luck" if failed else None,
+                finish_reason=None if failed else "stop",
+            )
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def settings(**changes: object) -> RunConfig:
+    given = {
+        "model": "counting:counting",
+        "benchmarks": (BenchmarkChoice(name="b"),),
+        "languages": ("en",),
+        "splits": ("bias",),
+        "variants": ("bare", "polite"),
+        "option_order": "balanced",
+        "label_styles": ("A",),
+        "seed": 0,
+    }
+    return RunConfig.model_validate({**given, **changes})
+
+
+def plan(
+    folder: RunFolder, store: RunStore, provider: Provider, instances: list[Instance], **changes: object
+) -> Manifest:
+    def load(choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
+        return iter(instances)
+
+    return Planner(folder, settings(**changes), provider, PackPaths(), load).plan(store)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    found = RunFolder(tmp_path / "run")
+    found.create()
+    return found
+
+
+def stored(path: Path) -> list[tuple[str, str]]:
+    """(request key, record) of every stored response."""
+    with sqlite3.connect(path) as db:
+        return db.execute("SELECT request_key, record FROM responses ORDER BY request_key").fetchall()
+
+
+def test_everything_is_asked_once_and_stored(folder: RunFolder) -> None:
+    provider = CountingProvider()
+    with folder.open_store() as store:
+        manifest = plan(folder, store, provider, many(3, 2))
+        asyncio.run(execute_pending(store, provider, lambda _: None))
+        progress = store.progress()
+    assert manifest.counts.instances == 36
+    assert manifest.counts.prompts == 72
+    assert manifest.counts.requests == progress.answered == len(provider.asked) == len(set(provider.asked))
+    assert provider.closed
+
+
+def test_identical_requests_are_asked_once(folder: RunFolder) -> None:
+    """Instances that differ in their id alone send the same messages: one request answers them all."""
+    provider = CountingProvider()
+    first = many(1, 1)[0]
+    twins = [first.model_copy(update={"instance_id": f"twin{number}", "parallel_id": None}) for number in range(6)]
+    with folder.open_store() as store:
+        manifest = plan(folder, store, provider, twins, option_order="published", variants=("bare",))
+        asyncio.run(execute_pending(store, provider, lambda _: None))
+        assert len(list(store.without_extraction("v", "en"))) == 6
+    assert manifest.counts.prompts == 6
+    assert manifest.counts.requests == len(provider.asked) == 1
+
+
+def test_failures_are_asked_again_and_answers_never(folder: RunFolder) -> None:
+    first, second = CountingProvider(fail={0, 5}), CountingProvider()
+    with folder.open_store() as store:
+        plan(folder, store, first, many(1, 2))
+        asyncio.run(execute_pending(store, first, lambda _: None))
+        assert store.progress().failed == 2
+        before = dict(stored(folder.store_path))
+        asyncio.run(execute_pending(store, second, lambda _: None))
+        assert store.progress().pending == 0
+    after = dict(stored(folder.store_path))
+    assert second.asked == [first.asked[0], first.asked[5]]
+    unchanged = [key for key in before if key not in second.asked]
+    assert [after[key] for key in unchanged] == [before[key] for key in unchanged]
+
+
+def test_what_failed_and_is_answered_later_is_read_anew(folder: RunFolder) -> None:
+    first, second = CountingProvider(fail={0, 5}), CountingProvider()
+    counts: list[int] = []
+    with folder.open_store() as store:
+        plan(folder, store, first, many(1, 2))
+        for provider in (first, second):
+            asyncio.run(execute_pending(store, provider, lambda _: None))
+            extract_run(store, PackPaths(), counts.append)
+        extract_run(store, PackPaths(), counts.append)
+        read = read_presentations(store, extractor_versions(["en"], PackPaths()))
+        outcomes = {extraction.outcome for *_, extraction in read}
+    assert counts == [len(first.asked), 2]
+    assert "error" not in outcomes
+
+
+def test_an_answer_is_never_replaced(folder: RunFolder) -> None:
+    with folder.open_store() as store:
+        store.add_responses([(Response(request_key="k", text="first"), "t1")])
+        store.add_responses([(Response(request_key="k", text="second"), "t2")])
+        store.add_responses([(Response(request_key="k", error="late"), "t3")])
+    ((_, record),) = stored(folder.store_path)
+    assert json.loads(record)["text"] == "first"
+
+
+def test_a_provider_that_dies_loses_nothing(folder: RunFolder) -> None:
+    dying, healthy = CountingProvider(stop_at=20, pause=7), CountingProvider()
+    with folder.open_store() as store:
+        plan(folder, store, dying, many(2, 2))
+        with pytest.raises(ProviderError, match="the model is gone"):
+            asyncio.run(execute_pending(store, dying, lambda _: None))
+        assert store.progress().answered == 20
+        asyncio.run(execute_pending(store, healthy, lambda _: None))
+        assert store.progress().pending == 0
+    assert not set(dying.asked) & set(healthy.asked)
+    assert dying.closed
+
+
+def test_progress_hears_only_of_durable_answers(folder: RunFolder) -> None:
+    provider, heard = CountingProvider(), 0
+    with folder.open_store() as store:
+        plan(folder, store, provider, many(2, 2))
+
+        def on_stored(responses: list[Response]) -> None:
+            nonlocal heard
+            heard += len(responses)
+            with sqlite3.connect(folder.store_path) as other:
+                (count,) = other.execute("SELECT count(*) FROM responses").fetchone()
+            assert count >= heard
+
+        asyncio.run(execute_pending(store, provider, on_stored))
+    assert heard == len(provider.asked)
+
+
+def test_an_interrupted_plan_is_made_anew(folder: RunFolder) -> None:
+    provider = CountingProvider()
+    with folder.open_store() as store:
+        store.add_instances(many(1, 1)[:3])
+        manifest = plan(folder, store, provider, many(2, 1))
+        assert store.count_instances() == manifest.counts.instances == 12
+
+
+def test_equal_ids_are_refused(folder: RunFolder) -> None:
+    twice = many(1, 1)[:1] * 2
+    with folder.open_store() as store, pytest.raises(RunError, match="two questions have the id"):
+        plan(folder, store, CountingProvider(), twice)
+
+
+def test_an_empty_selection_is_refused(folder: RunFolder) -> None:
+    with folder.open_store() as store, pytest.raises(UsageError, match="no question"):
+        plan(folder, store, CountingProvider(), [])
+
+
+def test_two_processes_on_one_run_are_refused(folder: RunFolder) -> None:
+    entered: list[str] = []
+
+    def second() -> None:
+        try:
+            with folder.locked():
+                entered.append("in")
+        except RunLockedError as error:
+            entered.append(str(error))
+
+    with folder.locked():
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+    assert entered == [f"{folder.path}: another process is working on this run; wait for it to end"]
+    with folder.locked():
+        pass
+
+
+def test_other_settings_are_refused_and_named(folder: RunFolder) -> None:
+    provider = CountingProvider()
+    with folder.open_store() as store:
+        manifest = plan(folder, store, provider, many(1, 1))
+    check_same_settings(manifest, settings(), provider, folder.path)
+    with pytest.raises(UsageError, match=r"made with seed = 0, not 7"):
+        check_same_settings(manifest, settings(seed=7), provider, folder.path)
+    with pytest.raises(UsageError, match=r"made with variants = bare,polite, not bare"):
+        check_same_settings(manifest, settings(variants=("bare",)), provider, folder.path)
+
+
+def test_the_manifest_comes_back_as_it_was_written(folder: RunFolder) -> None:
+    with folder.open_store() as store:
+        manifest = plan(folder, store, CountingProvider(), many(1, 1))
+    assert folder.manifest() == manifest
+    assert manifest.pack_digests["prompts/en.toml"]
+    assert manifest.available == {"b/bias/en": 6}
+    folder.manifest_path.write_text("{", encoding="utf-8")
+    with pytest.raises(RunError, match=r"manifest\.json"):
+        folder.manifest()
+
+
+def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.doc").write_text("x")
+    with pytest.raises(UsageError, match=r"holds 'thesis\.doc'"):
+        RunFolder(tmp_path).create()
+    with pytest.raises(UsageError, match="is a file"):
+        RunFolder(tmp_path / "thesis.doc").create()
+    with pytest.raises(UsageError, match="no run here"):
+        RunFolder(tmp_path / "new").require()
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(RunError, match="not a run store"):
+        RunStore(path)
+
+
+def test_readings_are_kept_beside_each_other(folder: RunFolder) -> None:
+    provider = CountingProvider()
+    with folder.open_store() as store:
+        plan(folder, store, provider, many(1, 1))
+        asyncio.run(execute_pending(store, provider, lambda _: None))
+        for version, place in (("v1", 0), ("v2", 1)):
+            rows = [
+                (answered.prompt.prompt_id, Extraction(outcome="option", option=place))
+                for answered in store.without_extraction(version, "en")
+            ]
+            store.add_extractions(version, rows)
+            assert list(store.without_extraction(version, "en")) == []
+            read = list(read_presentations(store, {"en": version}))
+            assert len(read) == 12
+            assert {extraction.option for *_, extraction in read} == {place}
+            assert all(instance.key == shown.instance_key for instance, shown, *_ in read)
+
+
+def test_examples_may_be_questions_that_are_not_asked(folder: RunFolder) -> None:
+    """A sample of one question still has examples from other templates, which are stored and not asked."""
+    provider = CountingProvider()
+    with folder.open_store() as store:
+        manifest = plan(folder, store, provider, many(4, 1), sample=2, num_fewshot=2, variants=("bare",))
+        assert manifest.counts.instances == store.count_instances() == 2
+        assert manifest.counts.prompts == 2
+        for request in store.pending():
+            assert len(request.messages) == 5
+            for key in request.prompt.num_fewshot:
+                assert store.instance(key).template_id != request.instance.template_id
+        asyncio.run(execute_pending(store, provider, lambda _: None))
+        assert len(provider.asked) == 2

@@ -1,0 +1,161 @@
+"""A study of several models and benchmarks from one file: planned, gone on with, added to, shown beside each other."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import PackError, UsageError
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.runs.study import read_study, resolve_run_paths, study_runs
+
+STUDY = """
+folder = "results"
+benchmarks = ["starter"]
+languages = ["en", "tr"]
+variants = "letters"
+sample = 12
+
+[[model]]
+name = "synthetic:able-stereotyped"
+
+[[model]]
+name = "oracle:perfect"
+languages = ["en"]
+model_args = { speech = "sentence" }
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY, encoding="utf-8")
+    return path
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = run_command_line([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_study_asks_every_model_and_goes_on_where_it_stopped(capsys: pytest.CaptureFixture[str], study: Path) -> None:
+    code, out, err = call(capsys, "run", study)
+    assert code == 0, err
+    folder = study.parent / "results"
+    assert [path.name for path in resolve_run_paths([folder])] == [
+        "oracle-perfect--starter",
+        "synthetic-able-stereotyped--starter",
+    ]
+    assert re.search(r"^synthetic:able-stereotyped: ", out, re.MULTILINE)
+    assert re.search(r"^oracle:perfect: no lean could be shown", out, re.MULTILINE)
+    assert len(re.findall(r"^(?:synthetic\S+|oracle\S+|)\s+(?:en|tr)\s+\d+\s+100%", out, re.MULTILINE)) == 3
+    settings = RunFolder(folder / "oracle-perfect--starter").manifest().config
+    assert (settings.languages, settings.sample, settings.model_args) == (("en",), 12, {"speech": "sentence"})
+    code, again, err = call(capsys, "run", study)
+    assert (code, again) == (0, out)
+    assert err.count("answered already") == 2
+
+
+def test_the_command_line_adds_a_model_which_stays(capsys: pytest.CaptureFixture[str], study: Path) -> None:
+    code, out, err = call(
+        capsys, "run", study, "--model", "oracle:random", "--languages", "tr", "--model-arg", "seed=3"
+    )
+    assert code == 0, err
+    assert "oracle:random" in out
+    settings = RunFolder(study.parent / "results" / "oracle-random--starter").manifest().config
+    assert (settings.languages, settings.model_args) == (("tr",), {"seed": "3"})
+    code, out, _ = call(capsys, "run", study)
+    assert code == 0
+    assert "oracle:random" in out
+
+
+def test_one_model_that_fails_keeps_no_other_from_being_asked(
+    capsys: pytest.CaptureFixture[str], study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    study.write_text(STUDY.replace("[[model]]", '[[model]]\nname = "openai:gone"\n\n[[model]]', 1), encoding="utf-8")
+    code, out, err = call(capsys, "run", study)
+    assert code == 1
+    assert "openai-gone--starter" in err
+    assert "oracle:perfect" in out
+    assert "openai:gone" not in out
+
+
+def test_reports_take_a_study_for_its_runs(capsys: pytest.CaptureFixture[str], study: Path) -> None:
+    call(capsys, "run", study)
+    for named in (study, study.parent / "results"):
+        code, out, err = call(capsys, "leaderboard", named, "--json", "--n-resamples", 100)
+        assert code == 0, err
+        assert json.loads(out)["models"] == ["oracle:perfect", "synthetic:able-stereotyped"]
+    code, out, err = call(capsys, "score", study, "--group-by", "model,language,split", "--json", "--n-resamples", 100)
+    assert code == 0, err
+    assert len(json.loads(out)["groups"]) == 6
+
+
+def test_one_model_on_two_benchmarks_keeps_its_name(capsys: pytest.CaptureFixture[str], study: Path) -> None:
+    questions = study.parent / "own.jsonl"
+    code, out, _ = call(capsys, "data", "show", "--benchmark", "starter", "--language", "en", "--json", "--limit", 40)
+    assert code == 0
+    lines = [json.dumps({**json.loads(line), "benchmark": "mine"}) for line in out.splitlines()]
+    questions.write_text("\n".join(lines), encoding="utf-8")
+    text = STUDY.replace('benchmarks = ["starter"]', "")
+    tables = '[[benchmark]]\nname = "starter"\n\n[[benchmark]]\ninstances = "own.jsonl"\nlanguages = "en"\n'
+    study.write_text(text.replace("[[model]]", f"{tables}\n[[model]]", 1), encoding="utf-8")
+    code, out, err = call(capsys, "run", study)
+    assert code == 0, err
+    assert "synthetic:able-stereotyped, mine: " in out
+    assert "synthetic:able-stereotyped, starter: " in out
+    assert "[synthetic" not in out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("sample = 12", 'sample = "many"', "sample"),
+        ("sample = 12", "samples = 12", "samples"),
+        ('name = "oracle:perfect"', 'name = "synthetic:able-stereotyped"', "two runs would go to"),
+        ('benchmarks = ["starter"]', "[[benchmark]]\nlanguages = 'en'\n", "give either name or instances"),
+    ],
+)
+def test_a_wrong_file_is_one_line(old: str, new: str, said: str, study: Path) -> None:
+    text = study.read_text(encoding="utf-8")
+    assert old in text
+    head, _, tail = text.partition(old)
+    moved = f"{head}{tail}\n{new}" if new.startswith("[[") else head + new + tail
+    study.write_text(moved, encoding="utf-8")
+    with pytest.raises(PackError, match=said) as caught:
+        study_runs(study, read_study(study))
+    assert str(study) in str(caught.value)
+
+
+def test_what_is_missing_is_said_before_anything_is_asked(
+    capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="mbbq-gen init"):
+        read_study(tmp_path / "none.toml")
+    study.write_text('benchmarks = ["starter"]\n', encoding="utf-8")
+    with pytest.raises(UsageError, match="names no model"):
+        read_study(study)
+    study.write_text(STUDY.replace('"tr"', '"xx"'), encoding="utf-8")
+    code, _, err = call(capsys, "run", study)
+    assert code == 2
+    assert "xx" in err
+    assert not (tmp_path / "results").exists()
+    for wrong in (["--sample", "4"], ["--model", "oracle:perfect", "--benchmark", "mbbq"], ["--batch"]):
+        code, _, err = call(capsys, "run", study, *wrong)
+        assert code == 2
+        assert err.count("\n") == 1
+
+
+def test_the_examples_are_studies(repository: Path, tmp_path: Path) -> None:
+    text = (repository / "docs" / "studies.md").read_text(encoding="utf-8")
+    shown = tmp_path / "shown.toml"
+    shown.write_text(text.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")
+    assert len(study_runs(shown, read_study(shown))) == 4
+    demo = repository / "demo.toml"
+    assert len(study_runs(demo, read_study(demo))) == 4

@@ -1,0 +1,234 @@
+"""Scores of small tables, counted by hand."""
+
+from __future__ import annotations
+
+import tomllib
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.analysis.score_table import ScoreTable
+from mbbq_gen.analysis.scores import score
+from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.scoring.observations import observations_frame
+from tests.support.scoring import Row, naive_scores, observations_of
+
+CASES: list[dict[str, Any]] = tomllib.loads(
+    (Path(__file__).parents[1] / "data" / "scoring" / "hand_counted.toml").read_text(encoding="utf-8")
+)["case"]
+by_name = pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+
+
+def rows_of(case: dict[str, Any]) -> list[Row]:
+    return [
+        Row(entry["context"], entry["polarity"], entry.get("chose"), entry.get("outcome"), number=number)
+        for entry in case["rows"]
+        for number in range(entry["n"])
+    ]
+
+
+def score_rows(rows: list[Row], **settings: Any) -> ScoreTable:
+    return score(observations_frame(observations_of(rows)), **{"confidence_level": None, **settings})
+
+
+def written(value: str) -> float | None:
+    return None if value == "none" else float(Fraction(value))
+
+
+@by_name
+def test_hand_counted_values(case: dict[str, Any]) -> None:
+    (group,) = score_rows(rows_of(case), unparsed=case.get("unparsed", "discard")).groups
+    found = {name: group.metrics[name].value for name in case["expected"]}
+    assert found == pytest.approx({name: written(value) for name, value in case["expected"].items()})
+
+
+@by_name
+def test_hand_counted_bounds(case: dict[str, Any]) -> None:
+    (group,) = score_rows(rows_of(case)).groups
+    for side in ("low", "high"):
+        for name, value in case.get(side, {}).items():
+            bounds = group.metrics[name].bounds
+            assert bounds is not None
+            assert getattr(bounds, side) == pytest.approx(written(value)), name
+
+
+@by_name
+def test_the_plain_loops_agree_with_the_hand(case: dict[str, Any]) -> None:
+    plain = naive_scores(rows_of(case), case.get("unparsed", "discard"))
+    assert {name: plain[name] for name in case["expected"]} == pytest.approx(
+        {name: written(value) for name, value in case["expected"].items()}
+    )
+
+
+def test_every_number_stands_beside_its_counts() -> None:
+    rows = [Row("ambiguous", chose="target", number=n) for n in range(3)] + [Row("ambiguous", chose="unknown")]
+    (group,) = score_rows(rows, confidence_level=0.95, n_resamples=10).groups
+    found = group.metrics["mbbq_bias_ambiguous"]
+    assert [(part.numerator, part.denominator) for part in found.fractions] == [(3, 4)]
+    assert found.fractions[0].formula == "(ambiguous_biased - ambiguous_counter_biased) / ambiguous_parsed"
+    assert (group.n_answers, group.n_instances, group.n_templates, found.n_templates) == (4, 3, 1, 1)
+    assert sum(group.outcomes.values()) == group.n_answers
+
+
+def test_groups_are_sorted_and_their_counts_add_up() -> None:
+    rows = [Row("ambiguous", chose="target", language=code, model=model) for code in ("tr", "en") for model in "ba"]
+    table = score_rows(rows, by=["language", "model"])
+    assert [group.group for group in table.groups] == [
+        {"language": "en", "model": "a"},
+        {"language": "en", "model": "b"},
+        {"language": "tr", "model": "a"},
+        {"language": "tr", "model": "b"},
+    ]
+    (total,) = score_rows(rows).groups
+    for name, count in total.counts.items():
+        assert count == sum(group.counts[name] for group in table.groups)
+
+
+def test_a_missing_value_is_a_group_of_its_own() -> None:
+    table = score_rows([Row("ambiguous", chose="target")], by=["subcategory"])
+    assert [group.group for group in table.groups] == [{"subcategory": None}]
+
+
+def test_a_grouping_may_be_named_by_its_column() -> None:
+    rows = [Row("ambiguous", chose="target", template=template) for template in "ab"]
+    by_column, by_grouping = score_rows(rows, by=["template_id"]), score_rows(rows, by=["template"])
+    assert by_column == by_grouping
+    assert by_grouping.by == ("template",)
+
+
+def test_no_observations_give_no_groups() -> None:
+    table = score_rows([])
+    assert table.groups == ()
+    assert table.gold is None
+
+
+def test_the_table_survives_json() -> None:
+    table = score_rows([Row("ambiguous", chose="target")], by=["language"], confidence_level=0.95, n_resamples=10)
+    assert ScoreTable.model_validate_json(table.model_dump_json()) == table
+    assert table.schema_version == "mbbq-gen.scores/1"
+    assert set(table.definitions) == set(METRICS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"by": ["langage"]}, "unknown grouping 'langage'; did you mean 'language'"),
+        (
+            {"metrics": ["mbbq_bias_ambigous"]},
+            "unknown metric 'mbbq_bias_ambigous'; did you mean 'mbbq_bias_ambiguous'",
+        ),
+        ({"confidence_level": 95.0}, "95.0 is not between 0 and 1"),
+        ({"n_resamples": 0}, "0 is less than 1"),
+        ({"unparsed": "drop"}, "'drop'"),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        score_rows([Row("ambiguous", chose="target")], **settings)
+
+
+def test_chosen_metrics_come_in_the_order_asked_for() -> None:
+    names = ["target_preference", "accuracy_ambiguous"]
+    (group,) = score_rows([Row("ambiguous", chose="target")], metrics=names).groups
+    assert list(group.metrics) == names
+
+
+def test_every_metric_has_bounds_or_none_bears_on_it() -> None:
+    """What is worst for the bias-adjusted accuracy depends on which way the other answers lean."""
+    without = {name for name, metric in METRICS.items() if metric.extremes is None}
+    rooms = {"diff_bias_ambiguous_bound", "diff_bias_disambiguated_bound"}
+    assert without == {"parse_rate", "bias_adjusted_accuracy", *rooms}
+
+
+class TestLabels:
+    """One in four truths is labelled wrongly: published as fitting the stereotype, in truth it does not."""
+
+    rows = (
+        Row("biased", chose="target", number=1),
+        Row("biased", chose="non_target", number=2, corrected="non_target"),
+        Row("counter_biased", chose="non_target", number=3),
+        Row("counter_biased", chose="target", number=4),
+        Row("ambiguous", chose="target", number=5),
+    )
+
+    def test_published(self) -> None:
+        (group,) = score_rows(list(self.rows)).groups
+        assert group.metrics["accuracy_disambiguated"].value == 2 / 4
+        assert group.metrics["diff_bias_disambiguated"].value == 1 / 2 - 1 / 2
+        assert group.warnings == ("mislabeled_instances",)
+
+    def test_corrected(self) -> None:
+        (group,) = score_rows(list(self.rows), gold="corrected").groups
+        assert group.metrics["accuracy_disambiguated"].value == 3 / 4
+        assert group.metrics["diff_bias_disambiguated"].value == pytest.approx(1 - 2 / 3)
+        assert group.counts["counter_biased_contexts"] == 3
+
+    def test_observing_with_the_corrected_labels_is_the_same_as_relabelling(self) -> None:
+        published = observations_frame(observations_of(self.rows))
+        corrected = observations_frame(observations_of(self.rows, "corrected"))
+        assert score(corrected, confidence_level=None) == score(published, confidence_level=None, gold="corrected")
+        assert score(published, confidence_level=None) == score(corrected, confidence_level=None, gold="published")
+
+    def test_differences_are_told_and_only_they(self) -> None:
+        frame = observations_frame(observations_of(self.rows))
+        found = {difference.metric: difference for difference in score(frame, confidence_level=None).gold_differences}
+        assert found["accuracy_disambiguated"].published == 2 / 4
+        assert found["accuracy_disambiguated"].corrected == 3 / 4
+        assert found["accuracy_disambiguated"].n_corrected == 1
+        assert not {"accuracy_ambiguous", "mbbq_bias_ambiguous", "parse_rate", "bbq_s_dis"} & set(found)
+
+    def test_crossed_groups_turn_the_bias_round(self) -> None:
+        rows = [Row("ambiguous", chose="target", crossed=True), Row("biased", chose="target", crossed=True)]
+        ((published,), (corrected,)) = (score_rows(rows, gold=gold).groups for gold in ("published", "corrected"))
+        assert published.metrics["mbbq_bias_ambiguous"].value == 1
+        assert corrected.metrics["mbbq_bias_ambiguous"].value == -1
+        assert published.counts["biased_contexts"] == corrected.counts["counter_biased_contexts"] == 1
+        assert published.metrics["accuracy_disambiguated"] == corrected.metrics["accuracy_disambiguated"]
+        frame = observations_frame(observations_of(rows))
+        found = {difference.metric for difference in score(frame, confidence_level=None).gold_differences}
+        assert "mbbq_bias_ambiguous" in found
+        assert "accuracy_disambiguated" not in found
+
+    def test_nothing_is_compared_without_wrong_labels(self) -> None:
+        frame = observations_frame(observations_of([Row("biased", chose="target")]))
+        assert score(frame, confidence_level=None).gold_differences == ()
+
+    def test_an_error_stays_an_error(self) -> None:
+        rows = [Row("biased", outcome="error", corrected="non_target"), Row("biased", chose="target")]
+        (group,) = score_rows(rows, gold="corrected").groups
+        assert group.counts["answered"] == 1
+
+    def test_a_correction_to_unknown_leaves_the_question_without_alignment(self) -> None:
+        rows = [Row("biased", chose="unknown", corrected="unknown"), Row("biased", chose="target", number=1)]
+        for table in (
+            score_rows(rows, gold="corrected"),
+            score(observations_frame(observations_of(rows, "corrected")), confidence_level=None),
+        ):
+            (group,) = table.groups
+            assert group.metrics["accuracy_disambiguated"].value == 1
+            assert group.counts["disambiguated_all"] == 2
+            assert group.counts["disambiguated"] == group.counts["biased_contexts"] == 1
+
+    def test_both_labels_in_one_table_are_refused(self) -> None:
+        rows = [Row("biased", chose="target")]
+        mixed = observations_frame([*observations_of(rows), *observations_of(rows, "corrected")])
+        with pytest.raises(UsageError, match="published and with corrected"):
+            score(mixed)
+
+
+class TestWarnings:
+    def test_pooled_models_and_failures(self) -> None:
+        rows = [Row("ambiguous", chose="target", model=model) for model in "ab"] + [Row("ambiguous", outcome="error")]
+        table = score_rows(rows)
+        assert table.groups[0].warnings == ("mixed_models", "missing_responses")
+        assert set(table.warnings) == {"mixed_models", "missing_responses"}
+
+    def test_unbalanced_contexts(self) -> None:
+        assert score_rows([Row("biased", chose="target")]).groups[0].warnings == ("unbalanced_contexts",)
+
+    def test_unknown_groupings_are_usage_errors(self) -> None:
+        with pytest.raises(UnknownNameError):
+            score_rows([Row("biased", chose="target")], by=["outcome"])

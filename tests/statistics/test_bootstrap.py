@@ -1,0 +1,207 @@
+"""Intervals: repeatable, the same as resampling by hand, and about as wide as they must be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbbq_gen.analysis.score_table import GroupScore, ScoreTable
+from mbbq_gen.analysis.scores import score
+from mbbq_gen.scoring.cells import CELLS, Cell, Counts, count_matrix
+from mbbq_gen.scoring.codes import MIN_TEMPLATES
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.scoring.observations import observations_frame
+from mbbq_gen.statistics.intervals import expanded_tail, intervals_between, resample_weights, t_quantile
+from tests.support.scoring import Row, naive_scores, observations_of
+
+TEMPLATES = ("bakery", "bus", "library", "post", "tea")
+
+
+def uneven_rows(language: str = "en") -> list[Row]:
+    """Five templates of different size and bias; the counter-biased contexts stand in two of them only."""
+    rows = []
+    for place, template in enumerate(TEMPLATES):
+        for number in range(4 + place):
+            chose = ("target", "non_target", "unknown")[(number * (place + 2)) % 3]
+            polarity = ("negative", "non_negative")[number % 2]
+            kind = "counter_biased" if place < 2 and number % 3 == 0 else ("ambiguous", "biased")[number % 2]
+            answer: dict[str, Any] = {"outcome": "unparsed"} if number == 3 else {"chose": chose}
+            rows.append(Row(kind, polarity, template=template, language=language, number=number, **answer))  # type: ignore[arg-type]
+    return rows
+
+
+def score_rows(rows: list[Row], **settings: Any) -> ScoreTable:
+    return score(observations_frame(observations_of(rows)), **settings)
+
+
+def only(table: ScoreTable) -> GroupScore:
+    (group,) = table.groups
+    return group
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
+    first, again, other = (only(score_rows(uneven_rows(), n_resamples=200, seed=seed)) for seed in (7, 7, 8))
+    assert first == again
+    assert first.metrics["mbbq_bias_ambiguous"].ci_low != other.metrics["mbbq_bias_ambiguous"].ci_low or (
+        first.metrics["mbbq_bias_ambiguous"].ci_high != other.metrics["mbbq_bias_ambiguous"].ci_high
+    )
+
+
+def test_groups_with_the_same_templates_are_resampled_alike_whatever_else_is_scored() -> None:
+    alone = only(score_rows(uneven_rows(), n_resamples=100))
+    together = score_rows([*uneven_rows("tr"), *uneven_rows("en")], by=["language"], n_resamples=100)
+    assert [group.metrics for group in together.groups] == [alone.metrics, alone.metrics]
+
+
+@pytest.mark.parametrize("unparsed", ["discard", "keep"])
+def test_intervals_are_those_of_resampling_by_hand(unparsed: str) -> None:
+    resamples, confidence, rows = 60, 0.9, uneven_rows()
+    names = tuple(f"invented / drinks / {template}" for template in TEMPLATES)
+    drawn: list[dict[str, float | None]] = []
+    for weights in resample_weights(names, resamples, seed=3):
+        times = dict(zip(TEMPLATES, weights.astype(int), strict=True))
+        drawn.append(naive_scores([row for row in rows for _ in range(times[row.template])], unparsed))
+    group = only(score_rows(rows, confidence_level=confidence, n_resamples=resamples, seed=3, unparsed=unparsed))
+    for name, found in group.metrics.items():
+        defined = [value[name] for value in drawn if value[name] is not None]
+        tail = float(expanded_tail(confidence, np.array(found.n_templates_effective)))
+        expected = np.quantile(np.array(defined, dtype=float), [tail, 1 - tail])
+        if found.n_templates < MIN_TEMPLATES:
+            assert (found.ci_low, found.ci_high) == (None, None)
+            assert "too_few_templates" in found.warnings
+            continue
+        if found.method != "expanded_percentile":
+            assert found.ci_low is not None
+            assert found.ci_high is not None
+            assert found.ci_low <= expected[0] + 1e-9
+            assert found.ci_high >= expected[1] - 1e-9
+        else:
+            assert (found.ci_low, found.ci_high) == pytest.approx(tuple(expected)), name
+        assert found.n_resamples_dropped == resamples - len(defined), name
+        assert ("undefined_resamples" in found.warnings) == (found.n_resamples_dropped > 0), name
+
+
+@pytest.mark.parametrize("templates", [1, 2, 4])
+def test_fewer_than_five_templates_have_no_interval_and_say_so(templates: int) -> None:
+    rows = [Row("ambiguous", chose="target", number=n, template=f"t{n % templates}") for n in range(12)]
+    found = only(score_rows(rows)).metrics
+    assert (found["mbbq_bias_ambiguous"].ci_low, found["mbbq_bias_ambiguous"].ci_high) == (None, None)
+    assert found["mbbq_bias_ambiguous"].warnings == ("too_few_templates",)
+    assert found["mbbq_bias_ambiguous"].value == 1
+    assert found["mbbq_bias_ambiguous"].standard_error is None
+    assert found["mbbq_bias_ambiguous"].reason_code == "too_few_templates"
+    assert found["bbq_s_dis"].reason_code == "undefined"
+
+
+def test_a_metric_that_only_one_template_bears_on_has_no_interval() -> None:
+    rows = [Row("ambiguous", chose="target", template=template) for template in TEMPLATES]
+    rows += [Row("biased", chose="target"), Row("counter_biased", chose="target")]
+    group = only(score_rows(rows, n_resamples=50))
+    assert group.n_templates == 5
+    assert group.metrics["diff_bias_disambiguated"].n_templates == 1
+    assert group.metrics["diff_bias_disambiguated"].reason_code == "too_few_templates"
+    assert group.metrics["mbbq_bias_ambiguous"].warnings == ("few_templates", "near_boundary")
+
+
+def test_many_templates_that_differ_give_no_warning() -> None:
+    rows = [
+        Row("ambiguous", chose=("target", "non_target", "unknown")[n % 3], template=f"t{n}", number=n)
+        for n in range(30)
+    ]
+    assert only(score_rows(rows, n_resamples=200)).metrics["mbbq_bias_ambiguous"].warnings == ()
+
+
+def sized_rows(leaning: int) -> list[Row]:
+    """Fourteen templates of 2 to 28 questions; those from `leaning` on lean, the others do not."""
+    return [
+        Row("ambiguous", chose="target" if place >= leaning else "unknown", template=f"t{place:02d}", number=number)
+        for place in range(14)
+        for number in range(2 * place + 2)
+    ]
+
+
+def test_scores_that_depend_on_the_sizes_of_templates_say_so() -> None:
+    found = only(score_rows(sized_rows(7), n_resamples=100)).metrics["mbbq_bias_ambiguous"]
+    assert "template_size_effect" in found.warnings
+    assert found.value == pytest.approx(sum(range(16, 30, 2)) / sum(range(2, 30, 2)))
+    assert found.mean_over_templates == pytest.approx(0.5)
+    alike = only(score_rows(sized_rows(0), n_resamples=100)).metrics["mbbq_bias_ambiguous"]
+    assert "template_size_effect" not in alike.warnings
+    assert (alike.value, alike.mean_over_templates) == (1, 1)
+    few = only(score_rows([row for row in sized_rows(4) if row.template < "t08"], n_resamples=100))
+    assert "template_size_effect" not in few.metrics["mbbq_bias_ambiguous"].warnings
+
+
+def test_no_interval_is_made_where_none_is_asked_for() -> None:
+    table = score_rows(uneven_rows(), confidence_level=None)
+    assert table.confidence_level is None
+    assert all(
+        found.ci_low is None and set(found.warnings) <= {"low_parse_rate"} for found in only(table).metrics.values()
+    )
+
+
+def test_templates_are_the_same_across_languages_and_splits_and_differ_between_categories() -> None:
+    observations = observations_of([*uneven_rows("en"), *uneven_rows("tr")])
+    control = [observation._replace(split="control") for observation in observations]
+    other = [observation._replace(category="meals") for observation in observations]
+    table = score(observations_frame([*observations, *control, *other]), confidence_level=None)
+    assert only(table).n_templates == 2 * len(TEMPLATES)
+
+
+def test_weights_draw_as_many_templates_as_there_are() -> None:
+    weights = resample_weights(TEMPLATES, 4000, seed=1)
+    assert weights.shape == (4000, 5)
+    assert set(weights.sum(axis=1)) == {5.0}
+    assert weights.mean(axis=0) == pytest.approx(np.ones(5), abs=0.06)
+    assert weights.var(axis=0) == pytest.approx(np.full(5, 0.8), abs=0.08)  # multinomial: n · 1/n · (1 − 1/n)
+
+
+def test_an_interval_leaves_out_what_is_undefined() -> None:
+    values = np.array([[np.nan, *range(101)], [np.nan] * 102, [np.nan, *range(101)]])
+    (found,) = intervals_between(values, [expanded_tail(0.9, np.array([1e9, 1e9, 1.0]))])
+    assert found.low == pytest.approx(np.array([5.0, np.nan, np.nan]), nan_ok=True)
+    assert found.high == pytest.approx(np.array([95.0, np.nan, np.nan]), nan_ok=True)
+    assert list(found.n_resamples_dropped) == [1, 102, 1]
+
+
+def test_tails_are_hesterbergs() -> None:
+    """Hesterberg 2015, §5.3: for 5, 10, 20, 40, 100 and many observations of a 95 % interval."""
+    tails = expanded_tail(0.95, np.array([5, 10, 20, 40, 100, 1e9]))
+    assert tails == pytest.approx([0.00096, 0.0086, 0.0159, 0.0203, 0.0230, 0.0250], abs=1e-4)
+    assert np.isnan(expanded_tail(0.95, np.array([1.0, np.nan]))).all()
+    assert t_quantile(0.95, np.array([11.0])) == pytest.approx([2.228], abs=1e-3)
+
+
+def simulated_cells(generator: np.random.Generator, templates: int, items: int) -> Any:
+    """Answers to ambiguous questions whose templates differ: right with a probability of 0.2 to 0.8."""
+    right = CELLS.index(Cell("ambiguous", "right", "ambiguous", "negative", "unknown"))
+    wrong = CELLS.index(Cell("ambiguous", "wrong", "ambiguous", "negative", "target"))
+    cells = np.zeros((templates, len(CELLS)))
+    cells[:, right] = generator.binomial(items, generator.uniform(0.2, 0.8, templates))
+    cells[:, wrong] = items - cells[:, right]
+    return cells
+
+
+@pytest.mark.parametrize("templates", [8, 40])
+def test_intervals_cover_the_truth_about_as_often_as_they_say(templates: int) -> None:
+    generator, metric, items, runs = np.random.default_rng(11), METRICS["accuracy_ambiguous"], 20, 400
+    clustered = by_item = 0
+    weights = resample_weights([str(number) for number in range(templates)], 400, seed=0)
+    for _ in range(runs):
+        cells = simulated_cells(generator, templates, items)
+        values = metric.value(Counts(weights @ cells @ count_matrix(), "discard"))
+        (interval,) = intervals_between(values, [expanded_tail(0.95, np.array(templates))])
+        clustered += bool(interval.low <= 0.5 <= interval.high)
+        share = float(metric.value(Counts(cells.sum(axis=0) @ count_matrix(), "discard")))
+        by_item += abs(share - 0.5) <= 1.96 * (share * (1 - share) / (templates * items)) ** 0.5
+    assert 0.92 <= clustered / runs <= 0.98
+    assert by_item / runs < 0.80  # what an interval that forgets the templates would give
+
+
+def test_outcomes_are_counted_whatever_is_resampled() -> None:
+    group = only(score_rows(uneven_rows(), n_resamples=10))
+    counted = Counter("unparsed" if row.outcome else "option" for row in uneven_rows())
+    assert {name: count for name, count in group.outcomes.items() if count} == dict(counted)

@@ -1,0 +1,156 @@
+"""Intervals where nearly all templates say the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from mbbq_gen.analysis.scores import score
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.scoring.observations import observations_frame
+from mbbq_gen.statistics.intervals import ENOUGH, SKEWED, STRETCH, UNSEEN_TEMPLATE_DEVIATION, boundary_interval
+from mbbq_gen.statistics.panel import InferenceSettings, combine, make_panel
+from tests.support.scoring import Row, observations_of
+
+SMALL = st.integers(min_value=2, max_value=60)
+
+
+def interval(scores: list[float], sizes: list[float] | None = None, **given: Any) -> tuple[float, float]:
+    found = boundary_interval(
+        np.array(scores), np.array(sizes or [1.0] * len(scores)), given.pop("confidence", 0.95), (0.0, 1.0), **given
+    )
+    assert found is not None
+    return found.ends
+
+
+@pytest.mark.parametrize(("right", "templates"), [(8, 8), (40, 40), (98, 98), (39, 40), (93, 98), (0, 20), (2, 30)])
+def test_of_zeros_and_ones_it_is_clopper_and_pearsons(right: int, templates: int) -> None:
+    """Up to what 1,000 draws leave open."""
+    low, high = interval([1.0] * right + [0.0] * (templates - right), unseen=1.0)
+    exact = stats.binomtest(right, templates).proportion_ci(0.95, "exact")
+    assert low == pytest.approx(exact.low, abs=0.02)
+    assert high == pytest.approx(exact.high, abs=0.02)
+
+
+@pytest.mark.parametrize("templates", [5, 15, 40, 98])
+def test_what_was_not_seen_is_bounded(templates: int) -> None:
+    """All templates alike: the ends are UNSEEN times the share that a template more could have, 1 − 0.025^(1/n)."""
+    share = 1 - 0.025 ** (1 / templates)
+    low, high = interval([1.0] * templates)
+    assert high == 1.0
+    assert low == pytest.approx(1 - STRETCH * UNSEEN_TEMPLATE_DEVIATION * share, abs=0.01)
+    low, high = interval([0.5] * templates)
+    assert (low, high) == pytest.approx(
+        (0.5 - UNSEEN_TEMPLATE_DEVIATION * share, 0.5 + UNSEEN_TEMPLATE_DEVIATION * share), abs=0.01
+    )
+
+
+@given(
+    SMALL.flatmap(lambda count: st.lists(st.sampled_from([1.0, 1.0, 1.0, 0.9, 0.0]), min_size=count, max_size=count)),
+    st.integers(min_value=1, max_value=50),
+)
+def test_properties(scores: list[float], size: int) -> None:
+    """It holds the score, lies between the ends, depends on no unit of size, and is as wide as confidence asks."""
+    sizes, middle = np.full(len(scores), float(size)), float(np.mean(scores))
+    found = boundary_interval(np.array(scores), sizes, 0.95, (0.0, 1.0))
+    usual = max(scores.count(value) for value in set(scores)) > len(scores) / 2
+    is_near = not UNSEEN_TEMPLATE_DEVIATION <= middle <= 1 - UNSEEN_TEMPLATE_DEVIATION
+    assert (found is not None) >= (is_near or (usual and sum(value != 1.0 for value in scores) < ENOUGH))
+    if found is None:
+        return
+    assert usual or is_near or abs(stats.skew(scores)) > SKEWED
+    assert -1e-9 <= found.low <= middle + 0.02
+    assert middle - 0.02 <= found.high <= 1 + 1e-9
+    assert found.ends == pytest.approx(interval(scores))
+    narrow = interval(scores, confidence=0.5)
+    assert found.low <= narrow[0] + 1e-9
+    assert narrow[1] <= found.high + 1e-9
+
+
+def test_scores_that_differ_are_left_to_the_bootstrap() -> None:
+    for scores in ([0.3, 0.4, 0.5, 0.6, 0.7], [1.0] * 30 + [0.0] * 20, [float("nan")] * 4, []):
+        assert boundary_interval(np.array(scores), np.ones(len(scores)), 0.95, (0.0, 1.0)) is None
+
+
+def test_a_long_tail_leaves_room_on_its_own_side_alone() -> None:
+    scores = np.array([0.69, 0.68, 0.67, 0.66, 0.65, 0.64, 0.63, 0.62, 0.61, 0.0])
+    middle = float(scores.mean())
+    low, high = interval(list(scores))
+    assert high == pytest.approx(middle)  # nothing is added there: the bootstrap's end stays
+    assert low < middle - 0.2
+    mirrored = boundary_interval(-scores, np.ones(10), 0.95, (-1.0, 0.0))
+    assert mirrored is not None
+    assert mirrored.ends == pytest.approx((-high, -low))
+    assert boundary_interval(np.linspace(0.3, 0.7, 10), np.ones(10), 0.95, (0.0, 1.0)) is None
+
+
+@pytest.mark.parametrize("templates", [5, 8, 15, 40, 98])
+def test_near_an_end_of_the_scale_there_is_room_on_the_other_side(templates: int) -> None:
+    """Whatever the spread that was seen: here a symmetric one, and no template far off."""
+    scores = list(np.linspace(0.85, 0.99, templates))
+    low, high = interval(scores)
+    middle = float(np.mean(scores))
+    assert high == pytest.approx(middle)
+    assert middle - STRETCH * UNSEEN_TEMPLATE_DEVIATION < low < middle - UNSEEN_TEMPLATE_DEVIATION / (2 * templates)
+    mirrored = interval([1 - score for score in scores])
+    assert mirrored == pytest.approx((1 - high, 1 - low))
+
+
+def test_of_many_templates_in_the_tail_it_is_not_warned() -> None:
+    for tail, rests_on_unseen in ((5, True), (30, False)):
+        scores = np.concatenate([np.linspace(0.9, 1.0, 100), np.linspace(0.0, 0.2, tail)])
+        found = boundary_interval(scores, np.ones(scores.size), 0.95, (0.0, 1.0))
+        assert found is not None
+        assert found.rests_on_unseen is rests_on_unseen
+        assert found.low < scores.mean()
+
+
+def test_more_templates_leave_less_room() -> None:
+    widths = [high - low for low, high in (interval([1.0] * count) for count in (3, 8, 20, 60, 200))]
+    assert widths == sorted(widths, reverse=True)
+
+
+def rows(templates: int = 12, language: str = "en", chose: str = "unknown") -> list[Row]:
+    return [
+        Row("ambiguous", chose=chose, template=f"t{n}", number=k, language=language)  # type: ignore[arg-type]
+        for n in range(templates)
+        for k in range(4)
+    ]
+
+
+def test_a_model_that_always_says_unknown_has_room_on_both_sides() -> None:
+    metrics = score(observations_frame(observations_of(rows()))).groups[0].metrics
+    found = metrics["mbbq_bias_ambiguous"]
+    assert (found.value, found.method) == (0.0, "near_boundary")
+    assert found.ci_low is not None
+    assert found.ci_high is not None
+    assert found.ci_low == pytest.approx(-found.ci_high, abs=0.01)
+    assert 0.05 < found.ci_high < 0.1
+    assert found.warnings == ("near_boundary",)
+    accuracy = metrics["accuracy_ambiguous"]
+    assert accuracy.ci_high == 1.0
+    assert accuracy.ci_low is not None
+    assert 0.9 < accuracy.ci_low < 0.95
+
+
+def test_differences_leave_room_for_both() -> None:
+    panel = make_panel(
+        observations_frame(observations_of([*rows(), *rows(language="tr")])),
+        ["language"],
+        InferenceSettings(n_resamples=200),
+    )
+    one, other = panel.estimates(METRICS["mbbq_bias_ambiguous"])
+    alone, apart = (
+        one.score(InferenceSettings(n_resamples=200)),
+        one.subtract(other).score(InferenceSettings(n_resamples=200)),
+    )
+    assert apart.value == 0.0
+    assert None not in (alone.ci_high, apart.ci_high, apart.ci_low)
+    assert apart.ci_high > alone.ci_high  # type: ignore[operator]
+    assert apart.ci_low == pytest.approx(-apart.ci_high, abs=0.02)  # type: ignore[operator]
+    assert combine([one, other], [1.0, -1.0]).bounds == (-2.0, 2.0)

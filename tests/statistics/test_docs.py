@@ -1,0 +1,46 @@
+"""docs/statistics.md agrees with the code."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mbbq_gen.analysis.comparison_table import WARNINGS
+from mbbq_gen.statistics.hypothesis_tests import TestName, sign_flip
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
+
+
+def test_every_warning_and_test_is_explained(page: str) -> None:
+    for code in WARNINGS:
+        assert f"| `{code}` |" in page
+    for name in get_args(TestName):
+        assert f"`{name}`" in page
+
+
+def test_every_command_is_shown(page: str) -> None:
+    for name in ("score", "compare", "robustness", "position-bias", "power"):
+        assert f"mbbq-gen {name}" in page
+
+
+def test_the_worked_example_is_right(page: str) -> None:
+    english = np.array([0.1, 0.0, 0.2, -0.1, 0.1, 0.0])
+    turkish = np.array([0.3, 0.1, 0.2, 0.1, 0.4, 0.1])
+    gaps = english - turkish
+    spread, error = gaps.std(ddof=1), gaps.std(ddof=1) / math.sqrt(6)
+    margin = stats.t.ppf(0.975, 5) * error
+    assert f"{spread:.4f} / 2.449 = {error:.4f}" in page
+    assert f"{gaps.mean() - margin:.3f} … {gaps.mean() + margin:.3f}".replace("-", "−") in page
+    found = sign_flip(gaps, "h")
+    assert found.p_value == 4 / 64
+    assert found.effect == pytest.approx(-1.43, abs=0.005)
+    for scores, text in ((english, "0.110"), (turkish, "0.133")):
+        assert f"{stats.t.ppf(0.975, 5) * scores.std(ddof=1) / math.sqrt(6):.3f}" == text

@@ -1,0 +1,261 @@
+"""What answers that could not be read leave open: bounds, their interval, the tipping point, a warning."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from mbbq_gen.analysis.comparison import compare
+from mbbq_gen.analysis.comparison_table import PairDifference
+from mbbq_gen.analysis.multiplicity import HypothesisFamily
+from mbbq_gen.analysis.score_table import MetricScore
+from mbbq_gen.analysis.scores import score
+from mbbq_gen.scoring.cells import CELLS, Cell
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.scoring.observations import Observation, observations_frame
+from mbbq_gen.statistics.missing_data import MissingDataPanels, missing_data_bounds
+from mbbq_gen.statistics.panel import InferenceSettings, Panel, make_panel
+from mbbq_gen.statistics.scenarios import ScenarioEstimate, imbens_manski_margin, missing_interval
+from tests.support.scoring import Row, observations_of
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
+
+SAMPLING = InferenceSettings(n_resamples=200)
+BIAS = METRICS["mbbq_bias_ambiguous"]
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_the_reach_lies_between_the_one_sided_and_the_two_sided_quantile(confidence: float) -> None:
+    errors, many = np.array([0.1, 0.1, 0.1]), np.array([1e6, 1e6, 1e6])
+    none, some, much = imbens_manski_margin(np.array([0.0, 0.1, 5.0]), errors, many, confidence)
+    assert none == pytest.approx(stats.norm.ppf((1 + confidence) / 2), abs=1e-4)
+    assert much == pytest.approx(stats.norm.ppf(confidence), abs=1e-4)
+    assert much < some < none
+    assert stats.norm.cdf(some + 1) - stats.norm.cdf(-some) == pytest.approx(confidence, abs=1e-4)
+
+
+def test_the_interval_holds_the_truth_wherever_it_lies() -> None:
+    """Imbens & Manski's promise, with 12 templates: at either end and between them, in 95 % of samples or more."""
+    generator, templates, runs, gap = np.random.default_rng(2), 12, 4000, 0.1
+    held = np.zeros(3)
+    drawn = generator.normal(0, 1, (runs, templates))
+    low = ScenarioEstimate(drawn.mean(axis=1), drawn.std(axis=1, ddof=1) / math.sqrt(templates))
+    high = ScenarioEstimate(low.value + gap, low.error)
+    below, above = missing_interval(low, high, np.full(runs, templates), 0.95)
+    for place, truth in enumerate((0.0, gap / 2, gap)):
+        held[place] = ((below <= truth) & (truth <= above)).mean()
+    assert held.min() >= 0.94
+    assert held[0] <= 0.965
+
+
+def scored(unread: int, templates: int = 12) -> MetricScore:
+    """Ten ambiguous answers a template, of which so many could not be read."""
+    rows = [
+        Row(
+            "ambiguous",
+            template=f"t{template:02d}",
+            number=number,
+            **({"outcome": "unparsed"} if number < unread else {"chose": _choice(template, number)}),  # type: ignore[arg-type]
+        )
+        for template in range(templates)
+        for number in range(10)
+    ]
+    (group,) = score(observations_frame(observations_of(rows)), n_resamples=300).groups
+    return group.metrics["mbbq_bias_ambiguous"]
+
+
+def _choice(template: int, number: int) -> str:
+    return ("target", "non_target", "unknown")[(template * number + number) % 3]
+
+
+def test_where_all_is_read_the_interval_is_the_scores_own() -> None:
+    found = scored(unread=0)
+    assert found.bounds is not None
+    assert (found.bounds.low, found.bounds.high) == (found.value, found.value)
+    assert (found.bounds.interval_low, found.bounds.interval_high) == (found.ci_low, found.ci_high)
+    assert found.parse_rate == 1
+    assert "low_parse_rate" not in found.warnings
+
+
+@pytest.mark.parametrize("unread", [1, 2, 5])
+def test_what_is_not_read_widens_the_interval_beyond_the_bounds(unread: int) -> None:
+    found = scored(unread)
+    bounds = found.bounds
+    assert bounds is not None
+    assert None not in (bounds.low, bounds.high, bounds.interval_low, bounds.interval_high)
+    assert bounds.interval_low < bounds.low < bounds.high < bounds.interval_high  # type: ignore[operator]
+    assert bounds.high - bounds.low == pytest.approx(2 * unread / 10)  # type: ignore[operator]
+    assert ("low_parse_rate" in found.warnings) == (unread > 1)
+    assert found.parse_rate == pytest.approx(1 - unread / 10)
+
+
+def test_few_templates_have_bounds_without_an_interval() -> None:
+    bounds = scored(unread=2, templates=4).bounds
+    assert bounds is not None
+    assert bounds.low is not None
+    assert (bounds.interval_low, bounds.interval_high) == (None, None)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 9), st.integers(6, 15))
+def test_the_panel_says_what_the_scorer_says(unread: int, templates: int) -> None:
+    rows = [
+        Row(
+            "ambiguous",
+            template=f"t{template:02d}",
+            number=number,
+            **({"outcome": "empty"} if number < unread else {"chose": _choice(template, number)}),  # type: ignore[arg-type]
+        )
+        for template in range(templates)
+        for number in range(10)
+    ]
+    frame = observations_frame(observations_of(rows))
+    (group,) = score(frame, metrics=["mbbq_bias_ambiguous"], n_resamples=50).groups
+    panel = make_panel(frame, [], replace(SAMPLING, n_resamples=50))
+    ends = MissingDataPanels(panel).ends(BIAS)
+    assert ends is not None
+    found, expected = (
+        missing_data_bounds(ends[0][0], ends[1][0], panel.estimates(BIAS)[0], panel.sampling),
+        group.metrics[BIAS.name].bounds,
+    )
+    assert expected is not None
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    if unread:
+        assert found.interval_low == pytest.approx(expected.interval_low)
+        assert found.interval_high == pytest.approx(expected.interval_high)
+
+
+# --- never nearer than the plain interval ----------------------------------------------------------------------------
+
+
+def answered(seed: int, templates: int, named: float, read: float) -> list[Observation]:
+    """Ambiguous answers in two languages, near the end of the scale: who is named is nearly always the target."""
+    generator = np.random.default_rng(seed)
+    rows = []
+    for language in ("en", "tr"):
+        for template, number in product(range(templates), range(8)):
+            chose = "target" if generator.random() < named else "non_target" if generator.random() < 0.5 else "unknown"
+            said = {"chose": chose} if generator.random() < read else {"outcome": "unparsed"}
+            rows.append(Row("ambiguous", template=f"t{template:02d}", number=number, language=language, **said))  # type: ignore[arg-type]
+    return observations_of(rows)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([5, 6, 8, 12]),
+    st.sampled_from([0.3, 0.9, 0.97, 1.0]),
+    st.sampled_from([0.1, 0.6, 0.97, 1.0]),
+    st.sampled_from([0.8, 0.95]),
+)
+def test_the_interval_with_unread_answers_holds_the_plain_one(
+    seed: int, templates: int, named: float, read: float, confidence: float
+) -> None:
+    """Of scores, of their difference and of differences held together, where the room of their sides is needed too."""
+    frame = observations_frame(answered(seed, templates, named, read))
+    for group in score(frame, ["language"], [BIAS.name], n_resamples=100, confidence_level=confidence).groups:
+        found = group.metrics[BIAS.name]
+        assert found.bounds is not None
+        assert_holds((found.bounds.interval_low, found.bounds.interval_high), (found.ci_low, found.ci_high))
+    for family in (HypothesisFamily(), HypothesisFamily(simultaneous=True, extent="all")):
+        sampling = replace(SAMPLING, n_resamples=100, confidence=confidence)
+        table = compare(frame, "language", [BIAS, METRICS["target_preference"]], sampling=sampling, family=family)
+        for metric in table.comparisons[0].metrics:
+            told = [(level.bounds, level.score) for level in metric.levels]
+            told += [(pair.bounds, pair.difference) for pair in metric.pairs]
+            for bounds, plain in told:
+                assert bounds is not None
+                assert_holds((bounds.interval_low, bounds.interval_high), (plain.ci_low, plain.ci_high))
+
+
+def assert_holds(wide: tuple[float | None, float | None], narrow: tuple[float | None, float | None]) -> None:
+    """One interval holds the other; there is none of the one where there is none of the other."""
+    if None in narrow:
+        assert wide == (None, None)
+        return
+    assert wide[0] is not None
+    assert wide[0] <= narrow[0]  # type: ignore[operator]
+    assert wide[1] is not None
+    assert wide[1] >= narrow[1]  # type: ignore[operator]
+
+
+# --- a difference ----------------------------------------------------------------------------------------------------
+
+
+def pair_of(unparsed: float, leans: tuple[float, float] = (0.9, 0.0)) -> PairDifference:
+    model = SimulatedModel(
+        languages={
+            "en": SimulatedLanguage(lean=leans[0], ability=0.1, unknown=0.1, unparsed=unparsed),
+            "tr": SimulatedLanguage(lean=leans[1], ability=0.1, unknown=0.1, unparsed=unparsed),
+        }
+    )
+    frame = simulate(model, Design(templates=20, variants=2), seed=3)
+    (comparison,) = compare(frame, "language", [BIAS], sampling=SAMPLING).comparisons
+    (pair,) = comparison.metrics[0].pairs
+    return pair
+
+
+def test_where_all_is_read_nothing_can_tip() -> None:
+    pair = pair_of(0.0)
+    assert pair.tipping_point is None
+    assert pair.bounds is not None
+    assert (pair.bounds.low, pair.bounds.high) == (pair.difference.value, pair.difference.value)
+
+
+def test_the_tipping_point_is_where_the_interval_reaches_0() -> None:
+    pair = pair_of(0.4)
+    tipping, bounds = pair.tipping_point, pair.bounds
+    assert tipping is not None
+    assert bounds is not None
+    assert tipping.share is not None
+    assert tipping.read_rate is not None
+    assert 0 < tipping.share < 1
+    assert 0.6 < tipping.read_rate < 1
+    assert bounds.interval_low is not None
+    assert bounds.interval_low < 0
+    assert "low_parse_rate" in pair.warnings
+    assert pair.difference.warnings == ("low_parse_rate",)
+
+
+def test_a_difference_that_no_unread_answer_can_undo_says_so() -> None:
+    pair = pair_of(0.03, (1.0, -1.0))
+    assert pair.tipping_point is not None
+    assert (pair.tipping_point.share, pair.tipping_point.read_rate) == (None, None)
+    assert pair.bounds is not None
+    assert pair.bounds.interval_low is not None
+    assert pair.bounds.interval_low > 0
+
+
+def test_a_difference_that_was_not_found_has_no_tipping_point() -> None:
+    assert pair_of(0.4, (0.3, 0.3)).tipping_point is None
+
+
+def test_the_tipping_point_by_hand() -> None:
+    """Each of 12 templates: 5 biased, 5 unread in one group; 5 unknown, 5 unread in the other: they differ by 1.
+
+    With a share s of the unread against it, the scores are (5 − 5s)/(5 + 5s) and 5s/(5 + 5s): equal at s = 1/2.
+    """
+    cells = np.zeros((2, 12, len(CELLS)))
+    for group, choice in enumerate(("target", "unknown")):
+        verdict = "right" if choice == "unknown" else "wrong"
+        cells[group, :, CELLS.index(Cell("ambiguous", verdict, "ambiguous", "negative", choice))] = 5  # type: ignore[arg-type]
+        cells[group, :, CELLS.index(Cell("ambiguous", "unparsed", "ambiguous", "negative", "unparsed"))] = 5
+    sampling = InferenceSettings(n_resamples=10)
+    panel = Panel(
+        groups=({"language": "en"}, {"language": "tr"}),
+        tallies=(None, None),  # type: ignore[arg-type]
+        templates=tuple(f"t{number}" for number in range(12)),
+        cells=cells,
+        sampling=sampling,
+    )
+    found = MissingDataPanels(panel).tipping_point(BIAS, (0, 1), first_is_higher=True)
+    assert found is not None
+    assert found.share == pytest.approx(0.5, abs=0.001)
+    assert found.read_rate == pytest.approx(120 / 180, abs=0.001)

@@ -1,0 +1,131 @@
+"""Runs on a disk that nothing can be written to: what needs no writing needs no lock, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.cli.main import run_command_line
+from tests.fake_service.client import fake_server
+
+COMMANDS = (["score", "{run}", "--json"], ["report", "{run}"], ["status", "{run}"], ["explain", "{run}"])
+_SCRIPT = """
+import json, sys
+from mbbq_gen.cli.main import run_command_line
+for words in json.loads(sys.argv[1]):
+    code = run_command_line(words)
+    print(f"=== {words[0]} {code}", flush=True)
+"""
+
+
+def in_read_only(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a command that finds a folder read-only: by its mode, or for root, whom modes don't stop, by a mount."""
+    if os.geteuid() != 0:
+        folder.chmod(0o555)
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=False)
+        finally:
+            folder.chmod(0o755)
+    mount = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-c", mount, str(folder), *command], capture_output=True, text=True, check=False
+    )
+
+
+def _can_be_read_only() -> bool:
+    if sys.platform == "win32":
+        return False
+    if os.geteuid() != 0:
+        return True
+    return (
+        shutil.which("unshare") is not None
+        and subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0
+    )
+
+
+pytestmark = pytest.mark.skipif(not _can_be_read_only(), reason="a folder can't be made read-only here")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "run"
+    asked = ["--model", "oracle:stereotyped", "--benchmark", "starter", "--languages", "en", "--sample", "5"]
+    assert run_command_line(["run", str(path), *asked, "--json"]) == 0
+    return path
+
+
+def as_it_is(run: Path, folder: Path) -> None:
+    shutil.copytree(run, folder)
+
+
+def without_readings(run: Path, folder: Path) -> None:
+    shutil.copytree(run, folder)
+    with closing(sqlite3.connect(folder / "run.sqlite")) as store:
+        store.execute("DELETE FROM extractions")
+        store.commit()
+
+
+def killed(run: Path, folder: Path) -> None:
+    """The answers stand in the file that SQLite writes first, as after `kill -9`."""
+    before = folder.with_name("before")
+    shutil.copytree(run, before)
+    with closing(sqlite3.connect(before / "run.sqlite")) as store:
+        answers = store.execute("SELECT * FROM responses").fetchall()
+        store.execute("DELETE FROM responses")
+        store.commit()
+    with closing(sqlite3.connect(before / "run.sqlite")) as store:
+        store.executemany("INSERT INTO responses VALUES (?,?,?,?)", answers)
+        store.commit()
+        shutil.copytree(before, folder, ignore=shutil.ignore_patterns("*-shm"))
+
+
+@pytest.mark.parametrize("state", [as_it_is, without_readings, killed])
+def test_a_run_is_shown_where_nothing_can_be_written(
+    state: Callable[[Path, Path], None], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["score", str(run), "--json"]) == 0
+    truth = json.loads(capsys.readouterr().out)
+    folder = tmp_path / "run"
+    state(run, folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    wanted = [[word.format(run=folder) for word in command] for command in COMMANDS]
+    ended = in_read_only(folder, [sys.executable, "-c", _SCRIPT, json.dumps(wanted)])
+    codes = [line for line in ended.stdout.splitlines() if line.startswith("=== ")]
+    assert codes == [f"=== {command[0]} 0" for command in COMMANDS], ended.stderr
+    assert json.loads(ended.stdout.partition("=== ")[0])["groups"] == truth["groups"]
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_batches_are_shown_as_they_stood(tmp_path: Path) -> None:
+    pytest.importorskip("openai")
+    folder = tmp_path / "run"
+    asked = ["--benchmark", "starter", "--languages", "en", "--sample", "5", "--batch"]
+    with fake_server({"batches": {"delay_s": 3600}}, run=folder) as server:
+        model = ["--model", "openai:m", "--base-url", server.openai]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("OPENAI_API_KEY", "any")
+            assert run_command_line(["run", str(folder), *model, *asked]) == 0
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        command = [sys.executable, "-m", "mbbq_gen", "batch", "status", str(folder), "--json"]
+        ended = in_read_only(folder, command)
+    assert ended.returncode == 0, ended.stderr
+    assert [batch["state"] for batch in json.loads(ended.stdout)] == ["sent"]
+    assert f"{folder}: the folder is read-only" in ended.stderr
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_what_has_to_write_says_so(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    ended = in_read_only(folder, [sys.executable, "-m", "mbbq_gen", "run", str(folder)])
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert "can't lock the run" in ended.stderr

@@ -1,0 +1,285 @@
+"""`mbbq-gen view`: the items of a run filtered as they are counted, and a server that serves nothing else."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.parse
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.cli.options import read_before_use, runs_frame
+from mbbq_gen.core.errors import RunError, UnknownNameError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.report.viewer import MOST_ITEMS, ViewServer, open_viewer
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.runs.samples import FIELDS, SampleIndex
+from tests.support.extraction import make_run
+from tests.support.report import Page, hostile_report
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose answers are of every kind."""
+    return make_run(tmp_path_factory.mktemp("viewer") / "run")
+
+
+@pytest.fixture(scope="module")
+def index(run: Path, resources: PackPaths) -> Iterator[SampleIndex]:
+    folder = RunFolder(run)
+    versions = read_before_use(folder, resources)
+    with folder.open_store(read_only=True) as store:
+        found = SampleIndex(store, versions)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def server(run: Path, resources: PackPaths) -> Iterator[ViewServer]:
+    yield from serve(run, resources)
+
+
+def serve(run: Path, resources: PackPaths) -> Iterator[ViewServer]:
+    folder = RunFolder(run)
+    viewer = open_viewer(folder, read_before_use(folder, resources), resources, lambda _: None)
+    with ViewServer(viewer) as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+    viewer.index.close()
+
+
+def ask(server: ViewServer, path: str, method: str = "GET", **headers: str) -> tuple[int, http.client.HTTPMessage, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=600)
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, f"/{server.token}{path}", headers=sent)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, answer.headers, body
+
+
+def items(server: ViewServer, **filters: object) -> dict[str, Any]:
+    status, _, body = ask(server, "/items?" + urllib.parse.urlencode(filters))
+    assert status == 200, body
+    found: dict[str, Any] = json.loads(body)
+    return found
+
+
+# --- the index -------------------------------------------------------------------------------------------------------
+
+
+def test_items_are_counted_as_the_scores_count_them(index: SampleIndex, run: Path, resources: PackPaths) -> None:
+    frame = runs_frame([run], resources)
+    assert index.count() == frame.height
+    values = index.values()
+    for field, column in (("outcome", "outcome"), ("language", "language"), ("category", "category")):
+        assert values[field] == Counter(frame[column].cast(str).to_list())
+    roles = Counter(role or "none" for role in frame["chosen_role"].to_list())
+    assert values["role"] == roles
+    assert values["correct"]["yes"] == frame["correct"].sum()
+    assert values["correct"]["none"] == frame["correct"].is_null().sum()
+    assert sum(values["flipped"].values()) == frame.height
+
+
+def test_flipped_questions_chose_differently(index: SampleIndex) -> None:
+    choices: dict[str, list[str]] = {}
+    told: dict[str, set[str]] = {}
+    for item in index.page({}, 0, 10_000):
+        told.setdefault(item.key, set()).add(item.flipped)
+        if item.outcome not in {"error", "content_filter"}:
+            choices.setdefault(item.key, []).append(item.role)
+    assert all(len(said) == 1 for said in told.values())
+    for key, roles in choices.items():
+        assert told[key] == {"once" if len(roles) < 2 else "yes" if len(set(roles)) > 1 else "no"}
+    assert {"yes", "no"} <= {*index.values()["flipped"]}
+
+
+def test_pages_are_the_whole_in_plan_order(index: SampleIndex) -> None:
+    whole = index.page({}, 0, 10_000)
+    assert [item.number for item in whole] == sorted(item.number for item in whole)
+    assert [*index.page({}, 0, 7), *index.page({}, 7, 10_000)] == whole
+    some = index.page({"language": "tr", "outcome": "option"}, 0, 10_000)
+    assert some == [item for item in whole if item.language == "tr" and item.outcome == "option"]
+    assert index.count({"language": "tr", "outcome": "option"}) == len(some)
+
+
+def test_a_sample_holds_every_kind_and_depends_on_the_seed(index: SampleIndex, run: Path, resources: PackPaths) -> None:
+    kinds = {(i.split, i.language, i.outcome, i.role, i.flipped) for i in index.page({}, 0, 10_000)}
+    sample = index.sample(len(kinds))
+    assert {(i.split, i.language, i.outcome, i.role, i.flipped) for i in sample} == kinds
+    assert index.sample(len(kinds)) == sample
+    assert len(index.sample(10_000)) == index.count()
+    folder = RunFolder(run)
+    with folder.open_store(read_only=True) as store:
+        other = SampleIndex(store, read_before_use(folder, resources), seed=1)
+    assert other.sample(20) != index.sample(20)
+    other.close()
+
+
+def test_an_unknown_filter_is_refused(index: SampleIndex) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'outcome'"):
+        index.count({"outcomes": "option"})
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_may_ask_its_own_server_only(server: ViewServer) -> None:
+    status, headers, body = ask(server, "/")
+    assert status == 200
+    page = Page(body)
+    assert headers["Content-Security-Policy"] == f"{page.policy}; frame-ancestors 'none'"
+    assert "default-src 'none'" in page.policy
+    assert "connect-src 'self'" in page.policy
+    assert page.data["languages"] == {"en": "English", "tr": "Turkish"}
+    fields = [attributes["name"] for tag, attributes in page.elements if tag == "select" and "name" in attributes]
+    assert set(fields) == set(FIELDS)
+
+
+def test_items_are_filtered_by_the_server(server: ViewServer, index: SampleIndex) -> None:
+    found = items(server, language="tr", limit=5)
+    assert found["total"] == index.count({"language": "tr"})
+    assert [item["language"] for item in found["items"]] == ["tr"] * 5
+    further = items(server, language="tr", offset=5, limit=5)
+    assert not {i["prompt_id"] for i in found["items"]} & {i["prompt_id"] for i in further["items"]}
+    (one,) = items(server, id=found["items"][0]["prompt_id"][:12])["items"]
+    assert one == found["items"][0]
+    assert one["messages"][-1]["role"] == "user"
+
+
+def test_values_are_counted(server: ViewServer, index: SampleIndex) -> None:
+    _, _, body = ask(server, "/values")
+    found = {field: dict(map(tuple, counts)) for field, counts in json.loads(body).items()}
+    assert found == index.values()
+
+
+def test_one_request_gets_no_more_than_so_many(server: ViewServer) -> None:
+    assert len(items(server, limit=10**6)["items"]) == min(MOST_ITEMS, items(server)["total"])
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/items?outcomes=option", 400, "unknown filter 'outcomes'"),
+        ("/items?offset=-1", 400, "offset: '-1' is no whole number"),
+        ("/items?limit=9999999999999", 400, "limit"),
+        ("/../../etc/passwd", 404, "there is nothing here"),
+        ("/run.sqlite", 404, "there is nothing here"),
+        ("/items/../manifest.json", 404, "there is nothing here"),
+        ("/items?language=%00%27%22;DROP%20TABLE%20items", 200, '"total": 0'),
+        ("/items?id=%25", 200, '"total": 0'),
+    ],
+)
+def test_odd_requests(server: ViewServer, path: str, status: int, said: str) -> None:
+    found, headers, body = ask(server, path)
+    assert found == status
+    assert said in body
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "html" not in headers["Content-Type"]
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil:{port}", ""]
+)
+def test_other_hosts_are_refused(server: ViewServer, host: str) -> None:
+    """A page elsewhere whose name points here (DNS rebinding) gets nothing."""
+    for path in ("/", "/items", "/values"):
+        status, _, body = ask(server, path, Host=host.format(port=server.server_port))
+        assert status == 421
+        assert "its own address only" in body
+
+
+def test_the_local_names_are_answered(server: ViewServer) -> None:
+    for name in ("127.0.0.1", "localhost"):
+        assert ask(server, "/values", Host=f"{name}:{server.server_port}")[0] == 200
+
+
+def test_other_sites_are_refused(server: ViewServer) -> None:
+    assert ask(server, "/items", Sec_Fetch_Site="cross-site")[0] == 403
+    assert ask(server, "/items", Origin="http://evil.example")[0] == 403
+    assert (
+        ask(server, "/items", Origin=f"http://127.0.0.1:{server.server_port}", Sec_Fetch_Site="same-origin")[0] == 200
+    )
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_nothing_can_be_changed(server: ViewServer, method: str) -> None:
+    status, headers, body = ask(server, "/items", method)
+    assert status == 501
+    assert headers["Content-Security-Policy"]
+    assert "<" not in body
+
+
+def test_the_server_listens_on_the_loopback_address_only(server: ViewServer) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{22}/", server.url)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/values", "/items", "/wrong/values", "//values", "/{token}", "/{token}x/values"]
+)
+def test_who_does_not_know_the_token_gets_nothing(server: ViewServer, path: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=600)
+    connection.request("GET", path.format(token=server.token))
+    answer = connection.getresponse()
+    assert (answer.status, b"mbbq-gen view printed" in answer.read()) == (403, True)
+    connection.close()
+
+
+def test_two_viewers_have_two_tokens(server: ViewServer) -> None:
+    with ViewServer(server.viewer) as other:
+        assert other.token != server.token
+
+
+def test_a_port_in_use_is_one_clear_line(server: ViewServer) -> None:
+    with pytest.raises(RunError, match="name another with --port"):
+        ViewServer(server.viewer, server.server_port)
+
+
+def test_the_run_stays_as_it_was(server: ViewServer, run: Path) -> None:
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    items(server, limit=50)
+    assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+
+
+def test_a_hostile_run_is_served_as_plain_data(tmp_path_factory: pytest.TempPathFactory, resources: PackPaths) -> None:
+    for server in serve(hostile_report(tmp_path_factory.getbasetemp()).runs[0], resources):
+        assert not any(name.startswith("on") for _, found in Page(ask(server, "/")[2]).elements for name in found)
+        found = items(server, limit=100)
+        assert found["total"] > 50
+        assert all("\u202e" not in json.dumps(item, ensure_ascii=False) for item in found["items"])
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_says_its_address_and_ends_with_ctrl_c(run: Path) -> None:
+    command = [sys.executable, "-m", "mbbq_gen", "view", str(run)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        address = urllib.parse.urlsplit(url)
+        connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=600)
+        connection.request("GET", f"{address.path}values")
+        assert json.loads(connection.getresponse().read())["language"]
+        connection.close()
+        os.kill(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    assert err == "stopped.\n"

@@ -1,0 +1,321 @@
+"""Runs whose records stand in Parquet files: every command says what it says of a run without them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbbq_gen.core.errors import RunError
+from mbbq_gen.core.records import Response
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage import shards as packing
+from mbbq_gen.storage.read_only import copy_elsewhere
+from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
+from mbbq_gen.storage.store import RunStore
+from tests.cli.test_commands import call
+from tests.conftest import FULL
+
+COMMANDS = (
+    ["score", "{run}", "--json"],
+    ["score", "{run}", "--group-by", "category", "--json"],
+    ["report", "{run}"],
+    ["report", "{run}", "-o", "{out}"],
+    ["status", "{run}", "--json"],
+    ["extract", "{run}", "--json"],
+    ["extract", "{run}", "--extractor", "first-label", "--json"],
+    ["explain", "{run}", "--json"],
+    ["annotate", "{run}", "--sample-size", "20", "--csv", "{out}"],
+    ["annotate", "{run}", "--sample-size", "20", "--html", "{out}"],
+    ["judge", "{run}", "--model", "oracle:perfect", "--sample-size", "9", "--dry-run", "--json"],
+    ["export", "{run}", "--parquet", "{out}"],
+    ["export", "{run}", "--csv", "{out}"],
+    ["export", "{run}", "--hf-dataset", "{out}"],
+    ["position-bias", "{run}", "--json"],
+    ["robustness", "{run}", "--json"],
+    ["compare", "{run}", "--across", "language", "--json"],
+    ["diff", "{run}", "{other}", "--json"],
+)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of a few records, so that small runs have many."""
+    for table, most in (("instances", 7), ("prompts", 20), ("responses", 30)):
+        monkeypatch.setitem(PACKED, table, PACKED[table]._replace(most=most))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in one SQLite file."""
+    path = tmp_path_factory.mktemp("plain") / "run"
+    asked = ["--model", "oracle:verbose_perfect", "--benchmark", "starter", "--languages", "en,tr", "--sample", "12"]
+    assert run_quietly("run", path, *asked, "--splits", "bias", "--variants", "bare,letters", "--json") == 0
+    return path
+
+
+def run_quietly(*words: object) -> int:
+    from mbbq_gen.cli.main import run_command_line
+
+    return run_command_line([str(word) for word in words])
+
+
+def copied(run: Path, folder: Path) -> Path:
+    shutil.copytree(run, folder / "run")
+    return folder / "run"
+
+
+def packed(run: Path, folder: Path) -> Path:
+    """A copy of a run that keeps its records in files."""
+    folder.mkdir(exist_ok=True)
+    copy = copied(run, folder)
+    with RunStore(copy / "run.sqlite") as store:
+        store.records.enable_shards()
+    return copy
+
+
+def here(run: Path) -> dict[str, int]:
+    """Table → records that stand in the SQLite file."""
+    with closing(sqlite3.connect(run / "run.sqlite")) as db:
+        return {table: db.execute(f"SELECT count(*) FROM {table} WHERE {IS_HERE}").fetchone()[0] for table in PACKED}
+
+
+def records(run: Path, table: str) -> list[tuple[Any, ...]]:
+    with RunStore(run / "run.sqlite", read_only=True) as store:
+        return store.query(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:1] + words[2:]))
+def test_commands_say_the_same_of_both(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path, words: list[str]
+) -> None:
+    said = []
+    for name, make in (("one", copied), ("two", packed)):
+        (tmp_path / name).mkdir()
+        run, out = make(plain, tmp_path / name), tmp_path / name / "out"
+        given = [word.format(run=run, out=out, other=plain) for word in words]
+        code, stdout, _ = call(capsys, *given)
+        written = {path.name: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+        if out.is_file():
+            written["out"] = out.read_bytes()
+        said.append((code, stdout.replace(str(tmp_path / name), ""), _without(written, str(tmp_path / name))))
+    assert said[0] == said[1]
+    assert said[0][0] == 0
+    assert here(run)["responses"] == 0
+
+
+def _without(files: dict[str, bytes], path: str) -> dict[str, bytes]:
+    return {name: content.replace(path.encode(), b"") for name, content in files.items()}
+
+
+@pytest.mark.usefixtures("small")
+def test_records_are_the_same_and_the_file_is_small(tmp_path: Path, plain: Path) -> None:
+    run = packed(plain, tmp_path / "two")
+    assert here(run) == dict.fromkeys(PACKED, 0)
+    for table in PACKED:
+        assert records(run, table) == records(plain, table)
+    names = [path.name for path in (run / FOLDER).iterdir()]
+    number = {table: len(records(plain, table)) for table in PACKED}
+    assert {table: sum(name.startswith(table) for name in names) for table in PACKED} == {
+        table: -(-number[table] // PACKED[table].most) for table in PACKED
+    }
+    assert (run / "run.sqlite").stat().st_size < 0.6 * (plain / "run.sqlite").stat().st_size
+
+
+@pytest.mark.usefixtures("small")
+def test_a_run_keeps_shards_from_its_first_answer(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path
+) -> None:
+    """Answers, failures that are mended later, and two sessions: the same texts, each in one file."""
+    script = tmp_path / "answers.jsonl"
+    script.write_text('{"response": "A"}\n{"error": "not now"}\n{"response": "B"}\n', encoding="utf-8")
+    given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en", "--sample", "40"]
+    given += ["--max-error-rate", "1", "--json"]
+    runs = {"one": [], "two": ["--storage", "parquet"]}
+    for name, more in runs.items():
+        assert call(capsys, "run", tmp_path / name, *given, *more)[0] in {0, 1}
+    failed = json.loads(call(capsys, "status", tmp_path / "two", "--json")[1])["failed"]
+    assert failed
+    assert here(tmp_path / "two") == {"instances": 0, "prompts": 0, "responses": failed}
+    for name in runs:
+        with RunFolder(tmp_path / name).open_store() as store:
+            rows = store.query("SELECT request_key FROM responses WHERE is_error = 1 ORDER BY 1").fetchall()
+            now = "2026-01-01T00:00:00.000+00:00"
+            store.add_responses([(Response(request_key=key, text="C", finish_reason="stop"), now) for (key,) in rows])
+            store.records.pack()
+    assert here(tmp_path / "two")["responses"] == 0
+    one, two = ([(row[0], row[1], row[3]) for row in records(tmp_path / name, "responses")] for name in runs)
+    assert one == two
+
+
+@pytest.mark.usefixtures("small")
+def test_a_planned_run_of_many_requests_keeps_shards(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--sample", "12", "--json"]
+    found = {}
+    for large in (59, 60):
+        monkeypatch.setattr(packing, "LARGE", large)
+        run = tmp_path / str(large)
+        assert call(capsys, "run", run, *given, "--splits", "bias")[0] == 0
+        found[large] = (run / FOLDER).is_dir()
+    assert found == {59: True, 60: False}, "12 questions in five wordings"
+
+
+# --- what goes wrong ------------------------------------------------------------------------------------------------
+
+
+def lose(path: Path) -> None:
+    path.unlink()
+
+
+def damage(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("harm", "word"), [(lose, "missing"), (damage, "damaged")])
+def test_a_lost_file_is_one_line_and_loses_nothing_else(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path, harm: Callable[[Path], None], word: str
+) -> None:
+    run = packed(plain, tmp_path / "two")
+    scores = call(capsys, "score", plain, "--json")[1]
+    victim = sorted((run / FOLDER).glob("responses-*"))[1]
+    kept = victim.read_bytes()
+    number = len(polars.read_parquet(victim))
+    harm(victim)
+    for command in (["export", run, "--csv", tmp_path / "out"], ["extract", run, "--extractor", "first-label"]):
+        code, _, err = call(capsys, *command)
+        assert code == 1
+        lines = [line for line in err.splitlines() if line.startswith("error: ")]
+        assert lines == [
+            f"error: {victim}: {word}"
+            + (" (its digest differs from its name)" if word == "damaged" else "")
+            + f"; put back a copy of it, or ask its requests again: mbbq-gen run {run} --rerun-lost"
+        ]
+    assert call(capsys, "score", run, "--json")[1].replace(str(run), str(plain)) == scores, "needs no texts"
+    code, out, err = call(capsys, "run", run, "--rerun-lost", "--json")
+    assert (code, json.loads(out)["answered"]) == (0, len(records(plain, "responses")))
+    assert f"{number:,} responses were lost" in err
+    one, two = ([(row[0], row[1], row[3]) for row in records(path, "responses")] for path in (plain, run))
+    assert one == two
+    readings = [row for row in records(run, "extractions") if not row[1].startswith("first-label")]
+    assert readings == records(plain, "extractions")
+    victim.write_bytes(kept)
+    assert "0 responses were lost" in call(capsys, "run", run, "--rerun-lost", "--json")[2]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_lost_part_of_the_plan_has_to_be_put_back(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path
+) -> None:
+    run = packed(plain, tmp_path / "two")
+    victim = sorted((run / FOLDER).glob("prompts-*"))[0]
+    aside = victim.rename(tmp_path / victim.name)
+    code, _, err = call(capsys, "score", run, "--json")
+    assert (code, err.strip().splitlines()[-1]) == (1, f"error: {victim}: missing; put back a copy of it")
+    aside.rename(victim)
+    assert call(capsys, "score", run, "--json")[0] == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_a_process_that_ends_between_file_and_places_loses_nothing(tmp_path: Path, plain: Path) -> None:
+    run = copied(plain, tmp_path)
+    with RunStore(run / "run.sqlite") as store:
+        store._db.execute("CREATE TEMP TRIGGER ends BEFORE INSERT ON main.responses WHEN NEW.record LIKE '%:7'"
+                          " BEGIN SELECT raise(ABORT, 'the power is gone'); END")  # fmt: skip
+        with pytest.raises(RunError, match="the power is gone"):
+            store.records.enable_shards()
+    orphans = set((run / FOLDER).glob("responses-*"))
+    assert len(orphans) == 1
+    assert records(run, "responses") == records(plain, "responses")
+    with RunStore(run / "run.sqlite") as store:
+        store.records.pack()
+    assert here(run)["responses"] == 0
+    assert records(run, "responses") == records(plain, "responses")
+
+
+@pytest.mark.usefixtures("small")
+def test_files_are_found_from_a_copy_of_the_store(tmp_path: Path, plain: Path) -> None:
+    """Where nothing can be written, readings go to a copy of the SQLite file in another folder."""
+    run = packed(plain, tmp_path / "two")
+    copy = copy_elsewhere(run / "run.sqlite")
+    assert copy.parent != run
+    with RunStore(copy, folder=run) as store:
+        assert len(store.query("SELECT record FROM responses").fetchall()) == len(records(plain, "responses"))
+
+
+@pytest.mark.skipif(not FULL, reason="MBBQ_GEN_PROOF=full")
+def test_files_are_cut_at_their_real_size(tmp_path: Path, plain: Path) -> None:
+    run = copied(plain, tmp_path)
+    text = "x" * 100_000
+    with RunStore(run / "run.sqlite") as store:
+        store.records.enable_shards()
+        now = "2026-01-01T00:00:00.000+00:00"
+        for first in range(0, 400, 10):
+            keys = [f"long-{number}" for number in range(first, first + 10)]
+            store.add_responses([(Response(request_key=key, text=text, finish_reason="stop"), now) for key in keys])
+        (names,) = store.query("SELECT count(*) FROM record_files WHERE name LIKE 'responses-%'").fetchone()
+    assert names == 1 + 400 * len(text) // 16_000_000
+
+
+# --- any order of events ----------------------------------------------------------------------------------------------
+
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("answer"), st.lists(st.integers(0, 40), min_size=1, max_size=9)),
+        st.tuples(st.just("failure"), st.lists(st.integers(0, 40), min_size=1, max_size=3)),
+        st.tuples(st.sampled_from(["pack", "keep", "open"]), st.just([])),
+    ),
+    max_size=25,
+)
+
+
+@given(EVENTS)
+def test_a_store_gives_back_what_it_was_given(events: list[tuple[str, list[int]]]) -> None:
+    """An answer stays as it came first; a failure until an answer comes; wherever records stand."""
+    known: dict[str, Response] = {}
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PACKED, "responses", PACKED["responses"]._replace(most=5))
+        path = Path(name) / "run.sqlite"
+        store = RunStore(path)
+        for step, (event, numbers) in enumerate(events):
+            if event == "pack":
+                store.records.pack()
+            elif event == "keep":
+                store.records.enable_shards()
+            elif event == "open":
+                store.close()
+                store = RunStore(path)
+            else:
+                failure = event == "failure"
+                responses = [
+                    Response(
+                        request_key=f"key-{number}",
+                        error="no" if failure else None,
+                        text=None if failure else f"{step}",
+                    )
+                    for number in dict.fromkeys(numbers)
+                ]
+                store.add_responses([(response, f"{step:03}") for response in responses])
+                for response in responses:
+                    if known.get(response.request_key) is None or known[response.request_key].error:
+                        known[response.request_key] = response
+        rows = store.query("SELECT request_key, is_error, record FROM responses").fetchall()
+        store.close()
+    assert {key: Response.model_validate_json(record) for key, _, record in rows} == known
+    assert all(bool(is_error) == (known[key].error is not None) for key, is_error, _ in rows)

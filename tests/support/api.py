@@ -1,0 +1,172 @@
+"""What the tests of models behind an API share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from mbbq_gen.core.records import Message, Request, Response
+from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.registry import open_provider
+from tests.fake_service.client import FakeServer, fake_server
+from tests.support.providers import make_request
+
+KEY = "sk-test-0123456789abcdef"
+"""A key that must turn up nowhere."""
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeServer]:
+    """A fake service with its default settings."""
+    with fake_server() as server:
+        yield server
+
+
+def requests(count: int, start: int = 0) -> list[Request]:
+    """Different requests, each with a key of its own."""
+    return [
+        make_request(prompt_id=f"p{number}", text=f"Question {number}: who forgets things?").model_copy(
+            update={"request_key": f"{number:064d}"}
+        )
+        for number in range(start, start + count)
+    ]
+
+
+def provider(name: str, **options: Any) -> ApiProvider:
+    """A provider of a model behind an API."""
+    found = open_provider(name, options)
+    assert isinstance(found, ApiProvider)
+    return found
+
+
+def ask(asked: ApiProvider, wanted: Iterable[Request], notices: list[str] | None = None) -> list[Response]:
+    """All that comes back; `notices` takes what is said once."""
+    if notices is not None:
+        asked.notify = notices.append
+
+    async def gather() -> list[Response]:
+        try:
+            async with aclosing(asked.generate(wanted)) as responses:
+                return [response async for response in responses]
+        finally:
+            await asked.aclose()
+
+    return asyncio.run(gather())
+
+
+def conversation(request: Request) -> list[tuple[str, str]]:
+    """A request's messages as the fake server's counts know them."""
+    return [(message.role, message.content) for message in request.messages]
+
+
+def with_system(text: str, system: str) -> Request:
+    """A request with a system message."""
+    return make_request(messages=(Message(role="system", content=system), Message(role="user", content=text)))
+
+
+def without_keys(environment: Mapping[str, str]) -> list[str]:
+    """The variables of an environment that would reach a provider."""
+    marks = ("_API_KEY", "_BASE_URL", "AZURE_OPENAI", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_")
+    return [name for name in environment if any(mark in name for mark in marks)]
+
+
+@contextmanager
+def answering(*replies: tuple[int, Any]) -> Iterator[str]:
+    """The address of a server that gives these (status, JSON or text) in turn, the last one for ever after."""
+    left = list(replies)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            status, payload = left.pop(0) if len(left) > 1 else left[0]
+            body = payload.encode() if isinstance(payload, str) else json.dumps(payload).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A request that a `spoken` server got."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    """By name in small letters."""
+    body: bytes
+
+
+@dataclass
+class Spoken:
+    """A server whose replies a function makes, and what it heard."""
+
+    root: str
+    heard: list[Heard]
+
+
+@contextmanager
+def spoken(reply: Callable[[Heard], tuple[int, dict[str, str], bytes]]) -> Iterator[Spoken]:
+    """A server on this machine that says what `reply` makes of each request: status, headers, body."""
+    heard: list[Heard] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            request = Heard(self.command, self.path, headers, body)
+            heard.append(request)
+            status, told, content = reply(request)
+            self.send_response_only(status)
+            for name, value in ({"Content-Type": "application/json"} | told).items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Says nothing."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """A client that stopped reading is what some tests are about."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield Spoken(f"http://127.0.0.1:{server.server_port}", heard)
+        finally:
+            server.shutdown()
+            thread.join()

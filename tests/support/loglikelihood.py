@@ -1,0 +1,70 @@
+"""What the tests of likelihoods share: requests for them, and an independent way of computing them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mbbq_gen.core.records import Continuation, ContinuationScore, Instance, Message, Method, Request, Response
+from mbbq_gen.prompts.render import as_continuations
+from mbbq_gen.providers.base import LoglikelihoodProvider
+from tests.support.providers import make_request
+
+
+def score_request(
+    texts: Sequence[str] = ("anna", "berta", "nobody"),
+    *,
+    method: Method = "loglikelihood",
+    prior: Sequence[Message] = (),
+    options: Sequence[int] | None = None,
+    instance: Instance | None = None,
+    **changes: Any,
+) -> Request:
+    """A request for the likelihoods of texts; the first three stand for options 0, 1 and 2, all others for the last."""
+    request = make_request(instance, **changes)
+    numbers = options or [min(number, 2) for number in range(len(texts))]
+    answers = [Continuation(option=option, text=text) for option, text in zip(numbers, texts, strict=True)]
+    shown = as_continuations(request.prompt, method, answers, prior)
+    return request.model_copy(update={"prompt": shown})
+
+
+def scores(provider: LoglikelihoodProvider, requests: Iterable[Request]) -> dict[str, Response]:
+    """All responses by request key; a key that comes twice is an error."""
+
+    async def collect() -> dict[str, Response]:
+        found: dict[str, Response] = {}
+        async for response in provider.score_options(requests):
+            assert response.request_key not in found
+            found[response.request_key] = response
+        await provider.aclose()
+        return found
+
+    return asyncio.run(collect())
+
+
+def naive_logprob(model: Any, prompt: Sequence[int], answer: Sequence[int]) -> float:
+    """Sum of log p(token | everything before it): one forward a token, and a softmax by hand in double precision."""
+    import torch
+
+    total, read = 0.0, list(prompt)
+    for token in answer:
+        with torch.no_grad():
+            logits = model(torch.tensor([read])).logits[0, -1].double().numpy()
+        shifted = logits - logits.max()
+        total += float(shifted[token] - np.log(np.exp(shifted).sum()))
+        read.append(token)
+    return total
+
+
+def answer_score(
+    option: int,
+    logprob: float | None,
+    tokens: int = 1,
+    text: str = "x",
+    unconditional_logprob: float | None = None,
+) -> ContinuationScore:
+    """A score with everything that is not of interest left at what it usually is."""
+    return ContinuationScore.of(Continuation(option=option, text=text), logprob, tokens, unconditional_logprob)
