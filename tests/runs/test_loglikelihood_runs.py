@@ -351,7 +351,7 @@ def test_what_is_passed_on_names_the_way(both: Path, tmp_path: Path, call: Call)
     folder, results = tmp_path / "set", tmp_path / "results.yaml"
     code, _, said = call("export", both, "--hf-dataset", folder, "--model-index", results, "--n-resamples", 100)
     assert (code, "added method to --group-by" in said) == (0, True)
-    assert "| benchmark | language | split | method | items |" in (folder / "README.md").read_text(encoding="utf-8")
+    assert "| benchmark | language | split | method | answers |" in (folder / "README.md").read_text(encoding="utf-8")
     text = results.read_text(encoding="utf-8")
     for how in ("generated answers", "loglikelihood of the answers", "loglikelihood of the labels"):
         assert text.count(f"name: Social bias, by {how}\n") == 4
