@@ -250,7 +250,7 @@ def test_export_and_import_give_equal_scores(
     if "refusal" not in text:
         map_path.write_text(text + 'refusal = "refusal"\n', encoding="utf-8")
     run = tmp_path / "again"
-    do_import(capsys, "csv", tmp_path / "out" / f"items.{form}", run, "--field-map", map_path)
+    do_import(capsys, "csv", tmp_path / "out" / f"samples.{form}", run, "--field-map", map_path)
     options = ("--group-by", "language,split,variant", "--n-resamples", "100")
     before, after = scores_of(capsys, made, *options), scores_of(capsys, run, *options)
     assert len(before) > 4

@@ -443,7 +443,7 @@ def test_a_model_of_the_hub_is_known_by_its_commit_and_needs_no_network_once_it_
     (kept / "refs" / "main").write_text(commit)
     code = (
         "import asyncio, json, sys\n"
-        "from mbbq_gen.providers import open_provider\n"
+        "from mbbq_gen.providers.registry import open_provider\n"
         "from tests.support.providers import answers, make_request\n"
         "asked = open_provider(sys.argv[1], {'device': 'cpu', 'max_tokens': 4})\n"
         "(response,) = answers(asked, [make_request()]).values()\n"
