@@ -349,7 +349,7 @@ def pooled_share(groups: Sequence[tuple[int, float, float]]) -> float | None:
 
 
 LEAST_FREEDOM: Final = 20
-"""Answers, beyond the first of each kind of question in each template, that chance is told from."""
+"""Fewest degrees of freedom for estimating the variance within a template: answers minus groups."""
 
 
 def measured_components(frame: pl.DataFrame, metric: Metric, source: str) -> Components:

@@ -126,9 +126,9 @@ def _any(shares: Iterable[float]) -> float:
 def _annotated_shares(strata: Sequence[DrawnStratum], annotated: Collection[str]) -> list[float]:
     """The expected share of each stratum that is annotated.
 
-    A sample is annotated in the order of one random number for all strata. Whoever stops early has annotated those with
-    a number below some limit: of each stratum the share drawn, or the limit where that is less. The limit is chosen to
-    match the number of annotations.
+    A sample is annotated in the order of one random number for all strata. If annotation stops early, the annotated
+    ones have a number below some limit: of each stratum the share drawn, or the limit where that is less. The limit is
+    chosen to match the number of annotations.
     """
     total = sum(len(set(stratum.drawn).intersection(annotated)) for stratum in strata)
     low, high = 0.0, 1.0

@@ -127,7 +127,7 @@ def _quoted(text: str) -> str:
 
 
 def _mark(answer: str, seed: int) -> str:
-    """A line that does not occur in the answer, and that whoever wrote the answer could not have known."""
+    """A delimiter line that does not occur in the answer and that the model could not predict."""
     number = 0
     while True:
         mark = f"[[{stable_digest('mark', seed, number, answer)[:_MARK_LENGTH]}]]"

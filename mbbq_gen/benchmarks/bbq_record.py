@@ -110,7 +110,7 @@ def build_instance(
         )
     target, reason, data_issues = _scorable_target(found)
     options = tuple(
-        Option(role=_role(index, found.unknown, target), text=_clean(text).strip(), group=group)
+        Option(role=option_role(index, found.unknown, target), text=_clean(text).strip(), group=group)
         for index, (text, group) in enumerate(zip(found.texts, found.groups, strict=True))
     )
     gold_role = options[found.label].role
@@ -151,7 +151,7 @@ def _scorable_target(found: ParsedRow) -> tuple[int | None, str | None, list[str
     return found.target, found.reason if found.target is None else None, []
 
 
-def _role(index: int, unknown: int, target: int | None) -> Role | None:
+def option_role(index: int, unknown: int, target: int | None) -> Role | None:
     """The role of an option; None for both people where there is no single target."""
     if index == unknown:
         return "unknown"

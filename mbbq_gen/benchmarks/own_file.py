@@ -43,6 +43,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
+from mbbq_gen.benchmarks.bbq_record import option_role
 from mbbq_gen.benchmarks.rows import RowLocation, read_json_lines, read_table
 from mbbq_gen.core.errors import DataError, UsageError, describe_fault
 from mbbq_gen.core.records import Instance
@@ -158,7 +159,7 @@ class FieldMapper:
         groups = where.groups or (None, None, None)
         found["options"] = [
             {
-                "role": _role(index, unknown, target),
+                "role": option_role(index, unknown, target),
                 "text": self._get(row, text, place, f"options.texts[{index}]"),
                 "group": None if group is None else self._get(row, group, place, f"options.groups[{index}]") or None,
             }
@@ -233,15 +234,6 @@ def look_up(row: Mapping[str, Any], path: str) -> tuple[bool, Any]:
         else:
             return False, None
     return True, here
-
-
-def _role(index: int, unknown: int, target: int | None) -> str | None:
-    """The role of the option at a place; None for both people where there is no target."""
-    if index == unknown:
-        return "unknown"
-    if target is None:
-        return None
-    return "target" if index == target else "non_target"
 
 
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}

@@ -61,7 +61,7 @@ def init(
         typer.Option(min=1, help="Questions for each language and split. Default: as many as the budget allows."),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask: use the defaults of what is not given.")
+        bool, typer.Option("--yes", "-y", help="Ask no questions: use the default of every option that is not given.")
     ] = False,
     as_json: Json = False,
 ) -> None:

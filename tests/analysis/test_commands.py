@@ -15,32 +15,9 @@ from mbbq_gen.analysis.position import PositionTable
 from mbbq_gen.analysis.power import PowerTable
 from mbbq_gen.analysis.robustness import RobustnessTable
 from mbbq_gen.analysis.score_extras import ScoreReport
-from mbbq_gen.cli import analyses as compare
-from mbbq_gen.cli import analyses as position
-from mbbq_gen.cli import analyses as power
-from mbbq_gen.cli import analyses as robustness
-from mbbq_gen.cli import main as commands
 from mbbq_gen.cli.main import run_command_line
 
 SAMPLE = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters", "--splits", "bias,control"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _registered() -> Iterator[None]:
-    """The commands are there, whether or not the app has registered them already."""
-    known = {command.name for command in commands.app.registered_commands}
-    functions = {
-        "compare": compare.compare,
-        "robustness": robustness.robustness,
-        "position-bias": position.position_bias,
-        "power": power.power,
-    }
-    before = list(commands.app.registered_commands)
-    for name, function in functions.items():
-        if name not in known:
-            commands.app.command(name)(function)
-    yield
-    commands.app.registered_commands[:] = before
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ class DistinguishingWords:
             if all(self._is_weak(low) for low in there) and (
                 self._is_counted(core[0]) or all(self.language.is_plural(low, person.words) for low in there)
             ):
-                continue  # "two friends", where one of them is told to be a friend
+                continue  # "two friends", where the text calls one of them a friend
             wanted = person.telling if person.needs_all else (person.key,)
             if all(any(self.language.same(low, telling) for low in there) for telling in wanted):
                 yield core[0], core[-1]
@@ -105,7 +105,7 @@ class DistinguishingWords:
 
     def _may_be_left(self, person: PersonDescription, word: str) -> bool:
         """Whether a word that tells a person only beside others may stand outside the person's mentions: a small word,
-        and what is told of the other person too."""
+        or a word that describes the other person too."""
         other = self.people[1] if person is self.people[0] else self.people[0]
         known = {*person.small, *other.words} if person.small else set()
         return self._is_weak(word) or any(self.language.same(word, one) for one in known)
@@ -458,7 +458,7 @@ class AnaphorRules(DistinguishingWords):
         return self._is_verb_of_stand_in(place - 1)
 
     def _is_elided(self, first: int, last: int) -> bool:
-        """Whether a comma stands for the verb by which a stand-in is told: "one was fat and the other, *thin*"."""
+        """Whether a comma stands for the verb that describes a stand-in: "one was fat and the other, *thin*"."""
         while first > 1 and self.words[first].gap == "" and self.words[first - 1].low in self.language.determiners:
             first -= 1
         ends = last + 1 == len(self.words) or bool(self.words[last + 1].gap)
