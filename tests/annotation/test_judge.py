@@ -34,6 +34,7 @@ from tests.support.judge import (
 
 __all__ = ["answered_run", "run"]
 
+
 X1 = {"answers": {"fixed": reply("option", "X1")}}
 """A fake judge that says X1 to everything: which option that is depends on the sheet."""
 PRICES = """
@@ -201,45 +202,6 @@ def test_labels_for_whoever_corrects_by_them(capsys: pytest.CaptureFixture[str],
         assert label.choice == ("none" if label.option is None else "unknown")
 
 
-def test_a_judge_is_measured_by_an_audit(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
-    sheet = run.parent / "sheet.csv"
-    assert call(capsys, "annotate", run, "--sample-size", 30, "--csv", sheet)[0] == 0
-    lines = sheet.read_text(encoding="utf-8-sig").splitlines()
-    columns = lines[0].split(",")
-    assert "verdict" in columns
-    import csv
-    import io
-
-    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
-    for row in rows:
-        row["verdict"] = "agree"
-    with sheet.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, columns)
-        writer.writeheader()
-        writer.writerows(rows)
-    assert call(capsys, "annotate", run, "--import", sheet, "--json")[0] == 0
-    found = judged(capsys, run, "--model", by_script)
-    whole = found["annotated"][-1]
-    assert whole["judge"]["n"] == whole["rules"]["n"] == len(rows)
-    assert whole["rules"]["value"] == 1
-    given = readings(run)
-    rules = readings(run, "")
-    with RunFolder(run).open_store(read_only=True) as store:
-        rules = {
-            name: json.loads(record)
-            for name, record in store.query(
-                "SELECT prompt_id, record FROM extractions WHERE extractor NOT LIKE 'judge:%'"
-            )
-        }
-    judged_ids = [row["id"] for row in rows]
-    right = sum(
-        given[name]["rule"].startswith("judge.parsed") and given[name]["option"] == rules[name]["option"]
-        for name in judged_ids
-    )
-    assert whole["judge"]["value"] == pytest.approx(right / len(rows))
-    assert "judge correct" in call(capsys, "judge", run, "--report")[1]
-
-
 def test_what_the_service_settled_is_not_asked_about(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "run"
     content = {"refused": 0.2, "empty": 0.2, "filtered_prompt": 0.2}
@@ -337,16 +299,6 @@ def test_json_is_asked_for_and_done_without_where_it_is_refused(
     assert parameter in found.provider_settings["extra"]  # type: ignore[operator]
     assert parameter in found.runtime_info["learned"]["left_out"]  # type: ignore[index,call-overload,operator]
     assert all(record["outcome"] == "option" for record in readings(run).values())
-
-
-def test_gemini_is_asked_for_json(
-    capsys: pytest.CaptureFixture[str], run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GEMINI_API_KEY", KEY)
-    with fake_server(X1) as server:
-        found = judged(capsys, run, "--model", "gemini:fake", "--base-url", server.root, "--sample-size", 4)
-    assert found["answered"] == 4
-    assert "responseJsonSchema" in judge_of(run).provider_settings["extra"]  # type: ignore[operator]
 
 
 # --- money, stops, going on ------------------------------------------------------------------------------------------
@@ -527,18 +479,6 @@ def test_the_same_judge_goes_on_as_it_began(capsys: pytest.CaptureFixture[str], 
     code, _, err = call(capsys, "judge", run)
     assert code == 2
     assert "this run has fake, warm: name one with --name" in err
-
-
-def test_a_run_of_before_there_were_judges_can_be_judged(
-    capsys: pytest.CaptureFixture[str], run: Path, by_script: str
-) -> None:
-    with closing(sqlite3.connect(run / "run.sqlite")) as store:
-        for table in ("judgements", "judge_replies", "judges"):
-            store.execute(f"DROP TABLE {table}")
-        store.commit()
-    assert json.loads(call(capsys, "status", run, "--json")[1])["judges"] == []
-    assert call(capsys, "judge", run, "--model", by_script, "--dry-run")[0] == 0
-    assert judged(capsys, run, "--model", by_script)["answered"] == 80
 
 
 MISTAKES = [

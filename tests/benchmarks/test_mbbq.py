@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.benchmarks.readers.mbbq import CATEGORIES, load_mbbq, one_form
+from mbbq_gen.benchmarks.readers.mbbq import CATEGORIES, load_mbbq
 from mbbq_gen.core.errors import DataError, UsageError
-from mbbq_gen.core.records import Instance, Split, from_json, to_jsonl
+from mbbq_gen.core.records import Instance, Split
+from tests.benchmarks.test_published import counts
 from tests.conftest import Load
 
 LANGUAGES = ("en", "es", "nl", "tr")
@@ -119,11 +120,6 @@ def test_source_of_a_row_is_kept(own: Path) -> None:
     assert by_id(own)["disability_status/0"].subcategory == "physical"
 
 
-def test_instances_survive_the_trip_through_json(own: Path) -> None:
-    instances = list(load_mbbq(own, "es", "bias"))
-    assert [from_json(Instance, line) for line in to_jsonl(instances)] == instances
-
-
 # --- broken copies ---------------------------------------------------------------------------------------------------
 
 
@@ -192,21 +188,6 @@ def test_missing_unknown_option_is_named(own: Path, tmp_path: Path) -> None:
         list(load_mbbq(tmp_path / "copy", "en", "bias"))
 
 
-@pytest.mark.parametrize(
-    ("group", "category", "form"),
-    [
-        ("kadın", "gender_identity", "F"),
-        ("erkek çocuk", "gender_identity", "M"),
-        ("Transgender women", "gender_identity", "trans"),
-        ("nonTrans", "gender_identity", "nonTrans"),
-        ("low SES", "ses", "lowSES"),
-        ("man", "age", "man"),
-    ],
-)
-def test_groups_have_one_form(group: str, category: str, form: str) -> None:
-    assert one_form(group, category) == form
-
-
 # --- the published files ---------------------------------------------------------------------------------------------
 
 
@@ -223,19 +204,6 @@ def published(load_published: Load) -> dict[tuple[str, str], list[Instance]]:
 def parallel_promise(instance: Instance) -> tuple[object, ...]:
     """What two instances with the same parallel id have in common."""
     return instance.template_id, instance.condition, instance.polarity, instance.alignment, instance.gold_role
-
-
-def counts(instances: list[Instance]) -> dict[str, int]:
-    """The keys of EXPECTED_COUNTS.json, counted."""
-    found = Counter(n=len(instances), templates=len({instance.template_id for instance in instances}))
-    for instance in instances:
-        found["ambig" if instance.condition == "ambiguous" else "disambig"] += 1
-        found["neg" if instance.polarity == "negative" else "nonneg"] += 1
-        found["target_unresolved"] += not instance.has_single_target
-        if instance.condition == "disambiguated":
-            kind = {"biased": "biased", "counter_biased": "counter", None: "unresolved"}[instance.alignment]
-            found[f"disambig_{kind}"] += 1
-    return {key: count for key, count in found.items() if count}
 
 
 @pytest.mark.slow
@@ -334,9 +302,3 @@ def test_genders_of_control_names(published: dict[tuple[str, str], list[Instance
         genders = Counter(instance.metadata["gender"] for instance in published["control", language])
         assert genders == {"female": 5_060, "male": 5_012}
         assert all("gender" not in instance.metadata for instance in published["main", language])
-
-
-@pytest.mark.slow
-def test_ids_are_unique(published: dict[tuple[str, str], list[Instance]]) -> None:
-    keys = [instance.key for instances in published.values() for instance in instances]
-    assert len(keys) == len(set(keys))

@@ -6,7 +6,6 @@ import csv
 import json
 import re
 import tomllib
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -192,12 +191,6 @@ def test_missing_files_are_told_at_once(tmp_path: Path) -> None:
         read_instances(tmp_path / "gone.csv")
     with pytest.raises(UsageError, match=r"--field-map .*gone\.toml: no such file"):
         read_instances(OWN / "questions.csv", tmp_path / "gone.toml")
-
-
-def test_reading_streams() -> None:
-    assert [
-        instance.instance_id for instance in islice(read_instances(OWN / "questions.csv", OWN / "map.toml"), 1)
-    ] == ["1"]
 
 
 @settings(max_examples=60)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -139,14 +138,3 @@ def test_wrong_rows_are_named(tmp_path: Path, line: bytes, message: str) -> None
     with pytest.raises(DataError, match=message) as caught:
         list(read_instances(path))
     assert "\n" not in str(caught.value)
-
-
-def test_rows_before_a_wrong_one_are_had(tmp_path: Path) -> None:
-    path = tmp_path / "own.jsonl"
-    path.write_text(own_question().model_dump_json() + "\n{", encoding="utf-8")
-    assert list(islice(read_instances(path), 1)) == [own_question()]
-
-
-def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no file .*none\.jsonl"):
-        read_instances(tmp_path / "none.jsonl")

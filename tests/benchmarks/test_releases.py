@@ -10,7 +10,6 @@ import json
 import lzma
 import posixpath
 import random
-import shutil
 import signal
 import stat
 import subprocess
@@ -38,10 +37,7 @@ from mbbq_gen.benchmarks.archives import ArchiveLimits
 from mbbq_gen.benchmarks.download import ATTEMPTS, Download
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.benchmarks.release_catalogue import (
-    Release,
     ReleaseCatalogue,
-    SourceTree,
-    collect,
     fits,
     is_inside,
     shipped_catalogue,
@@ -327,17 +323,6 @@ def test_without_a_source_the_repository_is_asked(host: Host, root: Path, tools:
     assert done.record.source == f"{host.url}/toys/archive/{COMMIT}.tar.gz"
 
 
-def test_progress_is_told(host: Host, root: Path, tools: InstallTools) -> None:
-    told: list[tuple[str, int, int | None]] = []
-    archive = tar_gz(RELEASE)
-    tell = InstallTools(catalogue=tools.catalogue, client=tools.client, progress=lambda *step: told.append(step))
-    install_release("toys", serve(host, archive), root, tell)
-    arriving = [done for stage, done, total in told if stage == "downloading" and total == len(archive)]
-    assert arriving == sorted(arriving)
-    assert arriving[-1] == len(archive)
-    assert [stage for stage, *_ in told][-1] == "unpacking"
-
-
 # --- cut off ---------------------------------------------------------------------------------------------------------
 
 
@@ -381,28 +366,22 @@ def test_another_address_does_not_go_on_with_the_part(host: Host, root: Path, to
     assert host.asked == [None]
 
 
-def test_a_server_that_knows_no_ranges_sends_all_again(host: Host, root: Path, tools: InstallTools) -> None:
-    host.knows_ranges = False
-    host.faults = [Fault(cut_after=50_000)]
-    check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
-    assert host.asked == [None, "bytes=50000-"]
-
-
-@pytest.mark.parametrize("mark", [{}, {"ETag": 'W/"weak"'}])
-def test_without_a_mark_of_the_edition_nothing_is_glued(
-    host: Host, root: Path, tools: InstallTools, mark: dict[str, str]
+@pytest.mark.parametrize(
+    ("mark", "knows_ranges", "second"),
+    [
+        ({}, True, None),
+        ({"ETag": 'W/"weak"'}, True, None),
+        ({"Last-Modified": formatdate(0, usegmt=True)}, True, "bytes=50000-"),
+        ({"ETag": '"first"'}, False, "bytes=50000-"),
+    ],
+)
+def test_a_download_is_resumed_only_where_the_edition_is_known(
+    host: Host, root: Path, tools: InstallTools, mark: dict[str, str], knows_ranges: bool, second: str | None
 ) -> None:
-    host.mark = mark
+    host.mark, host.knows_ranges = mark, knows_ranges
     host.faults = [Fault(cut_after=50_000)]
     check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
-    assert host.asked == [None, None]
-
-
-def test_the_date_of_the_last_change_is_a_mark_too(host: Host, root: Path, tools: InstallTools) -> None:
-    host.mark = {"Last-Modified": formatdate(0, usegmt=True)}
-    host.faults = [Fault(cut_after=50_000)]
-    check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
-    assert host.asked == [None, "bytes=50000-"]
+    assert host.asked == [None, second]
 
 
 def test_two_editions_are_never_glued(host: Host, root: Path, tools: InstallTools) -> None:
@@ -522,25 +501,21 @@ def test_what_may_pass_is_tried_again(
     assert 0 < pauses[0] < pauses[1] < 10
 
 
-@pytest.mark.parametrize("asked", ["7", "date"])
+@pytest.mark.parametrize("asked", ["7", "date", "soon"])
 def test_a_server_that_asks_to_wait_is_obeyed(
     host: Host, root: Path, tools: InstallTools, pauses: list[float], asked: str
 ) -> None:
     value = formatdate(time.time() + 7, usegmt=True) if asked == "date" else asked
     host.faults = [Fault(status=429, headers={"Retry-After": value})]
     check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
-    assert pauses == [pytest.approx(7, abs=0 if asked == "7" else 2)]
+    assert len(pauses) == 1
+    assert asked == "soon" or pauses == [pytest.approx(7, abs=0 if asked == "7" else 2)]
 
 
 def test_nobody_waits_for_an_hour(host: Host, root: Path, tools: InstallTools, pauses: list[float]) -> None:
     host.faults = [Fault(status=503, headers={"Retry-After": "3600"})]
     assert "asks to wait 3600 s" in refusal(serve(host, b""), root, tools)
     assert (len(host.asked), pauses) == (1, [])
-
-
-def test_a_retry_after_that_says_nothing_is_passed_over(host: Host, root: Path, tools: InstallTools) -> None:
-    host.faults = [Fault(status=503, headers={"Retry-After": "soon"})]
-    check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
 
 
 def test_nobody_at_home(host: Host, root: Path, tools: InstallTools, pauses: list[float]) -> None:
@@ -587,12 +562,6 @@ def test_a_wrong_checksum_is_refused_and_nothing_left(host: Host, root: Path, to
     assert there(root) == {f"toys/{EDITION}.lock": b""}
 
 
-def test_a_wrong_checksum_in_a_folder(tmp_path: Path, root: Path, tools: InstallTools) -> None:
-    source = put(tmp_path / "copy", SPOILT)
-    assert "data/two.jsonl is not the release's" in refusal(str(source), root, tools)
-    assert there(source) == SPOILT
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -610,13 +579,6 @@ def test_what_is_no_whole_archive_is_refused_and_removed(
     line = refusal(serve(host, body), root, tools)
     assert line.startswith(f"{host.url}/toys: not a whole tar or zip archive")
     assert beside(root) == set()
-
-
-def test_damaged_content_of_a_zip_is_refused(tmp_path: Path, root: Path, tools: InstallTools) -> None:
-    body = bytearray(zip_of(RELEASE))
-    body[60_000] ^= 0xFF
-    (tmp_path / "bad.zip").write_bytes(body)
-    assert "not a whole" in refusal(str(tmp_path / "bad.zip"), root, tools)
 
 
 OUTSIDE = ["../evil", "/tmp/evil", "toys/../../evil", "..\\evil", "C:\\evil", "data/../../data/evil.jsonl", ".."]
@@ -646,21 +608,25 @@ def test_a_path_that_is_said_to_be_inside_is(steps: list[str]) -> None:
             assert seen == "/here" or seen.startswith("/here/")
 
 
-LINKS = [
-    entry("data/link", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
-    entry("data/link", type=tarfile.SYMTYPE, linkname="../../outside"),
-    entry("data/one.jsonl", type=tarfile.SYMTYPE, linkname="..\\..\\outside"),
-    entry("data/link", type=tarfile.LNKTYPE, linkname="../outside"),
-    entry("link", type=tarfile.LNKTYPE, linkname="/etc/passwd"),
+HOSTILE = [
+    (entry("data/link", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "the link"),
+    (entry("data/link", type=tarfile.SYMTYPE, linkname="../../outside"), "the link"),
+    (entry("data/one.jsonl", type=tarfile.SYMTYPE, linkname="..\\..\\outside"), "the link"),
+    (entry("data/link", type=tarfile.LNKTYPE, linkname="../outside"), "the link"),
+    (entry("link", type=tarfile.LNKTYPE, linkname="/etc/passwd"), "the link"),
+    (entry("data/device", type=tarfile.FIFOTYPE), "no file, folder or link"),
+    (entry("data/device", type=tarfile.CHRTYPE), "no file, folder or link"),
+    (entry("data/device", type=tarfile.BLKTYPE), "no file, folder or link"),
+    (entry("./data/one.jsonl", b"other"), "twice"),
 ]
 
 
-@pytest.mark.parametrize("link", LINKS, ids=[f"{member.name}-{member.linkname}" for member, _ in LINKS])
-def test_a_link_that_leads_out_is_refused(
-    host: Host, root: Path, tools: InstallTools, link: tuple[tarfile.TarInfo, bytes]
+@pytest.mark.parametrize(("member", "says"), HOSTILE, ids=[f"{each[0].name}-{each[0].linkname}" for each, _ in HOSTILE])
+def test_a_hostile_member_is_refused(
+    host: Host, root: Path, tools: InstallTools, member: tuple[tarfile.TarInfo, bytes], says: str
 ) -> None:
-    body = tar_of(link, *(entry(path, text) for path, text in RELEASE.items()))
-    assert "the link" in refusal(serve(host, body), root, tools)
+    body = tar_of(member, *(entry(path, text) for path, text in RELEASE.items()))
+    assert says in refusal(serve(host, body), root, tools)
 
 
 def zip_link(target: str) -> bytes:
@@ -693,17 +659,6 @@ def test_a_pinned_file_that_is_a_link_is_missing(host: Host, root: Path, tools: 
     link = entry("data/one.jsonl", type=tarfile.SYMTYPE, linkname="two.jsonl")
     body = tar_of(link, *(entry(path, text) for path, text in files.items()))
     assert "lacks data/one.jsonl" in refusal(serve(host, body), root, tools)
-
-
-@pytest.mark.parametrize("kind", [tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE])
-def test_a_device_is_refused(host: Host, root: Path, tools: InstallTools, kind: bytes) -> None:
-    body = tar_of(entry("data/device", type=kind), *(entry(path, text) for path, text in RELEASE.items()))
-    assert "no file, folder or link" in refusal(serve(host, body), root, tools)
-
-
-def test_two_files_of_one_path_are_refused(host: Host, root: Path, tools: InstallTools) -> None:
-    twice = [entry("data/one.jsonl", PINNED["data/one.jsonl"]), entry("./data/one.jsonl", b"other")]
-    assert "twice" in refusal(serve(host, tar_of(*twice)), root, tools)
 
 
 # --- bombs -----------------------------------------------------------------------------------------------------------
@@ -751,13 +706,6 @@ def test_limits_hold_for_every_kind(
     assert "refused" in refusal(serve(host, KINDS[kind](RELEASE)), root, small)
 
 
-def test_a_zip_that_unpacks_to_much_more_is_refused(host: Host, root: Path, tools: InstallTools) -> None:
-    body = zip_of({**RELEASE, "results/zeros": bytes(20_000_000)})
-    assert len(body) < 300_000
-    small = InstallTools(catalogue=tools.catalogue, client=tools.client, limits=ArchiveLimits(file_bytes=1_000_000))
-    assert "larger than any release" in refusal(serve(host, body), root, small)
-
-
 # --- folders ---------------------------------------------------------------------------------------------------------
 
 
@@ -795,12 +743,6 @@ def test_an_incomplete_folder_is_refused(tmp_path: Path, root: Path, tools: Inst
     assert "lacks data/one.jsonl, data/two.jsonl of toys" in refusal(str(tmp_path / "empty"), root, tools)
 
 
-def test_what_the_source_lacks_is_said(tmp_path: Path, root: Path, tools: InstallTools) -> None:
-    files = {path: text for path, text in PINNED.items() if path.startswith("data/")}
-    done = install_release("toys", str(put(tmp_path / "toys", files)), root, tools)
-    assert done.missing == ("data/big.jsonl", "more/one.jsonl", "templates/one.csv")
-
-
 def test_on_request_only_from_the_users_copy(tmp_path: Path, root: Path, tools: InstallTools) -> None:
     with pytest.raises(UsageError, match=r"asked: no download: write to its authors .* --from"):
         install_release("asked", None, root, tools)
@@ -813,15 +755,6 @@ def test_on_request_only_from_the_users_copy(tmp_path: Path, root: Path, tools: 
     assert install_release("asked", None, root, tools).outcome == "already_there"
     with pytest.raises(DownloadError, match=r"lacks \*\.jsonl of asked"):
         install_release("asked", str(put(tmp_path / "empty", {"readme.txt": b"x"})), tmp_path / "elsewhere", tools)
-
-
-@given(st.lists(st.sampled_from(["a", "data", "toys-main", "x y", "é"]), max_size=3))
-def test_the_folders_above_a_release_do_not_matter(above: list[str]) -> None:
-    top = "".join(f"{step}/" for step in above)
-    copy = SourceTree("copy", {top + path: Path(path) for path in RELEASE})
-    found = collect(copy, catalogue_of().release[0])
-    assert {one.path: one.source for one in found} == {path: Path(path) for path in {**PINNED, **LOOSE}}
-    assert all(one.place == top + one.path for one in found)
 
 
 # --- a second pull ---------------------------------------------------------------------------------------------------
@@ -1053,24 +986,6 @@ def test_the_published_files_are_the_pinned_ones(shared_datasets: Path, root: Pa
     assert first.benchmark == name
 
 
-def test_a_flat_folder_of_mbbq(shared_datasets: Path, root: Path) -> None:
-    done = install_release("mbbq", str(shared_datasets / "mbbq" / "data"), root)
-    assert len(done.record.files) == 48
-    assert (Path(done.folder) / "data" / "Age_en.jsonl").is_file()
-
-
-def test_one_changed_letter_in_mbbq_is_found(shared_datasets: Path, tmp_path: Path, root: Path) -> None:
-    copy = shutil.copytree(shared_datasets / "mbbq", tmp_path / "mbbq")
-    path = copy / "data" / "SES_tr.jsonl"
-    path.chmod(0o644)
-    text = bytearray(path.read_bytes())
-    text[12345] ^= 1
-    path.write_bytes(text)
-    with pytest.raises(DownloadError, match=r"data/SES_tr\.jsonl is not the release's"):
-        install_release("mbbq", str(copy), root)
-    assert installed_folder("mbbq", root) is None
-
-
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
@@ -1117,17 +1032,6 @@ def test_the_command_as_json_over_http(
     assert all(set(file) == {"path", "size", "sha256", "pinned"} for file in done["files"])
 
 
-def test_the_command_says_what_is_not_pinned(
-    command: Command, shared_datasets: Path, tmp_path: Path, root: Path
-) -> None:
-    source = shutil.copytree(shared_datasets / "kobbq", tmp_path / "kobbq")
-    (source / "data").chmod(0o755)
-    (source / "data" / "KoBBQ_all_samples.tsv").write_bytes(b"sample_id\n")
-    _, err = command("kobbq", "--from", source, "--to", root)
-    assert "kobbq: 6 of 7 files pinned and verified" in err
-    assert "not pinned (no checksum is known): data/KoBBQ_all_samples.tsv" in err
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"), [(["mbqq"], "'mbbq'"), (["jbbq"], "jbbq"), (["mbbq", "--from", "nowhere"], "nowhere")]
 )
@@ -1145,9 +1049,3 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_release_is_a_frozen_record() -> None:
-    release: Release = catalogue_of().release[0]
-    with pytest.raises(ValidationError):
-        release.name = "other"  # type: ignore[misc]

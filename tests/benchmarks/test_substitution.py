@@ -17,7 +17,6 @@ import pytest
 
 from mbbq_gen.benchmarks.control.maker import (
     REASONS,
-    ControlCoverage,
     ControlGenerator,
     ControlInstance,
     RefusedInstance,
@@ -118,7 +117,7 @@ def test_made_questions_hold_two_names_and_keep_the_rest(language: str) -> None:
         Instance.model_validate_json(control.model_dump_json())
 
 
-@pytest.mark.parametrize("language", sorted(SETS))
+@pytest.mark.parametrize("language", ["en", "es", "tr"])
 def test_the_same_questions_give_the_same_bytes_in_any_order(language: str) -> None:
     there = {one.key: made.model_dump_json() for one, made in MADE[language][:60]}
     fresh = ControlGenerator(SETS[language])
@@ -166,20 +165,6 @@ def test_no_word_that_tells_a_group_is_left(language: str) -> None:
         if isinstance(made, ControlInstance):
             text = f"{made.instance.context} {made.instance.question}".casefold()
             assert not [option for option in people_of(bias) if option.casefold() in text]
-
-
-@pytest.mark.parametrize(
-    ("language", "one", "other"),
-    [
-        ("nl", "Elin", "Lina"),
-        ("es", "Valentina", "Valeria"),
-        ("tr", "Ahmet", "Mehmet"),
-        ("en", "Luca", "Lucas"),
-    ],
-)
-def test_names_that_may_be_taken_for_each_other(language: str, one: str, other: str) -> None:
-    assert confusable(one, other, SETS[language])
-    assert confusable(other, one, SETS[language])
 
 
 @pytest.mark.parametrize("language", sorted(SETS))
@@ -242,12 +227,6 @@ def test_a_noun_of_either_gender_tells_none() -> None:
     text = "Hi havia l'estudiant de llengües i la dona gran. Una amiga havia inscrita l'estudiant de llengües."
     plan = MAKERS["ca"].plan(text, ("L'estudiant de llengües", "La dona gran"))
     assert plan.preferred == "f"
-
-
-def test_distance_of_names() -> None:
-    assert [edit_distance(*pair) for pair in (("anna", "anna"), ("anna", "hanna"), ("", "abc"), ("liam", "noah"))] == [
-        *(0, 1, 3, 3),
-    ]
 
 
 def test_a_pair_avoids_names_that_stand_in_the_text() -> None:
@@ -330,23 +309,6 @@ def _the_run_tells_what_was_left_out(
     assert all(part["template_id"] in html and part["reason"] in html for part in counts["templates"])
 
 
-def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]) -> None:
-    file = tmp_path / "mine.jsonl"
-    file.write_text("".join(f"{line}\n" for line in to_jsonl(mixed)), encoding="utf-8")
-    assert run_command_line(["data", "stats", "--instances", str(file), "--control", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {row["category"] for row in told["counts"]} >= {"all", "age"}
-    made = ControlCoverage()
-    for one in mixed:
-        made.add(one, MAKERS["en"].make(one))
-    assert told["control"] == json.loads(json.dumps(made.summary()))
-    assert made.reasons
-    assert run_command_line(["data", "stats", "--instances", str(file), "--control"]) == 0
-    shown = capsys.readouterr().out
-    assert made.counts().sentence in shown
-    assert all(part.template_id in shown for part in made.refusals())
-
-
 def test_the_command_counts_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, made = tmp_path / "mine.jsonl", tmp_path / "control.jsonl"
     file.write_text("".join(f"{line}\n" for line in to_jsonl(STARTER["nl"][:24])), encoding="utf-8")
@@ -374,15 +336,6 @@ def test_the_list_tells_where_control_questions_come_from(capsys: pytest.Capture
     assert made <= set(makeable_languages(RESOURCES))
     assert run_command_line(["data", "list"]) == 0
     assert "control questions: made in ko" in capsys.readouterr().out
-
-
-def test_the_page_on_benchmarks_tells_it_too(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = (repository / "docs" / "datasets.md").read_text(encoding="utf-8")
-    assert run_command_line(["data", "list", "--json"]) == 0
-    for one in json.loads(capsys.readouterr().out):
-        made = one["control_split"] == "made"
-        told = f"made: {' '.join(one['control_languages'])}" if made else one["control_split"]
-        assert f"| `{one['name']}` | {told} |" in page
 
 
 if __name__ == "__main__":

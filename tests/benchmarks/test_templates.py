@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -30,24 +29,7 @@ def by_id(language: str) -> dict[str, Instance]:
     return {instance.instance_id: instance for instance in instantiate(load_templates(GOOD), language, ["bias"])}
 
 
-def names_of(control: list[Instance]) -> set[tuple[str, ...]]:
-    return {tuple(sorted(instance.metadata["names"].values())) for instance in control}
-
-
 # --- what comes out --------------------------------------------------------------------------------------------------
-
-
-def test_each_story_gives_twelve_questions() -> None:
-    instances = list(instantiate(load_templates(GOOD), "en", ["bias"]))
-    stories = Counter((instance.template_id, instance.metadata["filler"]) for instance in instances)
-    assert stories == {("age_01", "runner"): 12, ("age_01", "swimmer"): 12, ("ses_01", "guest"): 12}
-    assert len({instance.instance_id for instance in instances}) == 36
-    kinds = Counter(
-        (instance.metadata["order_of_mention"], instance.condition, instance.polarity, instance.alignment)
-        for instance in instances
-        if instance.template_id == "ses_01"
-    )
-    assert len(kinds) == 12
 
 
 def test_ambiguous_instance() -> None:
@@ -121,46 +103,6 @@ def test_capitals_of_the_language() -> None:
         "Jonge loper had gewonnen."
     )
     assert "IJverige opa" in {option.text for option in instance.options}
-
-
-def test_languages_and_splits_are_parallel(resources: PackPaths) -> None:
-    templates = load_templates(GOOD)
-    wordings = {language: templates.texts[language].unknown for language in templates.languages}
-    seen: dict[str, set[tuple[object, ...]]] = {}
-    for language in templates.languages:
-        control_set = read_control_set(resources, language)
-        for instance in instantiate(templates, language, ["bias", "control"], control_set):
-            roles = tuple(option.role for option in instance.options)
-            unknown = wordings[language].index(instance.options[instance.unknown_index].text)
-            facts = (instance.template_id, instance.condition, instance.polarity, instance.alignment, roles, unknown)
-            assert instance.parallel_id is not None
-            seen.setdefault(instance.parallel_id, set()).add(facts)
-    assert len(seen) == 36
-    assert all(len(facts) == 1 for facts in seen.values())
-
-
-def test_options_are_balanced_over_places() -> None:
-    """Over a template with few fillers too: no place goes with a role."""
-    for template in ("age_01", "ses_01"):
-        instances = [instance for instance in by_id("en").values() if instance.template_id == template]
-        counts = Counter((place, option.role) for one in instances for place, option in enumerate(one.options))
-        assert max(counts.values()) - min(counts.values()) <= 6
-        assert len(counts) == 9
-
-
-def test_control_split(resources: PackPaths) -> None:
-    control_set = read_control_set(resources, "en")
-    control = list(instantiate(load_templates(GOOD), "en", ["control"], control_set))
-    assert len(names_of(control)) == 3
-    for instance in control:
-        names = instance.metadata["names"]
-        assert {option.role: option.text for option in instance.options if option.role != "unknown"} == names
-        pool = control_set.names.female if instance.metadata["gender"] == "f" else control_set.names.male
-        assert set(names.values()) <= set(pool)
-        first = "target" if instance.metadata["order_of_mention"] == "target_first" else "non_target"
-        assert instance.context.find(names[first]) < instance.context.find(
-            names[{"target": "non_target"}.get(first, "target")]
-        )
 
 
 # --- slots -----------------------------------------------------------------------------------------------------------
@@ -241,12 +183,6 @@ def test_not_utf8(tmp_path: Path) -> None:
     (folder / "nl.toml").write_bytes("# café".encode("latin-1"))
     with pytest.raises(PackError, match=r"nl\.toml: not UTF-8 at byte 5; save the file as UTF-8$"):
         load_templates(folder)
-
-
-def test_files_that_start_with_an_underscore_are_no_language(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(GOOD, tmp_path / "templates"))
-    (folder / "_notes.toml").write_text("draft = true", encoding="utf-8")
-    assert load_templates(folder).languages == ["en", "nl"]
 
 
 def test_unknown_language_and_missing_control_set() -> None:

@@ -36,14 +36,6 @@ def mbbq(*arguments: object) -> tuple[object, ...]:
 # --- validate ---------------------------------------------------------------------------------------------------------
 
 
-def test_findings_are_told_with_their_counts_and_what_is_done(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = call(capsys, *mbbq("validate"))
-    assert code == 0
-    assert "mislabeled  (problem, 4)\n" in out
-    assert "          2  bias en physical_appearance: mbbq/bias/en/" in out
-    assert "72 questions; " in err
-
-
 def test_audit_as_json_is_what_the_library_finds(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys, *mbbq("validate", "--json"))
     found = json.loads(out)
@@ -109,13 +101,6 @@ def test_counts_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert (total["rows"], total["published_rows"], total["agrees"]) == (40, 10_072, False)
     assert sum(row["rows"] for row in rows if row["split"] == "bias" and row["category"] != "all") == 40
-
-
-def test_a_benchmark_without_a_paper_has_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = call(capsys, "stats", "starter", "--language", "nl")
-    row = next(line.split() for line in out.splitlines() if line.strip().startswith("all"))
-    assert row[1:3] == ["864", "–"]
-    assert "see docs" not in out
 
 
 @pytest.mark.slow

@@ -112,15 +112,6 @@ def test_every_candidate_has_its_pack_line(repository: Path) -> None:
     assert text.index("✔ 2") < text.index("✗ 1")
 
 
-def test_what_elimination_leaves_is_no_candidate_that_won() -> None:
-    told = explain("Neither A nor C.")
-    assert told.extraction.option == 1
-    text = printed(told)
-    assert "read as   B: The baker" in text
-    assert "✔" not in text
-    assert "because   all others are ruled out" in text
-
-
 def test_colours_on_a_terminal_and_signs_elsewhere() -> None:
     told = explain("The answer is B.")
     coloured = printed(told, terminal=True)

@@ -13,9 +13,9 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction
 from mbbq_gen.extraction import ENGINE_VERSION, Question
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, answer_line
-from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction, question_of
+from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.queries import extraction_changes, extraction_counts, find_completed, stored_extractions
+from mbbq_gen.storage.queries import extraction_counts, stored_extractions
 from tests.support.extraction import call, copy_run, make_run
 
 
@@ -258,15 +258,6 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], run: Path, ar
     assert err.count("\n") == 1
 
 
-def test_wrong_use_with_lines_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "in.jsonl"
-    path.write_text("")
-    for command, name, value in (("extract", "--only", "unparsed"), ("score", "--extractor", "first-label")):
-        code, _, err = call(capsys, command, "--jsonl", path, name, value)
-        assert code == 2
-        assert err.count("\n") == 1
-
-
 def test_an_unknown_version_is_refused_and_a_stored_one_scored(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     older_reading(run)
     code, _, err = call(capsys, "score", run, "--extractor", "0+odl")
@@ -277,20 +268,6 @@ def test_an_unknown_version_is_refused_and_a_stored_one_scored(capsys: pytest.Ca
     groups = json.loads(out)["groups"]
     detected = sum(group["metrics"]["parse_rate"]["fractions"][0]["numerator"] for group in groups)
     assert detected == 2 * 32
-
-
-def test_changes_between_two_versions(run: Path) -> None:
-    older_reading(run)
-    with RunFolder(run).open_store(read_only=True) as store:
-        current = next(version for version in store.extractors("en") if version != "0+old")
-        changes = extraction_changes(store, "en", "0+old", current)
-        assert sum(change.count for change in changes) == 96
-        assert all(change.is_change for change in changes if change.moves_scores)
-        part = extraction_changes(store, "en", "0+old", current, ["unparsed"])
-        assert {change.old for change in part} == {"unparsed"}
-        example = find_completed(store, changes[0].examples[0])
-        assert example is not None
-        assert question_of(example).labels == ("A", "B", "C")
 
 
 def test_a_failure_is_never_read(run: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.providers.api.http_endpoint import read_description
-from mbbq_gen.providers.registry import KINDS
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY
 
@@ -86,14 +85,6 @@ def test_the_endpoint_file_of_the_page_is_valid(repository: Path, tmp_path: Path
     assert described.finish_reasons.content_filter == ("blocked",)
 
 
-def test_every_kind_behind_an_api_is_on_the_page(repository: Path) -> None:
-    text = (repository / "docs" / "providers.md").read_text(encoding="utf-8")
-    for kind, found in KINDS.items():
-        if found.target.startswith("mbbq_gen.providers.") and "_api:" in found.target:
-            assert f"`{kind}:" in text
-            assert str(found.install) in text
-
-
 def commands_in(text: str) -> list[list[str]]:
     """Returns the words of every `mbbq-gen` command of a page, without comments."""
     joined = text.replace("\\\n", " ")
@@ -117,18 +108,6 @@ def test_commands_of_the_pages_take_their_options(repository: Path, page: str) -
             command = command.commands[word]
         known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
         assert {word for word in words if word.startswith("--")} <= known | {"--help", "--json"}, " ".join(words)
-
-
-def test_options_for_local_servers_exist(repository: Path) -> None:
-    from mbbq_gen.providers.registry import open_provider
-
-    text = (repository / "docs" / "apis.md").read_text(encoding="utf-8")
-    asked = re.findall(r"`--model (openai:\S+) --base-url (\S+?)(?: --max-connections (\d+))?`", text)
-    assert len(asked) == 5
-    for model, address, concurrency in asked:
-        provider = open_provider(model, {"base_url": address, "max_connections": concurrency or 64})
-        provider.check_access()  # type: ignore[attr-defined]
-        assert provider.runtime_info()["base_url"] == address
 
 
 def test_the_price_file_of_the_page_is_valid(repository: Path, tmp_path: Path) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from mbbq_gen.core.errors import ProviderError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.providers.api.openai import OpenAIProvider
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.api import KEY, ask, conversation, fake, provider, requests, with_system, without_keys
+from tests.support.api import KEY, ask, fake, provider, requests, with_system, without_keys
 
 __all__ = ["fake"]
 
@@ -187,61 +186,6 @@ def test_refused_parameters_are_learned_once() -> None:
     assert asked.settings == before
 
 
-@pytest.mark.usefixtures("first_alone")
-@pytest.mark.parametrize(
-    ("access", "words"),
-    [
-        ({"key": "sk-another-key-000000"}, "refuses the key in OPENAI_API_KEY: "),
-        ({"models": ["fake-large", "other"]}, "no such model at .*did you mean 'fake-large'"),
-        ({"quota": 0}, "nothing left to spend at "),
-    ],
-)
-def test_what_no_retry_mends_stops_at_once(access: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with fake_server({"access": access}) as server:
-        with pytest.raises(ProviderError, match=words) as caught:
-            ask(openai(server, max_connections=50), requests(100))
-        stats = server.stats()
-    assert stats.requests <= 1
-    assert KEY not in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_an_exhausted_quota_keeps_what_had_arrived() -> None:
-    arrived = []
-    with fake_server({"access": {"quota": 30}}) as server:
-        asked = openai(server, max_connections=5)
-
-        async def gather() -> None:
-            try:
-                async for response in asked.generate(requests(100)):
-                    arrived.append(response)
-            finally:
-                await asked.aclose()
-
-        import asyncio
-
-        with pytest.raises(ProviderError, match="nothing left to spend"):
-            asyncio.run(gather())
-    assert len(arrived) == 30
-
-
-def test_nobody_there() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        with pytest.raises(ProviderError, match=f"can't reach {address}: no connection"):
-            ask(provider("openai:fake", base_url=address), requests(50))
-
-
-def test_a_service_that_closes_for_the_day() -> None:
-    with (
-        fake_server({"faults": {"rate_limited": 1.0, "retry_after_s": 20000, "most_per_request": 9}}) as server,
-        pytest.raises(ProviderError, match=r"asks to wait 5\.6 hours"),
-    ):
-        ask(openai(server), requests(5))
-
-
 def test_official_services_need_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="openai:gpt-4o-mini: no key; set OPENAI_API_KEY"):
         provider("openai:gpt-4o-mini").check_access()
@@ -369,22 +313,3 @@ def test_requests_are_taken_as_they_are_needed(fake: FakeServer) -> None:
         return taken
 
     assert asyncio.run(first()) <= 20
-
-
-def test_one_request_can_be_asked_by_itself(fake: FakeServer) -> None:
-    """What batch code does before it submits: refused parameters show here."""
-    import asyncio
-
-    fake.change({"access": {"refused_parameters": ["max_tokens"]}})
-    asked = openai(fake)
-    (request,) = requests(1)
-
-    async def learn() -> str | None:
-        try:
-            return (await asked.learn(request)).text
-        finally:
-            await asked.aclose()
-
-    assert asyncio.run(learn()) == "A"
-    assert "max_tokens" not in asked.body_of(request)
-    assert fake.count(conversation(request)).paid == 1

@@ -10,12 +10,13 @@ import pytest
 
 from mbbq_gen.core.errors import DataError, ProviderError, UsageError
 from mbbq_gen.core.records import Response
-from mbbq_gen.providers.api.http_endpoint import fill_in, look_up
+from mbbq_gen.providers.api.http_endpoint import fill_in
 from mbbq_gen.providers.api.provider import ApiProvider
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, ask, fake, provider, requests, with_system, without_keys
 
 __all__ = ["fake"]
+
 
 KINDS = ("anthropic", "gemini", "http")
 DESCRIPTION = """
@@ -172,24 +173,6 @@ def test_all_faults_together(kind: str, tmp_path: Path) -> None:
     assert stats.too_early == 0
 
 
-@pytest.mark.usefixtures("first_alone")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("access", "words"),
-    [
-        ({"key": "sk-another-key-000000"}, "refuses the key in [A-Z]+_API_KEY: "),
-        ({"models": ["fake-large"]}, "no such model at "),
-        ({"quota": 0}, "nothing left to spend at "),
-    ],
-)
-def test_what_no_retry_mends(kind: str, access: dict[str, Any], words: str, tmp_path: Path) -> None:
-    with fake_server({"access": access}) as server:
-        with pytest.raises(ProviderError, match=words) as caught:
-            ask(opened(kind, server, tmp_path), requests(20))
-        assert server.stats().requests <= 1
-    assert KEY not in str(caught.value)
-
-
 def test_keys_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "SOME_API_KEY"):
         monkeypatch.delenv(name)
@@ -270,13 +253,6 @@ def test_placeholders_keep_their_type() -> None:
     }
 
 
-def test_places() -> None:
-    value = {"a": [{"b": "x"}], "c": None}
-    assert look_up(value, "a.0.b") == "x"
-    assert look_up(value, "c", "missing") is None
-    assert [look_up(value, place, "missing") for place in ("a.1.b", "a.b", "d", None)] == ["missing"] * 4
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -296,11 +272,6 @@ def test_a_wrong_description(text: str, words: str, tmp_path: Path) -> None:
         provider(f"http:{path}")
     assert str(path) in str(caught.value)
     assert words in str(caught.value)
-
-
-def test_a_missing_description(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="No such file"):
-        provider(f"http:{tmp_path}/none.toml")
 
 
 def test_an_answer_without_text_is_said(fake: FakeServer, tmp_path: Path) -> None:

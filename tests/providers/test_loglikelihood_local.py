@@ -13,7 +13,7 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Message, Response
-from mbbq_gen.providers.local.chat_format import ChatFormatter, space_before
+from mbbq_gen.providers.local.chat_format import ChatFormatter
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.local.scoring import LoglikelihoodScorer, iterate_scores
@@ -97,13 +97,6 @@ def test_labels_are_put_as_they_are(base: Path) -> None:
     assert [score.tokens for score in found.scores] == [1, 2, 1, 2]
 
 
-@pytest.mark.parametrize(
-    ("prompt", "expected"), [("Answer:", " "), ("答案：", ""), ("Answer: ", ""), ("", ""), ("답:", " ")]
-)
-def test_what_parts_a_plain_prompt_from_its_answer(prompt: str, expected: str) -> None:
-    assert space_before(prompt) == expected
-
-
 def test_equal_texts_get_equal_numbers(folder: Path) -> None:
     requests = [score_request(("anna", "berta", "anna"), options=(0, 1, 2), prompt_id=f"p{n}") for n in range(3)]
     for response in scores(provider(folder), requests).values():
@@ -134,13 +127,6 @@ def test_what_an_answer_is_worth_without_the_question_is_asked_once(
     )["input_ids"]
     expected = [naive_logprob(model, prompt, tokenizer(text)["input_ids"]) for text in ("anna", "berta", "nobody")]
     assert list(values.pop()) == pytest.approx(expected, abs=1e-4)
-
-
-def test_facts_say_how_answers_were_scored(folder: Path) -> None:
-    asked = provider(folder)
-    assert "scoring_used" not in asked.runtime_info()
-    scores(asked, [score_request()])
-    assert (asked.runtime_info()["scoring_used"], asked.runtime_info()["prompt_format_used"]) == ("packed", "chat")
 
 
 # --- where the answer begins -----------------------------------------------------------------------------------------
@@ -258,28 +244,3 @@ def test_a_question_that_is_too_long_is_told_of_in_a_line(tmp_path: Path, capsys
     assert line.startswith("2 requests failed")
     assert "the model takes 64" in line
     assert "--num-fewshot" in line
-
-
-def test_a_model_whose_numbers_are_none_ends_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import torch
-
-    model = make_model(max_position_embeddings=4096)
-    with torch.no_grad():
-        model.lm_head.weight[0, 0] = float("nan")
-    model.save_pretrained(tmp_path / "model")
-    make_tokenizer().save_pretrained(tmp_path / "model")
-    assert ask(tmp_path / "run", tmp_path / "model", "--method", "loglikelihood") == 1
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "error: the model's probabilities are not numbers (NaN); try --model-arg dtype=float32"
-
-
-def test_a_tokenizer_that_merges_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    requests = [
-        score_request(("A", "B"), options=(0, 1), method="label-loglikelihood", text=f"{'o' * n}:", prompt_id=f"p{n}")
-        for n in range(1, 4)
-    ]
-    asked = scorer(merging_tokenizer())
-    with caplog.at_level("WARNING"):
-        assert len(list(asked.score(requests, lambda: False))) == 3
-    assert caplog.text.count("merges the end of the question with an answer into one token") == 1
-    assert asked.runtime_info()["questions_with_merged_tokens"] == 3

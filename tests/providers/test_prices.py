@@ -165,14 +165,6 @@ def test_long_prompts_have_the_higher_price() -> None:
     assert cost_of(several, base) == pytest.approx(10 * base.input)
 
 
-def test_services_that_charge_for_their_cache_cost_as_if_they_used_it() -> None:
-    found = price_of("openai", "gpt-5.6-luna")
-    assert found is not None
-    assert found.note is not None
-    assert found.cached_input is not None
-    assert found.cached_input < found.input
-
-
 def test_prices_are_loaded_when_a_service_is_asked() -> None:
     code = (
         "import sys; from mbbq_gen.cli.main import run_command_line as run\n"
@@ -263,8 +255,3 @@ def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, problem: str) -> No
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--prices .*none\.toml: No such file"):
         read_prices(tmp_path / "none.toml")
-
-
-def test_own_prices_are_searched_in_their_order() -> None:
-    dear = PRICE.model_copy(update={"input": 9.0})
-    assert price_of("openai", "m", (dear, PRICE)) == dear

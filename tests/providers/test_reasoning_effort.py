@@ -195,11 +195,6 @@ def test_what_a_model_cant_do_is_refused(name: str, options: Mapping[str, Any], 
     assert "\n" not in str(error.value)
 
 
-def test_without_a_level_nothing_is_said_of_thinking() -> None:
-    body = provider("anthropic:claude-sonnet-4-5").body_of(make_request())
-    assert body.keys() == {"model", "max_tokens", "messages", "temperature"}
-
-
 @pytest.mark.parametrize(
     ("template", "level", "sent"),
     [
@@ -297,19 +292,6 @@ def test_a_service_that_refuses_the_level_ends_the_run_in_one_line() -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("form", ["reasoning_content", "tags"])
-def test_an_answer_eaten_up_by_its_thought_is_told_once(form: str) -> None:
-    notices: list[str] = []
-    answers = {**THINKING["answers"], "thought_form": form, "reasoning_tokens": 5000}
-    with fake_server({"answers": answers}) as server:
-        model = provider("openai:m", base_url=server.openai, max_tokens=10)
-        (response,) = ask(model, [thinking_request("low")], notices)
-    assert response.finish_reason == "length"
-    assert "all tokens went into reasoning" in notices[0]
-    assert "raise --max-tokens" in notices[0]
-    assert response.usage.output_tokens == reasoning_token_allowance("low") + 10
-
-
 # --- models on this machine ------------------------------------------------------------------------------------------
 
 
@@ -332,17 +314,6 @@ def test_a_local_model_is_told_through_its_chat_template(local: Path) -> None:
     assert read == len("<think></think>")
     assert (silent.usage.output_tokens or 0) <= 4
     assert silent.usage.reasoning_tokens == 0
-
-
-def test_a_local_model_without_the_variable_refuses_before_it_is_loaded(
-    local: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for level, words in (("high", "has only enable_thinking"), ("2048", "can't be held to it")):
-        model = ["--model", f"transformers:{local}", "--benchmark", "starter", "--languages", "en"]
-        assert run_command_line(["run", str(tmp_path / level), *model, "--reasoning-effort", level]) == 2
-        error = capsys.readouterr().err
-        assert words in error
-        assert len(error.strip().splitlines()) == 1
 
 
 # --- whole runs ------------------------------------------------------------------------------------------------------
@@ -436,15 +407,6 @@ def test_a_run_whose_answers_are_eaten_up(form: str, tmp_path: Path, capsys: pyt
         assert [group["n_cut"] for group in json.loads(told.out)["groups"]] == [4, 4]
 
 
-@pytest.mark.parametrize("kind", ["anthropic", "gemini"])
-def test_eaten_up_at_the_other_apis(kind: str) -> None:
-    answers = {**THINKING["answers"], "reasoning_tokens": 50_000}
-    with fake_server({"answers": answers}) as server:
-        response = answered(server, kind, "high", max_tokens=20)
-    assert (response.text, response.finish_reason) == ("", "length")
-    assert response.usage.output_tokens == reasoning_token_allowance("high") + 20
-
-
 def test_levels_in_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run"
     with fake_server(THINKING, run=path) as server:
@@ -453,13 +415,6 @@ def test_levels_in_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     thoughts = {bool(response["reasoning"]) for response in records(path, "responses")}
     assert thoughts == {False, True}
     assert len(records(path, "responses")) == 16
-
-
-def test_a_plan_names_the_levels(capsys: pytest.CaptureFixture[str]) -> None:
-    common = ["estimate", "--model", "openai:o3", "--benchmark", "starter", "--languages", "en", "--variants", "bare"]
-    assert run_command_line([*common, "--reasoning-effort", "low,high"]) == 0
-    lines = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
-    assert {("en", "bare", "low"), ("en", "bare", "high")} <= {tuple(line) for line in lines}
 
 
 def test_a_plan_counts_thinking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -306,24 +306,6 @@ def test_a_call_takes_rows_that_another_has_left(folder: Path, dtype: str) -> No
     assert (len(steps) - alone < alone) == (dtype == "float32")
 
 
-def test_each_of_two_calls_ends_when_its_own_answers_are_there(folder: Path) -> None:
-    asked = provider(folder, batch_size=4)
-
-    async def first_ends_first() -> list[str]:
-        ended: list[str] = []
-
-        async def read(name: str, requests: list[Request]) -> None:
-            async for _ in asked.generate(requests):
-                pass
-            ended.append(name)
-
-        await asyncio.gather(read("short", questions()[:5]), read("long", questions(60)[5:]))
-        await asked.aclose()
-        return ended
-
-    assert asyncio.run(first_ends_first()) == ["short", "long"]
-
-
 @pytest.mark.parametrize("closed", [0, 1])
 def test_closing_one_of_two_calls_leaves_the_other(folder: Path, closed: int) -> None:
     calls = questions(60)[:30], questions(60)[30:]

@@ -201,15 +201,6 @@ def test_questions_are_answered_either_way(
     assert found.requests <= found.offered / 4
 
 
-def test_what_can_not_be_reached_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    code, _, err = call(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.001")
-    assert code == 0
-    found = stopped(path)
-    assert [goal.verdict for goal in found.targets] in (["exhausted"], ["futile"])
-    assert "can't be reached" in err
-
-
 @pytest.mark.slow
 def test_what_was_asked_more_weighs_no_more(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Two languages asked until they are compared, the third hardly: together they still count alike."""

@@ -275,20 +275,6 @@ def test_the_services_limits_split_batches(command: Calls, tmp_path: Path) -> No
     assert sum(batch.record.requests for batch in batches) == 79
 
 
-def test_a_refused_batch_is_said_and_made_again(command: Calls, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    with fake_server({"batches": {"rejected": 1.0}}, run=run) as server:
-        assert command(*started(server, "openai", run))[0] == 0
-        code, _, err = command("batch", "collect", run)
-        assert code == 0
-        assert "was refused: the input could not be read" in err
-        assert [batch.state for batch in ledger_of(run)] == ["refused", "sent"]
-        server.change({"batches": {"rejected": 0.0}})
-        assert command("batch", "collect", run, "--wait", "--every", "1")[0] == 0
-        assert status_of(command, run)["answered"] == 80
-        assert server.stats().paid_again == 0
-
-
 def test_a_batch_of_somebody_else_is_given_back(command: Calls, tmp_path: Path) -> None:
     """Anthropic's batches have no names: one of the same size and time may be another's. Its results tell."""
     run = tmp_path / "run"

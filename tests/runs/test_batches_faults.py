@@ -19,6 +19,7 @@ from tests.runs.test_batches import KINDS, Calls, command, ledger_of, plan_only,
 
 __all__ = ["command"]
 
+
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
 
@@ -237,15 +238,3 @@ def test_expected_cost_counts_what_is_in_batches_at_their_price(command: Calls, 
         (line,) = found["cost_report"]["lines"]
         one = line["input_tokens"] * 10 + line["output_tokens"] * 20
         assert found["expected_cost"] == pytest.approx((one + 79 * one / 2) / 1e6)
-
-
-def test_a_wrong_price_file_is_said_before_anything_is_done(command: Calls, tmp_path: Path) -> None:
-    run, prices = tmp_path / "run", tmp_path / "prices.toml"
-    prices.write_text("[[price]]\nkind = 'openai'", encoding="utf-8")
-    with fake_server({}, run=run) as server:
-        code, _, err = command(*started(server, "openai", run, "--prices", prices))
-        assert code in (1, 2)
-        assert str(prices) in err
-        assert len(err.strip().splitlines()) == 1
-        assert server.stats().requests == 0
-    assert not run.exists()

@@ -6,29 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.providers.api.batches import batch_service
-from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.http.errors import says_too_large
-from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.batch_runner import MOST_TRIES
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import fake_server
-from tests.runs.test_batches import KINDS, Calls, address, command, ledger_of, plan_only, started, status_of
+from tests.runs.test_batches import KINDS, Calls, command, ledger_of, started, status_of
 
 __all__ = ["command"]
 
+
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
-
-AROUND = {
-    "openai": 0,
-    "anthropic": len('{"requests":[]}') - 1,
-    "gemini": len(
-        '{"batch":{"displayName":"mbbq-gen-0123456789abcdef-00001","inputConfig":{"requests":{"requests":[]}}}}'
-    )
-    - 1,
-}
-"""Bytes that a batch of one line takes beside that line, without its line end."""
 
 
 @pytest.mark.slow
@@ -78,28 +66,6 @@ def test_a_service_that_takes_no_batch_at_all_is_one_line(command: Calls, tmp_pa
         assert len(ledger_of(run)) <= 3 + 2 + 2
         assert command("run", run, "--no-batch")[0] == 0
         assert status_of(command, run)["answered"] == 80
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_request_that_is_too_large_by_itself_fails_alone(command: Calls, tmp_path: Path, kind: str) -> None:
-    """The others get through, in batches of one at worst."""
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
-        plan_only(server, kind, run, command)
-        provider = open_provider(f"{kind}:m", {"base_url": address(server, kind)})
-        assert isinstance(provider, ApiProvider)
-        with RunFolder(run).open_store(read_only=True) as store:
-            sizes = sorted(len(batch_service(provider).line(request)) for request in store.pending())
-            around = AROUND[kind]
-        server.change({"batches": {"max_bytes": sizes[-1] - 1 + around}})
-        command("run", run, "--max-cost", 100, "--batch-size", 4)
-        for _ in range(4):
-            command("run", run, "--resume")
-        found = status_of(command, run)
-        assert found["answered"] + found["failed"] == 80
-        assert found["failed"] == sizes.count(sizes[-1])
-        assert server.stats().paid_again == 0
 
 
 def test_too_much_waiting_is_halved_only_where_nothing_else_waits(command: Calls, tmp_path: Path) -> None:

@@ -127,41 +127,6 @@ def test_a_block_has_another_name_in_another_session() -> None:
 AT = "2026-01-01T00:00:00.000+00:00"
 
 
-def test_a_shard_gives_back_what_was_written(tmp_path: Path) -> None:
-    shards = ResponseShards(tmp_path)
-    answers = [
-        (Response(request_key="a", text="হ্যাঁ \ud83d\ude00\n", finish_reason="stop", latency_s=0.25), AT),
-        (Response(request_key="b", error="the service is down"), AT),
-    ]
-    name = shards.write("0123456789abcdef", answers)
-    assert shards.names() == shards.of_block("0123456789abcdef") == [name]
-    assert shards.read(name) == answers
-    assert shards.of_block("fedcba9876543210") == []
-
-
-def test_a_damaged_shard_is_not_believed(tmp_path: Path) -> None:
-    shards = ResponseShards(tmp_path)
-    name = shards.write("0123456789abcdef", [(Response(request_key="a", text="A"), AT)])
-    data = bytearray((tmp_path / name).read_bytes())
-    data[len(data) // 2] ^= 1
-    (tmp_path / name).write_bytes(data)
-    with pytest.raises(RunError, match="damaged"):
-        shards.read(name)
-
-
-def test_a_folder_of_shards_has_one_run(tmp_path: Path) -> None:
-    shards = ResponseShards(tmp_path / "shards")
-    shards.claim("now")
-    shards.claim("now")
-    with pytest.raises(UsageError, match="another run"):
-        shards.claim("later")
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "own.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"own\.txt"):
-        ResponseShards(other).claim("now")
-
-
 def test_shards_are_folded_once_each(tmp_path: Path, script: Path) -> None:
     """Answers that the store lacks are taken; a failure never stands over anything; what was not planned is left."""
     run = planned(tmp_path, script)
@@ -237,24 +202,6 @@ def test_a_ray_that_does_not_start_in_time_is_started_anew(
     assert len(ray.folders) == tries
     assert all(folder.name.startswith(f"{_FOLDER}{os.getpid()}-") for folder in ray.folders)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path, script: Path) -> None:
-    hide = (
-        "import sys\n"
-        "class Hidden:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'ray': raise ModuleNotFoundError(name)\n"
-        "sys.meta_path.insert(0, Hidden())\n"
-        "from mbbq_gen.cli.main import run_command_line\n"
-        "sys.exit(run_command_line(sys.argv[1:]))\n"
-    )
-    given = ["run", str(tmp_path / "run"), "--model", f"scripted:{script}", *SELECTION, "--ray", "local"]
-    done = subprocess.run([sys.executable, "-c", hide, *given], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "pip install 'mbbq-gen[ray]'" in done.stderr
-    assert not (tmp_path / "run").exists()
 
 
 # --- whole runs ------------------------------------------------------------------------------------------------------
@@ -352,17 +299,6 @@ def test_what_stands_in_shards_is_not_asked_again(
     assert "300 answers were in shards already" in err
     assert "answered already" in err
     assert texts(moved) == answers
-
-
-@pytest.mark.slow
-def test_likelihoods_are_spread_too(capsys: pytest.CaptureFixture[str], tmp_path: Path, ray: Any) -> None:
-    given = ["--model", "oracle:perfect", *SELECTION, "--sample", 40, "--method", "both"]
-    code, _, err = call(capsys, "run", tmp_path / "plain", *given, "--json")
-    if code == 2 and "can't be asked so" in err:
-        pytest.skip("no model without weights tells likelihoods")
-    assert call(capsys, "run", tmp_path / "spread", *given, "--ray", "local", "--json")[0] == 0
-    scores = "SELECT request_key, number, option, text, logprob FROM option_scores ORDER BY 1, 2"
-    assert rows(tmp_path / "spread", scores) == rows(tmp_path / "plain", scores) != []
 
 
 @pytest.mark.slow

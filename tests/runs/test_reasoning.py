@@ -262,29 +262,6 @@ def test_thoughts_are_read_once_and_kept(run_path: Path, capsys: pytest.CaptureF
     assert told(capsys, "reasoning", str(run_path), "--group-by", "language") == first
 
 
-def test_a_run_of_an_older_version_gets_the_table(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = told(capsys, "reasoning", str(run_path))
-    with closing(sqlite3.connect(run_path / "run.sqlite")) as store:
-        before = store.execute("SELECT * FROM responses ORDER BY request_key").fetchall()
-        store.execute("DROP TABLE reasoning_extractions")
-        store.commit()
-    assert told(capsys, "score", str(run_path))["groups"]
-    assert told(capsys, "reasoning", str(run_path)) == first
-    with closing(sqlite3.connect(run_path / "run.sqlite")) as store:
-        assert store.execute("SELECT * FROM responses ORDER BY request_key").fetchall() == before
-
-
-def test_the_tables_and_the_page_say_the_same(
-    run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "thoughts.html"
-    assert run_command_line(["reasoning", str(run_path), "--html", str(page)]) == 0
-    text = capsys.readouterr().out
-    for words in ("25% [", "+1.00 [", "-1.00 ["):
-        assert words in text
-        assert words in page.read_text(encoding="utf-8")
-
-
 def test_a_run_without_thoughts_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run"
     asked = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--sample", "4"]
