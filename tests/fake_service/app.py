@@ -15,14 +15,13 @@ from pathlib import Path
 from aiohttp import web
 
 from mbbq_gen.core.files import stable_digest, stable_number
-from tests.fake_service.batches import AnthropicBatches, BatchBook, GeminiBatches, OpenAIBatches
-from tests.fake_service.dialects import Anthropic, Body, Dialect, Gemini, OpenAIChat, OpenAIResponses, key_of
-from tests.fake_service.faults import DEFAULTS, FAULTS, VERDICTS, Bucket, Echo, Settings, changed, draw, retry_header
+from tests.fake_service.batches import AnthropicBatches, GeminiBatches, OpenAIBatches
+from tests.fake_service.dialects import Anthropic, Body, Dialect, Gemini, OpenAIChat, key_of
+from tests.fake_service.faults import DEFAULTS, FAULTS, VERDICTS, Bucket, Settings, changed, draw, retry_header
 from tests.fake_service.model import Asked, FailureError, Model, PlannedQuestions
 
 _PAGE = b"<!DOCTYPE html>\n<html><head><title>Access denied</title></head><body>Ask your administrator.</body></html>"
 _Handler = Callable[[Dialect, web.Request, bytes], Awaitable[tuple[Body | bytes, str | None]]]
-_BILLING = "You exceeded your current quota, please check your plan and billing details."
 
 
 @dataclass
@@ -73,17 +72,16 @@ class Service:
     def app(self) -> web.Application:
         """All routes."""
         app = web.Application(client_max_size=1 << 30)
-        chat, responses, messages, gemini = OpenAIChat(), OpenAIResponses(), Anthropic(), Gemini()
-        endpoints: dict[str, Dialect] = {"/chat/completions": chat, "/responses": responses}
-        questions = {f"/v1{path}": dialect for path, dialect in endpoints.items()}
-        questions |= {"/v1/messages": messages, "/v1beta/models/{model}:generateContent": gemini}
+        chat, messages, gemini = OpenAIChat(), Anthropic(), Gemini()
+        questions: dict[str, Dialect] = {"/v1/chat/completions": chat, "/v1/messages": messages}
+        questions["/v1beta/models/{model}:generateContent"] = gemini
         questions["/openai/deployments/{model}/chat/completions"] = chat
         for path, dialect in questions.items():
             app.router.add_post(path, partial(self._serve, dialect, self._question))
         app.router.add_get("/v1/models", partial(self._serve, chat, partial(self._other, self._models)))
         app.router.add_get("/v1beta/models", partial(self._serve, gemini, partial(self._other, self._models)))
-        books: list[BatchBook] = [AnthropicBatches(self, messages), GeminiBatches(self, gemini)]
-        for book in [OpenAIBatches(self, chat, endpoints), *books]:
+        books = OpenAIBatches(self, chat), AnthropicBatches(self, messages), GeminiBatches(self, gemini)
+        for book in books:
             for method, path, handler in book.routes():
                 app.router.add_route(method, path, partial(self._serve, book.dialect, partial(self._other, handler)))
         app.router.add_route("*", "/admin/{action}", self._admin)
@@ -97,19 +95,17 @@ class Service:
     async def _serve(self, dialect: Dialect, handler: _Handler, request: web.Request) -> web.StreamResponse:
         """The reply to any request but those to /admin."""
         content, key, status, fault = await request.read(), key_of(request), 200, None
-        self._echo = echo = Echo(self.settings["access"]["echo_key"], key)
         self._number += 1
-        headers = {dialect.request_id_header: f"req_{self._number:08x}{echo.text}"}
+        headers = {dialect.request_id_header: f"req_{self._number:08x}"}
         try:
             if self.settings["access"]["key"] not in (None, key):
                 raise FailureError("wrong_key", "incorrect API key provided")
             found, fault = await handler(dialect, request, content)
         except FailureError as error:
-            status, failed = dialect.failure(error)
-            found = echo.into(failed)
+            status, found = dialect.failure(error)
             if error.retry_after_s is not None:
                 headers |= retry_header(error.retry_after_s, self.settings["faults"]["retry_after_form"])
-        body, kind = found if isinstance(found, bytes) else echo.written(found), "application/json"
+        body, kind = found if isinstance(found, bytes) else json.dumps(found).encode(), "application/json"
         if self._bucket:
             headers |= self._bucket.headers()
         if fault == "page":
@@ -163,8 +159,6 @@ class Service:
             stats.last = time.monotonic()
 
     async def _answer(self, dialect: Dialect, asked: Asked) -> tuple[Body, str | None]:
-        if (moved := self.settings["access"]["moved_to"]) is not None:
-            raise web.HTTPTemporaryRedirect(moved)
         self.check(asked)
         most = self.settings["limits"]["concurrency"]
         if most is not None and self._in_flight > most:
@@ -212,7 +206,7 @@ class Service:
             del body[usage]
         elif told == "negative":
             body[usage] = {key: -5 if isinstance(value, int) else value for key, value in body[usage].items()}
-        return self._echo.into(body)
+        return body
 
     # --- faults, files, batches, models, admin ------------------------------------------------------------------------
 
@@ -229,8 +223,7 @@ class Service:
         fault = draw(FAULTS, faults, "fault", seed, digest, attempt)
         self.stats.by_fault.update([fault] if fault else [])
         if fault == "rate_limited":
-            words = _BILLING if faults["limit_words"] == "billing" else "rate limit reached; slow down"
-            raise self._limited(words, faults["retry_after_s"])
+            raise self._limited("rate limit reached; slow down", faults["retry_after_s"])
         if fault == "server_error":
             statuses, number = faults["server_statuses"], stable_number("status", seed, digest, attempt)
             message = "the server had an error while processing the request"

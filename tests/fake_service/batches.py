@@ -158,37 +158,24 @@ class BatchBook:
         except FailureError as error:
             return Result(custom_id, *batch.dialect.failure(error))
 
-    def told(self, batch: Batch) -> Iterator[tuple[Result, bool]]:
-        """Results, and whether each is broken: answers in any order, second ones that contradict them, the others."""
-        answers = [result for result in batch.results if result.status == 200]
-        answers.sort(key=lambda result: stable_number(batch.batch_id, result.custom_id))
-        doubled = [
-            result._replace(body=other.body)
-            for result, other in zip(answers, [*answers[1:], *answers[:1]], strict=True)
-            if chance("doubled", batch.batch_id, result.custom_id) < self.settings["doubled_lines"]
-        ]
-        for result in answers + doubled:
-            yield result, chance("broken", batch.batch_id, result.custom_id) < self.settings["broken_lines"]
-        yield from ((result, False) for result in batch.results if result.status != 200)
-        yield from ((Result(custom_id, CANCELLED, {}), False) for custom_id, _ in batch.requests[batch.done :])
+    def told(self, batch: Batch) -> list[Result]:
+        """Results in any order."""
+        left = [Result(custom_id, CANCELLED, {}) for custom_id, _ in batch.requests[batch.done :]]
+        return sorted(batch.results + left, key=lambda result: stable_number(batch.batch_id, result.custom_id))
 
-    def lines(self, rows: Iterator[tuple[str, Body, bool]]) -> bytes:
-        """JSON lines of custom ids and bodies, the broken ones cut in half."""
+    def lines(self, rows: Iterator[tuple[str, Body]]) -> bytes:
+        """JSON lines of custom ids and bodies."""
         if (elsewhere := self.settings["results_at"]) is not None:
             raise web.HTTPTemporaryRedirect(elsewhere)
-        lines = [
-            (json.dumps({"custom_id": custom_id} | body).encode(), is_broken) for custom_id, body, is_broken in rows
-        ]
-        return b"".join((line[: len(line) // 2] if is_broken else line) + b"\n" for line, is_broken in lines)
+        return b"".join(json.dumps({"custom_id": custom_id} | body).encode() + b"\n" for custom_id, body in rows)
 
 
 class OpenAIBatches(BatchBook):
     prefix = "batch_"
     roots = "/v1/batches", "/openai/batches"
 
-    def __init__(self, service: Service, dialect: Dialect, endpoints: dict[str, Dialect]) -> None:
+    def __init__(self, service: Service, dialect: Dialect) -> None:
         super().__init__(service, dialect)
-        self._endpoints = endpoints
         self._files: list[bytes] = []
 
     def routes(self) -> Iterator[Route]:
@@ -208,9 +195,9 @@ class OpenAIBatches(BatchBook):
     def _content(self, request: web.Request, _content: bytes) -> bytes:
         """The answers of a batch, or its failures."""
         batch_id, _, kind = request.match_info["id"].partition("-")
-        told = (entry for entry in self.told(self.get(batch_id)) if entry[0].status != CANCELLED)
-        wanted = (entry for entry in told if (entry[0].status == 200) is (kind == "output"))
-        return self.lines((result.custom_id, self._row(result), is_broken) for result, is_broken in wanted)
+        told = (result for result in self.told(self.get(batch_id)) if result.status != CANCELLED)
+        wanted = (result for result in told if (result.status == 200) is (kind == "output"))
+        return self.lines((result.custom_id, self._row(result)) for result in wanted)
 
     def _row(self, result: Result) -> Body:
         if result.status == EXPIRED:
@@ -224,8 +211,7 @@ class OpenAIBatches(BatchBook):
         assert {row["url"] for row in rows} == {body["endpoint"]}
         waiting = sum(len(batch.requests) for batch in self.batches.values() if batch.ended is None)
         told = {"endpoint": body["endpoint"], "metadata": body["metadata"]}
-        dialect = self._endpoints[body["endpoint"].removeprefix("/v1")]
-        batch = Batch(dialect, [(row["custom_id"], row["body"]) for row in rows], told)
+        batch = Batch(self.dialect, [(row["custom_id"], row["body"]) for row in rows], told)
         if len(rows) > self.settings["max_requests"]:
             batch.rejection = "too_many_tasks", f"a batch holds {self.settings['max_requests']} requests at most"
         elif most is not None and waiting + len(rows) > most:
@@ -264,7 +250,7 @@ class AnthropicBatches(BatchBook):
 
     def _results(self, request: web.Request, _content: bytes) -> bytes:
         told = self.told(self.get(request.match_info["id"]))
-        return self.lines((result.custom_id, {"result": self._row(result)}, is_broken) for result, is_broken in told)
+        return self.lines((result.custom_id, {"result": self._row(result)}) for result in told)
 
     def _row(self, result: Result) -> Body:
         if result.status == 200:
@@ -300,9 +286,9 @@ class GeminiBatches(BatchBook):
             Batch(self.dialect, requests, {"displayName": given["displayName"]}, request.match_info["model"])
         )
 
-    def _row(self, result: Result, is_broken: bool) -> Body:
-        """One inlined response; a broken one has lost its key."""
-        row: Body = {} if is_broken else {"metadata": {"key": result.custom_id}}
+    def _row(self, result: Result) -> Body:
+        """One inlined response."""
+        row: Body = {"metadata": {"key": result.custom_id}}
         if result.status == 200:
             return {"response": result.body, **row}
         codes = {400: 3, 404: 5, 413: 3, 429: 8, 500: 13, 503: 14, 504: 4}  # google.rpc.Code
@@ -321,5 +307,5 @@ class GeminiBatches(BatchBook):
         metadata["endTime"] = rfc3339(batch.ended)
         if batch.rejection is not None:
             return operation | {"error": {"code": 3, "message": batch.rejection[1]}}
-        rows = [self._row(*entry) for entry in self.told(batch) if entry[0].status > 0]
+        rows = [self._row(result) for result in self.told(batch) if result.status > 0]
         return operation | {"response": {"inlinedResponses": {"inlinedResponses": rows}}}

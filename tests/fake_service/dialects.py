@@ -45,12 +45,6 @@ def _turns(messages: Any, system: Any = None) -> list[Turn]:
     return turns
 
 
-def _harms(*, blocked: bool = False) -> Body:
-    """Azure's verdicts on a text."""
-    safe = {"content_filter": False, "severity": "safe"}
-    return {"hate": {"content_filter": True, "severity": "high"} if blocked else safe, "violence": safe}
-
-
 class Dialect(Protocol):
     """One API's shapes."""
 
@@ -72,12 +66,12 @@ class OpenAIChat(Dialect):
 
     def parse(self, body: Body, path_model: str | None) -> Asked:
         budget = body.get("max_completion_tokens") or body.get("max_tokens")
-        return Asked(path_model or body["model"], _turns(body.get("messages")), budget, {**body, "azure": path_model})
+        return Asked(path_model or body["model"], _turns(body.get("messages")), budget, body)
 
     def answer(self, asked: Asked, said: Said) -> Body:
         refused = said.finish == "refusal"
         message = {"role": "assistant", "content": None if refused else said.text}
-        message |= self._thought(said) if said.thought else {}
+        message |= {said.thought_form: said.thought} if said.thought else {}
         message |= {"refusal": said.text} if refused else {}
         choice = {"index": 0, "message": message, "finish_reason": "stop" if refused else said.finish}
         if asked.body.get("logprobs") and said.first_tokens:
@@ -89,19 +83,12 @@ class OpenAIChat(Dialect):
         usage["completion_tokens_details"] = {"reasoning_tokens": said.reasoning_tokens}
         usage["total_tokens"] = said.input_tokens + said.output_tokens
         body = {"id": f"chatcmpl-{asked.digest}", "object": "chat.completion", "created": int(time.time())}
-        body |= {"model": said.model, "choices": [choice], "usage": usage, "system_fingerprint": "fp_fake_service"}
-        if asked.body["azure"]:
-            choice["content_filter_results"] = _harms(blocked=said.finish == "content_filter")
-            body["prompt_filter_results"] = [{"content_filter_results": _harms()}]
-        return body
-
-    def _thought(self, said: Said) -> Body:
-        if said.thought_form == "details":
-            return {"reasoning_details": [{"type": "reasoning.text", "text": said.thought, "format": "unknown"}]}
-        if said.thought_form == "parts":
-            thinking = {"type": "thinking", "thinking": [{"type": "text", "text": said.thought}]}
-            return {"content": [thinking, {"type": "text", "text": said.text}]}
-        return {said.thought_form: said.thought}
+        return body | {
+            "model": said.model,
+            "choices": [choice],
+            "usage": usage,
+            "system_fingerprint": "fp_fake",
+        }
 
     def error(self, failure: FailureError, status: int) -> Body:
         kind, parameter = failure.kind, failure.parameter
@@ -111,38 +98,7 @@ class OpenAIChat(Dialect):
         types = {"rate_limited": "requests", "quota": "insufficient_quota", "server_error": "server_error"}
         instead = " Use 'max_completion_tokens' instead." if parameter == "max_tokens" else ""
         error: Body = {"message": f"{failure}{instead}", "type": types.get(kind, "invalid_request_error")}
-        error |= {"param": parameter, "code": codes.get(kind)}
-        if kind == "filtered_prompt":
-            inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": _harms(blocked=True)}
-            error |= {"status": status, "innererror": inner}
-        return {"error": error}
-
-
-class OpenAIResponses(OpenAIChat):
-    """POST /v1/responses."""
-
-    def parse(self, body: Body, path_model: str | None) -> Asked:
-        given = body.get("input")
-        messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
-        return Asked(body["model"], _turns(messages, body.get("instructions")), body.get("max_output_tokens"), body)
-
-    def answer(self, asked: Asked, said: Said) -> Body:
-        items: list[Body] = []
-        if said.reasoning_tokens:
-            wanted = (asked.body.get("reasoning") or {}).get("summary") not in (None, "none")
-            summary = [{"type": "summary_text", "text": said.thought}] if wanted and said.thought else []
-            items.append({"id": f"rs_{asked.digest}", "type": "reasoning", "summary": summary})
-        if said.text:
-            part = {"type": "refusal", "refusal": said.text}
-            part = part if said.finish == "refusal" else {"type": "output_text", "text": said.text}
-            items.append({"id": f"msg_{asked.digest}", "type": "message", "role": "assistant", "content": [part]})
-        usage: Body = {"input_tokens": said.input_tokens, "output_tokens": said.output_tokens}
-        usage["output_tokens_details"] = {"reasoning_tokens": said.reasoning_tokens}
-        body: Body = {"id": f"resp_{asked.digest}", "object": "response", "status": "completed", "usage": usage}
-        if said.finish in ("length", "content_filter"):
-            reason = "max_output_tokens" if said.finish == "length" else said.finish
-            body |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
-        return body | {"model": said.model, "output": items}
+        return {"error": error | {"param": parameter, "code": codes.get(kind)}}
 
 
 class Anthropic(Dialect):

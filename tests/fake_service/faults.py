@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -15,8 +13,8 @@ from mbbq_gen.core.files import stable_number
 FAULTS: Final = ("rate_limited", "server_error", "hang", "drop", "lost", "cut", "slow", "malformed", "page")
 """`drop`: the connection is closed before anything is done; `lost`: after the answer is paid; `cut`: amid the body;
 `slow`: the body comes in ten pieces; `malformed`: not JSON; `page`: 403 with a web page, as a proxy sends it."""
-VERDICTS: Final = ("filtered_prompt", "filtered_answer", "refused", "empty", "truncated", "odd")
-"""`empty`: all tokens spent on reasoning; `odd`: half surrogate pairs, NUL or noncharacters after the text."""
+VERDICTS: Final = ("filtered_prompt", "filtered_answer", "refused", "empty", "truncated")
+"""`empty`: all tokens spent on reasoning."""
 
 # fmt: off
 DEFAULTS: Final[Mapping[str, Any]] = {
@@ -26,28 +24,26 @@ DEFAULTS: Final[Mapping[str, Any]] = {
         "unrecognised": "fixed", "fixed": "A",  # others by a fixed text, an `echo` of theirs, or error 400: `reject`
         "output_tokens": None, "reasoning_tokens": 0, "usage": "told",  # or missing, negative
         "thoughts": None,  # the oracle whose choice each thought ends on, where the model may think
-        "thought_form": "reasoning_content",  # or reasoning, details, parts, tags, hidden
+        "thought_form": "reasoning_content",  # or reasoning, tags, hidden
         "logprobs": "labels",  # first tokens that are listed: the labels, what is `said`, or `nothing`
-        "padding": 0, "reported_model": None,  # characters added to each answer; the model's name in it
+        "reported_model": None,  # the model's name in answers
     },
     "latency": {"seconds": 0.0},
     "faults": {
         **dict.fromkeys(FAULTS, 0.0), "most_per_request": 3,  # shares of the first so many attempts at a question
-        "retry_after_s": 1.0, "retry_after_form": "seconds",  # or date, milliseconds, untold
-        "limit_words": "plain", "server_statuses": [500, 502, 503, 504],  # `billing`: a limit speaks of quotas
+        "retry_after_s": 1.0, "retry_after_form": "seconds",  # or date, untold
+        "server_statuses": [500, 502, 503, 504],
         "slow_s": 1.0, "routes": "asking",  # `all`: files and batches too
     },
     "content": dict.fromkeys(VERDICTS, 0.0),  # shares of all questions
     "access": {
         "key": None, "models": [], "quota": None, "refused_parameters": [],  # those that exist or are accepted; answers
-        "echo_key": "no",  # repeat the client's key: plain, base64, percent, escaped, late
-        "moved_to": None,  # address to which questions are redirected (307)
     },
     "limits": {"rpm": None, "burst_s": 60.0, "concurrency": None},  # `burst_s` seconds' worth may come at once
     "batches": {
         "delay_s": 0.0,  # from a batch's creation to its end
         "failed": 0.0, "expired": 0.0, "most_per_request": 2,  # shares of the first so many tries at a question
-        "rejected": 0.0, "broken_lines": 0.0, "doubled_lines": 0.0,  # shares of batches and of lines of results
+        "rejected": 0.0,  # share of batches
         "max_requests": 50_000, "max_bytes": 200_000_000, "max_waiting": None,  # requests in OpenAI's batches at a time
         "max_upload": None,  # bytes after which the connection breaks
         "results_at": None,  # address to which results are redirected (307)
@@ -88,8 +84,6 @@ def draw(names: Sequence[str], shares: Mapping[str, float], *parts: object) -> s
 
 def retry_header(seconds: float, form: str) -> dict[str, str]:
     """The header that says when to come back."""
-    if form == "milliseconds":
-        return {"retry-after-ms": str(round(seconds * 1000))}
     return {"retry-after": formatdate(time.time() + seconds + 1, usegmt=True) if form == "date" else f"{seconds:g}"}
 
 
@@ -114,36 +108,3 @@ class Bucket:
         reset = f"{round((self.capacity - self.level) / self.rate * 1000)}ms"
         found = {"limit": str(self.limit), "remaining": str(int(self.level)), "reset": reset}
         return {f"x-ratelimit-{name}-requests": value for name, value in found.items()}
-
-
-_ECHOED = {"text", "content", "message", "model", "modelVersion", "id", "responseId", "system_fingerprint", "code"}
-
-
-class Echo:
-    """Repeats the client's key in texts and names, as careless services do; `form` is `access.echo_key`."""
-
-    def __init__(self, form: str, key: str | None) -> None:
-        self._key, self._form = key or "", form if key else "no"
-        forms = {"no": "", "base64": base64.b64encode(f"Bearer {key}".encode()).decode()}
-        forms["percent"] = "".join(f"%{byte:02X}" for byte in self._key.encode())
-        self.text = forms.get(self._form, self._key)
-
-    def into(self, body: dict[str, Any]) -> dict[str, Any]:
-        """A body with the key in it; `late` puts it behind 380 characters."""
-        found: dict[str, Any] = body if self._form == "no" else self._added("", body)
-        return found
-
-    def written(self, body: Mapping[str, Any]) -> bytes:
-        """A body as JSON; each character of the key escaped where that is the form."""
-        escaped = "".join(f"\\u{ord(character):04x}" for character in self._key)
-        content = json.dumps(body)
-        return (content.replace(self._key, escaped) if self._form == "escaped" else content).encode()
-
-    def _added(self, name: str, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {inner: self._added(inner, entry) for inner, entry in value.items()}
-        if isinstance(value, list):
-            return [self._added(name, entry) for entry in value]
-        if isinstance(value, str) and name in _ECHOED:
-            return f"{value}{' ' + '.' * 380 if self._form == 'late' else ''} {self.text}"
-        return value

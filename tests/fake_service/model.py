@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mbbq_gen.core.files import PackPaths, stable_digest, stable_number
+from mbbq_gen.core.files import PackPaths, stable_digest
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.oracles import OracleOptions, OracleProvider
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
 
-_ODD = ["\ud83d", "\udc00\ud800", " \ud83d\ude00\ude00", "\x00", "\ufffe\uffff\U0010ffff", "\u202e\u0085\u2028"]
-_ODD += ["\r\n\x1b[31m\x7f", "\ufeff\u0300"]
 _SAID = -0.5
 """Log-probability of the token that is said; each alternative is that much less likely than the one before."""
 
@@ -62,16 +60,11 @@ class Said:
 class FailureError(Exception):
     """Why there is no answer."""
 
-    def __init__(
-        self,
-        kind: str,
-        message: str,
-        parameter: str | None = None,
-        status: int | None = None,
-        retry_after_s: float | None = None,
-    ) -> None:
+    def __init__(self, kind: str, message: str, parameter: str | None = None, **more: Any) -> None:
         super().__init__(message)
-        self.kind, self.parameter, self.status, self.retry_after_s = kind, parameter, status, retry_after_s
+        self.kind, self.parameter = kind, parameter
+        self.status: int | None = more.get("status")
+        self.retry_after_s: float | None = more.get("retry_after_s")
 
 
 class PlannedQuestions:
@@ -134,9 +127,7 @@ class Model:
         written = estimate_tokens(text) if answers["output_tokens"] is None else answers["output_tokens"]
         if thought and form == "tags":
             text = f"<think>\n{thought}" + (f"\n</think>\n\n{text}" if text else "")
-        if verdict == "odd":
-            text += _ODD[stable_number("odd", asked.digest) % len(_ODD)]
-        text, thought = text + "." * answers["padding"], "" if form in ("tags", "hidden") else thought
+        thought = "" if form in ("tags", "hidden") else thought
         name, known, first = answers["reported_model"] or asked.model, request is not None, self._first(request, text)
         counts = asked.input_tokens, reasoning + written, reasoning
         return Said(text, finish, verdict, *counts, name, thought, form, known, first)

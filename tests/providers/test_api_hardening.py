@@ -3,6 +3,7 @@ texts, endless answers, clocks that are off. For every kind, over real sockets."
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from email.utils import formatdate
@@ -14,8 +15,7 @@ import pytest
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import Response
 from mbbq_gen.providers.api.provider import ApiProvider
-from tests.fake_service.client import fake_server
-from tests.support.api import KEY, Heard, Spoken, ask, provider, requests, spoken, without_keys
+from tests.support.api import KEY, Heard, Spoken, answer, ask, provider, requests, spoken, without_keys
 
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
@@ -34,15 +34,6 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(kind: str, root: str, **options: Any) -> ApiProvider:
     return provider(f"{kind}:m", base_url=f"{root}/v1" if kind == "openai" else root, **options)
-
-
-def answer(kind: str, text: str = "A", **more: Any) -> dict[str, Any]:
-    """An answer as that kind of service gives it."""
-    if kind == "openai":
-        return {"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "model": "m"} | more
-    if kind == "anthropic":
-        return {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "model": "m"} | more
-    return {"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]} | more
 
 
 def reply(status: int, payload: Any, **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -290,13 +281,15 @@ def test_a_run_of_odd_answers_goes_all_the_way(tmp_path: Path, capsys: pytest.Ca
 
     run = tmp_path / "run"
     selection = ["--benchmark", "starter", "--languages", "en", "--variants", "letters", "--sample", "20"]
-    scenario = {"content": {"odd": 1.0}, "answers": {"usage": "negative", "oracle": "stereotyped"}}
-    with fake_server(scenario, run=run) as server:
-        command = ["run", str(run), "--model", "openai:m", "--base-url", server.openai, *selection, "--json"]
+    usage = {"prompt_tokens": -5, "completion_tokens": -5}
+    texts = itertools.cycle(ODD[:6])
+    with spoken(lambda _heard: reply(200, answer("openai", f"A{next(texts)}", usage=usage))) as server:
+        command = ["run", str(run), "--model", "openai:m", "--base-url", f"{server.root}/v1", *selection, "--json"]
         assert run_command_line(command) == 0
         assert json.loads(capsys.readouterr().out)["answered"] == 40
+        asked = len(server.heard)
         assert run_command_line(["run", str(run), "--resume"]) == 0
-        assert server.stats().paid_again == 0
+        assert len(server.heard) == asked
     for arguments in (
         ["status", str(run), "--json"],
         ["score", str(run), "--json"],

@@ -58,7 +58,6 @@ def test_what_comes_back_is_kept(fake: FakeServer) -> None:
     "faults",
     [
         {"rate_limited": 0.3, "retry_after_s": 0.2},
-        {"rate_limited": 0.3, "retry_after_s": 0.2, "retry_after_form": "milliseconds"},
         {"rate_limited": 0.3, "retry_after_s": 1.0, "retry_after_form": "date"},
         {"rate_limited": 0.2, "retry_after_form": "untold"},
         {"server_error": 0.2},
@@ -132,40 +131,28 @@ def test_concurrency_follows_the_server() -> None:
     assert stats.by_status.get("429", 0) < 300
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("verdict", ["filtered_prompt", "filtered_answer"])
-def test_a_content_filter_is_no_error_and_no_answer(api: str, verdict: str) -> None:
+def test_a_content_filter_is_no_error_and_no_answer(verdict: str) -> None:
     with fake_server({"content": {verdict: 1.0}}) as server:
-        (response,) = ask(openai(server, api=api), requests(1))
+        (response,) = ask(openai(server), requests(1))
     assert (response.error, response.finish_reason) == (None, "content_filter")
     assert not response.text
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
-def test_a_refusal_field_is_kept_apart(api: str) -> None:
+def test_a_refusal_field_is_kept_apart() -> None:
     with fake_server({"content": {"refused": 1.0}}) as server:
-        (response,) = ask(openai(server, api=api), requests(1))
+        (response,) = ask(openai(server), requests(1))
     assert response.refusal
     assert (response.text, response.error) == ("", None)
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
-def test_tokens_spent_on_reasoning_are_said_once(api: str) -> None:
+def test_tokens_spent_on_reasoning_are_said_once() -> None:
     notices: list[str] = []
     with fake_server({"content": {"empty": 1.0}}) as server:
-        responses = ask(openai(server, api=api, max_tokens=50), requests(5), notices)
+        responses = ask(openai(server, max_tokens=50), requests(5), notices)
     assert {(response.text, response.finish_reason) for response in responses} == {("", "length")}
     assert len(notices) == 1
     assert "--max-tokens (now 50)" in notices[0]
-
-
-def test_the_responses_api_answers_too(fake: FakeServer) -> None:
-    asked = openai(fake, api="responses")
-    (response,) = ask(asked, requests(1))
-    assert (response.text, response.finish_reason) == ("A", "stop")
-    assert response.usage.input_tokens
-    assert asked.runtime_info()["api"] == "responses"
-    assert asked.settings["api"] == "responses"
 
 
 def test_refused_parameters_are_learned_once() -> None:

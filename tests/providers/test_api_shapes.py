@@ -24,7 +24,7 @@ pytest.importorskip("anthropic")
 pytest.importorskip("aiohttp")
 
 CHAT = {"choices": [{"message": {"content": "B"}, "finish_reason": "stop"}], "model": "m"}
-RESPONSE = {
+RESPONSE: dict[str, Any] = {
     "object": "response",
     "status": "completed",
     "model": "m",
@@ -105,11 +105,46 @@ def test_texts_in_parts(message: Any, text: str) -> None:
     assert response.usage.input_tokens is None
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-def test_reasoning_in_a_field_of_its_own_is_no_answer(name: str) -> None:
-    with answering((200, chat({"content": "B", name: "It may be A."}))) as root:
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"reasoning_content": "It may be A."},
+        {"reasoning": "It may be A."},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "It may be A.", "format": "unknown"}]},
+        {
+            "content": [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "It may be A."}]},
+                {"type": "text", "text": "B"},
+            ]
+        },
+    ],
+)
+def test_reasoning_in_a_field_of_its_own_is_no_answer(message: dict[str, Any]) -> None:
+    with answering((200, chat({"content": "B", **message}))) as root:
         response = one("openai", root)
     assert (response.text, response.reasoning) == ("B", "It may be A.")
+
+
+@pytest.mark.parametrize(
+    ("part", "reason", "text", "finish"),
+    [
+        ({"type": "output_text", "text": "B"}, None, "B", "stop"),
+        ({"type": "output_text", "text": "B"}, "max_output_tokens", "B", "length"),
+        ({"type": "output_text", "text": ""}, "content_filter", "", "content_filter"),
+        ({"type": "refusal", "refusal": "No."}, None, "", None),
+    ],
+)
+def test_answers_of_the_responses_api(part: dict[str, Any], reason: str | None, text: str, finish: str | None) -> None:
+    usage = {"input_tokens": 5, "output_tokens": 9, "output_tokens_details": {"reasoning_tokens": 7}}
+    body = RESPONSE | {"output": [RESPONSE["output"][0], {"type": "message", "content": [part]}], "usage": usage}
+    if reason:
+        body |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
+    with answering((200, body)) as root:
+        response = one("openai", root, api="responses")
+    assert ((response.text or ""), response.reasoning, response.error) == (text, "Hm.", None)
+    assert finish is None or response.finish_reason == finish
+    assert (part["type"] == "refusal") == (response.refusal == "No.")
+    assert (response.usage.output_tokens, response.usage.reasoning_tokens) == (9, 7)
 
 
 def test_unknown_finish_reasons_are_kept() -> None:
@@ -174,19 +209,18 @@ def test_system_messages_and_top_p_arrive(kind: str, fake: FakeServer) -> None:
 
 
 def test_azure_over_a_socket() -> None:
-    with fake_server({"access": {"key": KEY}, "answers": {"fixed": "C"}}) as server:
-        asked = provider("openai:my-deployment", service="azure", base_url=server.root)
+    """The verdicts on the prompt are kept; a filtered prompt is no error."""
+    harms = {"hate": {"filtered": False, "severity": "safe"}}
+    told = chat() | {"prompt_filter_results": [{"content_filter_results": harms}]}
+    error = {"message": "The prompt was blocked", "code": "content_filter", "status": 400}
+    error |= {"innererror": {"code": "ResponsibleAIPolicyViolation", "content_filter_result": harms}}
+    with answering((200, told), (400, {"error": error})) as root:
+        asked = provider("openai:my-deployment", service="azure", base_url=root, max_connections=1)
         asked.check_access()
-        (response,) = ask(asked, requests(1))
-        assert (response.text, response.error) == ("C", None)
-        assert response.content_filter, "the verdicts on the prompt are kept"
-        server.change({"content": {"filtered_prompt": 1.0}})
-        (response,) = ask(provider("openai:my-deployment", service="azure", base_url=server.root), requests(1))
-        assert (response.finish_reason, response.error) == ("content_filter", None)
-        server.change({"access": {"key": "another"}})
-        with pytest.raises(ProviderError, match="refuses the key in AZURE_OPENAI_API_KEY") as caught:
-            ask(provider("openai:my-deployment", service="azure", base_url=server.root), requests(1))
-    assert KEY not in str(caught.value)
+        answered, stopped = ask(asked, requests(2))
+    assert (answered.text, answered.error) == ("B", None)
+    assert answered.content_filter
+    assert (stopped.finish_reason, stopped.error) == ("content_filter", None)
 
 
 # --- what ends a run --------------------------------------------------------------------------------------------------

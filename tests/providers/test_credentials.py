@@ -6,7 +6,8 @@ import base64
 import json
 import os
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.core.errors import MbbqGenError
+from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.http.credentials import HIDDEN, SecretRedactor, hide_lookalikes, hide_typed
-from tests.fake_service.client import fake_server
-from tests.support.api import KEY, answering, ask, provider, requests, without_keys
+from tests.support.api import KEY, answer, answering, ask, provider, requests, spoken, without_keys
 
 ODD_KEY = 'k+/=&"\\é 0123456789'
 """What every encoding has to change."""
@@ -150,48 +152,63 @@ def test_what_is_typed_is_shown_without_secrets(typed: str, shown: str) -> None:
 
 # --- over sockets -----------------------------------------------------------------------------------------------------
 
-SERVICES = {"openai:m": "openai", "anthropic:m": "root", "gemini:m": "root"}
+KINDS = ("openai", "anthropic", "gemini")
+ECHOES: dict[str, Callable[[str], str]] = {
+    "plain": FORMS["plain"],
+    "base64": FORMS["base64 of a header"],
+    "percent": FORMS["percent, every letter"],
+    "escaped": FORMS["plain"],
+    "late": lambda key: f"{'.' * 380} {key}",
+}
+FAILURES = {
+    "server error": (500, {"message": "the server had an error", "code": "server_error"}),
+    "not JSON": (200, None),
+    "content_filter": (400, {"message": "the content filtering policy blocked the prompt", "code": "content_filter"}),
+    "wrong key": (401, {"message": "incorrect API key provided", "code": "invalid_api_key"}),
+    "no model": (404, {"message": "the model does not exist", "code": "model_not_found"}),
+    "refused parameter": (400, {"message": "unsupported parameter: 'temperature'", "param": "temperature"}),
+    "quota": (429, {"message": "you exceeded your current quota", "code": "insufficient_quota"}),
+}
 
 
-@pytest.mark.parametrize("form", ["plain", "base64", "percent", "escaped", "late"])
-@pytest.mark.parametrize("name", SERVICES)
-def test_no_field_of_an_answer_holds_the_key(name: str, form: str) -> None:
-    pytest.importorskip(name.partition(":")[0].replace("gemini", "aiohttp"))
-    with fake_server({"access": {"echo_key": form}, "faults": {"malformed": 0.3, "most_per_request": 1}}) as server:
-        asked = provider(name, base_url=getattr(server, SERVICES[name]))
-        found = ask(asked, requests(12))
-    assert len(found) == 12
-    assert all(response.text for response in found)
-    assert (
-        leaks("\n".join(response.model_dump_json() for response in found) + json.dumps(asked.runtime_info()), KEY) == []
-    )
+@contextmanager
+def echoing(kind: str, form: str, failure: str | None = None) -> Iterator[ApiProvider]:
+    """A model at a service that repeats the client's key, in one form, in texts, names, ids and headers."""
+    key = ECHOES[form](KEY)
+    named = dict.fromkeys(("model", "id", "modelVersion", "responseId", "system_fingerprint"), f"m {key}")
+    status, error = FAILURES[failure] if failure else (200, None)
+    payload = answer(kind, f"A {key}", **named)
+    if error:
+        payload = {"error": error | {"message": f"{error['message']} {key}", "type": f"t {key}"}, **named}
+    body = json.dumps(payload)
+    body = body.replace(KEY, escaped(KEY)) if form == "escaped" else body
+    content = body[: len(body) // 2 if failure == "not JSON" else None].encode()
+    with spoken(lambda _heard: (status, {"x-request-id": f"r {key}", "request-id": f"r {key}"}, content)) as server:
+        root = f"{server.root}/v1" if kind == "openai" else server.root
+        yield provider(f"{kind}:m", base_url=root, attempts=1)
+
+
+@pytest.mark.parametrize("form", ECHOES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_field_of_an_answer_holds_the_key(kind: str, form: str) -> None:
+    with echoing(kind, form) as asked:
+        found = ask(asked, requests(3))
+    assert len(found) == 3
+    said = "\n".join(response.model_dump_json() for response in found) + json.dumps(asked.runtime_info())
+    assert leaks(said, KEY) == []
     assert all(HIDDEN in str(response.text) for response in found)
 
 
-@pytest.mark.parametrize("form", ["plain", "base64", "percent", "escaped", "late"])
-@pytest.mark.parametrize("name", SERVICES)
-@pytest.mark.parametrize(
-    "scenario",
-    [
-        {"faults": {"server_error": 1.0, "most_per_request": 99}},
-        {"faults": {"malformed": 1.0, "most_per_request": 99}},
-        {"content": {"filtered_prompt": 1.0}},
-        {"access": {"key": "another"}},
-        {"access": {"models": ["another"]}},
-        {"access": {"refused_parameters": ["temperature"]}},
-        {"access": {"quota": 0}},
-    ],
-    ids=["server error", "not JSON", "content_filter", "wrong key", "no model", "refused parameter", "quota"],
-)
-def test_no_failure_holds_the_key(name: str, form: str, scenario: dict[str, Any]) -> None:
-    pytest.importorskip(name.partition(":")[0].replace("gemini", "aiohttp"))
-    access = {**scenario.get("access", {}), "echo_key": form}
-    with fake_server({**scenario, "access": access}) as server:
-        asked, notices = provider(name, base_url=getattr(server, SERVICES[name]), attempts=1), list[str]()
+@pytest.mark.parametrize("form", ECHOES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("failure", FAILURES)
+def test_no_failure_holds_the_key(kind: str, form: str, failure: str) -> None:
+    notices: list[str] = []
+    with echoing(kind, form, failure) as asked:
         try:
             words = [response.model_dump_json() for response in ask(asked, requests(2), notices)]
-        except Exception as error:
-            words = [repr(error), *(repr(error.__cause__) for _ in range(1))]
+        except MbbqGenError as error:
+            words = [repr(error), repr(error.__cause__)]
     assert words
     assert leaks("\n".join([*words, *notices, json.dumps(asked.runtime_info())]), KEY) == []
 

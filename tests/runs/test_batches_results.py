@@ -69,41 +69,30 @@ def line_of(kind: str, key: str, text: str = "A") -> bytes:
     return json.dumps(row).encode() + b"\n"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_bad_lines_cost_no_other_answer(command: Calls, tmp_path: Path, kind: str) -> None:
-    """What could be read is stored at once; what could not goes into another batch, and is said."""
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_bad_and_contradictory_lines_cost_no_other_answer(command: Calls, tmp_path: Path, kind: str) -> None:
+    """What could be read is stored at once, the first of two answers stays, and what could not is asked anew."""
     run = tmp_path / "run"
-    with fake_server({"batches": {"broken_lines": 0.2}}, run=run) as server:
+    with fake_server({}, run=run) as server:
         assert command(*started(server, kind, run))[0] == 0
-        code, _, err = command("batch", "collect", run)
+        keys = sorted(requested(run))
+        good = [line_of(kind, key, "B") for key in keys]
+        lines = [line[: len(line) // 2] + b"\n" for line in good[:10]] + good[10:]
+        lines += [line_of(kind, key, "C") for key in keys[20:25]]
+        with spoken(lambda _heard: (200, {}, b"".join(lines))) as other:
+            server.change({"batches": {"results_at": f"{other.root}/there"}})
+            code, _, err = command("batch", "collect", run)
         assert code == 0
         assert "lines of its results can't be read, the first:" in err
-        batch = ledger_of(run)[0]
-        assert batch.state == "collected"
-        assert 5 < batch.record.unparsed < 40
-        assert batch.record.missing == batch.record.unparsed
-        assert batch.record.answered == 79 - batch.record.unparsed
-        server.change({"batches": {"broken_lines": 0.0}})
+        assert "two different answers" in err
+        record = ledger_of(run)[0].record
+        assert (record.unparsed, record.missing, record.answered, record.contradicted) == (10, 10, 69, 5)
+        found = responses_of(run)
+        assert {found[key].text for key in keys[10:]} == {"B"}
+        server.change({"batches": {"results_at": None}})
         for _ in range(3):
             assert command("run", run, "--resume")[0] == 0
         assert status_of(command, run)["answered"] == 80
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_answer_that_is_contradicted_is_said(command: Calls, tmp_path: Path, kind: str) -> None:
-    """The first one stays, and how many there were is kept."""
-    run, plain = tmp_path / "run", tmp_path / "plain"
-    scenario = {"answers": {"oracle": "random"}}
-    for folder, doubled in ((plain, 0.0), (run, 0.3)):
-        with fake_server({**scenario, "batches": {"doubled_lines": doubled}}, run=folder) as server:
-            assert command(*started(server, kind, folder))[0] == 0
-            code, _, err = command("batch", "collect", folder)
-            assert code == 0
-        assert ("two different answers" in err) is bool(doubled)
-        assert (ledger_of(folder)[0].record.contradicted > 3) is bool(doubled)
-    texts = [{key: response.text for key, response in responses_of(folder).items()} for folder in (plain, run)]
-    assert sorted(map(str, texts[0].values())) == sorted(map(str, texts[1].values()))
-    assert status_of(command, run)["answered"] == 80
 
 
 def test_an_answer_stands_over_a_failure_of_the_same_request(command: Calls, tmp_path: Path) -> None:

@@ -170,3 +170,12 @@ def spoken(reply: Callable[[Heard], tuple[int, dict[str, str], bytes]]) -> Itera
         finally:
             server.shutdown()
             thread.join()
+
+
+def answer(kind: str, text: str = "A", **more: Any) -> dict[str, Any]:
+    """An answer as that kind of service gives it."""
+    if kind == "openai":
+        return {"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "model": "m"} | more
+    if kind == "anthropic":
+        return {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "model": "m"} | more
+    return {"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]} | more
