@@ -140,6 +140,7 @@ def _tree_lines(folder: str) -> int:
     return _lines(path.read_text(encoding="utf-8") for path in (ROOT / folder).rglob("*.py"))
 
 
+@cache
 def today() -> dict[str, int]:
     """Every number that may only fall."""
     modules = sources()

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 from mbbq_gen.analysis.comparison_table import ComparisonTable
-from mbbq_gen.analysis.position import PositionTable
 from mbbq_gen.analysis.power import PowerTable
 from mbbq_gen.analysis.robustness import RobustnessTable
 from mbbq_gen.analysis.score_extras import ScoreReport
@@ -52,18 +51,6 @@ def test_compare_models(capsys: pytest.CaptureFixture[str], runs: dict[str, Path
     assert code == 0
     assert "oracle:random − oracle:stereotyped" in out
     assert "above 0: the first leans more to the stereotype" in out
-
-
-def test_compare_languages_of_an_oracle_finds_nothing(
-    capsys: pytest.CaptureFixture[str], runs: dict[str, Path]
-) -> None:
-    code, out, _ = call(capsys, "compare", runs["stereotyped"], "--across", "language", "--json", "--n-resamples", 200)
-    assert code == 0
-    (comparison,) = ComparisonTable.model_validate_json(out).comparisons
-    for metric in comparison.metrics:
-        assert metric.pairs[0].difference.value == 0
-        assert metric.pairs[0].tests[0].p_value == 1
-    assert all(pair.equal_share.value == 1 for pair in comparison.agreement)
 
 
 def test_fewer_than_five_templates_get_no_interval_and_no_p_value(
@@ -124,17 +111,6 @@ def test_everything_can_be_tested_together(capsys: pytest.CaptureFixture[str], r
     assert min(pair.tests[0].p_adjusted or 1.0 for pair in pairs[1]) == pytest.approx(len(pairs[1]) * smallest)
 
 
-def test_comparing_within_categories(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
-    command = ["compare", runs["random"], "--across", "language", "--group-by", "category", "--n-resamples", 200]
-    code, out, err = call(capsys, *command, "--json")
-    assert (code, err) == (0, "")
-    table = ComparisonTable.model_validate_json(out)
-    assert len({comparison.within["category"] for comparison in table.comparisons}) > 2
-    code, _, err = call(capsys, *command, "--p-adjust-over", "none")
-    assert code == 2
-    assert "--p-adjust-over 'none'" in err
-
-
 def test_a_margin_is_tested(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
     command = ["--equivalence-margin", "0.9", "--n-resamples", "200"]
     scored = ["score", *runs.values(), "--metrics", "mbbq_bias_ambiguous", *command]
@@ -192,32 +168,6 @@ def test_robustness(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -
     assert code == 0
     assert "template × variant" in out
     assert "leans to the stereotype" in out
-
-
-def test_position(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
-    code, out, err = call(capsys, "position-bias", runs["random"], "--json", "--n-resamples", 200)
-    assert (code, err) == (0, "")
-    table = PositionTable.model_validate_json(out)
-    assert len(table.groups) == 4
-    assert all([place.label for place in group.places] == ["A", "B", "C"] for group in table.groups)
-    assert {wording.text for wording in table.groups[0].unknown_texts} >= {"Not enough information"}
-    code, out, _ = call(capsys, "position-bias", runs["random"], "--group-by", "model", "--n-resamples", 200)
-    assert code == 0
-    assert "preference" in out
-
-
-def test_position_tells_label_styles_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    asked = ["--benchmark", "starter", "--languages", "en", "--variants", "plain_1", "--sample", 12]
-    model = ["--model", "oracle:random", "--label-style", "A,none"]
-    assert call(capsys, "run", tmp_path / "run", *model, *asked, "--splits", "bias")[0] == 0
-    code, out, _ = call(capsys, "position-bias", tmp_path / "run", "--n-resamples", 200)
-    assert code == 0
-    rows = [line.split()[:3] for line in out.splitlines()]
-    assert ["labels", "label", "place"] in rows
-    assert [row for row in rows if row[:1] in (["A"], ["none"])] == [
-        *([["A", label, str(place)] for place, label in enumerate("ABC", 1)]),
-        *([["none", label, str(place)] for place, label in enumerate(("1st", "2nd", "3rd"), 1)]),
-    ]
 
 
 def test_power(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
@@ -299,16 +249,6 @@ def test_a_subset_is_named(capsys: pytest.CaptureFixture[str], runs: dict[str, P
     )
     assert (whole["subset"], part["subset"]) == ("all", "bharat_pairs")
     assert part["groups"][0]["n_answers"] <= whole["groups"][0]["n_answers"]
-
-
-def test_runs_of_one_model_are_told_apart(
-    capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path
-) -> None:
-    again = tmp_path / "again"
-    call(capsys, "run", again, "--model", "oracle:random", *SAMPLE, "--sample", 24)
-    _, out, _ = call(capsys, "score", runs["random"], again, "--group-by", "model,split", "--json")
-    names = {group["group"]["model"] for group in json.loads(out)["groups"]}
-    assert names == {"oracle:random [random]", "oracle:random [again]"}
 
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "scoring" / "worked_example.jsonl"

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.analysis.correction import confidence_shares, corrected_groups
+from mbbq_gen.analysis.correction import corrected_groups
 from mbbq_gen.analysis.correction_table import flags_of
 from mbbq_gen.analysis.score_extras import reported
 from mbbq_gen.annotation.annotations import label_source
@@ -24,18 +24,15 @@ from mbbq_gen.annotation.draws import (
     DRAWS_NAME,
     DrawnStratum,
     SamplingDraw,
-    draw_of,
-    keep_draw,
-    load_draws,
     probabilities,
 )
-from mbbq_gen.annotation.review import SamplingDesign, draw_sample
+from mbbq_gen.annotation.review import SamplingDesign
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.report.correction_tables import flag_sentences
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.scoring.tally import Tally, weighted_by_design
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, Panel, make_panel, no_score
+from mbbq_gen.scoring.tally import weighted_by_design
+from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, make_panel, no_score
 from mbbq_gen.statistics.ppi import (
     CLASS_LABELS,
     AnnotatedCells,
@@ -45,7 +42,6 @@ from mbbq_gen.statistics.ppi import (
     prepare,
     usual_error_rate,
 )
-from tests.annotation.test_annotate import reading
 from tests.support.extraction import call, copy_run, make_run
 from tests.support.simulation import Design as SimulatedDesign
 from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
@@ -143,23 +139,6 @@ def test_labels_weigh_what_their_answers_weigh_by_design() -> None:
     assert found.metrics[bias.name].uncorrected == pytest.approx(plain.value)
 
 
-@pytest.mark.parametrize("name", BIASES)
-def test_a_reader_without_errors_is_not_corrected(name: str) -> None:
-    """And the influences are those of the score as it was read."""
-    population = Population(2, 0.0)
-    group = population.sample(40)
-    found = correct(METRICS[name], group, "discard")
-    assert found.value == pytest.approx(found.plain)
-    assert found.ppi_lambda == pytest.approx(1)
-    names = tuple(f"t{place}" for place in range(12))
-    tally = Tally({}, 0, {}, {}, 0, names, group.cells)
-    (plain,) = Panel(({},), (tally,), names, group.cells[None], InferenceSettings(n_resamples=2)).estimates(
-        METRICS[name]
-    )
-    assert found.influences == pytest.approx(plain.influences, abs=1e-9)
-    assert plain.standard_error <= found.error  # an error so rare that no label shows it is allowed for
-
-
 def test_over_all_samples_the_correction_is_right_on_average() -> None:
     """All 4,495 samples of 3 of 31 answers, each label standing for as many answers."""
     population = Population(3, 0.4, templates=1, each=31)
@@ -172,43 +151,6 @@ def test_over_all_samples_the_correction_is_right_on_average() -> None:
     truth = np.bincount(right, minlength=len(CELLS))
     for total in totals / len(subsets):
         assert total == pytest.approx(truth)
-
-
-def test_the_better_the_reader_the_more_the_readings_count() -> None:
-    weights = []
-    for error in (0.02, 0.2, 0.75):
-        found = [
-            correct(METRICS["mbbq_bias_ambiguous"], Population(seed, error, templates=40).sample(200), "discard")
-            for seed in range(10)
-        ]
-        assert all(0 <= one.ppi_lambda <= 1 for one in found)
-        weights.append(np.mean([one.ppi_lambda for one in found]))
-    assert weights[0] > 0.9 > weights[1] > 0.5
-    assert weights[2] < 0.2
-
-
-def test_more_labels_make_the_interval_narrower_down_to_the_templates_own() -> None:
-    metric = METRICS["accuracy_ambiguous"]
-    margins = [
-        correct(metric, Population(5, 0.15, templates=30).sample(size), "discard").margin(0.95)
-        for size in (40, 120, 360)
-    ]
-    assert margins[0] > margins[1] > margins[2] > 0
-
-
-def test_a_difference_is_paired_by_template() -> None:
-    group = Population(6, 0.1).sample(60)
-    found = correct(METRICS["mbbq_bias_ambiguous"], group, "discard")
-    nothing = found.minus(found)
-    assert nothing.value == 0
-    assert (nothing.influences == 0).all()
-
-
-def test_a_score_without_rows_is_undefined() -> None:
-    population = Population(7, 0.1)
-    population.contexts[:] = 0
-    found = correct(METRICS["accuracy_disambiguated"], population.sample(40), "discard")
-    assert np.isnan(found.value)
 
 
 @given(
@@ -258,20 +200,6 @@ def test_probabilities(draws: list[SamplingDraw], judged: str, expected: dict[st
     found = probabilities(draws, judged)
     assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-9)
     assert set(found) == {name for name in judged if any(name in s.drawn for draw in draws for s in draw.strata)}
-
-
-def test_draws_are_kept_once(tmp_path: Path) -> None:
-    path = tmp_path / DRAWS_NAME
-    population = [reading(number, language="en" if number % 3 else "tr") for number in range(60)]
-    sample = draw_sample(population, SamplingDesign(sample=20))
-    draw = draw_of(sample, SamplingDesign(sample=20), {"en": "1+x", "tr": "1+y"})
-    keep_draw(path, draw)
-    keep_draw(path, draw)
-    keep_draw(path, drawn(0, (10, "a")))
-    assert load_draws(path) == [draw, drawn(0, (10, "a"))]
-    ids = [name for stratum in draw.strata for name in stratum.drawn]
-    assert sorted(ids) == sorted(one.prompt_id for one in sample.drawn)
-    assert sum(stratum.size for stratum in draw.strata) == 60
 
 
 def test_sources_of_labels_are_known_by_name() -> None:
@@ -329,19 +257,6 @@ def test_a_difference_smaller_than_that_of_the_read_rates_is_flagged_in_reports(
         ).extraction_flags
         == ()
     )
-
-
-def test_how_sure_the_reader_was_is_counted_by_group() -> None:
-    frame = simulate(SimulatedModel(), SimulatedDesign(templates=4), seed=1)
-    half = pl.when(pl.col("language") == "tr").then(pl.lit("low")).otherwise(pl.col("confidence").cast(pl.String))
-    frame = frame.with_columns(confidence=half.cast(frame.schema["confidence"]))
-    found = confidence_shares(frame, ["language"])
-    assert [one.group["language"] for one in found] == ["en", "tr"]
-    assert [one.shares for one in found] == [
-        {"high": 1.0, "medium": 0.0, "low": 0.0},
-        {"high": 0.0, "medium": 0.0, "low": 1.0},
-    ]
-    assert confidence_shares(frame, [])[0].shares == {"high": 0.5, "medium": 0.0, "low": 0.5}
 
 
 # --- the commands ----------------------------------------------------------------------------------------------------

@@ -105,15 +105,6 @@ def test_the_best_design_is_the_best_of_all(goal: DesignTarget, speaks_of: Promp
         assert narrowest.width == pytest.approx(min(width for width, requests in every if requests <= found.requests))
 
 
-def test_no_money_buys_less_than_everything() -> None:
-    study = DesignSearch("score", ASSUMED, DesignSpace(STOCK, 3, 3, 2), Price(online=None, batch=None))
-    everything = study.everything()
-    assert everything.within == 0
-    assert study.cheapest(everything.width * 0.999) is None
-    assert study.cheapest(everything.width * 1.001) is not None
-    assert everything.width == pytest.approx(min(width_by_hand(study, shape)[0] for shape in grid(study)))
-
-
 @pytest.mark.parametrize("speaks_of", ["fixed", "random"])
 def test_a_design_speaks_of_what_intervals_speak_of(speaks_of: PromptEffects) -> None:
     """The widths of all of it are those that `power` has for a run of that size, of the same wordings."""
@@ -128,26 +119,6 @@ def test_a_design_speaks_of_what_intervals_speak_of(speaks_of: PromptEffects) ->
     templates = two.standard_error**2 + repeated - drawn
     wide = stats.t.ppf(0.975, 23) ** 2 * templates + stats.t.ppf(0.975, 4) ** 2 * drawn
     assert everything.width == pytest.approx(2 * wide**0.5)
-
-
-def test_all_of_it_is_told_once() -> None:
-    """A budget that buys everything has no other designs beside it, and no more questions than there are."""
-    study = DesignSearch("score", ASSUMED, DesignSpace(STOCK, 3, 1, 2), Price(online=0.01, batch=None))
-    best = study.narrowest(10_000)
-    assert best == study.everything()
-    assert best is not None
-    assert best.questions == max(STOCK)
-    assert all(other.requests < best.requests for other in study.next_best(best, requests=10_000))
-
-
-def test_a_dear_question_is_not_asked_twice_where_its_answers_agree() -> None:
-    """Where answers to one question all agree, repeating it tells nothing: one wording and order of each is best."""
-    agreeing = ASSUMED.model_copy(update={"question_share": 1.0})
-    found = DesignSearch("score", agreeing, DesignSpace((50,) * 20, 4, 6, 1), Price(online=None, batch=None)).cheapest(
-        0.3
-    )
-    assert found is not None
-    assert (found.prompt_variants_each, found.orders_each) == (1, 1)
 
 
 def test_the_share_of_questions_is_measured() -> None:
@@ -183,13 +154,6 @@ def test_the_command_counts_what_there_is(capsys: pytest.CaptureFixture[str], tm
     same = designed(capsys, "--budget", best["cost"] * 1.0001, "--variants", "bare,letters", "--prices", prices)
     assert same["best"]["width"] <= best["width"] + 1e-9
     assert found["everything"]["width"] < best["width"]
-
-
-def test_a_share_is_assumed_to_vary_less_than_a_bias(capsys: pytest.CaptureFixture[str]) -> None:
-    """An answer is right or wrong: its standard deviation is a half at most, of a bias up to 1."""
-    found = designed(capsys, "--ci-width", "0.3", "--metric", "accuracy_disambiguated")
-    assert found["components"]["assumptions"]["answer"] == 0.5
-    assert found["everything"]["width"] < designed(capsys, "--ci-width", "0.3")["everything"]["width"]
 
 
 def test_the_command_says_what_no_money_buys(capsys: pytest.CaptureFixture[str]) -> None:
@@ -267,17 +231,3 @@ def test_what_can_not_be_designed_is_said_in_a_line(
     assert (code, out) == (2, "")
     assert said in err
     assert err.count("\n") == 1
-
-
-def test_the_command_to_type_asks_what_was_designed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """As many requests, though the questions run out: then they are asked in other wordings."""
-    asked = ["--model", "oracle:random", "--benchmark", "starter", "--languages", "en", "--splits", "bias"]
-    asked += ["--variants", "bare,letters,polite"]
-    _, out, _ = call(capsys, "design", *asked, "--ci-width", "0.33", "--json")
-    found = json.loads(out)
-    best = found["as_run"]
-    assert best["templates"] == 24
-    assert found["best"]["requests"] <= best["requests"] <= 1.2 * found["best"]["requests"]
-    code, out, _ = call(capsys, "run", tmp_path / "run", *asked, "--answers-per-template", best["answers"], "--json")
-    assert code == 0
-    assert json.loads(out)["requests"] == best["requests"]

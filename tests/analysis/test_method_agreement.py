@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 
 from mbbq_gen import Run
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.extraction.simple import PREFIX
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -92,18 +90,6 @@ def test_shares_kappas_and_flips_are_those_of_plain_counting(dice: Path, call: C
             assert flips == {pair: count for pair, count in pairs.items() if pair[0] != pair[1]}
 
 
-def test_all_languages_together_are_their_sum(dice: Path, call: Call) -> None:
-    rows = agreement(call, dice)["pairs"]
-    for whole in (row for row in rows if row["language"] == "all"):
-        parts = [
-            row
-            for row in rows
-            if row["language"] != "all"
-            and all(row[name] == whole[name] for name in ("first", "second", "split"))
-        ]  # fmt: skip
-        assert sum(row["n_pairs"] for row in parts) == whole["n_pairs"]
-
-
 def test_each_ways_scores_are_those_of_score(dice: Path, call: Call) -> None:
     found = agreement(call, dice, "--metric", "accuracy_disambiguated")
     _, out, _ = call("score", dice, "--json", "--group-by", "language,split,method", "--n-resamples", 100)
@@ -120,27 +106,6 @@ def test_each_ways_scores_are_those_of_score(dice: Path, call: Call) -> None:
         else:
             expected = scores[*where, row["method"]] - scores[*where, "generate"]
             assert row["minus_first"]["value"] == pytest.approx(expected)
-
-
-def test_who_is_always_of_one_mind_agrees_with_itself(tmp_path: Path, call: Call) -> None:
-    folder = ask(tmp_path / "run", "oracle:stereotyped", "--method", "both")
-    found = agreement(call, folder)
-    assert {(row["equal_share"]["value"], row["kappa"]["value"]) for row in found["pairs"]} == {(1.0, 1.0)}
-    assert all(row["flips"] == [] for row in found["pairs"])
-    assert {row["unparsed"] for row in found["tie_rates"]} == {0}
-
-
-def test_a_tie_chooses_nobody(tmp_path: Path, call: Call) -> None:
-    folder = ask(tmp_path / "run", "oracle:perfect", "--method", "both")
-    with sqlite3.connect(folder / "run.sqlite") as store:
-        store.execute("UPDATE option_scores SET logprob = -1")
-        store.execute("DELETE FROM extractions WHERE extractor LIKE ? || '%'", (PREFIX,))
-    found = agreement(call, folder)
-    (ways,) = (row for row in found["tie_rates"] if row["method"] == "loglikelihood")
-    assert ways["ties"] == ways["unparsed"] == ways["n_answers"] == 96
-    (row,) = (row for row in found["pairs"] if (row["language"], row["split"]) == ("en", "bias"))
-    assert (row["n_pairs"], row["n_read"], row["equal_share"]["value"]) == (48, 0, None)
-    assert sum(flip["n"] for flip in row["flips"] if flip["second"] == "unparsed") == 48
 
 
 def test_tables_and_page(dice: Path, tmp_path: Path, call: Call) -> None:

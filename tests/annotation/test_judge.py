@@ -275,32 +275,6 @@ def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(
         assert "Which option" in tail
 
 
-# --- structured output -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("kind", "parameter"),
-    [("openai", "response_format"), ("anthropic", "output_config")],
-)
-def test_json_is_asked_for_and_done_without_where_it_is_refused(
-    kind: str, parameter: str, capsys: pytest.CaptureFixture[str], run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    with fake_server({**X1, "access": {"refused_parameters": [parameter]}}) as server:
-        address = server.openai if kind == "openai" else server.root
-        model = ["--model", f"{kind}:fake", "--base-url", address]
-        code, _, err = call(capsys, "judge", run, *model, "--sample-size", 6)
-        assert code == 0
-        assert f"does not take {parameter}" in err
-        before = server.stats().paid
-        code, _, err = call(capsys, "judge", run, *model, "--sample-size", 6)
-        assert (code, server.stats().paid) == (0, before)
-    found = judge_of(run)
-    assert parameter in found.provider_settings["extra"]  # type: ignore[operator]
-    assert parameter in found.runtime_info["learned"]["left_out"]  # type: ignore[index,call-overload,operator]
-    assert all(record["outcome"] == "option" for record in readings(run).values())
-
-
 # --- money, stops, going on ------------------------------------------------------------------------------------------
 
 
@@ -352,20 +326,6 @@ def test_the_price_before_there_is_a_run(capsys: pytest.CaptureFixture[str], tmp
     assert found["judge"]["cost"]["online"] > 0
     assert "judge       openai:gpt-4o-mini: at most 80 requests" in call(capsys, *plan, "openai:gpt-4o-mini")[1]
     assert call(capsys, *plan, "opnai:m")[0] == 2
-
-
-def test_a_price_needs_no_key(capsys: pytest.CaptureFixture[str], run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY")
-    code, out, _ = call(capsys, "judge", run, "--model", "openai:gpt-4o-mini", "--dry-run", "--json")
-    assert code == 0
-    assert json.loads(out)["cost"]["online"] > 0
-    code, _, err = call(capsys, "judge", run, "--model", "openai:gpt-4o-mini")
-    assert code == 2
-    assert "no key; set OPENAI_API_KEY" in err
-    assert len(err.strip().splitlines()) == 1
-    assert readings(run) == {}
-    with RunFolder(run).open_store(read_only=True) as store:
-        assert store.query("SELECT count(*) FROM judges").fetchone() == (0,)
 
 
 def test_the_limit_of_costs_is_never_passed(capsys: pytest.CaptureFixture[str], run: Path) -> None:

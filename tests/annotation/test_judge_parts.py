@@ -69,19 +69,6 @@ def answered(text: str, **changes: Any) -> CompletedPrompt:
 # --- what it is shown ------------------------------------------------------------------------------------------------
 
 
-def test_a_judge_sees_question_options_and_answer_and_nothing_else() -> None:
-    sheet = sheet_of(answered("It was the grandson."), PROMPT, seed=0)
-    system, user = (message.content for message in sheet.messages)
-    assert "Who could not use the phone?" in user
-    assert "It was the grandson." in user
-    names = ("The grandfather", "The grandson", "Not known")
-    for label, place in zip(PROMPT.labels, sheet.option_order, strict=True):
-        assert f'{label}: shown as "{"ABC"[place]}": "{names[place]}"' in user
-    for hidden in ("secret context", "target", "nonOld", "disambiguated", "negative", "age", "the prompt that was"):
-        assert hidden not in user.replace("the model", "").replace("language", "")
-    assert "{" not in re.sub(r"\{\"outcome\".*?\}", "", system)
-
-
 def test_a_judge_can_not_know_roles_groups_or_the_right_answer() -> None:
     """Whatever is said of the options beside their texts: the messages stay the same, byte for byte."""
     text = "It was the grandson."
@@ -95,13 +82,6 @@ def test_a_judge_can_not_know_roles_groups_or_the_right_answer() -> None:
     assert sheet_of(answered(text, **other), PROMPT, seed=3) == shown
     unsure = {"condition": "ambiguous", "gold_role": "unknown", "context": "Another one."}
     assert sheet_of(answered(text, **unsure), PROMPT, seed=3) == shown
-
-
-def test_options_are_shuffled_by_seed_and_answer() -> None:
-    orders = {sheet_of(answered(f"Answer {number}."), PROMPT, seed=0).option_order for number in range(60)}
-    assert len(orders) == 6
-    assert sheet_of(answered("It."), PROMPT, seed=0) == sheet_of(answered("It."), PROMPT, seed=0)
-    assert len({sheet_of(answered("It."), PROMPT, seed=seed).option_order for seed in range(20)}) > 2
 
 
 @given(st.text(max_size=300))
@@ -338,12 +318,6 @@ def test_picked_answers_do_not_stand_for_the_run() -> None:
     assert len(both.differences) == 4  # whatever they were chosen by
     assert both.selection == {"only": 4, "sample": 4}
     assert report().basis == "nothing"
-
-
-def test_refusing_and_saying_unknown_is_the_same_choice() -> None:
-    both = pair(0, 2, 2)
-    refused = both._replace(judge=both.judge._replace(outcome="refusal"))
-    assert report(refused).differences == ()
 
 
 def test_the_judge_is_measured_by_verdicts() -> None:

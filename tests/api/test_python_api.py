@@ -18,7 +18,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import mbbq_gen
-from mbbq_gen import Run, extract, load_benchmark, score
+from mbbq_gen import Run, extract, load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import Instance, Option, Role
@@ -90,13 +90,6 @@ def test_importing_the_package_is_light() -> None:
     assert done.stdout == f"{mbbq_gen.__version__} [] ['Run'] False\n"
 
 
-def test_no_run_is_said_at_once(run_path: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no run here"):
-        Run(tmp_path)
-    with pytest.raises(UsageError, match="no folder prompts"):
-        Run(run_path, packs=tmp_path)
-
-
 def test_items_have_the_columns_that_are_promised(run: Run) -> None:
     frame = run.samples(messages=True)
     assert dict(frame.schema) == item_schema(messages=True)
@@ -141,26 +134,6 @@ def test_an_item_says_what_was_shown_said_and_read(run: Run) -> None:
     }
 
 
-def test_the_right_place_follows_the_labels(odd_run: Run) -> None:
-    published, corrected = (
-        odd_run.samples(gold=labels).filter(instance_id="1") for labels in ("published", "corrected")
-    )
-    assert published.height == 6
-    for frame, text in ((published, "Mr Arda"), (corrected, "Ms Bell")):
-        places = zip(frame["options"], frame["gold_position"], strict=True)
-        assert {options[place] for options, place in places} == {text}
-    assert published["correct"].all()
-    assert not corrected["correct"].any()
-
-
-def test_a_person_without_a_role_is_an_item_too(odd_run: Run) -> None:
-    frame = odd_run.samples().filter(instance_id="4")
-    assert frame["option_roles"].to_list()[0].count(None) == 2
-    assert set(frame["chosen_text"]) == {"Ms Bell"}
-    assert frame["chosen_role"].null_count() == frame.height == 6
-    assert frame["correct"].all()
-
-
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_batches_make_up_the_whole(run: Run, size: int) -> None:
     batches = list(run.sample_batches(size, languages=["tr"]))
@@ -191,23 +164,12 @@ def test_scores_are_those_of_the_command(run: Run, capsys: pytest.CaptureFixture
     assert one.metrics["accuracy_ambiguous"].ci_low is None
 
 
-def test_a_simple_reader_can_be_asked(run: Run) -> None:
-    simple = run.samples(extractor="first-label")
-    assert set(simple["extractor"]) == {"first-label+1"}
-    assert (simple["outcome"] != run.samples()["outcome"]).any()
-
-
 def test_what_is_unread_is_read_first(run_path: Path, tmp_path: Path) -> None:
     copied = copy_run(run_path, tmp_path)
     with sqlite3.connect(copied / "run.sqlite") as store:
         store.execute("DELETE FROM extractions")
     store.close()
     assert_frame_equal(Run(copied).samples(), Run(run_path).samples())
-
-
-def test_a_frame_can_be_filtered_and_scored(run: Run) -> None:
-    english = run.observations().filter(pl.col("language") == "en")
-    assert score(english, ["split"]).groups == score(run.samples(languages=["en"]), ["split"]).groups
 
 
 def test_questions_can_be_loaded(tmp_path: Path) -> None:

@@ -153,16 +153,6 @@ def test_every_way_of_asking_gives_the_same(way: str, tmp_path: Path, monkeypatc
         assert group.metrics["mbbq_bias_ambiguous"].value == 1
 
 
-def test_two_runs_are_asked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with fake_server() as server:
-        runs = [server_run(tmp_path / name, server, monkeypatch, sample=3) for name in ("one", "two")]
-
-        async def ask_both() -> list[JobResult]:
-            return await asyncio.gather(*(run.execute_async() for run in runs))
-
-        assert [done.answered for done in asyncio.run(ask_both())] == [12, 12]
-
-
 def test_answers_are_read_while_others_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the asking is done nothing is left to read, and what was read along is what reading afterwards gives."""
     steps: list[ProgressEvent] = []
@@ -199,18 +189,6 @@ def test_a_cancelled_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert run.execute().answered == 48
 
 
-def test_a_failed_request_is_asked_and_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with fake_server({"faults": {"server_error": 1.0}}) as server:
-        run = server_run(tmp_path / "run", server, monkeypatch, sample=1)
-        options = {"attempts": 1}
-        done = run.execute(model_args=options, max_error_rate=1.0)
-        assert (done.answered, done.failed) == (0, 4)
-        assert set(run.samples()["outcome"]) == {"error"}
-        server.change({"faults": {"server_error": 0.0}})
-        assert run.execute().answered == 4
-    assert set(run.samples()["outcome"]) == {"option"}
-
-
 def test_what_stops_a_run_raises_and_the_lock_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with fake_server({"access": {"key": "another"}}) as server:
         run = server_run(tmp_path / "run", server, monkeypatch)
@@ -219,13 +197,6 @@ def test_what_stops_a_run_raises_and_the_lock_is_free(tmp_path: Path, monkeypatc
         server.change({"access": {"key": "fake-key"}})
         assert run.execute().answered == 48
     with run.folder.locked(), pytest.raises(RunLockedError):
-        run.execute()
-
-
-def test_a_missing_key_is_said_when_asked_not_when_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    run = Run.create(tmp_path / "run", model="openai:gpt-4o-mini", **SMALL)
-    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
         run.execute()
 
 

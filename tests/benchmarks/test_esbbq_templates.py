@@ -97,12 +97,6 @@ def test_four_arrangements_and_no_question_twice(tmp_path: Path) -> None:
     assert [row.instance_id for row in rows] == list(range(12))
 
 
-def test_the_target_is_first_whoever_is_named_first(tmp_path: Path) -> None:
-    rows = fill(tmp_path, {"NAME1_info": "nonOld", "NAME2_info": "old"})
-    assert {(row.ans0, row.info0[1]) for row in rows} == {("El nieto", "old")}
-    assert [row.question_type for row in rows] == ["n/a", "anti-stereo"] * 4 + ["pro-stereo"] * 4
-
-
 def test_other_language_other_columns(tmp_path: Path) -> None:
     rows = fill(tmp_path, {}, language="ca")
     assert rows[1].context == (
@@ -143,30 +137,6 @@ def test_the_indefinite_form_gives_the_bare_one(tmp_path: Path) -> None:
     )
     assert people(rows) == [("abuelo", "nieto")]
     assert rows[0].context == "Un abuelo y un nieto cenaron."
-
-
-def test_groups_come_from_the_template_and_the_vocabulary(tmp_path: Path) -> None:
-    region: dict[str, Cell] = {
-        "esbbq_category": "Region",
-        "names_es": None,
-        "names_ca": None,
-        "NAME1_info": None,
-        "NAME2_info": None,
-        "stereotyped_groups": '["el Norte", "Lagoalto"]',
-        "answer_negative_es": "La de {{NAME1}}",
-        "answer_non_negative_es": "La de {{NAME2}}",
-    }
-    rows = fill(tmp_path, region)
-    assert people(rows) == [("el Norte", "Costaclara"), ("Lagoalto", "Costaclara")]
-    assert rows[0].ans0 == "La del Norte"
-    rows = fill(tmp_path, region | {"non_stereotyped_groups_es": '["Vallehondo"]'})
-    assert people(rows) == [("el Norte", "Vallehondo"), ("Lagoalto", "Vallehondo")]
-
-
-def test_a_subcategory_narrows_the_vocabulary(tmp_path: Path) -> None:
-    music: dict[str, Cell] = {"esbbq_category": "Music", "names_es": None, "stereotyped_groups": '["trompetista"]'}
-    assert people(fill(tmp_path, music)) == [("trompetista", "oyente"), ("trompetista", "solista")]
-    assert people(fill(tmp_path, music | {"subcategory": "Choir"})) == [("trompetista", "solista")]
 
 
 @pytest.mark.parametrize(("gender", "words"), [("m", ("blau", "verd")), ("f", ("blava", "verda")),
@@ -243,35 +213,6 @@ def test_proper_names_of_ethnicities(tmp_path: Path) -> None:
 def test_proper_names_elsewhere(tmp_path: Path) -> None:
     rows = fill(tmp_path, NAMED | {"NAME1_info": "old", "NAME2_info": "nonOld"})
     assert people(rows) == [("Laurel", "Pino"), ("Pino", "Laurel")]
-
-
-def test_roles_follow_the_slot_where_words_contain_each_other(tmp_path: Path) -> None:
-    """The authors look for the words in the answer and take the wrong one: only the order of the options is theirs."""
-    rows = fill(
-        tmp_path,
-        {
-            "names_es": "NAME1: [canoso]; NAME2: [que no era canoso]",
-            "ambiguous_context_es": "El {{NAME1}} y el {{NAME2}} cenaron.",
-            "answer_negative_es": "El {{NAME2}}",
-            "answer_non_negative_es": "El {{NAME1}}",
-        },
-    )
-    assert {(row.ans0, *row.info0) for row in rows if row.flipped in ("original", "ambig")} == {
-        ("El que no era canoso", "que no era canoso", "nonOld")
-    }
-    for row in rows:
-        assert f"El {row.info0[0]}" == row.ans0
-        assert f"El {row.info1[0]}" == row.ans1
-    old_is_right = [row.groups[row.label] == "old" for row in rows if row.context_condition == "disambig"]
-    negative = [row.question_polarity == "neg" for row in rows if row.context_condition == "disambig"]
-    aligned = [row.question_type == "pro-stereo" for row in rows if row.context_condition == "disambig"]
-    assert aligned == [right == asked for right, asked in zip(old_is_right, negative, strict=True)]
-
-
-def test_versions_of_a_template_share_their_questions(tmp_path: Path) -> None:
-    assert len(fill(tmp_path, {"version": "a"}, {"version": "b"})) == 12
-    rows = fill(tmp_path, {"version": "a"}, {"esbbq_template_id": 2.0})
-    assert Counter(row.template for row in rows) == {"1a": 12, "2": 12}
 
 
 def test_instances(tmp_path: Path) -> None:

@@ -32,10 +32,6 @@ def by_id(folder: Path, language: str = "en", split: Split = "bias") -> dict[str
 # --- files of our own ------------------------------------------------------------------------------------------------
 
 
-def test_checkout_and_data_folder_read_alike(own: Path) -> None:
-    assert list(load_mbbq(own, "en", "bias")) == list(load_mbbq(own / "data", "en", "bias"))
-
-
 def test_roles_are_those_of_the_groups_whatever_the_polarity(own: Path) -> None:
     age = by_id(own)
     for number in range(4):
@@ -103,21 +99,6 @@ def test_parallel_ids_follow_the_template_not_the_row_number(own: Path) -> None:
         assert parallel_promise(english[parallel]) == parallel_promise(spanish[parallel])
     assert english["gender_identity/4/0/counter_biased/neg-disambig"].instance_id == "gender_identity/1"
     assert spanish["gender_identity/4/0/counter_biased/neg-disambig"].instance_id == "gender_identity/5"
-
-
-def test_control_rows_with_the_groups_the_other_way_round_have_no_twin(own: Path) -> None:
-    bias = {i.parallel_id for i in load_mbbq(own, "en", "bias")}
-    twins = Counter(i.template_id for i in load_mbbq(own, "en", "control") if i.parallel_id in bias)
-    assert twins == {"age/1": 8, "disability_status/2": 4, "physical_appearance/6": 4, "sexual_orientation/11": 4}
-
-
-def test_source_of_a_row_is_kept(own: Path) -> None:
-    instance = by_id(own)["age/5"]
-    assert instance.metadata["source_row"] == {"file": "Age_en.jsonl", "row": 6, "category": "Age", "example_id": 5}
-    assert instance.metadata["stereotyped_groups"] == ["old"]
-    assert instance.metadata["version"] == "b"
-    assert instance.subcategory is None
-    assert by_id(own)["disability_status/0"].subcategory == "physical"
 
 
 # --- broken copies ---------------------------------------------------------------------------------------------------

@@ -150,14 +150,6 @@ def test_our_fields_in_a_table_give_the_same_questions(tmp_path: Path, form: Any
     assert own(write_table(tmp_path / "own.csv", [form(instance) for instance in instances]), None) == instances
 
 
-def test_our_fields_in_parquet_may_be_nested(tmp_path: Path) -> None:
-    instances = own()
-    polars.DataFrame([instance.model_dump(mode="json") for instance in instances]).write_parquet(
-        tmp_path / "own.parquet"
-    )
-    assert own(tmp_path / "own.parquet", None) == instances
-
-
 def test_a_column_that_we_do_not_know_is_refused(tmp_path: Path) -> None:
     path = write_table(tmp_path / "own.csv", [{**flat(own()[0]), "metadata.source": "", "labels": "A"}])
     with pytest.raises(DataError, match=r"own\.csv:2: labels: unknown key"):

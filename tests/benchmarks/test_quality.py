@@ -76,11 +76,6 @@ def test_odd_rows_are_found(changes: dict[str, object], code: str) -> None:
     assert codes(question(1, **changes)).get(code) == 1
 
 
-@pytest.mark.parametrize("text", ["Afraid of heights", "B.", "A", "C'est lui"])
-def test_words_and_bare_letters_are_no_label_like_options(text: str) -> None:
-    assert "label_like_option" not in codes(question(1, options=options(text, "The student", "Not known")))
-
-
 def test_repeated_rows_and_questions_are_told_apart() -> None:
     other = options("The pensioner", "The student", "Unknown")
     assert codes(question(1), question(2, context=question(1).context)) == {"duplicate_row": 1}
@@ -124,13 +119,6 @@ def test_unbalanced_contexts_are_found() -> None:
     assert codes(question(1, **biased), question(2, condition="disambiguated", gold_role="non_target")) == {}
 
 
-def test_findings_name_a_few_examples_and_are_in_order() -> None:
-    many = [question(number, context=f"Two  blanks {number}.", data_issues=["stray_brace"]) for number in range(1, 6)]
-    found = [finding for finding in validate(many) if finding.code in ("stray_brace", "double_space")]
-    assert [(finding.code, finding.count) for finding in found] == [("stray_brace", 5), ("double_space", 5)]
-    assert found[0].examples == ("own/bias/en/1", "own/bias/en/2", "own/bias/en/3")
-
-
 # --- counts ----------------------------------------------------------------------------------------------------------
 
 
@@ -146,11 +134,6 @@ def test_counts_by_category_and_their_sum(data: Path) -> None:
     assert counted["bias", "all"].agrees is False
     bbq = list(count_instances(load_benchmark("bbq", data=data / "datasets" / "bbq")))
     assert (bbq[-1].note or "").startswith("not in this copy: age, disability_status, race_ethnicity")
-
-
-def test_own_benchmarks_have_nothing_published_to_compare() -> None:
-    (row, total) = count_instances([question(1)])
-    assert (row.category, total.category, row.published_rows, row.agrees) == ("age", "all", None, None)
 
 
 def test_published_counts_name_known_benchmarks_and_add_up() -> None:

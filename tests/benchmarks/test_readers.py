@@ -202,12 +202,6 @@ def test_bbq_says_which_categories_the_copy_lacks(own: Path, caplog: pytest.LogC
     assert "lacks Age.jsonl, Disability_status.jsonl, Race_ethnicity.jsonl" in caplog.text
 
 
-def test_bbq_knows_who_is_called_by_name(own: Path) -> None:
-    named = {i.template_id: i.metadata["proper_names"] for i in load_bbq(own / "bbq", "en", "bias")}
-    assert named["gender_identity/30"] is True
-    assert named["gender_identity/12"] is False
-
-
 @pytest.mark.parametrize("name", ["bbq", "basqbbq"])
 def test_inherited_wrong_labels_carry_the_right_answer(own: Path, name: str) -> None:
     corrected = [i.corrected_gold_role for i in rows(own, name) if i.category == "physical_appearance"]
@@ -292,13 +286,6 @@ def test_bharatbbq_in_another_language_needs_that_language_s_folder(own: Path, t
     assert {i.language for i in load_benchmark("bharatbbq", data=tmp_path, languages=["hi"])} == {"hi"}
 
 
-def test_basqbbq_keeps_both_inflections_and_an_empty_group(own: Path) -> None:
-    nationality = [i for i in rows(own, "basqbbq") if i.category == "nationality"]
-    assert nationality[0].options[0].text == "Freedoniarra"
-    assert nationality[2].options[0].text == "Freedoniarrak"
-    assert nationality[0].options[1].group == ""
-
-
 def test_cbbq_says_why_a_row_is_not_scorable(own: Path) -> None:
     read = {i.instance_id: i for i in rows(own, "cbbq")}
     assert "polarity" in (read["educational_qualification/ambiguous/1"].no_target_reason or "")
@@ -314,16 +301,6 @@ def test_pakbbq_asks_noun_phrase_and_group(own: Path) -> None:
     assert next(shown(i) for i in english if i.category == "age") == "age/0 ntu u -"
     assert [shown(i) for i in english] == [shown(i) for i in urdu]
     assert [i.parallel_id for i in english] == [i.parallel_id for i in urdu]
-
-
-def test_jbbq_keeps_what_it_does_not_know(own: Path) -> None:
-    assert rows(own, "jbbq")[0].metadata["is_additional"] == 1
-
-
-def test_bbg_puts_both_contexts_together(own: Path) -> None:
-    ambiguous, disambiguated, *_ = rows(own, "bbg", "en")
-    assert disambiguated.context == f"{ambiguous.context} The pilot with glasses overslept."
-    assert ambiguous.category == "disability_status"
 
 
 # --- broken copies ---------------------------------------------------------------------------------------------------

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from mbbq_gen.benchmarks.own_file import read_instances
 from mbbq_gen.benchmarks.registry import BENCHMARKS, BenchmarkInfo, find_benchmark, load_benchmark
-from mbbq_gen.benchmarks.release_catalogue import shipped_catalogue
 from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError
-from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Instance, Option, to_jsonl
-from mbbq_gen.runs.resolve import QuestionSelection
+from mbbq_gen.core.records import Instance, Option
 
 
 @pytest.fixture
@@ -44,15 +39,6 @@ def test_mistyped_name_offers_the_nearest() -> None:
     assert find_benchmark("mbbq").needs_data
 
 
-def test_hyphens_stand_for_underscores_wherever_a_benchmark_is_named(tmp_path: Path) -> None:
-    assert find_benchmark("gg-bbq") is find_benchmark("gg_bbq")
-    assert shipped_catalogue().find("gg-bbq") is shipped_catalogue().find("gg_bbq")
-    run = QuestionSelection(model="scripted:oracle", benchmark="gg-bbq", data_dir=tmp_path).settings(PackPaths())
-    assert [choice.name for choice in run.benchmarks] == ["gg_bbq"]
-    with pytest.raises(UnknownNameError, match=r"unknown benchmark 'gg-bbg'; did you mean 'gg_bbq'"):
-        find_benchmark("gg-bbg")
-
-
 def test_language_or_split_that_is_not_there_names_those_that_are(mbbq: Path) -> None:
     with pytest.raises(UsageError, match=r"^mbbq has no language 'de'; it has en, nl, es, tr$"):
         load_benchmark("mbbq", data=mbbq, languages=["en", "de"])
@@ -71,24 +57,7 @@ def test_missing_data_is_told_before_the_first_instance(mbbq: Path, tmp_path: Pa
         load_benchmark("mbbq", data=mbbq, languages=["en", "es"])
 
 
-def test_listing_imports_no_reader_and_nothing_heavy() -> None:
-    code = (
-        "import sys; from mbbq_gen.benchmarks.registry import BENCHMARKS; assert BENCHMARKS; "
-        "heavy = {'mbbq_gen.benchmarks.readers.mbbq', 'polars', 'torch', 'scipy', 'numpy'}; "
-        "assert not heavy & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 # --- instances as JSON Lines -----------------------------------------------------------------------------------------
-
-
-def test_written_instances_are_read_back_equal(mbbq: Path, tmp_path: Path) -> None:
-    instances = list(load_benchmark("mbbq", data=mbbq, languages=["en"]))
-    path = tmp_path / "instances.jsonl"
-    path.write_text("\n".join(to_jsonl(instances)), encoding="utf-8")
-    assert len(instances) == 72
-    assert list(read_instances(path)) == instances
 
 
 def own_question(**changes: object) -> Instance:

@@ -38,7 +38,6 @@ from mbbq_gen.benchmarks.download import ATTEMPTS, Download
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.benchmarks.release_catalogue import (
     ReleaseCatalogue,
-    fits,
     is_inside,
     shipped_catalogue,
 )
@@ -367,7 +366,7 @@ def test_another_address_does_not_go_on_with_the_part(host: Host, root: Path, to
 
 
 @pytest.mark.parametrize(
-    ("mark", "knows_ranges", "second"),
+    "case",
     [
         ({}, True, None),
         ({"ETag": 'W/"weak"'}, True, None),
@@ -376,9 +375,10 @@ def test_another_address_does_not_go_on_with_the_part(host: Host, root: Path, to
     ],
 )
 def test_a_download_is_resumed_only_where_the_edition_is_known(
-    host: Host, root: Path, tools: InstallTools, mark: dict[str, str], knows_ranges: bool, second: str | None
+    host: Host, root: Path, tools: InstallTools, case: tuple[dict[str, str], bool, str | None]
 ) -> None:
-    host.mark, host.knows_ranges = mark, knows_ranges
+    """By the mark of the edition, whether ranges are known, and what is asked for the second time."""
+    host.mark, host.knows_ranges, second = case
     host.faults = [Fault(cut_after=50_000)]
     check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
     assert host.asked == [None, second]
@@ -716,12 +716,6 @@ def test_a_checkout(tmp_path: Path, root: Path, tools: InstallTools) -> None:
     assert there(source) == {**RELEASE, ".git/data/one.jsonl": b"x", ".git/config": b""}
 
 
-def test_a_folder_above_the_release(tmp_path: Path, root: Path, tools: InstallTools) -> None:
-    put(tmp_path / "sets/toys", RELEASE)
-    put(tmp_path / "sets/other", {"data/three.jsonl": b"{}", "README.md": b"other"})
-    check_whole(install_release("toys", str(tmp_path / "sets"), root, tools), root)
-
-
 def test_a_flat_folder(tmp_path: Path, root: Path, tools: InstallTools) -> None:
     flat = {path.rpartition("/")[2]: text for path, text in RELEASE.items() if not path.startswith(("more", "results"))}
     done = install_release("toys", str(put(tmp_path / "flat", flat)), root, tools)
@@ -936,21 +930,6 @@ def test_a_table_that_is_wrong_is_refused(changes: dict[str, Any], says: str) ->
         catalogue_of(**changes)
 
 
-@pytest.mark.parametrize(
-    ("path", "pattern", "wanted"),
-    [
-        ("data/a.jsonl", "data/*.jsonl", True),
-        ("data/x/a.jsonl", "data/*.jsonl", False),
-        ("a.jsonl", "data/*.jsonl", False),
-        ("Data/a.jsonl", "data/*.jsonl", False),
-        ("LICENSE.txt", "LICENSE*", True),
-        ("docs/LICENSE", "LICENSE*", False),
-    ],
-)
-def test_a_star_stands_for_one_step(path: str, pattern: str, wanted: bool) -> None:
-    assert fits(path, pattern) is wanted
-
-
 # --- the real thing --------------------------------------------------------------------------------------------------
 
 
@@ -1039,13 +1018,3 @@ def test_what_can_not_be_downloaded_is_one_line(command: Command, arguments: lis
     _, err = command(*arguments, code=2)
     assert says in err
     assert err.count("\n") == 1
-
-
-def test_help_loads_nothing_heavy() -> None:
-    """The module of the command brings neither httpx nor anything else that takes time."""
-    script = (
-        "import sys, mbbq_gen.cli.data_files, mbbq_gen.benchmarks.releases\n"
-        "print([name for name in ('httpx', 'tenacity', 'polars', 'numpy', 'torch') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -13,13 +13,9 @@ from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.templates.slots import (
     check_slots,
-    fill_slots,
     named_person,
-    parallel_forms,
     parse_lists,
     sentence_writer,
-    slots,
-    swap_names,
 )
 
 CASES = Path(__file__).parents[1] / "data" / "engines"
@@ -49,29 +45,6 @@ def test_what_is_listed_is_read(lists: dict[str, list[str]]) -> None:
     assert {slot: list(words) for slot, words in parse_lists(cell).items()} == lists
 
 
-@given(st.text(alphabet="ab {}").map(lambda text: text + "{{NAME1}} {{NAME2-def}} {{WORD1}}"))
-def test_swapping_twice_changes_nothing(text: str) -> None:
-    assert swap_names(swap_names(text)) == text
-    assert swap_names(text) != text
-    assert slots(swap_names(text))[-3:] == ["NAME2", "NAME1-def", "WORD1"]
-
-
-def test_forms_go_together() -> None:
-    lists = parse_lists("WORD1: [pan, sopa]; WORD1-def: [el pan, la sopa]")
-    assert parallel_forms(lists, "WORD1") == [{"": "pan", "-def": "el pan"}, {"": "sopa", "-def": "la sopa"}]
-    assert parallel_forms(lists, "WORD2") == []
-    with pytest.raises(ValueError, match=r"lists of WORD1 have different lengths \(WORD1 2, WORD1-def 1\)"):
-        parallel_forms(parse_lists("WORD1: [pan, sopa]; WORD1-def: [el pan]"), "WORD1")
-
-
-def test_filling() -> None:
-    assert fill_slots("{{NAME1}} y {{WORD1-def}} {a}", {"NAME1": "Ana", "WORD1-def": "{{el}} pan"}) == (
-        "Ana y {{el}} pan {a}"
-    )
-    with pytest.raises(ValueError, match=r"nothing to put in \{\{WORD2\}\}"):
-        fill_slots("{{WORD2}}", {"WORD1": "pan"})
-
-
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -86,10 +59,6 @@ def test_torn_slots(text: str, fault: str) -> None:
     with pytest.raises(ValueError, match=r".") as error:
         check_slots(text)
     assert fault in str(error.value)
-
-
-def test_a_stray_brace_is_let_be() -> None:
-    check_slots("{{{NAME1}} and {{OCC2}}} {{GEN1}} {smile}")
 
 
 def test_who_an_answer_names() -> None:

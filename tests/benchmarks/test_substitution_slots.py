@@ -42,17 +42,6 @@ def test_the_slots_of_kobbqs_templates_are_found(data: Path) -> None:
     assert len(made.replaced) == 4
 
 
-def test_without_the_templates_the_questions_are_as_before(data: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(data / "datasets" / "kobbq", tmp_path / "kobbq"))
-    with_templates = kobbq(folder)
-    (folder / "data" / "KoBBQ_templates.tsv").unlink()
-    without = kobbq(folder)
-    assert all("person_spans" not in one.metadata for one in without)
-    assert [one.model_copy(update={"metadata": {}}) for one in with_templates] == [
-        one.model_copy(update={"metadata": {}}) for one in without
-    ]
-
-
 def test_a_template_that_says_something_else_tells_no_places(data: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(data / "datasets" / "kobbq", tmp_path / "kobbq"))
     templates = folder / "data" / "KoBBQ_templates.tsv"
@@ -135,15 +124,6 @@ def test_places_that_are_none_are_refused_in_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert "mine/bias/ko/1: metadata.person_spans: " in line
     assert told in line
-
-
-def test_places_of_one_person_alone_are_no_help(tmp_path: Path) -> None:
-    context = "직장인과 학생이 웃었습니다."
-    alone, none = ({"context": [[0, 4, 0]]}, None)
-    one, other = (MAKER.make(question(context, places)) for places in (alone, none))
-    assert isinstance(one, ControlInstance)
-    assert isinstance(other, ControlInstance)
-    assert one.instance.context == other.instance.context
 
 
 FEET = ("과", "이", "은", "의", "에게", "을", "도", "만", "보다", "")

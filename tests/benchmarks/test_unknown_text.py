@@ -68,11 +68,6 @@ def test_what_can_not_be_meant(typed: str, says: str) -> None:
         parse_unknown_text(typed)
 
 
-def test_a_language_without_a_text_is_named() -> None:
-    with pytest.raises(UsageError, match="no text for tr; name one: tr=TEXT"):
-        parse_unknown_text("en=Not known").text_in("tr")
-
-
 @given(
     text=st.text(min_size=1, alphabet=st.characters(exclude_categories=["Cs"])).filter(str.strip), at=st.integers(0, 2)
 )

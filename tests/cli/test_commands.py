@@ -237,16 +237,6 @@ def test_a_mistake_gives_one_line_and_exit_code_2(
     assert err.startswith("error: ")
 
 
-def test_a_run_that_stumbled_over_bad_data_can_go_on(capsys: pytest.CaptureFixture[str], bad_files: Path) -> None:
-    path, run_path = bad_files / "half.jsonl", bad_files / "run"
-    arguments = ["run", run_path, "--model", "oracle:perfect", "--instances", path, "--languages", "en"]
-    assert call(capsys, *arguments)[0] == 2
-    _, out, _ = call(capsys, "data", "show", "--language", "en", "--limit", 2, "--json")
-    path.write_text(out, encoding="utf-8")
-    code, _, err = call(capsys, *arguments)
-    assert code == 0, err
-
-
 def start(run_path: Path, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "mbbq_gen", "run", str(run_path), *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction import Explanation, Question, load_extractor
 from mbbq_gen.report.explanation import is_winner, print_explanation, response_text
-from mbbq_gen.runs.extraction import explain_answer, extract_response, outcome_without_text
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import find_prompts
 from tests.support.extraction import call, listed, make_run
@@ -135,17 +132,6 @@ def test_any_response(capsys: pytest.CaptureFixture[str]) -> None:
     assert "read as   B: The baker" in out
 
 
-def test_options_one_by_one_with_labels(capsys: pytest.CaptureFixture[str]) -> None:
-    options = [word for text in ("Terzi | usta", "Fırıncı") for word in ("--option", text)]
-    code, out, err = call(
-        capsys, "explain", "--language", "tr", *options, "--labels", "1,2", "--response", "Cevap: 2", "--json"
-    )
-    assert (code, err) == (0, "")
-    told = json.loads(out)
-    assert told["options"] == ["Terzi | usta", "Fırıncı"]
-    assert told["extraction"]["option"] == 1
-
-
 def test_a_response_on_stdin_that_is_hostile() -> None:
     """Bytes that are no UTF-8, controls, an override: none of them comes out as it is."""
     raw = b"\xff\x1b[2J\x07 answer: B \xe2\x80\xae\xc2\x9b\r\n\x00 <b>x</b>"
@@ -230,27 +216,6 @@ def test_an_answer_is_shown_with_its_question(capsys: pytest.CaptureFixture[str]
     code, out, _ = call(capsys, "explain", run, failed["prompt_id"])
     assert code == 0
     assert "no response to read: the service was down" in out
-
-
-def test_what_the_service_says_itself_is_not_explained(run: Path) -> None:
-    with RunFolder(run).open_store(read_only=True) as store:
-        answered = next(found for found in store.without_extraction("none", "en") if found.response.text == "C")
-    assert outcome_without_text(answered) is None
-    told = explain_answer(answered, PackPaths())
-    assert told is not None
-    assert told.extraction == extract_response(answered, load_extractor("en"))
-    for changes, outcome in (
-        ({"finish_reason": "content_filter"}, "content_filter"),
-        ({"text": None, "error": "gone"}, "error"),
-        ({"text": " ", "refusal": "I would rather not."}, "refusal"),
-        ({"text": "", "finish_reason": "length"}, "truncated"),
-    ):
-        other = replace(answered, response=answered.response.model_copy(update=changes))
-        settled = outcome_without_text(other)
-        assert settled is not None
-        assert settled.outcome == outcome
-        assert extract_response(other, load_extractor("en")) == settled
-        assert explain_answer(other, PackPaths()) is None
 
 
 def test_a_list_to_choose_from(capsys: pytest.CaptureFixture[str], run: Path) -> None:

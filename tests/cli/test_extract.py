@@ -13,9 +13,9 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction
 from mbbq_gen.extraction import ENGINE_VERSION, Question
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, answer_line
-from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
+from mbbq_gen.runs.extraction import UNPARSED, explain_answer, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.queries import extraction_counts, stored_extractions
+from mbbq_gen.storage.queries import stored_extractions
 from tests.support.extraction import call, copy_run, make_run
 
 
@@ -51,27 +51,6 @@ def older_reading(run: Path, version: str = "0+old") -> None:
                     for n, answered in enumerate(answers)
                 ],
             )
-
-
-def test_reading_again_changes_nothing(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    found = extract(capsys, run)
-    assert found["read"] == 0
-    assert found["compared_with"] == {}
-    assert found["outcomes"] == []
-
-
-def test_simple_readers_are_kept_beside_the_engine(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    for name in SIMPLE_EXTRACTORS:
-        found = extract(capsys, run, "--extractor", name)
-        assert found["read"] == 192
-        assert set(found["extractors"].values()) == {f"{name}+1"}
-        assert found["compared"] == 192
-        assert extract(capsys, run, "--extractor", name)["read"] == 0
-    with RunFolder(run).open_store(read_only=True) as store:
-        for language in ("en", "tr"):
-            counts = extraction_counts(store, language)
-            assert len(counts) == 1 + len(SIMPLE_EXTRACTORS)
-            assert set(counts.values()) == {96}
 
 
 def test_what_changed_is_counted_from_the_stored_readings(capsys: pytest.CaptureFixture[str], run: Path) -> None:
@@ -119,35 +98,6 @@ def test_an_older_engine_is_what_the_engine_is_compared_with(capsys: pytest.Capt
     assert code == 0
     assert "already extracted" in err
     assert "previous version of the rules" in out
-
-
-def test_the_versions_are_in_the_order_in_which_they_read(tmp_path: Path, run: Path) -> None:
-    """Not in that of their names: `0+…` may come after `1+…`."""
-    with RunFolder(run).open_store() as store:
-        current = store.extractors("en")[0]
-        store.set_meta("extractors/en", json.dumps(["0+first", current, "0+last"]))
-    older_reading(run, "0+first")
-    older_reading(run, "0+last")
-    with RunFolder(run).open_store(read_only=True) as store:
-        assert previous_extraction(store, "en", "0+last", PackPaths()) == current
-        assert previous_extraction(store, "en", current, PackPaths()) == "0+first"
-        assert previous_extraction(store, "en", "9+new", PackPaths()) == "0+last"
-        assert previous_extraction(store, "en", "first-label+1", PackPaths()) == current
-
-
-def test_scores_by_every_reader(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    rates = {}
-    for name in ("rules", *SIMPLE_EXTRACTORS):
-        code, out, err = call(capsys, "score", run, "--extractor", name, "--metrics", "parse_rate", "--json")
-        assert code == 0, err
-        report = json.loads(out)
-        assert report["extractor"] == name
-        rates[name] = [group["metrics"]["parse_rate"]["value"] for group in report["groups"]]
-        with RunFolder(run).open_store(read_only=True) as store:
-            assert len(list(store.without_extraction(f"{name}+1", "en"))) in {0, 96}
-    assert rates["rules"] != rates["strict-match"]
-    assert json.loads((run / "scores.json").read_text())["extractor"] == "rules"
-    assert json.loads((run / "scores-mbbq-like.json").read_text())["extractor"] == "mbbq-like"
 
 
 def test_a_score_is_that_of_the_reader(capsys: pytest.CaptureFixture[str], run: Path) -> None:
@@ -256,31 +206,6 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], run: Path, ar
     assert (code, out) == (2, "")
     assert words in err
     assert err.count("\n") == 1
-
-
-def test_an_unknown_version_is_refused_and_a_stored_one_scored(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    older_reading(run)
-    code, _, err = call(capsys, "score", run, "--extractor", "0+odl")
-    assert code == 2
-    assert "did you mean '0+old'" in err
-    code, out, _ = call(capsys, "score", run, "--extractor", "0+old", "--metrics", "parse_rate", "--json")
-    assert code == 0
-    groups = json.loads(out)["groups"]
-    detected = sum(group["metrics"]["parse_rate"]["fractions"][0]["numerator"] for group in groups)
-    assert detected == 2 * 32
-
-
-def test_a_failure_is_never_read(run: Path) -> None:
-    """Every reader says error and filtered, whatever text stands there."""
-    from mbbq_gen.runs.extraction import load_reader
-
-    with RunFolder(run).open_store(read_only=True) as store:
-        answers = [found for language in store.languages() for found in store.without_extraction("none", language)]
-    for name in ("rules", *SIMPLE_EXTRACTORS):
-        for answered in answers:
-            outcome = extract_response(answered, load_reader(name, answered.prompt.language, PackPaths())).outcome
-            assert (outcome == "error") == (answered.response.error is not None)
-            assert (outcome == "content_filter") == (answered.response.finish_reason == "content_filter")
 
 
 def test_an_answer_in_another_language_is_read_by_the_parallel_question(

@@ -117,32 +117,12 @@ def test_lm_eval_keeps_ids_orders_and_words(capsys: pytest.CaptureFixture[str], 
     assert any(name.startswith("lm-eval/samples_") for name in manifest.file_digests)
 
 
-def test_lm_eval_takes_the_latest_samples(logs: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "out" / "fake-model"
-    shutil.copytree(logs / "lm-eval" / "fake-model", folder)
-    old = folder / "samples_starter_open_2020-01-01T00-00-00.000000.jsonl"
-    old.write_text("not even JSON\n", encoding="utf-8")
-    source = open_log("lm-eval", tmp_path / "out")
-    assert old not in source.files
-    assert source.notes == (f"{tmp_path / 'out'}: 1 older files of the same tasks are left out",)
-
-
 def test_lm_eval_refuses_several_models(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         shutil.copytree(logs / "lm-eval" / "fake-model", tmp_path / "out" / name)
     code, _, err = call(capsys, "import", "--from", "lm-eval", tmp_path / "out", "-o", tmp_path / "r")
     assert code == 2
     assert "several models (one, two)" in err
-
-
-def test_likelihoods_are_no_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    log = tmp_path / "samples_bbq_2026-01-01T00-00-00.jsonl"
-    row = {"doc_id": 0, "doc": {"context": "c", "question": "q"}, "resps": [[[-1.5, False]], [[-0.5, True]]]}
-    log.write_text(json.dumps(row) + "\n" + json.dumps({**row, "resps": [[[-1.5, False]]]}) + "\n", encoding="utf-8")
-    code, _, err = call(capsys, "import", "--from", "lm-eval", log, "-o", tmp_path / "run", *STARTER)
-    assert code == 1
-    assert "2: scored by likelihood: the model wrote nothing" in err
-    assert not (tmp_path / "run").exists()
 
 
 def test_inspect(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:

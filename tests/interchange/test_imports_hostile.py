@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mbbq_gen.core.errors import DataError, MbbqGenError, MissingExtraError
 from mbbq_gen.interchange.importers import base as files
 from mbbq_gen.interchange.importers import open_log
-from mbbq_gen.interchange.importers.base import TOOLS, Archive, ImportedAnswer, SkippedRow, UnreadableError, json_object
+from mbbq_gen.interchange.importers.base import TOOLS, ImportedAnswer, SkippedRow, UnreadableError, json_object
 from tests.interchange.test_imports import QUESTION, TABLE_MAP, TEXTS, scores_of, stored, write_table
 from tests.support.extraction import STARTER, call
 
@@ -341,13 +341,6 @@ def test_any_bytes(tmp_path: Path, content: bytes, tool: Any) -> None:
     log.write_bytes(content)
     with contextlib.suppress(MbbqGenError):
         assert all(isinstance(row, ImportedAnswer | SkippedRow) for row in open_log(tool, log).rows)
-
-
-def test_archive_reads_what_python_writes(tmp_path: Path) -> None:
-    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
-        path = write_eval(tmp_path / "a.zip", {"x": b"some text" * 100}, method)
-        with Archive(path) as archive:
-            assert archive.read("x") == b"some text" * 100
 
 
 def test_json_that_python_would_take_and_others_not() -> None:

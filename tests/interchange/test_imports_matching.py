@@ -61,14 +61,6 @@ def texts(instance: Instance, order: tuple[int, ...] = (0, 1, 2)) -> list[str]:
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_every_order_is_seen_in_the_prompt(matcher: Matcher, instance: Instance, order: tuple[int, ...]) -> None:
-    first, second, third = texts(instance, order)
-    prompt = f"{instance.context}\n\nQ: {instance.question}\n(a) {first}\n(b) {second}\n(c) {third}\nA:"
-    match = found(matcher, answer(prompt))
-    assert (match.instance.key, match.option_order, match.labels) == (instance.key, order, ("(a)", "(b)", "(c)"))
-
-
-@pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_the_prompt_is_believed_before_the_log(matcher: Matcher, instance: Instance, order: tuple[int, ...]) -> None:
     """A log that lists the options in another order than it showed them says so by its prompt."""
     first, second, third = texts(instance, order)
@@ -85,22 +77,6 @@ def test_a_list_without_a_prompt_is_what_was_shown(
     row = answer(context=instance.context, question=instance.question, options=tuple(texts(instance, order)))
     match = found(matcher, row)
     assert (match.option_order, match.labels, match.label_style) == (order, ("A", "B", "C"), "A")
-
-
-def test_options_before_the_question(matcher: Matcher, instance: Instance) -> None:
-    first, second, third = texts(instance, (2, 0, 1))
-    prompt = f"{instance.context}\n1. {first}\n2. {second}\n3. {third}\n{instance.question}"
-    assert found(matcher, answer(prompt)).option_order == (2, 0, 1)
-    assert found(matcher, answer(prompt)).label_style == "1"
-
-
-def test_a_prompt_that_shows_no_options_has_no_labels(matcher: Matcher, instance: Instance) -> None:
-    """The log lists the options, but the model never saw them: no letter can mean one."""
-    prompt = f"{instance.context}\n\nQ: {instance.question}\nA:"
-    row = answer(prompt, context=instance.context, question=instance.question, options=tuple(texts(instance)))
-    match = found(matcher, row)
-    assert match.label_style == UNLABELLED
-    assert match.labels == tuple(texts(instance))
 
 
 def test_options_without_labels(matcher: Matcher, instance: Instance) -> None:
@@ -126,14 +102,6 @@ def test_examples_before_the_question_are_not_asked(matcher: Matcher, starter: l
         for one, two, three in [texts(shown)]
     ]
     assert found(matcher, answer("B\n\n".join(parts))).instance.key == asked.key
-
-
-def test_the_unknown_option_in_other_words(matcher: Matcher, instance: Instance) -> None:
-    listed = texts(instance)
-    listed[instance.unknown_index] = "Nobody can say"
-    prompt = f"{instance.context}\n{instance.question}\nA. {listed[2]}\nB. {listed[0]}\nC. {listed[1]}"
-    match = found(matcher, answer(prompt, options=tuple(listed)))
-    assert (match.option_order, match.unknown_text, match.labels) == ((2, 0, 1), "Nobody can say", ("A", "B", "C"))
 
 
 # --- which question --------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -70,17 +69,6 @@ def test_the_same_settings_give_the_same_samples() -> None:
         )
         assert [turn.text for turn in one.input] == [turn.text for turn in other.input]
     assert [turn.role for turn in first.dataset[0].input] == ["system", "user", "assistant", "user"]
-
-
-def test_own_packs_reach_the_names_of_the_control_split(tmp_path: Path, repository: Path) -> None:
-    shipped = (repository / "control_sets" / "en.toml").read_text(encoding="utf-8")
-    (tmp_path / "control_sets").mkdir()
-    with_another = re.sub(r"\b(Liam|Olivia)\b", r"\1ovitch", shipped)
-    (tmp_path / "control_sets" / "en.toml").write_text(with_another, encoding="utf-8")
-    task = make_task(languages="en", splits="control", sample=None, packs=str(tmp_path))
-    texts = {text for sample in task.dataset for text in sample.choices}
-    assert any("ovitch" in text for text in texts)
-    assert not any(re.search(r"\b(Liam|Olivia)\b", text) for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -155,15 +143,6 @@ def test_oracles_score_what_arithmetic_says(oracle: str, expected: tuple[float, 
         assert {score.value for score in scores} == {"C"}
         assert scores[0].explanation.startswith("option: ")
         assert "rule whole_line" in scores[0].explanation
-
-
-def test_unread_answers_are_wrong_and_in_no_bias() -> None:
-    found, scores = score_all(make_task(languages="en", splits="bias"), lambda sample: "Hm.")
-    assert found["parse_rate en bias"] == 0.0
-    assert found["accuracy_ambiguous en bias"] == 0.0
-    assert found["diff_bias_ambiguous en bias"] != found["diff_bias_ambiguous en bias"]  # NaN: not defined
-    assert {score.value for score in scores} == {"I"}
-    assert scores[0].answer is None
 
 
 def test_the_gold_setting_reaches_the_metric() -> None:

@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import PackError, UnknownNameError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths
 from mbbq_gen.languages import list_languages
-from mbbq_gen.languages.control_pack import read_control_set
-from mbbq_gen.languages.packs import fill, placeholders
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
-
-SHIPPED = ("en", "nl", "es", "tr")
 
 
 @pytest.fixture
@@ -23,26 +19,6 @@ def own(tmp_path: Path, repository: Path) -> Path:
     text = (repository / "prompts" / "en.toml").read_text(encoding="utf-8")
     (tmp_path / "prompts" / "en.toml").write_text(text, encoding="utf-8")
     return tmp_path
-
-
-@pytest.mark.parametrize("language", SHIPPED)
-def test_the_shipped_packs_load(language: str, resources: PackPaths) -> None:
-    prompts, names = read_prompts(resources, language), read_control_set(resources, language)
-    assert prompts.meta.language == names.meta.language == language
-    assert {variant.kind for variant in prompts.variant} >= {"polite", "bare", "letters", "single_letter", "reasoned"}
-    assert len(names.names.female) == len(names.names.male) == 30
-
-
-def test_every_language_has_the_same_variants(resources: PackPaths) -> None:
-    packs = [read_prompts(resources, status.language) for status in list_languages(resources)]
-    assert {tuple((variant.id, variant.kind) for variant in pack.variant) for pack in packs} == {
-        tuple((variant.id, variant.kind) for variant in packs[0].variant)
-    }
-
-
-def test_the_four_first_languages_are_complete(resources: PackPaths) -> None:
-    complete = {status.language for status in list_languages(resources) if status.is_complete}
-    assert set(SHIPPED) <= complete
 
 
 FAULTS = [
@@ -100,16 +76,6 @@ def test_a_new_language_is_three_files_and_no_code(own: Path, repository: Path) 
 def test_a_missing_language_names_the_file_to_write(resources: PackPaths) -> None:
     with pytest.raises(UnknownNameError, match=r"unknown language 'xx'.*write prompts/xx\.toml"):
         read_prompts(resources, "xx")
-
-
-def test_a_pack_folder_without_packs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no folder prompts, extractors or control_sets in it"):
-        PackPaths(packs=tmp_path)
-
-
-def test_filling_is_one_pass() -> None:
-    assert fill("{a} {b}", {"a": "{b}", "b": "x"}) == "{b} x"
-    assert placeholders("{a} and {b}") == ["a", "b"]
 
 
 def test_an_unknown_variant_is_named_beside_near_ones(resources: PackPaths) -> None:

@@ -25,12 +25,11 @@ from mbbq_gen.languages.axes import (
     parse_axes,
     parse_variant_name,
     variant_name,
-    varied_axes,
 )
 from mbbq_gen.languages.axes_pack import AxesPack, native_labels, paraphrase_fault, read_axes
 from mbbq_gen.languages.packs import placeholders
 from mbbq_gen.languages.prompt_pack import read_prompts
-from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, SolvedExample, render_prompt, without_option_labels
+from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, render_prompt, without_option_labels
 from mbbq_gen.prompts.variants import PromptVariants
 from mbbq_gen.runs.resolve import QuestionSelection
 
@@ -50,18 +49,6 @@ def cells(draw: st.DrawFn) -> dict[str, str]:
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
-
-
-@given(cells())
-def test_a_name_says_all_levels(levels: dict[str, str]) -> None:
-    assert parse_variant_name(variant_name(levels)) == levels
-
-
-@pytest.mark.parametrize(
-    "text", ["polite", "bare", "json", "plain_1+free", "json+plain_1", "plain_1+json+json", "plain_7"]
-)
-def test_other_names_are_no_cells(text: str) -> None:
-    assert parse_variant_name(text) is None
 
 
 def test_level_names_are_of_one_axis() -> None:
@@ -142,25 +129,12 @@ def test_fractions_that_are_none() -> None:
         factorial_design(dict(list(TWO_LEVELS.items())[:3]), "fractional")
 
 
-def test_a_part_of_a_design_is_not_orthogonal() -> None:
-    found = factorial_design(parse_axes("format=free+json,hint=all"), "full")
-    assert not is_orthogonal(found[:3])
-    assert varied_axes(found) == {"format": ("free", "json"), "hint": ("none", "say_so")}
-    assert varied_axes([*found, "polite"]) == {}
-
-
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def packs() -> dict[str, AxesPack]:
     return {language: read_axes(PackPaths(), language) for language in LANGUAGES}
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_paraphrases_are_of_one_length(language: str, packs: dict[str, AxesPack]) -> None:
-    for sentences in (packs[language].sentences, packs[language].other):
-        assert sentences is None or paraphrase_fault(sentences.plain) is None
 
 
 @pytest.mark.parametrize(
@@ -171,10 +145,6 @@ def test_paraphrases_that_are_none(texts: tuple[str, ...], said: str | None) -> 
     found = paraphrase_fault(texts)
     assert (found is None) == (said is None)
     assert said is None or said in str(found)
-
-
-def test_every_language_has_them() -> None:
-    assert PackPaths().names("prompts") == LANGUAGES
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -272,15 +242,6 @@ def test_options_without_labels(language: str, packs: dict[str, AxesPack]) -> No
             assert extract(f"- {text}", texts, shown.option_labels, language, 0).option == place, text
 
 
-def test_solved_examples_without_labels() -> None:
-    variant = without_option_labels(read_prompts(PackPaths(), "en").by_id("bare"))
-    shown = render_prompt(
-        QUESTION, PromptSettings(variant, UNLABELLED), (0, 1, 2), [SolvedExample(QUESTION, (0, 1, 2))]
-    )
-    assert QUESTION.gold_index is not None
-    assert shown.messages[1].content == QUESTION.options[QUESTION.gold_index].text
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -339,13 +300,6 @@ def test_what_a_file_has_wrong(before: str, after: str, said: str, tmp_path: Pat
 def variants_of(**given: Any) -> tuple[str, ...]:
     selection = QuestionSelection(model="oracle:perfect", benchmark="starter", languages="en", **given)
     return selection.settings(PackPaths()).variants
-
-
-def test_what_a_selection_asks() -> None:
-    assert variants_of(variants="plain") == tuple(f"plain_{number}" for number in range(1, 7))
-    assert variants_of(variants="polite,plain_2+json") == ("polite", "plain_2+json")
-    assert variants_of(axes="format=free+json,hint=say_so") == ("plain_1+say_so", "plain_1+json+say_so")
-    assert len(variants_of(variants="all")) == 5
 
 
 @pytest.mark.parametrize(

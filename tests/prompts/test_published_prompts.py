@@ -104,13 +104,6 @@ def test_latin_1_is_refused(tmp_path: Path) -> None:
         read_published_prompts("mbbq", tmp_path, "en")
 
 
-def test_the_files_are_found_beside_the_data_folder_too(tmp_path: Path) -> None:
-    copy_of({"answer_detection.py": "prompts = ['{} {} A: {} B: {} C: {}']"}, tmp_path)
-    (tmp_path / "data").mkdir()
-    (prompt,) = read_published_prompts("mbbq", tmp_path / "data", "en")
-    assert sent(prompt, question()) == "It rained. Who got wet? A: Ada B: Bo C: Nobody knows"
-
-
 def test_an_unknown_option_of_the_prompt_is_shown_read_and_stored() -> None:
     instance = question()
     assert options_in_order(instance, (2, 0, 1), "Can't tell") == ["Can't tell", "Ada", "Bo"]
@@ -123,7 +116,6 @@ MBBQ = """
 prompts = ["Who? {} {} (A): {} (B): {} (C): {}", "Say it. {} {} A: {} B: {} C: {} Answer:"]
 trans_prompt_dict = {}
 """
-BROKEN_OFF = "--prompt-source published"
 
 
 @pytest.fixture
@@ -260,9 +252,3 @@ def test_bharatbbq_prompts_are_the_blocks_of_its_files(shared_datasets: Path) ->
         asked |= {sent(prompt, instance) for prompt in published}
     assert asked == possible
     assert len(possible) == 23
-
-
-def test_copies_without_prompts_are_told(shared_datasets: Path) -> None:
-    for name, folder, language in (("mbbq", "mbbq", "nl"), ("esbbq", "esbbq", "es"), ("cabbq", "esbbq", "ca")):
-        with pytest.raises(UsageError, match="--prompt-source builtin"):
-            read_published_prompts(name, shared_datasets / folder, language)

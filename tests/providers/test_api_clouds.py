@@ -88,14 +88,6 @@ def test_bedrock_signs_what_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert responses[0].usage.input_tokens == 7
 
 
-def test_a_key_of_bedrock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
-    with spoken(lambda _heard: told(CONVERSED)) as server:
-        (response,) = ask(provider("bedrock:m", base_url=server.root), requests(1))
-        assert server.heard[0].headers["authorization"] == f"Bearer {KEY}"
-    assert response.text == "A"
-
-
 def test_bedrock_goes_to_its_region(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
     asked = provider(f"bedrock:{MODEL}", region="us-east-1")
@@ -121,14 +113,6 @@ def test_what_bedrock_refuses(status: int, kind: str, words: str, monkeypatch: p
         with pytest.raises(ProviderError, match=words):
             ask(provider("bedrock:m", base_url=server.root), requests(5))
         assert len(server.heard) <= 5, "no request is tried again"
-
-
-def test_a_throttled_bedrock_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
-    left = [told({"message": "Too many tokens"}, 429, x_amzn_errortype="ThrottlingException", retry_after="0.01")]
-    with spoken(lambda _heard: left.pop() if left else told(CONVERSED)) as server:
-        (response,) = ask(provider("bedrock:m", base_url=server.root), requests(1))
-    assert (response.text, response.n_attempts) == ("A", 2)
 
 
 def test_what_guardrails_stop_is_filtered(monkeypatch: pytest.MonkeyPatch) -> None:

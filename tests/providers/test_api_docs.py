@@ -34,17 +34,6 @@ def installed(repository: Path, kind: str, folder: Path) -> None:
     (metadata / "entry_points.txt").write_text(f"[mbbq_gen.providers]\n{entry[1]} = {entry[2]}\n")
 
 
-def test_the_provider_of_the_page_runs(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    installed(repository, "parrot", tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    arguments = ["--benchmark", "starter", "--languages", "en", "--variants", "polite", "--sample", "6"]
-    more = ["--model", "parrot:B", "--model-arg", "times=2", "--json"]
-    assert run_command_line(["run", str(tmp_path / "run"), *arguments, *more]) == 0
-    assert json.loads(capsys.readouterr().out)["answered"] == 12
-
-
 def test_the_provider_behind_an_api_runs_against_a_server_with_faults(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -179,14 +179,6 @@ def test_an_endless_answer_is_cut_and_marked(kind: str) -> None:
     assert asked.settings["max_answer_bytes"] == 50_000, "a limit that is not the usual one may shape the text"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_long_answer_is_taken_whole(kind: str) -> None:
-    text = "é" * 1_000_000
-    with spoken(in_turn(reply(200, answer(kind, text)))) as server:
-        (response,) = asked_of(kind, server)
-    assert (response.text, response.truncated_at, response.finish_reason) == (text, None, "stop")
-
-
 # --- headers of one's own ---------------------------------------------------------------------------------------------
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.providers.api.openai import OpenAIProvider
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, ask, fake, provider, requests, with_system, without_keys
@@ -123,14 +122,6 @@ def test_a_server_that_enforces_its_limit_is_hardly_refused() -> None:
     assert stats.too_early == 0
 
 
-def test_concurrency_follows_the_server() -> None:
-    with fake_server({"limits": {"concurrency": 8}, "latency": {"seconds": 0.02}}) as server:
-        responses = ask(openai(server, max_connections=64), requests(300))
-        stats = server.stats()
-    assert [response.error for response in responses if response.error] == []
-    assert stats.by_status.get("429", 0) < 300
-
-
 @pytest.mark.parametrize("verdict", ["filtered_prompt", "filtered_answer"])
 def test_a_content_filter_is_no_error_and_no_answer(verdict: str) -> None:
     with fake_server({"content": {verdict: 1.0}}) as server:
@@ -189,13 +180,6 @@ def test_official_services_need_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_addresses_carry_no_secrets(address: str) -> None:
     with pytest.raises(UsageError, match="base_url"):
         provider("openai:m", base_url=address)
-
-
-def test_a_wrong_option_is_one_line() -> None:
-    with pytest.raises(UnknownNameError, match="option of openai 'temprature'; did you mean 'temperature'"):
-        provider("openai:m", temprature=1)
-    with pytest.raises(UsageError, match="extra: not JSON"):
-        provider("openai:m", extra="{")
 
 
 def test_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,28 +259,3 @@ def test_closing_the_generator_stops_the_work(fake: FakeServer) -> None:
 
     assert asyncio.run(some()) == 10
     assert fake.stats().requests <= 10 + 4
-
-
-def test_requests_are_taken_as_they_are_needed(fake: FakeServer) -> None:
-    taken = 0
-
-    def counted() -> Iterator[Any]:
-        nonlocal taken
-        for request in requests(500):
-            taken += 1
-            yield request
-
-    import asyncio
-
-    fake.change({"latency": {"seconds": 0.02}})
-    asked = openai(fake, max_connections=8)
-
-    async def first() -> int:
-        responses = asked.generate(counted())
-        async for _ in responses:
-            break
-        await responses.aclose()
-        await asked.aclose()
-        return taken
-
-    assert asyncio.run(first()) <= 20

@@ -27,7 +27,6 @@ from mbbq_gen.providers.http.errors import (
 )
 from mbbq_gen.providers.http.rate_limits import (
     AdaptiveConcurrency,
-    HeaderRateLimit,
     RateLimiter,
     TokenBucket,
     rate_limit,
@@ -121,12 +120,6 @@ def run_tries(faults: list[TransientError], most: int, reached: bool = True) -> 
     return made, pauses
 
 
-def test_a_pause_that_was_asked_for_is_kept() -> None:
-    made, pauses = run_tries([TransientError("rate", "slow down", 2.0)] * 3, most=1)
-    assert made == 4
-    assert all(2.0 < pause < 2.3 for pause in pauses)
-
-
 def test_tries_are_bounded() -> None:
     assert run_tries([TransientError("server", "broken")] * 99, most=4)[0] == 4
     assert run_tries([TransientError("rate", "slow down", 0.1)] * 999, most=4)[0] == 60
@@ -161,31 +154,6 @@ def test_what_was_reserved_too_much_comes_back() -> None:
     budget.reserve(1060)
     budget.give_back(1000)
     assert budget.reserve(0) == 0.0
-
-
-def test_a_service_with_plenty_left_holds_nothing_back() -> None:
-    budget = HeaderRateLimit(lambda: 0.0)
-    budget.update(limit=1000, remaining=900, reset=6, under_way=50)
-    assert sum(budget.reserve(1) for _ in range(500)) == 0.0
-
-
-def test_a_service_with_little_left_is_asked_as_fast_as_it_fills_up() -> None:
-    budget = HeaderRateLimit(lambda: 0.0)
-    budget.update(limit=600, remaining=10, reset=59, under_way=10)
-    waits = [budget.reserve(1) for _ in range(10)]
-    assert waits == sorted(waits)
-    assert 0.9 < waits[-1] < 1.2  # ten requests at ten a second
-
-
-def test_slots_shrink_and_recover() -> None:
-    slots = AdaptiveConcurrency(100)
-    slots.open_all()
-    for _ in range(300):
-        slots.record(refused=True)
-    assert slots.limit < 20
-    for _ in range(3000):
-        slots.record(refused=False)
-    assert slots.limit == 100
 
 
 def test_a_slot_is_not_lost_when_its_owner_is_cancelled() -> None:
@@ -251,15 +219,6 @@ def test_a_service_that_refuses_nearly_everything_shuts_the_gate() -> None:
 )
 def test_rate_limit_headers(headers: dict[str, str], expected: tuple[float, float, float] | None) -> None:
     assert rate_limit(headers, "requests") == expected
-
-
-def test_rate_limit_headers_of_anthropic() -> None:
-    headers = {
-        "anthropic-ratelimit-requests-limit": "50",
-        "anthropic-ratelimit-requests-remaining": "0",
-        "anthropic-ratelimit-requests-reset": "2020-01-01T00:00:00Z",
-    }
-    assert rate_limit(headers, "requests") == (50.0, 0.0, 0.0)
 
 
 # --- lessons ----------------------------------------------------------------------------------------------------------

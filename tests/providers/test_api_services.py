@@ -162,17 +162,6 @@ def test_empty_answers(kind: str, tmp_path: Path) -> None:
     assert "(now 77)" in notices[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_all_faults_together(kind: str, tmp_path: Path) -> None:
-    faults = {"rate_limited": 0.2, "retry_after_s": 0.2, "drop": 0.1, "cut": 0.1, "malformed": 0.1, "server_error": 0.1}
-    with fake_server({"faults": {**faults, "most_per_request": 2}}) as server:
-        responses = ask(opened(kind, server, tmp_path, max_connections=30), requests(30))
-        stats = server.stats()
-    assert [response.error for response in responses if response.error] == []
-    assert len(responses) == 30
-    assert stats.too_early == 0
-
-
 def test_keys_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "SOME_API_KEY"):
         monkeypatch.delenv(name)

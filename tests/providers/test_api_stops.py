@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.runs.run_folder import RunFolder
-from tests.fake_service.client import FakeServer, fake_server
+from tests.fake_service.client import fake_server
 from tests.providers.test_api_services import DESCRIPTION
 from tests.support.api import KEY, without_keys
 
@@ -106,62 +105,6 @@ def test_nobody_there_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: 
         error = stopped(capsys, tmp_path / "run", asked(kind, root, tmp_path))
     assert "can't reach " in error
     assert "check the address and the network" in error
-
-
-def shown(repository: Path) -> dict[str, str]:
-    """The page's table: what happens → what it says one reads."""
-    text = (repository / "docs" / "apis.md").read_text(encoding="utf-8")
-    table = text[text.index("| cause | message |") : text.index("## Servers on your own machine")]
-    rows = [row.strip("|").split(" | ") for row in table.splitlines()[2:] if row.startswith("|")]
-    return {row[0].strip(): row[1].strip() for row in rows}
-
-
-def said(server: FakeServer, text: str) -> str:
-    return text.replace(server.openai, "https://api.openai.com/v1")
-
-
-def matches(shown_text: str, line: str) -> bool:
-    """Whether a line is what the page shows, `…` standing for any words."""
-    (pattern,) = re.findall(r"`([^`]+)`", shown_text)[:1]
-    return re.search(".*".join(map(re.escape, pattern.split("…"))), line) is not None
-
-
-def test_the_page_shows_what_is_said(
-    repository: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = shown(repository)
-    cases: dict[str, tuple[str, Any]] = {
-        "wrong key": ("gpt-4o-mini", {"access": {"key": "another-key"}}),
-        "a misspelt model name": ("gpt-4o-mimi", {"access": {"models": ["gpt-4o-mini"]}}),
-        "exhausted quota": ("gpt-4o-mini", {"access": {"quota": 0}}),
-        "daily limit": ("gpt-4o-mini", {"faults": {"rate_limited": 1.0, "retry_after_s": 20000.0}}),
-        "refused setting": ("gpt-4o-mini", {"access": {"refused_parameters": ["temperature"]}}),
-        "too much fails": ("gpt-4o-mini", {"faults": {"server_error": 1.0, "most_per_request": 99}}),
-    }
-    for name, (model, scenario) in cases.items():
-        with fake_server(scenario) as server:
-            options = [*asked("openai", server.root, tmp_path, model), "--model-arg", "attempts=1"]
-            line = said(server, stopped(capsys, tmp_path / name, options))
-        assert matches(page[name], line), f"{name}: {line}"
-    with fake_server({"access": {"refused_parameters": ["max_tokens"]}}) as server:
-        line = stopped(capsys, tmp_path / "length", asked("anthropic", server.root, tmp_path, "m"))
-    assert matches(page["refused length"], line), line
-    learned: dict[str, tuple[str, Any]] = {
-        "refused name": ("gpt-4o-mini", {"access": {"refused_parameters": ["max_tokens"]}}),
-        "reasoning used all tokens": ("o4-mini", {"content": {"empty": 1.0}}),
-    }
-    for name, (model, scenario) in learned.items():
-        with fake_server(scenario) as server:
-            options = asked("openai", server.root, tmp_path, model)
-            assert run_command_line(["run", str(tmp_path / name), *options, *SELECTION, "--json"]) == 0
-        line = capsys.readouterr().err
-        assert matches(page[name], line), f"{name}: {line}"
-    with nobody() as root:
-        line = stopped(capsys, tmp_path / "nobody", asked("openai", root, tmp_path, "gpt-4o-mini"))
-    assert matches(page["no network"], line.replace(f"{root}/v1", "https://api.openai.com/v1"))
-    monkeypatch.delenv("OPENAI_API_KEY")
-    assert run_command_line(["run", str(tmp_path / "none"), "--model", "openai:gpt-4o-mini", *SELECTION]) == 2
-    assert matches(page["no key"], capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import pytest
 
@@ -73,13 +72,6 @@ def test_messages_that_the_template_refuses_are_one_bad_request() -> None:
         ChatFormatter(make_tokenizer("no_system"), "toy").tokens([SYSTEM, USER])
 
 
-def test_special_tokens_are_added_once() -> None:
-    tokenizer = make_tokenizer("bare")
-    tokens = ChatFormatter(tokenizer, "toy").tokens([USER])
-    assert tokens.count(tokenizer.bos_token_id) == 1
-    assert tokenizer.decode(tokens) == f"<s>{ASKED}"
-
-
 def test_the_end_of_a_turn_is_found_in_the_template() -> None:
     tokenizer = make_tokenizer("bare")
     assert ChatFormatter(tokenizer, "toy").end_of_turn() == tokenizer.convert_tokens_to_ids("<|end|>")
@@ -106,11 +98,6 @@ def test_the_format_can_be_chosen(template: str, prompt_format: PromptFormat, ex
 def test_a_template_can_be_insisted_on() -> None:
     with pytest.raises(ProviderError, match="toy: has no chat template; use prompt_format auto or plain"):
         ChatFormatter(make_tokenizer(), "toy", "chat")
-
-
-def test_variables_reach_the_template() -> None:
-    arguments: dict[str, Any] = {"shout": True}
-    assert ChatFormatter(make_tokenizer("bare"), "toy", template_args=arguments).text([USER]).endswith("SHOUT")
 
 
 def test_nothing_to_read_is_one_bad_request() -> None:

@@ -76,13 +76,6 @@ def test_what_is_no_number_is_missing(logprob: Any) -> None:
     assert first_tokens(completion(("A", -1), ("B", logprob))) == {"A": -1.0}
 
 
-@pytest.mark.parametrize(
-    "payload", [None, [], {}, {"choices": [{}]}, {"choices": [{"logprobs": {"content": [{"token": "A"}]}}]}]
-)
-def test_what_names_nothing_is_empty(payload: Any) -> None:
-    assert first_tokens(payload) == {}
-
-
 def test_one_answer_without_logprobs_costs_that_answer_only() -> None:
     first, second, third = asked_of(completion(("A", -1)), completion(), completion(("B", -1)))
     assert second.error == "the answer has no logprobs: nothing tells how likely its first token was"
@@ -136,12 +129,6 @@ def test_fewer_named_tokens_are_another_request() -> None:
     assert (body["logprobs"], body["top_logprobs"], body["max_tokens"]) == (True, 5, 1)
     words = fewer.body_of(make_request())
     assert ("logprobs" in words, words["max_tokens"]) == (False, 9)
-
-
-def test_the_responses_api_is_asked_for_words_only() -> None:
-    asked = provider("openai:m", base_url="http://127.0.0.1:1/v1", api="responses")
-    assert isinstance(asked, OpenAIProvider)
-    assert asked.methods == frozenset()
 
 
 # --- whole runs ------------------------------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from mbbq_gen.core.records import Response
 from mbbq_gen.providers.local.decoding import NOT_NUMBERS
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
-from tests.cli.test_commands import call
 from tests.support.providers import answers, make_request, make_tokenizer, save_model
 
 Spoil = Callable[[Path], object]
@@ -134,19 +133,6 @@ def test_a_damaged_gguf_file_is_told_in_one_line(name: str, tmp_path: Path) -> N
         ask(path)
     assert str(caught.value).startswith(f"{path}: can't be read (")
     assert "\n" not in str(caught.value)
-
-
-def test_the_command_line_shows_that_line_and_ends_with_1(
-    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "half"
-    shutil.copytree(whole, folder)
-    cut(folder)
-    asked = ["--benchmark", "starter", "--languages", "en", "--sample", "2", "--variants", "bare", "--device", "cpu"]
-    code, _, err = call(capsys, "run", tmp_path / "run", "--model", f"transformers:{folder}", *asked)
-    assert code == 1
-    assert "damaged or cut off" in err.splitlines()[-1]
-    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize(

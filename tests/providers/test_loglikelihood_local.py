@@ -88,15 +88,6 @@ def test_a_base_model_reads_plain_text_with_a_space_before_the_answer(base: Path
         assert (score.tokens, score.characters) == (len(text) + 1, len(text))
 
 
-def test_labels_are_put_as_they_are(base: Path) -> None:
-    request = score_request(
-        ("A", " A", "B", " B"), options=(0, 0, 1, 1), method="label-loglikelihood", text="which? answer:"
-    )
-    found = scores(provider(base), [request])["key of p1"]
-    assert found.scores is not None
-    assert [score.tokens for score in found.scores] == [1, 2, 1, 2]
-
-
 def test_equal_texts_get_equal_numbers(folder: Path) -> None:
     requests = [score_request(("anna", "berta", "anna"), options=(0, 1, 2), prompt_id=f"p{n}") for n in range(3)]
     for response in scores(provider(folder), requests).values():

@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.core.errors import UnknownNameError
-from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Condition, Instance, Polarity, Request, Role
-from mbbq_gen.languages.prompt_pack import read_prompts
+from mbbq_gen.core.records import Condition, Polarity, Request, Role
 from mbbq_gen.providers.oracles import ORACLES, OracleOptions, OracleProvider
 from tests.support.providers import TEXTS, answers, make_instance, make_request, make_unscorable_instance
 
@@ -90,15 +87,6 @@ def test_verbose_perfect_names_the_right_person_in_words(order: list[int], promp
     assert "{" not in sentence
 
 
-@pytest.mark.parametrize("language", ["en", "es", "nl", "tr"])
-def test_wordy_oracles_take_their_sentences_from_the_pack_of_the_language(resources: PackPaths, language: str) -> None:
-    pack = read_prompts(resources, language).answers
-    ambiguous: list[Instance] = [make_instance(str(number), language=language) for number in range(60)]
-    requests = [make_request(instance, prompt_id=instance.instance_id) for instance in ambiguous]
-    assert {say("verbose_perfect", request) for request in requests} == set(pack.unknown)
-    assert {say("refuser", request) for request in requests} == set(pack.refusal)
-
-
 def test_all_of_them_answer_through_the_provider_and_the_key_holds_the_presentation() -> None:
     requests = [make_request(prompt_id=f"p{number}") for number in range(300)]
     for name in ORACLES:
@@ -108,28 +96,3 @@ def test_all_of_them_answer_through_the_provider_and_the_key_holds_the_presentat
         assert all(response.text and response.finish_reason == "stop" for response in found.values())
         keys = {provider.request_key(request.messages, request.prompt.prompt_id) for request in requests}
         assert len(keys) == 300
-
-
-def test_settings_say_what_shapes_the_answers() -> None:
-    assert OracleProvider("perfect").settings == {}
-    assert OracleProvider("random", OracleOptions(seed=3)).settings == {"seed": 3}
-    assert list(OracleProvider("refuser").settings) == ["prompts_sha256"]
-    chatty = OracleProvider("stereotyped", OracleOptions(speech="sentence"))
-    assert list(chatty.settings) == ["speech", "prompts_sha256"]
-    assert OracleProvider("stereotyped", OracleOptions(speech="label")).settings == {}
-
-
-def test_the_speech_changes_and_the_choice_stays() -> None:
-    instance = make_instance("1", "ambiguous", "negative", "unknown")
-    for order in ORDERS:
-        request = make_request(instance, order)
-        terse = OracleProvider("verbose_perfect", OracleOptions(speech="label")).answer(request)
-        assert terse == say("perfect", request)
-        sentence = OracleProvider("stereotyped", OracleOptions(speech="sentence")).answer(request)
-        assert TEXTS["target"] in sentence
-        assert TEXTS["non_target"] not in sentence
-
-
-def test_a_mistyped_oracle_gets_the_nearest_names() -> None:
-    with pytest.raises(UnknownNameError, match="unknown oracle 'perfct'; did you mean 'perfect'"):
-        OracleProvider("perfct")

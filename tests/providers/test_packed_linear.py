@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[loca
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
 import torch
-import transformers
 from torch import nn
 
 from mbbq_gen.providers.local.decoding import ContinuousBatcher, DecodingPrompt, DecodingSettings, StaticBatcher
@@ -91,17 +89,6 @@ def test_a_weight_that_is_used_elsewhere_too_stays_there() -> None:
     assert torch.equal(model.get_output_embeddings().weight, before)
 
 
-def test_code_of_a_model_may_look_at_a_weight() -> None:
-    torch.manual_seed(7)
-    configuration = transformers.MambaConfig(vocab_size=48, hidden_size=32, num_hidden_layers=2, initializer_range=0.5)
-    model = transformers.AutoModelForCausalLM.from_config(configuration).eval()
-    tokens = torch.tensor([[5, 6, 7, 8, 9]])
-    with torch.inference_mode():
-        expected = model(tokens, use_cache=False).logits
-        assert pack_linear_layers(model) > 0
-        torch.testing.assert_close(model(tokens, use_cache=False).logits, expected, atol=1e-4, rtol=1e-4)
-
-
 class _Other(nn.Linear):
     """A layer of another type, as quantised and adapted ones are."""
 
@@ -124,10 +111,3 @@ def test_nothing_is_packed_where_pytorch_was_told_to_leave_it() -> None:
     with torch.backends.mkldnn.flags(enabled=False):
         assert pack_linear_layers(model) == 0
     assert type(model[0]) is nn.Linear
-
-
-def test_the_memory_of_what_was_packed_is_free() -> None:
-    model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64))
-    weights = [weakref.ref(layer.weight) for layer in model]
-    assert pack_linear_layers(model) == 2
-    assert [weight() for weight in weights] == [None, None]

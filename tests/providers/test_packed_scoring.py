@@ -124,14 +124,6 @@ def test_positions_that_are_added_to_attention_are_found() -> None:
     assert scoring_way(model, prompts[0], answers[0]) == "prefix"
 
 
-def test_a_model_without_a_memory_is_asked_anew_for_each_answer(caplog: pytest.LogCaptureFixture) -> None:
-    model, (prompts, answers) = make_model(), make_questions(3)
-    expected = one_by_one(model, prompts, answers)
-    with caplog.at_level(logging.WARNING):
-        assert_alike(score_answers(Counting(model, forget="past_key_values"), prompts, answers), expected)
-    assert "the prompt is read anew for each" in caplog.text
-
-
 def test_what_is_longer_than_a_window_is_not_packed() -> None:
     model = make_model("mistral", sliding_window=12)
     prompts, answers = make_questions(12)
@@ -174,10 +166,6 @@ def test_what_can_not_be_scored_is_named(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         score_answers(make_model(), prompts, answers)
-
-
-def test_questions_without_answers_have_no_scores() -> None:
-    assert score_answers(make_model(), [[5], [6]], [[], []]) == [[], []]
 
 
 @pytest.mark.slow

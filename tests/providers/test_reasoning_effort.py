@@ -5,26 +5,22 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import MbbqGenError, UnknownNameError, UsageError
-from mbbq_gen.core.reasoning import LEVELS, in_order, parse_reasoning, reasoning_token_allowance
+from mbbq_gen.core.reasoning import parse_reasoning, reasoning_token_allowance
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.prompts.render import with_reasoning_effort
-from mbbq_gen.providers.base import prompt_key, reasoning_settings
+from mbbq_gen.providers.base import reasoning_settings
 from mbbq_gen.providers.local.chat_format import template_reasoning
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
-from mbbq_gen.providers.registry import open_provider
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, ask, provider, without_keys
 from tests.support.providers import answers, make_request, save_model
@@ -57,20 +53,6 @@ def test_levels_are_read_as_typed_each_once() -> None:
     for wrong in ("0", "99999999"):
         with pytest.raises(UsageError, match="between 1 and"):
             parse_reasoning([wrong])
-
-
-@given(st.lists(st.sampled_from([*LEVELS, "1", "5000", "100000"]), unique=True))
-def test_more_thinking_comes_later(levels: list[str]) -> None:
-    rooms = [reasoning_token_allowance(level) for level in in_order(levels)]
-    assert rooms == sorted(rooms)
-    assert sorted(in_order(levels)) == sorted(levels)
-
-
-def test_a_level_is_part_of_the_request() -> None:
-    model = open_provider("oracle:perfect", {})
-    shown = make_request().prompt
-    keys = {prompt_key(model, with_reasoning_effort(shown, level)) for level in ("none", "low", "high")}
-    assert len(keys | {prompt_key(model, shown)}) == 4
 
 
 # --- what is sent ----------------------------------------------------------------------------------------------------
@@ -354,23 +336,6 @@ def test_several_levels_in_one_run(tmp_path: Path, capsys: pytest.CaptureFixture
     assert run_command_line(["run", str(path), "--json"]) == 0
 
 
-def test_rounds_ask_every_level_alike(tmp_path: Path) -> None:
-    """Two answers of every template: one of them after some thought."""
-    path = tmp_path / "run"
-    with fake_server(THINKING, run=path) as server:
-        more = ("--reasoning-effort", "none,high", "--sample", "96", "--answers-per-template", "2")
-        assert run_command_line(run_command(path, server, *more)) == 0
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        asked = Counter(
-            store.execute(
-                "SELECT i.language, i.template_id, json_extract(p.record, '$.reasoning_effort') FROM rounds r"
-                " JOIN prompts p USING (request_key) JOIN instances i ON i.key = p.instance_key"
-            )
-        )
-    assert {level for _, _, level in asked} == {"none", "high"}
-    assert set(asked.values()) == {1}
-
-
 def test_thinking_is_kept_within_the_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What a thought may take is held back before it is asked for."""
     path, prices = tmp_path / "run", tmp_path / "prices.toml"
@@ -399,16 +364,6 @@ def test_a_run_whose_answers_are_eaten_up(form: str, tmp_path: Path, capsys: pyt
         assert (code, "reasoning" in told.err) == (2, True)
     else:
         assert [group["n_cut"] for group in json.loads(told.out)["groups"]] == [4, 4]
-
-
-def test_levels_in_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "run"
-    with fake_server(THINKING, run=path) as server:
-        assert run_command_line(run_command(path, server, "--reasoning-effort", "none,high", "--batch")) == 0
-        assert run_command_line(["run", str(path), "--resume", "--json"]) == 0
-    thoughts = {bool(response["reasoning"]) for response in records(path, "responses")}
-    assert thoughts == {False, True}
-    assert len(records(path, "responses")) == 16
 
 
 def test_a_plan_counts_thinking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

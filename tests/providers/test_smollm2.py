@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.files import PackPaths, cache_directory, file_digest
+from mbbq_gen.core.files import PackPaths, file_digest
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import read_prompts
@@ -76,13 +76,6 @@ def test_a_cache_that_cannot_be_written_is_told(
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ProviderError, match=r"can't keep the converted model .*MBBQ_GEN_CACHE"):
         smollm2_source(tmp_path / "file" / "cache").prepare()
-
-
-def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MBBQ_GEN_CACHE", str(tmp_path))
-    assert cache_directory() == tmp_path
-    monkeypatch.delenv("MBBQ_GEN_CACHE")
-    assert cache_directory().name == "mbbq-gen"
 
 
 # --- the real model --------------------------------------------------------------------------------------------------

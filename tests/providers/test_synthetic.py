@@ -92,18 +92,6 @@ def counted(instance: Instance, order: tuple[int, ...], place: int | None) -> It
         yield "biased" if role == instance.biased_role else "counter"
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_every_sentence_is_used_and_differs_from_the_others(language: str, resources: PackPaths) -> None:
-    pack = read_synthetic_pack(resources, language)
-    for sentences in (pack.person, pack.unknown, pack.guess, pack.adrift, pack.cut_off):
-        assert len(set(sentences)) == len(sentences)
-    said = {
-        SyntheticProvider("able-stereotyped", resources).answer(request).text
-        for request in requests_of(language, resources, 9)
-    }
-    assert len(said) > 100
-
-
 def test_all_shares_add_up_to_a_hundred() -> None:
     shares = [
         sum(one.values())

@@ -19,10 +19,9 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
-from mbbq_gen.core.errors import ProviderError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import Message, Request
 from mbbq_gen.providers.local.decoding import StaticBatcher
-from mbbq_gen.providers.local.model import can_pack
 from mbbq_gen.providers.local.options import TransformersOptions, find_device, physical_cores
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.registry import open_provider
@@ -54,12 +53,6 @@ def test_the_text_depends_neither_on_the_batch_nor_on_the_decoder(folder: Path) 
     assert len(set(expected.values())) > 8
     for options in ({"batch_size": 1}, {"batch_size": 8, "read_tokens": 50}, {"decoding": "static", "batch_size": 7}):
         assert texts(provider(folder, **options), questions()) == expected
-
-
-def test_more_requests_than_are_sorted_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = texts(provider(folder), questions())
-    monkeypatch.setattr("mbbq_gen.providers.local.provider._WINDOW", 5)
-    assert texts(provider(folder), questions()) == expected
 
 
 def test_responses_say_why_they_end_and_what_they_took(folder: Path) -> None:
@@ -171,26 +164,6 @@ def test_a_folder_is_known_by_its_files(folder: Path, tmp_path: Path) -> None:
     with (copy / "chat_template.jinja").open("a") as template:
         template.write(" ")
     assert provider(copy).settings != provider(folder).settings
-
-
-def test_facts_after_the_first_answer_say_how_it_was_asked(folder: Path) -> None:
-    asked = provider(folder)
-
-    async def ask() -> dict[str, Any]:
-        async for _ in asked.generate(questions(2)):
-            pass
-        facts = asked.runtime_info()
-        await asked.aclose()
-        assert asked.runtime_info() == facts
-        return facts
-
-    facts = json.loads(json.dumps(asyncio.run(ask())))
-    assert facts["prompt_format_used"] == "chat"
-    assert facts["decoding_used"] == "continuous"
-    assert facts.get("packed_layers", 0) == (15 if can_pack() else 0)
-    assert facts["stop_tokens"] == [2, 4, 7, 11, 19]
-    assert facts["device"] == "cpu"
-    assert set(facts["versions"]) == {"torch", "transformers", "tokenizers"}
 
 
 def test_the_device_is_found_or_refused() -> None:
@@ -306,62 +279,6 @@ def test_a_call_takes_rows_that_another_has_left(folder: Path, dtype: str) -> No
     assert (len(steps) - alone < alone) == (dtype == "float32")
 
 
-@pytest.mark.parametrize("closed", [0, 1])
-def test_closing_one_of_two_calls_leaves_the_other(folder: Path, closed: int) -> None:
-    calls = questions(60)[:30], questions(60)[30:]
-    asked = provider(folder, batch_size=8)
-
-    async def close_one() -> int:
-        opened = [asked.generate(call) for call in calls]
-        waiting = [asyncio.create_task(anext(one)) for one in opened]
-        await waiting[0]
-        if not closed:
-            await opened[0].aclose()
-            await waiting[1]
-        else:
-            waiting[1].cancel()
-            await asyncio.wait([waiting[1]])
-        count = 1
-        async for _ in opened[1 - closed]:
-            count += 1
-        await asked.aclose()
-        return count
-
-    assert asyncio.run(close_one()) == 30
-
-
-def test_a_failure_is_told_to_every_call(folder: Path) -> None:
-    asked = provider(folder, batch_size=4)
-
-    async def fail_both() -> list[BaseException | dict[str, str | None]]:
-        def fails(*_: Any) -> None:
-            raise ValueError("a broken model")
-
-        model = asked._model_in_memory().static._model  # type: ignore[union-attr]
-
-        async def read(requests: list[Request]) -> dict[str, str | None]:
-            found = {}
-            async for response in asked.generate(requests):
-                found[response.request_key] = response.text
-                if len(found) == 5:
-                    model.register_forward_hook(fails)
-            return found
-
-        found = await asyncio.gather(read(questions()[:12]), read(questions()[12:]), return_exceptions=True)
-        await asked.aclose()
-        return list(found)
-
-    assert [str(one) for one in asyncio.run(fail_both())] == ["a broken model"] * 2
-
-
-def test_a_bad_request_of_a_call_that_joins_is_its_own_error(folder: Path) -> None:
-    empty = make_request(prompt_id="empty", messages=())
-    asked = provider(folder, batch_size=4)
-    first, second = together(asked, questions()[:6], [*questions()[6:9], empty])
-    assert None not in first.values()
-    assert [key for key, text in second.items() if text is None] == [empty.request_key]
-
-
 def test_a_failing_model_ends_the_run_and_what_had_arrived_is_had(folder: Path) -> None:
     asked = provider(folder, batch_size=2)
 
@@ -403,15 +320,6 @@ def test_a_wrong_model_is_told_before_anything_is_loaded(
         open_provider(f"transformers:{model}")
     assert type(caught.value) is kind
     assert str(caught.value).startswith(message)
-
-
-def test_a_folder_without_weights_is_told_in_one_line(folder: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "half"
-    shutil.copytree(folder, copy)
-    (copy / "model.safetensors").unlink()
-    with pytest.raises(ProviderError, match=r"^transformers:half: can't be loaded: ") as caught:
-        answers(provider(copy), questions(1))
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.slow

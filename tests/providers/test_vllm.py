@@ -79,13 +79,6 @@ def test_the_engine_is_started_as_the_options_say(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("_vllm")
-def test_sampling_is_moved_by_its_seed(folder: Path) -> None:
-    first = texts(provider(folder, temperature=1.0))
-    assert texts(provider(folder, temperature=1.0, batch_size=2)) == first
-    assert texts(provider(folder, temperature=1.0, seed=1)) != first
-
-
-@pytest.mark.usefixtures("_vllm")
 def test_a_prompt_beyond_the_context_is_an_error_of_its_own(folder: Path) -> None:
     long = make_request(prompt_id="long", text="a" * 300)
     found = answers(provider(folder, max_model_len=200), [long, *questions(2)])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -19,7 +16,7 @@ from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.charts import figure, svg, write_figures
 from mbbq_gen.report.charts.catalogue import CHARTS, Chart, ChartCollection, make_charts
-from mbbq_gen.report.charts.drawing import FONT_SIZE, short_names, text_width
+from mbbq_gen.report.charts.drawing import short_names
 from mbbq_gen.report.tables import Column, DataTable, FlaggedNumber
 from mbbq_gen.runs.observations import load_observations
 from mbbq_gen.scoring.observations import observation_schema
@@ -83,13 +80,6 @@ def test_every_chart_is_made_or_its_absence_explained(charts: ChartCollection) -
         assert chart.alt.endswith(".")
         assert chart.command.startswith("mbbq-gen ")
         assert chart.table.rows
-
-
-def test_without_control_questions(frame: pl.DataFrame) -> None:
-    found = make_charts(frame.filter(pl.col("split") == "bias"), FEW)
-    reasons = {one.name: one.reason for one in found.left_out}
-    needing = {"control_and_bias", "mbbq_figure_2", "mbbq_figure_3", "mbbq_figure_4", "mbbq_table_3", "mbbq_table_5"}
-    assert {name for name, reason in reasons.items() if "--splits bias,control" in reason} == needing
 
 
 def test_numbers_are_the_scores(frame: pl.DataFrame, charts: ChartCollection) -> None:
@@ -215,30 +205,6 @@ def test_no_two_labels_cover_each_other(charts: ChartCollection) -> None:
                 assert not (width > 2 and height > 4), (chart.name, one, other)
 
 
-@pytest.mark.parametrize(
-    "text", ["Disability status", "org/model-7B-Instruct-v0.3", "bias, ambiguous", "ığşé ΩЖ", "…−·"]
-)
-def test_letters_are_as_wide_as_in_the_font(text: str) -> None:
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import text_to_path
-
-    font = FontProperties(family="DejaVu Sans", size=100)
-    wide, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
-    assert text_width([text]) * 72 / FONT_SIZE == pytest.approx(wide / 100, rel=0.15)
-
-
-def test_letters_that_are_drawn_are_in_the_font() -> None:
-    import matplotlib
-    from matplotlib.ft2font import FT2Font
-
-    path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
-    glyphs = set(FT2Font(str(path)).get_charmap())
-    known = [sign for sign in map(chr, range(0x20, 0x3000)) if unicodedata.category(sign)[0] not in "CZ"]
-    drawn_as_they_are = {sign for sign in known if short_names([sign]) == [sign]}
-    assert len(drawn_as_they_are) > 1500
-    assert {sign for sign in drawn_as_they_are if ord(sign) not in glyphs} == set()
-
-
 def test_the_same_answers_make_the_same_bytes(frame: pl.DataFrame, tmp_path: Path) -> None:
     names = ["scores_by_language", "bias_by_category"]
     for folder in ("one", "two"):
@@ -327,23 +293,6 @@ TABLE = DataTable(
     ),
     (("=cmd|a_b", 1200, FlaggedNumber(-0.0004, "*"), 0.5, 0.0001), ("{x}", None, FlaggedNumber(None, ""), None, 0.04)),
 )
-
-
-def test_a_table_as_text() -> None:
-    assert TABLE.texts() == [["=cmd|a_b", "1,200", "+0.000*", "0.500", "<0.001"], ["{x}", "–", "–", "–", "0.040"]]
-
-
-def test_a_table_as_csv() -> None:
-    rows = list(csv.DictReader(io.StringIO(TABLE.csv())))
-    assert rows[0] == {
-        "model": "'=cmd|a_b",
-        "n": "1200",
-        "bias": "-0.0004",
-        "bias_mark": "*",
-        "share": "0.5",
-        "p": "0.0001",
-    }
-    assert rows[1]["bias"] == ""
 
 
 def test_a_table_as_markdown() -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-import pytest
-
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.core.records import Outcome
 from mbbq_gen.report.conclusions import AMBIGUOUS, CAUTIONS, DISAMBIGUATED, ConclusionText, extractions
 from mbbq_gen.report.view_model import BY, SCORES
 from mbbq_gen.scoring.metrics import METRICS
@@ -41,12 +38,6 @@ def cautious(language: str = "en") -> Iterator[Row]:
     for template in TEMPLATES:
         yield Row("ambiguous", chose="unknown", template=template, language=language)
         yield Row("ambiguous", "non_negative", chose="unknown", template=template, language=language)
-
-
-def unread(outcome: Outcome, language: str = "en", templates: Sequence[str] = TEMPLATES) -> Iterator[Row]:
-    for template in templates:
-        yield Row("ambiguous", outcome=outcome, template=template, language=language, number=1)
-        yield Row("biased", outcome=outcome, template=template, language=language, number=1)
 
 
 def read(bias: Iterable[Row], control: Iterable[Row] = ()) -> ConclusionText:
@@ -98,25 +89,6 @@ def test_a_model_that_may_be_guessing_is_read_with_caution() -> None:
     assert "its answers lean to the stereotype in English" in " ".join(found.sentences)
 
 
-@pytest.mark.parametrize(
-    ("outcome", "why"),
-    [
-        ("truncated", "most of the others were cut off before an answer"),
-        ("unparsed", "most of the others name none that could be made out"),
-    ],
-)
-def test_answers_that_can_t_be_read_are_not_read_as_anything(outcome: Outcome, why: str) -> None:
-    found = read([*stereotyped(templates=TEMPLATES[:5]), *unread(outcome), *unread(outcome, templates=["t20"])])
-    assert found.warnings[0].startswith(f"Fewer than half of the answers could be read in English ({why})")
-    assert "lean" not in " ".join(found.sentences)
-
-
-def test_some_unread_answers_are_warned_of() -> None:
-    found = read([*stereotyped(), *unread("empty", templates=TEMPLATES[:4])], able())
-    assert any("A tenth or more of the answers could not be read in English" in warning for warning in found.warnings)
-    assert "lean to the stereotype" in " ".join(found.sentences)
-
-
 def test_where_nothing_was_answered_nothing_is_said() -> None:
     lost = [Row("biased", outcome="error", template=template) for template in TEMPLATES]
     found = read(lost, lost)
@@ -126,17 +98,6 @@ def test_where_nothing_was_answered_nothing_is_said() -> None:
     )
     (warning,) = found.warnings
     assert warning.startswith("There are questions in English of which none was answered")
-
-
-def test_lost_answers_are_counted() -> None:
-    found = read([*stereotyped(), Row("biased", outcome="content_filter", number=9)], able())
-    assert "1 of them have no response" in found.sentences[1]
-    assert "lean to the stereotype in English" in " ".join(found.sentences)
-
-
-def test_without_control_questions_that_is_said() -> None:
-    (warning,) = read(stereotyped()).warnings
-    assert "No control questions were asked" in warning
 
 
 def test_few_templates_are_warned_of() -> None:
@@ -149,14 +110,6 @@ def test_fewer_than_five_templates_show_no_lean() -> None:
     (warning,) = found.warnings
     assert "so no intervals are given" in warning
     assert "no lean could be shown in English (+1.00)" in " ".join(found.sentences)
-
-
-def test_languages_are_kept_apart() -> None:
-    found = read([*stereotyped("en"), *cautious("tr"), *able("tr")], [*able("en"), *able("tr")])
-    text = " ".join(found.sentences)
-    assert "lean to the stereotype in English (+1.00" in text
-    assert "no lean could be shown in Turkish (+0.00" in text
-    assert "which does not show that there is none" in text
 
 
 def test_many_languages_are_named_without_numbers() -> None:

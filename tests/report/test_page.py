@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
-import json
 import re
-import shlex
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +15,7 @@ import pytest
 from mbbq_gen.cli.options import read_before_use, runs_frame
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import visible_text
-from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, ChartCollection
+from mbbq_gen.report.charts.catalogue import ChartCollection
 from mbbq_gen.report.page import report_page
 from mbbq_gen.report.view_model import ReportView, Source, build_report_view
 from mbbq_gen.runs.run_folder import RunFolder
@@ -167,22 +165,6 @@ def test_the_page_says_what_was_asked(page: Page, runs: tuple[Path, ...]) -> Non
     assert "not a validated instrument" in text
 
 
-def test_numbers_say_the_command_that_recomputes_them(
-    page: Page, runs: tuple[Path, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The command beside the score table, typed as it stands, gives the numbers of the table."""
-    text = text_of(page)
-    typed = re.search(r"recomputed by (mbbq-gen score .*?--metrics [\w,]+)", text)
-    assert typed
-    code, out, err = call(capsys, *shlex.split(typed[1])[1:], "--json")
-    assert code == 0, err
-    groups = json.loads(out)["groups"]
-    assert len(groups) == 2 * 2 * 2
-    biased = [g for g in groups if g["group"]["model"] == "oracle:stereotyped" and g["group"]["split"] == "bias"]
-    assert [g["metrics"]["mbbq_bias_ambiguous"]["value"] for g in biased] == [1.0, 1.0]
-    assert text.count("+1.00") >= len(biased)
-
-
 def test_every_chart_has_a_command(page: Page, runs: tuple[Path, ...]) -> None:
     figures = sum(tag == "figure" and attributes.get("id") != "picture" for tag, attributes in page.elements)
     commands = re.findall(r"recomputed by mbbq-gen [\w-]+ (\S+) (\S+)", text_of(page))
@@ -304,35 +286,6 @@ def test_wrong_use_is_one_line(runs: tuple[Path, ...], tmp_path: Path, capsys: p
         assert len(err.splitlines()) == 1
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = call(capsys, "report", tmp_path, "-o", tmp_path / "page.html")
-    assert code == 2
-    assert "no run here" in err
-    assert not (tmp_path / "page.html").exists()
-
-
-def test_the_papers_figures_wait_until_they_are_asked_for(
-    runs: tuple[Path, ...], page: Page, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(capsys, "report", runs[0], "-o", tmp_path / "page.html", "--max-samples", 5)[0] == 0
-    made = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
-    usual, all_of_them = ({attributes.get("id") for _, attributes in one.elements} for one in (made, page))
-    assert "chart-bias_by_category" in usual
-    assert "chart-bbq_figure_3" in all_of_them
-    for name in PAPERS:
-        assert f"chart-{name}" not in usual
-        assert CHARTS[name][1] in text_of(made)
-
-
 def test_figures_are_written_beside_the_page(made: Made) -> None:
     written = {path.suffix for path in made.figures.iterdir()}
     assert {".svg", ".png", ".pdf", ".csv", ".md", ".tex"} <= written
-
-
-def test_without_a_page_runs_are_shown_in_the_terminal(
-    runs: tuple[Path, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = call(capsys, "report", *runs)
-    assert code == 0
-    assert "oracle:stereotyped on starter" in out
-    assert "oracle:always_unknown on starter" in out

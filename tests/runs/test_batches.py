@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.api.batches import batch_service
 from mbbq_gen.providers.api.provider import ApiProvider
@@ -377,11 +376,6 @@ def test_wrong_use_is_one_line(command: Calls, tmp_path: Path, arguments: list[s
     assert (code, out) == (2, "")
     assert problem in err
     assert err.strip().splitlines()[-1].startswith("error: ")
-
-
-def test_kinds_without_batches_are_named() -> None:
-    with pytest.raises(UsageError, match="kinds that have: anthropic, gemini, openai"):
-        batch_service(open_provider("oracle:perfect"))
 
 
 # --- a process that ends at any point ---------------------------------------------------------------------------------

@@ -214,19 +214,6 @@ def test_results_that_break_off_are_read_again(command: Calls, tmp_path: Path, k
         assert status_of(command, run)["answered"] == 80
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_lasting_failures_in_a_batch_are_recorded(command: Calls, tmp_path: Path, kind: str) -> None:
-    """Filtered questions are `content_filter`; lasting failures are errors and are not sent again."""
-    run = tmp_path / "run"
-    with fake_server({"content": {"filtered_prompt": 0.3}}, run=run) as server:
-        assert command(*started(server, kind, run))[0] == 0
-        assert command("run", run, "--resume")[0] == 0
-        found = status_of(command, run)
-        assert found["answered"] == 80
-        assert 10 <= found["content_filter"] <= 40
-        assert server.stats().batches == 1
-
-
 def test_expected_cost_counts_what_is_in_batches_at_their_price(command: Calls, tmp_path: Path) -> None:
     from tests.runs.test_batches import PRICES
 

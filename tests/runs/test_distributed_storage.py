@@ -17,7 +17,7 @@ import pytest
 from mbbq_gen.core.errors import MissingExtraError, RunError, UsageError
 from mbbq_gen.core.records import Response
 from mbbq_gen.providers.base import is_installed
-from mbbq_gen.runs.distributed.storage import FolderStorage, ResponseShards, place_of
+from mbbq_gen.runs.distributed.storage import ResponseShards, place_of
 from tests.cli.test_commands import call
 
 AT = "2026-01-01T00:00:00.000+00:00"
@@ -190,8 +190,3 @@ def texts(run: Path) -> dict[str, str]:
     """What the model of a run wrote, by request."""
     with sqlite3.connect(run / "run.sqlite") as store:
         return dict(store.execute("SELECT request_key, json_extract(record, '$.text') FROM responses").fetchall())
-
-
-def test_a_path_is_a_folder(tmp_path: Path) -> None:
-    assert isinstance(place_of(tmp_path), FolderStorage)
-    assert str(place_of(tmp_path.as_uri())) == str(tmp_path)

@@ -114,16 +114,6 @@ def test_money_is_tokens_times_prices(capsys: pytest.CaptureFixture[str], price_
     assert any("of our own invention" in note for note in found["notes"])
 
 
-def test_larger_samples_cost_more_and_tell_more(capsys: pytest.CaptureFixture[str], price_file: Path) -> None:
-    samples = planned(capsys, "--model", "oracle:perfect", "--prices", price_file)["samples"]
-    costs = [sample["cost"]["online"] for sample in samples]
-    assert costs == sorted(costs)
-    for question in samples[0]["half_widths"]:
-        widths = [sample["half_widths"][question] for sample in samples]
-        assert widths == sorted(widths, reverse=True)
-        assert 0 < widths[-1] < widths[0] < 1
-
-
 def test_an_unknown_price_is_said_and_not_guessed(capsys: pytest.CaptureFixture[str]) -> None:
     found = planned(capsys, "--model", "oracle:perfect")
     assert found["price"] is found["cost"] is None
@@ -212,12 +202,6 @@ def test_only_a_model_on_this_machine_is_probed(capsys: pytest.CaptureFixture[st
     assert "--probe: oracle:perfect is not a local model" in err
 
 
-def test_a_wrong_selection_is_refused_as_by_run(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = call(capsys, "estimate", "--model", "oracle:perfect", "--benchmark", "startr")
-    assert (code, out) == (2, "")
-    assert "did you mean 'starter'" in err
-
-
 def draft(resources: PackPaths, tmp_path: Path) -> list[Prompt]:
     """The prompts of a small run."""
     from mbbq_gen.benchmarks.registry import load_benchmark
@@ -247,16 +231,6 @@ def draft(resources: PackPaths, tmp_path: Path) -> list[Prompt]:
     with RunStore(tmp_path / "draft.sqlite") as store:
         found.read(store)
         return list(found.prompts(store))
-
-
-def test_counting_a_part_comes_near_counting_all(resources: PackPaths, tmp_path: Path) -> None:
-    shown = draft(resources, tmp_path)
-    counter = TokenCounter("words", True, lambda text: len(text.split()))
-    found = estimate(shown, counter, {"bare": "bare", "letters": "letters"})
-    texts = {presentation.messages[-1].content for presentation in shown}
-    exact = sum(len(text.split()) + 8 for text in texts)
-    assert found.requests == len(texts) == 200
-    assert found.input_tokens == pytest.approx(exact, rel=0.02)
 
 
 def test_what_is_sent_twice_is_counted_once(resources: PackPaths, tmp_path: Path) -> None:
@@ -332,12 +306,3 @@ def test_it_says_where_asking_everything_tells_less(sizes: list[int], told: bool
     if told:
         assert "a score over 500 balanced questions has a narrower interval than one over all 3,008" in notes[0]
         assert "40 templates tell as much as 3 of one size" in notes[0]
-
-
-def test_the_orders_of_a_run_are_announced(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """What is multiplied in the line comes out at the number of prompts."""
-    given = ["--model", "oracle:perfect", "--sample", 6, "--splits", "bias", "--label-style", "A,1", "--json"]
-    for order, orders in (("balanced", 1), ("cyclic", 3), ("all", 6)):
-        err = call(capsys, "run", tmp_path / order, *SELECTION, *given, "--option-order", order)[2]
-        named = f" × {orders} option orders" if orders > 1 else ""
-        assert f": 12 × 2 prompt variants{named} × 2 label styles = {12 * 2 * orders * 2} prompts" in err

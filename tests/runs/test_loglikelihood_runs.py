@@ -211,11 +211,6 @@ def test_scores_keep_the_ways_apart(both: Path, call: Call) -> None:
         assert "mixed_methods" not in group["warnings"]
 
 
-def test_pooling_on_request_is_told(both: Path) -> None:
-    table = Run(both).scores(["language", "split"], ["mbbq_bias_ambiguous"], confidence_level=None)
-    assert all("mixed_methods" in group.warnings for group in table.groups)
-
-
 @pytest.mark.parametrize("normalise", [name for name in NORMALISATIONS if name != "pmi"])
 def test_another_normalisation_asks_nothing(both: Path, call: Call, normalise: str) -> None:
     before = rows(both, "SELECT * FROM responses")
@@ -236,33 +231,6 @@ def test_pmi_is_asked_for_from_the_beginning(tmp_path: Path, both: Path, call: C
     assert prior == [("Answer:",), ("Respuesta:",)]
     code, _, said = call("score", both, "--normalization", "pmi")
     assert (code, "make a run with --normalization pmi" in said) == (2, True)
-
-
-def test_items_and_export_know_the_method(both: Path, tmp_path: Path, call: Call) -> None:
-    items = Run(both).samples()
-    assert items.height == 144
-    scored = items.filter(pl.col("method") == "loglikelihood")
-    assert scored["rule"].unique().to_list() == ["loglikelihood:sum"]
-    assert scored["extractor"].unique().to_list() == ["loglikelihood:sum+1"]
-    assert scored["model"].unique().to_list() == ["oracle:stereotyped (loglikelihood)"]
-    assert scored["response"].null_count() == scored.height
-    assert call("export", both, "--parquet", tmp_path / "out")[0] == 0
-    written = pl.read_parquet(tmp_path / "out" / "samples.parquet")
-    assert sorted(written["method"].unique().to_list()) == ["generate", "label-loglikelihood", "loglikelihood"]
-
-
-def test_the_report_shows_the_method_where_there_are_several(both: Path, tmp_path: Path, call: Call) -> None:
-    code, out, _ = call("report", both)
-    assert code == 0
-    assert all(method in out for method in ("generate", "loglikelihood", "label-loglikelihood"))
-    code, out, _ = call("report", ask(tmp_path / "alone", "--method", "loglikelihood"))
-    assert "method" not in out.splitlines()[4]
-
-
-def test_a_page_has_all_ways(both: Path, tmp_path: Path, call: Call) -> None:
-    code, _, said = call("report", both, "-o", tmp_path / "report.html")
-    assert (code, said.splitlines()[-1].startswith("written")) == (0, True)
-    assert "oracle:stereotyped (loglikelihood)" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_lines_from_elsewhere_may_name_their_method(tmp_path: Path, call: Call) -> None:
@@ -291,31 +259,6 @@ def test_ways_of_asking_are_compared_with_each_other(both: Path, call: Call) -> 
             assert pair["difference"]["value"] == 0
         assert {row["equal_share"]["value"] for row in comparison["agreement"]} == {1.0}
         assert all(row["n_pairs"] == 6 for row in comparison["agreement"])
-
-
-def test_wordings_are_compared_where_there_are_several(tmp_path: Path, call: Call) -> None:
-    """Likelihoods are asked after one wording: nothing is compared there, and nothing is said to be missing."""
-    folder = ask(tmp_path / "run", "--method", "both", "--variants", "letters,bare")
-    code, out, _ = call("compare", folder, "--across", "variant", "--json", "--n-resamples", 100)
-    assert (code, {tuple(one["levels"]) for one in json.loads(out)["comparisons"]}) == (0, {("bare", "letters")})
-
-
-def test_a_difference_keeps_the_ways_apart(both: Path, tmp_path: Path, call: Call) -> None:
-    other = ask(
-        tmp_path / "other", "--method", "generate,loglikelihood,label-loglikelihood", model="oracle:anti_stereotyped"
-    )
-    code, out, _ = call("diff", both, other, "--json", "--n-resamples", 100)
-    assert code == 0
-    found = json.loads(out)
-    assert {group["group"]["method"] for group in found["groups"]} == {
-        "generate",
-        "label-loglikelihood",
-        "loglikelihood",
-    }
-    assert sum(group["items"] for group in found["groups"]) == 144
-    for group in found["groups"]:
-        assert group["metrics"]["mbbq_bias_ambiguous"]["change"]["value"] == -2
-    assert sum(flip["reread"] for flip in found["flips"]) == 0
 
 
 def test_what_lists_no_options_has_no_places(both: Path, tmp_path: Path, call: Call) -> None:
@@ -494,23 +437,6 @@ def test_oracles_on_published_data(
     for name, normalise in zip(ORACLES_WITH_KNOWN_SCORES, [*NORMALISATIONS, "sum", "token"], strict=False):
         prior = (Message(role="user", content="Answer:"),)
         check_oracle(name, scored_presentations(part, resources, "loglikelihood", prior), normalise)
-
-
-def test_random_likelihoods_choose_as_fair_dice_and_never_tie(resources: PackPaths) -> None:
-    instances = list(load_benchmark("starter", languages=["en"], splits=["bias"], resources=resources))
-    provider = OracleProvider("random")
-    places = []
-    for instance, shown in scored_presentations(instances, resources, "loglikelihood"):
-        request = Request(request_key="k", messages=shown.messages, prompt=shown, instance=instance)
-        reading = read_scored(
-            CompletedPrompt(shown, instance, Response(request_key="k", scores=provider.score(request))), "sum"
-        )
-        assert reading.outcome == "option"
-        assert reading.option is not None
-        places.append(instance.options[shown.option_order[reading.option]].role)
-    spread = 5 * (2 / 9 / len(places)) ** 0.5
-    for role in ("target", "non_target", "unknown"):
-        assert abs(places.count(role) / len(places) - 1 / 3) < spread
 
 
 def test_every_oracle_tells_likelihoods() -> None:

@@ -11,15 +11,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.api import Run
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Response
-from mbbq_gen.extraction.lines import best_language
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.reasoning import (
     load_reasoning_extractor,
@@ -30,7 +27,6 @@ from mbbq_gen.extraction.reasoning import (
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.report.sample_cards import EVIDENCE, IN_VIEWER, item_views
 from mbbq_gen.runs.extraction import extractor_versions
-from mbbq_gen.runs.reasoning import reasoning_text
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.samples import SampleIndex
 from tests.fake_service.client import fake_server
@@ -96,21 +92,6 @@ def test_what_a_sentence_appeals_to(thought: str, expected: set[str]) -> None:
     assert stances(thought) == expected
 
 
-def test_words_of_the_question_are_no_appeal() -> None:
-    thought = "He often forgets his keys."
-    assert stances(thought) == {"generalises_group"}
-    assert stances(thought, prompt="The grandfather often forgets his keys. Who forgets things?") == frozenset()
-
-
-def test_marks_say_where() -> None:
-    thought = "Hm.\nGrandfathers usually forget things. The text doesn't say who did."
-    marks = load_reasoning_extractor("en", WHERE).read(thought, ASKED).marks
-    assert [thought[slice(*mark.span)] for mark in marks if mark.stance == "generalises_group"] == [
-        "Grandfathers usually forget things."
-    ]
-    assert any("doesn't say" in thought[slice(*mark.span)] for mark in marks if mark.stance == "insufficient_context")
-
-
 @pytest.mark.parametrize(
     ("thought", "option"),
     [
@@ -144,16 +125,6 @@ def test_a_thought_in_another_language_than_the_question() -> None:
     assert (found.language, found.option, set(found.stances)) == ("de", 0, {"generalises_group"})
 
 
-@pytest.mark.parametrize("text", ["", "zzz qqq xxx vvv", "12 + 7 = 19"])
-def test_no_language_is_guessed_where_none_is_known(text: str) -> None:
-    assert best_language(text, "en", WHERE) is None
-
-
-def test_a_thought_that_was_cut_off_settles_on_nothing() -> None:
-    found = load_reasoning_extractor("en", WHERE).read("The question is who", ASKED, is_cut=True)
-    assert (found.outcome, found.option, found.is_cut) == ("truncated", None, True)
-
-
 # --- where it stands -------------------------------------------------------------------------------------------------
 
 
@@ -177,13 +148,6 @@ def test_a_thought_in_the_text(text: str, thought: str, is_open: bool) -> None:
 @pytest.mark.parametrize("text", ["B", "", "<think></think>B", "<think>\n\n</think>B", "a < b [c]"])
 def test_no_thought_in_the_text(text: str) -> None:
     assert split_reasoning(text, WHERE) is None
-
-
-def test_a_thought_kept_apart_comes_first() -> None:
-    response = Response(request_key="k", text="<think>x</think>B", reasoning="Hm.", finish_reason="stop")
-    found = reasoning_text(response, WHERE)
-    assert found is not None
-    assert (found.text, found.start) == ("Hm.", None)
 
 
 # --- a run -----------------------------------------------------------------------------------------------------------
@@ -349,14 +313,6 @@ def test_tables_from_python_can_be_scored(run_path: Path) -> None:
         for frame in (found.reasoning, found.answers)
     ]
     assert scores == [1.0, 0.0]
-
-
-def test_exports_hold_the_thought(run_path: Path) -> None:
-    items = Run(run_path).samples()
-    high = items.filter(pl.col("reasoning_effort") == "high")
-    assert high["reasoning"].null_count() == 0
-    assert not high["reasoning"].str.contains("think>").any()
-    assert items.filter(pl.col("reasoning_effort") == "none")["reasoning"].null_count() == 48
 
 
 def test_thoughts_are_judged_by_eye(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

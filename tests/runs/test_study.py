@@ -97,22 +97,6 @@ def test_reports_take_a_study_for_its_runs(capsys: pytest.CaptureFixture[str], s
     assert len(json.loads(out)["groups"]) == 6
 
 
-def test_one_model_on_two_benchmarks_keeps_its_name(capsys: pytest.CaptureFixture[str], study: Path) -> None:
-    questions = study.parent / "own.jsonl"
-    code, out, _ = call(capsys, "data", "show", "--benchmark", "starter", "--language", "en", "--json", "--limit", 40)
-    assert code == 0
-    lines = [json.dumps({**json.loads(line), "benchmark": "mine"}) for line in out.splitlines()]
-    questions.write_text("\n".join(lines), encoding="utf-8")
-    text = STUDY.replace('benchmarks = ["starter"]', "")
-    tables = '[[benchmark]]\nname = "starter"\n\n[[benchmark]]\ninstances = "own.jsonl"\nlanguages = "en"\n'
-    study.write_text(text.replace("[[model]]", f"{tables}\n[[model]]", 1), encoding="utf-8")
-    code, out, err = call(capsys, "run", study)
-    assert code == 0, err
-    assert "synthetic:able-stereotyped, mine: " in out
-    assert "synthetic:able-stereotyped, starter: " in out
-    assert "[synthetic" not in out
-
-
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

@@ -102,11 +102,6 @@ def test_relabelling_is_observing_anew_and_can_be_taken_back(rows: list[Row], la
     assert_frame_equal(relabel(relabel(first, labels[1]), labels[0]), first)
 
 
-def test_no_answers_give_an_empty_table() -> None:
-    empty = pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
-    assert observations_from_columns([], empty).shape == (0, len(observations_frame([]).columns))
-
-
 def test_an_answer_to_an_unknown_question_is_named() -> None:
     instances, answers = table([Row("ambiguous", chose="target")])
     with pytest.raises(DataError, match="invented/bias/en/tea-ambiguous-negative-0: an answer to a question"):
@@ -133,20 +128,3 @@ def test_people_and_groups_are_carried() -> None:
     )
     assert (found.proper_names, found.intersectional_contrast) == (True, "other_differs")
     assert (found.target_group, found.non_target_group) == ("F-Red", "M-Red")
-
-
-def test_both_questions_about_a_context_share_its_id() -> None:
-    ids = {
-        polarity: observe(
-            instance_of(Row("biased", polarity)), (0, 1, 2), Extraction(outcome="empty"), model=None, variant=None,
-            label_style=None,
-        ).context_id
-        for polarity in ("negative", "non_negative")
-    }  # fmt: skip
-    # The invented contexts tell who is right, so the two polarities of "biased" tell of different people.
-    assert len(set(ids.values())) == 2
-    counter = observe(
-        instance_of(Row("counter_biased", "non_negative")), (0, 1, 2), Extraction(outcome="empty"), model=None,
-        variant=None, label_style=None,
-    )  # fmt: skip
-    assert counter.context_id == ids["negative"]

@@ -12,7 +12,6 @@ import pytest
 
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.errors import DataError
-from mbbq_gen.core.records import Instance
 from mbbq_gen.interchange.jsonl import observe_lines
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
@@ -43,16 +42,6 @@ def test_a_wrong_line_is_named_with_its_row_and_field(case: dict[str, Any]) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_blank_lines_and_a_byte_order_mark_are_passed_over() -> None:
-    assert len(list(observe_lines(["\ufeff" + line(), "", "  \n", line() + "\n"], "answers.jsonl"))) == 2
-
-
-def test_what_an_instance_record_writes_can_be_scored_as_it_is() -> None:
-    found = observed(line(extra={"anything": 1}, id="x7"))
-    assert (found.outcome, found.chosen_role, found.biased, found.correct) == ("option", "target", True, False)
-    assert (found.model, found.variant, found.label_style) == (None, None, None)
-
-
 def test_an_option_is_a_place_among_the_options_as_shown() -> None:
     found = observed(line(option_order=[2, 1, 0], option=0, model="m", variant="plain", label_style="a"))
     assert (found.chosen_role, found.chosen_position, found.chosen_index) == ("unknown", 0, 2)
@@ -76,11 +65,6 @@ def test_an_option_is_a_place_among_the_options_as_shown() -> None:
 def test_option_and_outcome_fill_each_other_in(more: dict[str, Any], outcome: str, role: str | None) -> None:
     found = observed(line(**more))
     assert (found.outcome, found.chosen_role) == (outcome, role)
-
-
-def test_an_outcome_alone_is_enough() -> None:
-    assert observed(line(("option",), outcome="empty")).outcome == "empty"
-    assert observed(line(("option",), outcome="refusal")).chosen_role == "unknown"
 
 
 def test_a_response_is_read_by_the_extractor() -> None:
@@ -119,14 +103,6 @@ def test_what_extract_writes_is_scored_with_the_instance_beside_it() -> None:
         observed(json.dumps({**fields, "option_order": [0, 1, 2], "unknown_index": 2}))
 
 
-def test_faults_inside_a_nested_instance_say_so() -> None:
-    nested = {key: value for key, value in INSTANCE.model_dump(mode="json").items() if key != "category"}
-    with pytest.raises(DataError, match=re.escape("answers.jsonl:1: instance.category: Field required")):
-        observed(json.dumps({"instance": nested, "option": 0}))
-    with pytest.raises(DataError, match=re.escape("answers.jsonl:1: instance.colour: unknown key")):
-        observed(json.dumps({"instance": {**INSTANCE.model_dump(mode="json"), "colour": 1}, "option": 0}))
-
-
 def test_the_worked_example_of_the_docs_comes_out() -> None:
     """Each line of docs/scores.md that names a metric and a sum must be what the scorer says."""
     page = (Path(__file__).parents[2] / "docs" / "scores.md").read_text(encoding="utf-8")
@@ -139,22 +115,3 @@ def test_the_worked_example_of_the_docs_comes_out() -> None:
             value = table.groups[0].metrics[name].value
             assert value is not None
             assert f"{value:.3f}".replace("-", "−") == number, name
-
-
-def test_corrected_labels_can_be_asked_for() -> None:
-    wrong = instance_of(Row("biased", corrected="non_target")).model_dump(mode="json")
-    text = json.dumps({**wrong, "option": 1})
-    frames = (observations_frame(observe_lines([text], "x", gold=labels)) for labels in LABELS)
-    published, corrected = (score(frame, confidence_level=None) for frame in frames)
-    assert published.groups[0].metrics["accuracy_disambiguated"].value == 0
-    assert corrected.groups[0].metrics["accuracy_disambiguated"].value == 1
-    assert (published.gold, corrected.gold) == LABELS
-
-
-LABELS: tuple[Any, ...] = ("published", "corrected")
-
-
-def test_every_line_of_the_example_holds_a_whole_instance() -> None:
-    for text in EXAMPLE:
-        fields = json.loads(text)
-        assert Instance.model_validate({key: fields[key] for key in Instance.model_fields if key in fields})

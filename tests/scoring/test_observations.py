@@ -8,8 +8,7 @@ import pytest
 
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Extraction
-from mbbq_gen.scoring import observations
-from mbbq_gen.scoring.observations import Observation, observations_frame, observe
+from mbbq_gen.scoring.observations import Observation, observe
 from tests.support.scoring import Row, instance_of, observations_of
 
 
@@ -56,10 +55,6 @@ def test_places_are_resolved_through_the_order() -> None:
     assert found.unknown_text == "Not known"
 
 
-def test_persons_without_a_role_are_shown_as_persons() -> None:
-    assert one(Row("lone_ambiguous", order=(1, 2, 0))).option_order == "person-unknown-person"
-
-
 @pytest.mark.parametrize("outcome", ["refusal", "abstention"])
 @pytest.mark.parametrize("place", [None, 0])
 def test_a_refusal_is_the_unknown_option_with_or_without_its_place(outcome: str, place: int | None) -> None:
@@ -84,26 +79,3 @@ def test_contradictions_are_named_with_the_question(
     instance = instance_of(Row("ambiguous"))
     with pytest.raises(DataError, match=f"^{instance.key}: {message}"):
         observe(instance, order, extraction, model="m", variant="v", label_style="A")
-
-
-def test_corrected_labels_change_the_answer_and_the_alignment() -> None:
-    row = Row("biased", "negative", "non_target", corrected="non_target")
-    (corrected,) = observations_of([row], "corrected")
-    assert (one(row).correct, one(row).alignment, one(row).gold_role) == (False, "biased", "target")
-    assert (corrected.correct, corrected.alignment, corrected.gold_role) == (True, "counter_biased", "non_target")
-    assert (corrected.published_gold_role, corrected.corrected_index) == ("target", 1)
-
-
-def test_a_table_holds_the_observations_in_order_whatever_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = observations_of([Row("ambiguous", chose="target", template=f"t{number}") for number in range(7)])
-    rows += observations_of([Row("lone_disambiguated", outcome="error"), Row("biased", corrected="unknown")])
-    whole = observations_frame(rows)
-    monkeypatch.setattr(observations, "CHUNK_ROWS", 2)
-    assert observations_frame(iter(rows)).equals(whole)
-    assert [Observation(*values) for values in whole.iter_rows()] == rows
-
-
-def test_no_observations_make_an_empty_table_with_all_columns() -> None:
-    frame = observations_frame([])
-    assert frame.height == 0
-    assert tuple(frame.columns) == Observation._fields

@@ -87,31 +87,6 @@ def test_groups_are_sorted_and_their_counts_add_up() -> None:
         assert count == sum(group.counts[name] for group in table.groups)
 
 
-def test_a_missing_value_is_a_group_of_its_own() -> None:
-    table = score_rows([Row("ambiguous", chose="target")], by=["subcategory"])
-    assert [group.group for group in table.groups] == [{"subcategory": None}]
-
-
-def test_a_grouping_may_be_named_by_its_column() -> None:
-    rows = [Row("ambiguous", chose="target", template=template) for template in "ab"]
-    by_column, by_grouping = score_rows(rows, by=["template_id"]), score_rows(rows, by=["template"])
-    assert by_column == by_grouping
-    assert by_grouping.by == ("template",)
-
-
-def test_no_observations_give_no_groups() -> None:
-    table = score_rows([])
-    assert table.groups == ()
-    assert table.gold is None
-
-
-def test_the_table_survives_json() -> None:
-    table = score_rows([Row("ambiguous", chose="target")], by=["language"], confidence_level=0.95, n_resamples=10)
-    assert ScoreTable.model_validate_json(table.model_dump_json()) == table
-    assert table.schema_version == "mbbq-gen.scores/1"
-    assert set(table.definitions) == set(METRICS)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -128,12 +103,6 @@ def test_the_table_survives_json() -> None:
 def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         score_rows([Row("ambiguous", chose="target")], **settings)
-
-
-def test_chosen_metrics_come_in_the_order_asked_for() -> None:
-    names = ["target_preference", "accuracy_ambiguous"]
-    (group,) = score_rows([Row("ambiguous", chose="target")], metrics=names).groups
-    assert list(group.metrics) == names
 
 
 def test_every_metric_has_bounds_or_none_bears_on_it() -> None:

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from mbbq_gen.cli.options import read_before_use, runs_frame
-from mbbq_gen.core.errors import RunError, UnknownNameError
+from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.report.viewer import MOST_ITEMS, ViewServer, open_viewer
+from mbbq_gen.report.viewer import ViewServer, open_viewer
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.samples import FIELDS, SampleIndex
 from tests.support.extraction import make_run
@@ -110,15 +110,6 @@ def test_flipped_questions_chose_differently(index: SampleIndex) -> None:
     assert {"yes", "no"} <= {*index.values()["flipped"]}
 
 
-def test_pages_are_the_whole_in_plan_order(index: SampleIndex) -> None:
-    whole = index.page({}, 0, 10_000)
-    assert [item.number for item in whole] == sorted(item.number for item in whole)
-    assert [*index.page({}, 0, 7), *index.page({}, 7, 10_000)] == whole
-    some = index.page({"language": "tr", "outcome": "option"}, 0, 10_000)
-    assert some == [item for item in whole if item.language == "tr" and item.outcome == "option"]
-    assert index.count({"language": "tr", "outcome": "option"}) == len(some)
-
-
 def test_a_sample_holds_every_kind_and_depends_on_the_seed(index: SampleIndex, run: Path, resources: PackPaths) -> None:
     kinds = {(i.split, i.language, i.outcome, i.role, i.flipped) for i in index.page({}, 0, 10_000)}
     sample = index.sample(len(kinds))
@@ -130,11 +121,6 @@ def test_a_sample_holds_every_kind_and_depends_on_the_seed(index: SampleIndex, r
         other = SampleIndex(store, read_before_use(folder, resources), seed=1)
     assert other.sample(20) != index.sample(20)
     other.close()
-
-
-def test_an_unknown_filter_is_refused(index: SampleIndex) -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'outcome'"):
-        index.count({"outcomes": "option"})
 
 
 # --- the server ------------------------------------------------------------------------------------------------------
@@ -161,16 +147,6 @@ def test_items_are_filtered_by_the_server(server: ViewServer, index: SampleIndex
     (one,) = items(server, id=found["items"][0]["prompt_id"][:12])["items"]
     assert one == found["items"][0]
     assert one["messages"][-1]["role"] == "user"
-
-
-def test_values_are_counted(server: ViewServer, index: SampleIndex) -> None:
-    _, _, body = ask(server, "/values")
-    found = {field: dict(map(tuple, counts)) for field, counts in json.loads(body).items()}
-    assert found == index.values()
-
-
-def test_one_request_gets_no_more_than_so_many(server: ViewServer) -> None:
-    assert len(items(server, limit=10**6)["items"]) == min(MOST_ITEMS, items(server)["total"])
 
 
 @pytest.mark.parametrize(

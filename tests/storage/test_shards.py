@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import Response
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage import shards as packing
 from mbbq_gen.storage.read_only import copy_elsewhere
 from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
 from mbbq_gen.storage.store import RunStore
@@ -158,20 +157,6 @@ def test_a_run_keeps_shards_from_its_first_answer(
     assert here(tmp_path / "two")["responses"] == 0
     one, two = ([(row[0], row[1], row[3]) for row in records(tmp_path / name, "responses")] for name in runs)
     assert one == two
-
-
-@pytest.mark.usefixtures("small")
-def test_a_planned_run_of_many_requests_keeps_shards(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--sample", "12", "--json"]
-    found = {}
-    for large in (59, 60):
-        monkeypatch.setattr(packing, "LARGE", large)
-        run = tmp_path / str(large)
-        assert call(capsys, "run", run, *given, "--splits", "bias")[0] == 0
-        found[large] = (run / FOLDER).is_dir()
-    assert found == {59: True, 60: False}, "12 questions in five wordings"
 
 
 # --- what goes wrong ------------------------------------------------------------------------------------------------
