@@ -86,7 +86,6 @@ CASES = (
     Case("connection closed", _fault("drop")),
     Case("answered, then closed", _fault("lost")),
     Case("body cut off", _fault("cut")),
-    Case("body in small pieces", _fault("slow", slow_s=0.05)),
     Case("no JSON", _fault("malformed")),
     Case("a proxy's page (403)", _fault("page", 0.2)),
     Case("wrong key", {"access": {"key": "sk-another-0000000000"}}),
@@ -100,7 +99,6 @@ CASES = (
     Case("all tokens into reasoning", {"content": {"empty": 0.2}}),
     Case("cut at the token limit", {"content": {"truncated": 0.2}}),
     Case("token counts missing", {"answers": {"usage": "missing"}}),
-    Case("token counts negative", {"answers": {"usage": "negative"}}),
     Case(
         "all faults together",
         {

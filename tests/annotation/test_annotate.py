@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import csv
-import html.parser
+import hashlib
 import io
 import json
 import os
@@ -39,6 +40,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.intervals import wilson
 from mbbq_gen.storage.queries import ExtractionRow, answered_extractions, iter_extractions, stored_extractions
 from tests.support.extraction import call, copy_run, listed, make_run
+from tests.support.report import Page
 
 AT = "2030-01-01T00:00:00+00:00"
 
@@ -310,57 +312,23 @@ def test_a_sheet_that_is_not_utf8_is_one_line(capsys: pytest.CaptureFixture[str]
     assert "save the sheet as CSV UTF-8" in err
 
 
-class _Page(html.parser.HTMLParser):
-    """Collects tags, attributes and the texts of `pre`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str | None]] = []
-        self.inner: dict[str, list[str]] = {"pre": [], "style": [], "script": []}
-        self._inside: str | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += attrs
-        if tag in self.inner:
-            self._inside = tag
-            self.inner[tag].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == self._inside:
-            self._inside = None
-
-    def handle_data(self, data: str) -> None:
-        if self._inside:
-            self.inner[self._inside][-1] += data
-
-
 def test_the_page_holds_answers_as_text_and_asks_nothing_of_anybody(entries: list[SheetEntry]) -> None:
-    import base64
-    import hashlib
-
     page = html_sheet(entries, {}, 'Sheet <b> & "quotes"')
-    found = _Page()
-    found.feed(page)
-    assert found.tags["section"] == len(entries)
-    assert found.tags["script"] == found.tags["style"] == 1
-    assert found.tags["b"] == found.tags["img"] == found.tags["link"] == found.tags["iframe"] == 0
-    assert not [name for name, _ in found.attributes if name.startswith("on") or name in {"src", "href", "style"}]
+    found = Page(page)
+    tags = Counter(tag for tag, _ in found.elements)
+    assert (tags["section"], tags["pre"], tags["script"], tags["style"]) == (len(entries), len(entries), 1, 1)
+    assert not tags.keys() & {"b", "img", "link", "iframe"}
+    names = {name for _, attributes in found.elements for name in attributes}
+    assert not [name for name in names if name.startswith("on") or name in {"src", "href", "style"}]
     assert "http" not in re.sub(r"http-equiv", "", page.replace("http://example.invalid", ""))
-    (policy,) = [value for name, value in found.attributes if name == "content" and value and "default-src" in value]
-    assert policy.startswith("default-src 'none';")
-    for inner in ("script", "style"):
-        digest = base64.b64encode(hashlib.sha256(found.inner[inner][0].encode()).digest()).decode()
-        assert f"{inner}-src 'sha256-{digest}'" in policy
-    assert len(found.inner["pre"]) == len(entries)
-    for text, entry in zip(found.inner["pre"], entries, strict=True):
-        if "\x1b" in entry.response:
-            assert "<script>" in text
-            assert "\x1b" not in text
-            assert "⟨U+202E⟩" in text
-        elif entry.response.isprintable():
-            assert text == entry.response
+    assert found.policy.startswith("default-src 'none';")
+    for inner, content in (("script", found.scripts[0][1]), ("style", found.styles[0])):
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{inner}-src 'sha256-{digest}'" in found.policy
+    text = "".join(found.text)
+    assert "\x1b" not in text
+    assert "⟨U+202E⟩" in text
+    assert all(entry.response in text for entry in entries if entry.response.isprintable())
 
 
 # --- in a terminal ---------------------------------------------------------------------------------------------------

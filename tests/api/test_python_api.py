@@ -192,24 +192,6 @@ def test_instances_and_progress(run: Run) -> None:
     assert repr(run) == f"Run({str(run.path)!r})"
 
 
-def test_the_page_names_every_function(repository: Path) -> None:
-    page = (repository / "docs" / "python.md").read_text(encoding="utf-8")
-    for name in ("Run", "load_benchmark", "extract", "score"):
-        assert f"::: mbbq_gen.api.{name}\n" in page
-    for name in (
-        "create",
-        "execute",
-        "execute_async",
-        "observations",
-        "samples",
-        "sample_batches",
-        "scores",
-        "manifest",
-    ):
-        assert f"un.{name}" in page
-    assert "(notebook.ipynb)" in page
-
-
 def test_the_examples_of_the_page_run(
     repository: Path, run_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,27 +106,6 @@ def test_other_language_other_columns(tmp_path: Path) -> None:
     assert rows[1].relevant_social_value == "malaptesa"
 
 
-def test_every_person_with_every_person_and_every_combination_of_words(tmp_path: Path) -> None:
-    rows = fill(
-        tmp_path,
-        {
-            "names_es": "NAME1: [abuelo, tío abuelo]; NAME2: [nieto, bebé, primo]",
-            "ambiguous_context_es": "el {{NAME1}} y el {{NAME2}} sacaron {{WORD1-def}} a {{WORD2}}.",
-            "disambiguating_context_es": "el {{NAME1}} pidió {{WORD1}} y el {{NAME2}} no.",
-            "lexical_diversity_es": "WORD2: [el patio, la calle]; WORD1: [pan, sopa]; WORD1-def: [el pan, la sopa]",
-        },
-    )
-    assert len(rows) == 12 * 2 * 3 * 2 * 2
-    assert people(rows)[:4] == [("abuelo", "nieto"), ("abuelo", "bebé"), ("abuelo", "primo"), ("tío abuelo", "nieto")]
-    assert [row.context for row in rows[:13:4]] == [
-        "El abuelo y el nieto sacaron el pan al patio.",
-        "El abuelo y el nieto sacaron el pan a la calle.",
-        "El abuelo y el nieto sacaron la sopa al patio.",
-        "El abuelo y el nieto sacaron la sopa a la calle.",
-    ]
-    assert all(("el pan" in row.context) == ("pidió pan" in row.context) for row in rows if row.label != 2)
-
-
 def test_the_indefinite_form_gives_the_bare_one(tmp_path: Path) -> None:
     rows = fill(
         tmp_path,

@@ -305,14 +305,6 @@ def test_an_archive_is_downloaded_and_only_the_release_taken(
     assert host.asked == [None]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_archive_on_this_machine(tmp_path: Path, root: Path, tools: InstallTools, kind: str) -> None:
-    archive = tmp_path / "download"
-    archive.write_bytes(KINDS[kind](RELEASE))
-    check_whole(install_release("toys", str(archive), root, tools), root)
-    assert archive.is_file()
-
-
 def test_without_a_source_the_repository_is_asked(host: Host, root: Path, tools: InstallTools) -> None:
     host.files[f"/toys/archive/{COMMIT}.tar.gz"] = tar_gz(RELEASE)
     catalogue = catalogue_of(repository=f"{host.url}/toys")
@@ -709,13 +701,6 @@ def test_limits_hold_for_every_kind(
 # --- folders ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_checkout(tmp_path: Path, root: Path, tools: InstallTools) -> None:
-    source = put(tmp_path / "toys", {**RELEASE, ".git/data/one.jsonl": b"x", ".git/config": b""})
-    done = install_release("toys", str(source), root, tools)
-    check_whole(done, root)
-    assert there(source) == {**RELEASE, ".git/data/one.jsonl": b"x", ".git/config": b""}
-
-
 def test_a_flat_folder(tmp_path: Path, root: Path, tools: InstallTools) -> None:
     flat = {path.rpartition("/")[2]: text for path, text in RELEASE.items() if not path.startswith(("more", "results"))}
     done = install_release("toys", str(put(tmp_path / "flat", flat)), root, tools)
@@ -877,17 +862,6 @@ def test_every_published_benchmark_has_a_release() -> None:
         assert shipped_catalogue().find(name).licence == licence, name
 
 
-def test_addresses_name_the_commit() -> None:
-    catalogue = shipped_catalogue()
-    release = catalogue.find("cabbq")
-    assert release.name == "esbbq"
-    assert catalogue.archive_url(release) == (
-        "https://github.com/langtech-bsc/EsBBQ-CaBBQ/archive/ee2e0f6123f718b735fc445d368d92acd2c223be.tar.gz"
-    )
-    with pytest.raises(UsageError, match="jbbq: no download"):
-        catalogue.archive_url(catalogue.find("jbbq"))
-
-
 MADE_HERE = "made by this census"
 FOLDERS = {"gg_bbq": "gg-bbq"}
 NOT_TAKEN = ("results/", "Metrics/")
@@ -980,17 +954,6 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
         return capsys.readouterr()
 
     return run
-
-
-def test_the_command(command: Command, shared_datasets: Path, root: Path) -> None:
-    out, err = command("bbq", "--from", shared_datasets / "bbq", "--to", root)
-    assert Path(out.strip()) == installed_folder("bbq", root)
-    assert "bbq: 22 of 22 files pinned and verified" in err
-    assert "licence: CC BY 4.0" in err
-    assert "not in this source: data/Race_ethnicity.jsonl, " in err
-    out, err = command("bbq", "--from", shared_datasets / "bbq", "--to", root)
-    assert Path(out.strip()) == installed_folder("bbq", root)
-    assert "already there and unchanged" in err
 
 
 def test_the_command_as_json_over_http(

@@ -97,18 +97,6 @@ def test_files_are_clean(resources: PackPaths) -> None:
     assert set(LANGUAGES) <= set(PackPaths().names("prompts"))
 
 
-def test_facts() -> None:
-    facts = starter_templates().benchmark
-    assert facts.name == "starter"
-    assert "trying the tool" in facts.notice
-    templates = starter_templates().templates
-    assert Counter(template.category for template in templates) == dict.fromkeys(CATEGORIES, 4)
-    assert all(re.search(r"\(\d{4}\): .{20,}", template.source) for template in templates)
-    assert all(template.countries for template in templates)
-    assert all(len(template.fillers) >= 3 for template in templates)
-    assert all(len(texts.unknown) >= 4 for texts in starter_templates().texts.values())
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("split", SPLITS)
 def test_counts(language: str, split: Split) -> None:
@@ -185,21 +173,19 @@ def test_options_can_be_told_apart(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_ambiguous_context_begins_the_disambiguated_one(language: str) -> None:
-    by_id = {(one.split, one.instance_id): one for one in instances_of(language)}
     for one in instances_of(language):
-        if one.condition == "disambiguated":
-            twin_id = one.instance_id.replace(".disambiguated.", ".ambiguous.").removesuffix(f".{one.alignment}")
-            twin = by_id[one.split, twin_id]
-            assert one.context.startswith(twin.context)
-            assert one.question == twin.question
+        assert one.context.startswith(first_part(one))
+
+
+@cache
+def ambiguous_contexts(language: str, split: Split) -> dict[str, str]:
+    return {one.instance_id: one.context for one in of_split(language, split) if one.condition == "ambiguous"}
 
 
 def first_part(one: Instance) -> str:
     """The ambiguous part of a context."""
-    if one.condition == "ambiguous":
-        return one.context
     twin_id = one.instance_id.replace(".disambiguated.", ".ambiguous.").removesuffix(f".{one.alignment}")
-    return next(other.context for other in of_split(one.language, one.split) if other.instance_id == twin_id)
+    return ambiguous_contexts(one.language, one.split)[twin_id]
 
 
 @pytest.mark.slow

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.templates.files import check_templates, load_templates
 from mbbq_gen.benchmarks.templates.fill import instantiate
@@ -94,30 +92,6 @@ def test_capitals_of_the_language() -> None:
         "Jonge loper had gewonnen."
     )
     assert "IJverige opa" in {option.text for option in instance.options}
-
-
-# --- slots -----------------------------------------------------------------------------------------------------------
-
-
-@given(st.data())
-def test_phrases_are_written_as_they_are(data: st.DataObject) -> None:
-    """Whatever a phrase holds stands in the context, with a capital at a sentence's start and nowhere else."""
-    phrase = data.draw(st.text(alphabet="abcöşı .-'", min_size=1, max_size=12).map(str.strip).filter(bool))
-    if "  " in phrase:
-        return
-    templates = load_templates(GOOD)
-    text = templates.texts["en"].template[1]
-    filler = text.filler[0]
-    target = filler.target.model_copy()
-    target.__pydantic_extra__.update({"def": phrase, "indef": phrase, "option": phrase})
-    changed = text.model_copy(update={"filler": (filler.model_copy(update={"target": target}),)})
-    texts = templates.texts["en"].model_copy(update={"template": (templates.texts["en"].template[0], changed)})
-    instances = instantiate(type(templates)(templates.benchmark, templates.templates, {"en": texts}), "en", ["bias"])
-    wanted = "ses_01.guest.target_first.disambiguated.non_negative.counter_biased"
-    context = next(instance.context for instance in instances if instance.instance_id == wanted)
-    capital = phrase[0].upper() + phrase[1:]
-    said = f"“{capital} whispers,” said the waiter, “but the rich guest shouts.”"
-    assert context == f"In the café sat {phrase} and a rich guest. {said}"
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -94,15 +93,6 @@ def test_counts_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> N
     assert "see docs/datasets.md" in out
 
 
-def test_counts_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, *mbbq("stats", "--json"))
-    rows: list[dict[str, Any]] = json.loads(out)
-    total = next(row for row in rows if (row["split"], row["category"]) == ("bias", "all"))
-    assert code == 0
-    assert (total["rows"], total["published_rows"], total["agrees"]) == (40, 10_072, False)
-    assert sum(row["rows"] for row in rows if row["split"] == "bias" and row["category"] != "all") == 40
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mbbq", "kobbq"])
 def test_the_published_files_differ_from_the_papers_only_as_explained(
@@ -149,17 +139,8 @@ def test_a_downloaded_release_is_found(capsys: pytest.CaptureFixture[str], share
 def test_published_orders_that_tell_the_role_are_refused(
     capsys: pytest.CaptureFixture[str], name: str, tmp_path: Path
 ) -> None:
-    arguments = [
-        "run",
-        str(tmp_path / "run"),
-        "--model",
-        "oracle:perfect",
-        "--benchmark",
-        name,
-        "--data-dir",
-        str(tmp_path),
-    ]
-    assert run_command_line([*arguments, "--option-order", "published"]) == 2
+    benchmark = ["--benchmark", name, "--data-dir", str(tmp_path), "--option-order", "published"]
+    assert run_command_line(["run", str(tmp_path / "run"), "--model", "oracle:perfect", *benchmark]) == 2
     assert f"--option-order published: in {name} " in capsys.readouterr().err
 
 

@@ -225,16 +225,8 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
     script = f"scripted:{tmp_path / 'said.jsonl'}"
     for languages, rule in (("en,nl", "alias:"), ("nl", "no_candidate")):
         path = tmp_path / languages
-        arguments = [
-            "--instances",
-            tmp_path / "two.jsonl",
-            "--languages",
-            languages,
-            "--variants",
-            "bare",
-            "--option-order",
-            "all",
-        ]
+        arguments = ["--instances", tmp_path / "two.jsonl", "--languages", languages]
+        arguments += ["--variants", "bare", "--option-order", "all"]
         code, _, err = call(capsys, "run", path, "--model", script, *arguments, "--json")
         assert code == 0, err
         with RunFolder(path).open_store(read_only=True) as store:

@@ -63,15 +63,8 @@ def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(
 
 @pytest.mark.slow
 def test_the_budget_chooses_the_sample(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    given = [
-        "--model",
-        "openai:gpt-4o-mini,transformers:smollm2",
-        "--benchmark",
-        "starter",
-        "--languages",
-        "en",
-        "--yes",
-    ]
+    given = ["--model", "openai:gpt-4o-mini,transformers:smollm2"]
+    given += ["--benchmark", "starter", "--languages", "en", "--yes"]
     sizes = {}
     for budget in (0.01, 0.05, 1000):
         path = tmp_path / f"of-{budget}.toml"

@@ -17,7 +17,7 @@ from aiohttp import web
 from mbbq_gen.core.files import stable_digest, stable_number
 from tests.fake_service.batches import AnthropicBatches, GeminiBatches, OpenAIBatches
 from tests.fake_service.dialects import Anthropic, Body, Dialect, Gemini, OpenAIChat, key_of
-from tests.fake_service.faults import DEFAULTS, FAULTS, VERDICTS, Bucket, Settings, changed, draw, retry_header
+from tests.fake_service.faults import DEFAULTS, FAULTS, VERDICTS, Bucket, Settings, changed, draw
 from tests.fake_service.model import Asked, FailureError, Model, PlannedQuestions
 
 _PAGE = b"<!DOCTYPE html>\n<html><head><title>Access denied</title></head><body>Ask your administrator.</body></html>"
@@ -35,7 +35,6 @@ class Stats:
     answered: int = 0  # questions whose answer was sent whole
     too_early: int = 0  # attempts before the Retry-After of the same question was over
     peak_in_flight: int = 0
-    unrecognised: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     batches: int = 0
@@ -104,7 +103,7 @@ class Service:
         except FailureError as error:
             status, found = dialect.failure(error)
             if error.retry_after_s is not None:
-                headers |= retry_header(error.retry_after_s, self.settings["faults"]["retry_after_form"])
+                headers["retry-after"] = f"{error.retry_after_s:g}"
         body, kind = found if isinstance(found, bytes) else json.dumps(found).encode(), "application/json"
         if self._bucket:
             headers |= self._bucket.headers()
@@ -115,24 +114,15 @@ class Service:
         reply = web.Response(status=status, body=body, content_type=kind, headers=headers)
         if fault not in ("hang", "drop", "lost", "cut"):
             self.stats.by_status[str(status)] += 1
-        if fault in ("hang", "drop", "lost", "cut", "slow"):
-            return await self._spoiled(request, reply, body, fault)
-        return reply
-
-    async def _spoiled(self, request: web.Request, reply: web.Response, body: bytes, fault: str) -> web.StreamResponse:
-        """Sends a reply slowly, in part, or not at all."""
+            return reply
         if fault == "hang":
             await asyncio.sleep(3600)
-        if fault in ("cut", "slow"):
-            stream = web.StreamResponse(status=reply.status, headers=reply.headers)
-            stream.content_length, size = len(body), -(-len(body) // (10 if fault == "slow" else 2))
+        if fault == "cut":
+            stream = web.StreamResponse(status=status, headers=reply.headers)
+            stream.content_length = len(body)
             with suppress(ConnectionError):
                 await stream.prepare(request)
-                for at in range(0, len(body) if fault == "slow" else 1, size):
-                    await asyncio.sleep(self.settings["faults"]["slow_s"] / 10 if fault == "slow" else 0)
-                    await stream.write(body[at : at + size])
-            if fault == "slow":
-                return stream
+                await stream.write(body[: len(body) // 2])
         if request.transport is not None:
             request.transport.close()
         return web.Response()
@@ -160,10 +150,6 @@ class Service:
 
     async def _answer(self, dialect: Dialect, asked: Asked) -> tuple[Body, str | None]:
         self.check(asked)
-        most = self.settings["limits"]["concurrency"]
-        if most is not None and self._in_flight > most:
-            self.stats.by_fault["pace"] += 1
-            raise FailureError("rate_limited", "too many requests at the same time")
         if self._bucket is not None and (wait := self._bucket.take()) > 0:
             self.stats.by_fault["pace"] += 1
             raise self._limited(f"rate limit reached; try again in {wait:.3f}s", wait)
@@ -173,7 +159,7 @@ class Service:
         body = self.answered(dialect, asked)
         if self.settings["latency"]["seconds"] > 0:
             await asyncio.sleep(self.settings["latency"]["seconds"])
-        self.stats.answered += fault in (None, "slow")
+        self.stats.answered += fault is None
         return body, fault
 
     def check(self, asked: Asked) -> None:
@@ -196,16 +182,12 @@ class Service:
         if verdict == "filtered_prompt" and not isinstance(dialect, Gemini):
             raise FailureError("filtered_prompt", "the content filtering policy blocked the prompt")
         said = self._model.say(asked, verdict)
-        stats.unrecognised += not said.is_recognised
         stats.paid_for[asked.digest] += 1
         stats.input_tokens += said.input_tokens
         stats.output_tokens += said.output_tokens
         body = dialect.answer(asked, said)
-        usage, told = "usage" if "usage" in body else "usageMetadata", self.settings["answers"]["usage"]
-        if told == "missing":
-            del body[usage]
-        elif told == "negative":
-            body[usage] = {key: -5 if isinstance(value, int) else value for key, value in body[usage].items()}
+        if self.settings["answers"]["usage"] == "missing":
+            del body["usage" if "usage" in body else "usageMetadata"]
         return body
 
     # --- faults, files, batches, models, admin ------------------------------------------------------------------------

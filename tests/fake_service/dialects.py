@@ -111,11 +111,6 @@ class Anthropic(Dialect):
         if (budget := body.get("max_tokens")) is None:
             raise FailureError("invalid", "max_tokens: Field required", "max_tokens")
         thinking = body.get("thinking") or {"type": "disabled"}
-        if thinking["type"] != "disabled" and body.get("temperature") not in (None, 1):
-            message = "`temperature` may only be set to 1 when thinking is enabled."
-            raise FailureError("unsupported_parameter", message, "temperature")
-        if thinking["type"] != "disabled" and thinking.get("budget_tokens", 0) >= budget:
-            raise FailureError("invalid", "`max_tokens` must be greater than `thinking.budget_tokens`.")
         turns = _turns(body.get("messages"), body.get("system"))
         return Asked(body["model"], turns, budget, {**body, "thinking": thinking})
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from email.utils import formatdate
 from typing import Any, Final
 
 from mbbq_gen.core.files import stable_number
 
-FAULTS: Final = ("rate_limited", "server_error", "hang", "drop", "lost", "cut", "slow", "malformed", "page")
+FAULTS: Final = ("rate_limited", "server_error", "hang", "drop", "lost", "cut", "malformed", "page")
 """`drop`: the connection is closed before anything is done; `lost`: after the answer is paid; `cut`: amid the body;
-`slow`: the body comes in ten pieces; `malformed`: not JSON; `page`: 403 with a web page, as a proxy sends it."""
+`malformed`: not JSON; `page`: 403 with a web page, as a proxy sends it."""
 VERDICTS: Final = ("filtered_prompt", "filtered_answer", "refused", "empty", "truncated")
 """`empty`: all tokens spent on reasoning."""
 
@@ -22,7 +21,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "answers": {
         "oracle": "perfect", "speech": None,  # the questions of the run are answered by an oracle,
         "unrecognised": "fixed", "fixed": "A",  # others by a fixed text, an `echo` of theirs, or error 400: `reject`
-        "output_tokens": None, "reasoning_tokens": 0, "usage": "told",  # or missing, negative
+        "output_tokens": None, "reasoning_tokens": 0, "usage": "told",  # or missing
         "thoughts": None,  # the oracle whose choice each thought ends on, where the model may think
         "thought_form": "reasoning_content",  # or reasoning, tags, hidden
         "logprobs": "labels",  # first tokens that are listed: the labels, what is `said`, or `nothing`
@@ -31,15 +30,15 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "latency": {"seconds": 0.0},
     "faults": {
         **dict.fromkeys(FAULTS, 0.0), "most_per_request": 3,  # shares of the first so many attempts at a question
-        "retry_after_s": 1.0, "retry_after_form": "seconds",  # or date, untold
+        "retry_after_s": 1.0, "retry_after_form": "seconds",  # or untold
         "server_statuses": [500, 502, 503, 504],
-        "slow_s": 1.0, "routes": "asking",  # `all`: files and batches too
+        "routes": "asking",  # `all`: files and batches too
     },
     "content": dict.fromkeys(VERDICTS, 0.0),  # shares of all questions
     "access": {
         "key": None, "models": [], "quota": None, "refused_parameters": [],  # those that exist or are accepted; answers
     },
-    "limits": {"rpm": None, "burst_s": 60.0, "concurrency": None},  # `burst_s` seconds' worth may come at once
+    "limits": {"rpm": None, "burst_s": 60.0},  # `burst_s` seconds' worth may come at once
     "batches": {
         "delay_s": 0.0,  # from a batch's creation to its end
         "failed": 0.0, "expired": 0.0, "most_per_request": 2,  # shares of the first so many tries at a question
@@ -80,11 +79,6 @@ def draw(names: Sequence[str], shares: Mapping[str, float], *parts: object) -> s
         if point < 0:
             return name
     return None
-
-
-def retry_header(seconds: float, form: str) -> dict[str, str]:
-    """The header that says when to come back."""
-    return {"retry-after": formatdate(time.time() + seconds + 1, usegmt=True) if form == "date" else f"{seconds:g}"}
 
 
 class Bucket:

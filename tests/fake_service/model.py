@@ -53,7 +53,6 @@ class Said:
     model: str
     thought: str
     thought_form: str
-    is_recognised: bool
     first_tokens: dict[str, float]  # log-probabilities of what may have stood first, likeliest first
 
 
@@ -128,9 +127,9 @@ class Model:
         if thought and form == "tags":
             text = f"<think>\n{thought}" + (f"\n</think>\n\n{text}" if text else "")
         thought = "" if form in ("tags", "hidden") else thought
-        name, known, first = answers["reported_model"] or asked.model, request is not None, self._first(request, text)
+        name, first = answers["reported_model"] or asked.model, self._first(request, text)
         counts = asked.input_tokens, reasoning + written, reasoning
-        return Said(text, finish, verdict, *counts, name, thought, form, known, first)
+        return Said(text, finish, verdict, *counts, name, thought, form, first)
 
     def _first(self, request: Request | None, text: str) -> dict[str, float]:
         """The first word that is said, then the labels, the chosen one before the others."""

@@ -74,25 +74,6 @@ def test_a_large_import_keeps_shards(
     assert small == large
 
 
-def test_lm_eval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    """An oracle that always follows the stereotype, asked by lm-eval in orders of its own, scores exactly that."""
-    run = tmp_path / "run"
-    summary = do_import(capsys, "lm-eval", logs / "lm-eval", run)
-    assert (summary["model"], summary["rows"], summary["imported"]) == ("fake-model", 39, 26)
-    assert summary["unlabelled"] == 13  # starter_open shows no options
-    assert [(entry["reason"], entry["count"]) for entry in summary["skipped"]] == [("duplicate", 13)]  # two filters
-    groups = scores_of(capsys, run, "--group-by", "variant,split")
-    for group in groups:
-        if group["group"]["variant"] == "starter_generate":
-            found = values(group)
-            assert found["diff_bias_ambiguous"] == 1.0
-            assert found["accuracy_ambiguous"] == 0.0
-            assert group["outcomes"]["option"] == group["n_answers"]
-        else:
-            assert group["outcomes"]["unparsed"] == group["n_answers"], "a letter names nothing where no labels stood"
-    assert {group["group"]["variant"] for group in groups} == {"starter_generate", "starter_open"}
-
-
 def test_lm_eval_keeps_ids_orders_and_words(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     samples = next((logs / "lm-eval" / "fake-model").glob("samples_starter_generate_*"))

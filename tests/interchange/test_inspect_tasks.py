@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from mbbq_gen.benchmarks.registry import BENCHMARKS
-from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.options import options_in_order
 from mbbq_gen.core.records import Instance, Prompt
 from mbbq_gen.interchange.importers.base import Archive
@@ -69,20 +68,6 @@ def test_the_same_settings_give_the_same_samples() -> None:
         )
         assert [turn.text for turn in one.input] == [turn.text for turn in other.input]
     assert [turn.role for turn in first.dataset[0].input] == ["system", "user", "assistant", "user"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "said"),
-    [
-        ({"languages": "xx"}, UsageError, "xx"),
-        ({"variants": "nothing"}, UnknownNameError, "nothing"),
-        ({"splits": "biased"}, UnknownNameError, "biased"),
-        ({"sample": 0}, UsageError, "sample 0"),
-    ],
-)
-def test_wrong_settings(settings: dict[str, Any], error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
-        make_task(**settings)
 
 
 def score_all(task: Any, say: Any) -> tuple[dict[str, float], list[Any]]:

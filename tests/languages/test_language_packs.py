@@ -353,8 +353,7 @@ def test_check_reads_the_vocabulary_of_people(tmp_path: Path) -> None:
     folder = tmp_path / "extractors" / "people"
     folder.mkdir(parents=True)
     head = 'version = 1\nsource = "us"\nlicence = "Apache-2.0"\n\n[words]\n'
-    for text, said in ((f"{head}baker = []\n", "words.baker"), (f'{head}baker = "bakker"\n', "baker")):
-        (folder / "nl.toml").write_text(text, encoding="utf-8")
-        report = check_everything(PackPaths(packs=tmp_path), ["nl"])
-        assert [said in finding.what for finding in report.findings] == [True], report.findings
-        read_people.cache_clear()
+    (folder / "nl.toml").write_text(f"{head}baker = []\n", encoding="utf-8")
+    report = check_everything(PackPaths(packs=tmp_path), ["nl"])
+    assert ["words.baker" in finding.what for finding in report.findings] == [True], report.findings
+    read_people.cache_clear()

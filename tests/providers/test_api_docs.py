@@ -97,15 +97,3 @@ def test_commands_of_the_pages_take_their_options(repository: Path, page: str) -
             command = command.commands[word]
         known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
         assert {word for word in words if word.startswith("--")} <= known | {"--help", "--json"}, " ".join(words)
-
-
-def test_the_price_file_of_the_page_is_valid(repository: Path, tmp_path: Path) -> None:
-    from mbbq_gen.providers.prices import price_of, read_prices
-
-    text = (repository / "docs" / "apis.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    path = tmp_path / "prices.toml"
-    path.write_text(block, encoding="utf-8")
-    price = price_of("openai", "gpt-4o-mini-2024-07-18", read_prices(path))
-    assert price is not None
-    assert (price.batch_input, price.hosts) == (0.075, ("api.openai.com",))

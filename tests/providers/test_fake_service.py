@@ -42,7 +42,7 @@ def test_oracles_score_exactly(
             == 0
         )
         stats = server.stats()
-    assert (stats.unrecognised, stats.paid_again, stats.requests) == (0, 0, 24)
+    assert (stats.paid_again, stats.requests) == (0, 24)
     capsys.readouterr()
     assert run_command_line(["score", str(tmp_path / "run"), "--group-by", "split", "--json"]) == 0
     groups = json.loads(capsys.readouterr().out)["groups"]
@@ -59,11 +59,6 @@ def test_a_limit_refuses_and_tells_when_to_come_back() -> None:
     assert 0 < float(headers["retry-after"]) <= 1
     assert headers["x-ratelimit-limit-requests"] == "60"
     assert (stats.paid, stats.too_early, stats.by_fault["pace"]) == (2, 1, 2)
-
-
-def test_an_unknown_setting_is_refused() -> None:
-    with pytest.raises(KeyError, match="cutt"), fake_server({"faults": {"cutt": 0.1}}):
-        pass
 
 
 def test_it_runs_as_a_process(repository: Path) -> None:

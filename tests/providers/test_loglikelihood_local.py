@@ -88,13 +88,6 @@ def test_a_base_model_reads_plain_text_with_a_space_before_the_answer(base: Path
         assert (score.tokens, score.characters) == (len(text) + 1, len(text))
 
 
-def test_equal_texts_get_equal_numbers(folder: Path) -> None:
-    requests = [score_request(("anna", "berta", "anna"), options=(0, 1, 2), prompt_id=f"p{n}") for n in range(3)]
-    for response in scores(provider(folder), requests).values():
-        assert response.scores is not None
-        assert response.scores[0].logprob == response.scores[2].logprob
-
-
 def test_what_an_answer_is_worth_without_the_question_is_asked_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,16 +97,6 @@ def test_any_questions_in_any_order_are_scored_as_alone(
     assert_alike(found, one_by_one(kept_model(kind), prompts, answers))
 
 
-def test_shared_beginnings_are_read_once() -> None:
-    model = Counting(make_model())
-    prompts = [[5, 6, 7, 8, 9, 10], [5, 6, 7, 8, 9, 11]]
-    answers = [[[20, 21, 22], [20, 21, 23], [24]], [[20, 21, 22]]]
-    scoring_way(model, prompts[0], answers[0])
-    model.read = 0
-    score_answers(model, prompts, answers)
-    assert model.read == 6 + 2 + 1 + 2
-
-
 @pytest.mark.parametrize("forget", ["attention_mask", "position_ids"])
 def test_a_model_that_takes_no_tree_mask_is_scored_behind_a_shared_prompt(
     forget: str, caplog: pytest.LogCaptureFixture

@@ -20,10 +20,10 @@ from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, render_prompt
 from mbbq_gen.providers.local import smollm2
-from mbbq_gen.providers.local.files import ModelSource, gguf_source
+from mbbq_gen.providers.local.files import ModelSource
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
-from mbbq_gen.providers.local.smollm2 import SmolLM2Provider, find_gguf, smollm2_source
+from mbbq_gen.providers.local.smollm2 import SmolLM2Provider, smollm2_source
 from tests.conftest import FULL
 from tests.support.providers import TEXTS, answers, make_request
 
@@ -139,18 +139,6 @@ def test_three_hundred_prompts_are_answered_as_each_alone(small_model: ModelSour
     order = random.Random(14).sample(range(300), 300)
     mixed = ask_texts(small_model, [requests[n] for n in order], batch_size=7, read_tokens=200, max_tokens=8)
     assert mixed == [alone[n] for n in order]
-
-
-@pytest.mark.model
-@pytest.mark.skipif(not FULL, reason="reads the quantised file for 15 seconds; `make proof` does it")
-def test_the_file_itself_gives_the_same_text_as_what_was_made_of_it(
-    small_model: ModelSource, resources: PackPaths, capfd: pytest.CaptureFixture[str]
-) -> None:
-    requests = questions(resources)[::4]
-    direct = gguf_source("smollm2.gguf", find_gguf())
-    assert direct.identity == small_model.identity
-    assert ask_texts(direct, requests) == ask_texts(small_model, requests)
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from mbbq_gen.runs.extraction import extract_response
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt
+from tests.conftest import FULL
 
 LANGUAGES = sorted(path.stem for path in (PackPaths().shipped / "prompts" / "synthetic").glob("*.toml"))
 WORDINGS = ("letters", "polite")
@@ -50,7 +51,7 @@ def test_answers_are_read_as_they_are_meant_and_score_what_counting_says(
     language: str, name: str, resources: PackPaths
 ) -> None:
     provider, rows, counts, wrong = SyntheticProvider(name, resources), [], Counter[str](), []
-    for request in requests_of(language, resources, 5):
+    for request in requests_of(language, resources, 5 if FULL else 20):
         found, place = read(provider, request, resources), provider.place(request)
         if found.option != place or (place is None and found.outcome in PARSED):
             wrong.append((provider.answer(request).text, place, found))

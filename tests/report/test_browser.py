@@ -123,16 +123,6 @@ def test_the_filters_find_items_and_an_item_can_be_read(browser: webdriver.Chrom
     assert complaints(browser) == []
 
 
-def test_pages_turn(browser: webdriver.Chrome, page: Path) -> None:
-    opened(browser, page.as_uri())
-    assert not browser.find_element(By.ID, "back").is_enabled()
-    for first in (21, 41, 61, 81):
-        browser.find_element(By.ID, "on").click()
-        awaited = f"Items {first} to"
-        waiting(browser).until(lambda _: said(browser).startswith(awaited))  # noqa: B023 - done at once
-    assert not browser.find_element(By.ID, "on").is_enabled()
-
-
 def test_a_number_of_the_score_table_leads_to_its_items(browser: webdriver.Chrome, page: Path) -> None:
     opened(browser, page.as_uri())
     browser.find_element(By.CSS_SELECTOR, "a.to-items").click()
@@ -168,13 +158,6 @@ def test_a_cell_of_the_heat_map_opens_its_items_and_the_address_keeps_them(
     choose(browser, "condition", "")
     assert "condition" not in browser.current_url
     assert complaints(browser) == []
-
-
-def test_a_link_into_a_fold_opens_it(browser: webdriver.Chrome, page: Path) -> None:
-    opened(browser, page.as_uri())
-    place = browser.find_element(By.ID, "asked")
-    browser.find_element(By.CSS_SELECTOR, "nav a[href='#asked']").click()
-    waiting(browser).until(lambda _: place.find_element(By.XPATH, "../..").get_attribute("open"))
 
 
 def test_the_keyboard_is_enough(browser: webdriver.Chrome, page: Path) -> None:
@@ -300,46 +283,6 @@ def test_every_link_to_items_finds_some(browser: webdriver.Chrome, page: Path) -
             lambda _: wanted.items() <= browser.execute_script(chosen).items()  # noqa: B023 - done at once
         )
         assert said(browser) == "No item is like that." or total(browser) <= 100
-
-
-def test_the_filters_say_how_sure_the_reader_was(browser: webdriver.Chrome, page: Path) -> None:
-    opened(browser, page.as_uri())
-    values = [one.get_attribute("value") for one in Select(browser.find_element(By.NAME, "confidence")).options]
-    assert set(values) <= {"", "high", "medium", "low", "none"}
-    assert not browser.find_element(By.NAME, "thinking").is_displayed()  # no level was asked for: nothing to choose
-
-
-def test_one_item_has_an_address(browser: webdriver.Chrome, page: Path) -> None:
-    opened(browser, page.as_uri())
-    summaries = browser.find_elements(By.CSS_SELECTOR, "#items summary")
-    summaries[0].send_keys(Keys.ARROW_DOWN)
-    assert browser.switch_to.active_element == summaries[1]
-    browser.switch_to.active_element.send_keys(Keys.ENTER)
-    address = str(opened_item(browser).find_element(By.CSS_SELECTOR, "a.to-items").get_attribute("href"))
-    browser.get("about:blank")
-    opened(browser, address)
-    waiting(browser).until(lambda _: total(browser) == 1)
-    assert opened_item(browser).is_displayed()
-
-
-def test_the_colours_follow_the_choice(browser: webdriver.Chrome, page: Path) -> None:
-    opened(browser, page.as_uri())
-
-    def background() -> str:
-        return browser.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
-
-    light = background()
-    Select(browser.find_element(By.ID, "theme")).select_by_value("dark")
-    dark = background()
-    assert dark != light
-    opened(browser, page.as_uri())
-    assert background() == dark
-    Select(browser.find_element(By.ID, "theme")).select_by_value("")
-    assert background() == light
-    features = [{"name": "prefers-color-scheme", "value": "dark"}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    assert background() == dark
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def violations(browser: webdriver.Chrome, address: str, theme: str) -> list[tuple[str, str]]:

@@ -130,17 +130,6 @@ def test_mbbq_figure_2_counts_templates_above_chance(charts: ChartCollection) ->
         assert accuracy > 1 / 3
 
 
-def test_outcomes_add_up(charts: ChartCollection) -> None:
-    for row in rows_of(chart_of(charts, "outcomes_by_language")):
-        counts = [value for name, value in row.items() if name not in {"model", "language", "split", "n_answers"}]
-        assert sum(value for value in counts if isinstance(value, int)) == row["n_answers"]
-
-
-def test_the_docs_name_every_chart(repository: Path) -> None:
-    text = (repository / "docs" / "figures.md").read_text(encoding="utf-8")
-    assert [name for name in CHARTS if f"`{name}`" not in text] == []
-
-
 # --- drawings --------------------------------------------------------------------------------------------------------
 
 

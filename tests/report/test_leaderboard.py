@@ -154,16 +154,6 @@ def test_undefined_scores_have_no_rank() -> None:
     assert rank_ranges(metric, independent([0.9], 0.02), 0.95) == [None]
 
 
-# --- one sentence ----------------------------------------------------------------------------------------------------
-
-
-def test_conclusions_and_standings(board: Leaderboard) -> None:
-    assert row_of(board, "stereotyped").bias_direction == "stereotypical"
-    assert {row_of(board, name).assessment for name in ("perfect", "stereotyped")} == {"able"}
-    assert row_of(board, "random").assessment in {"at_chance", "uncertain_ability"}
-    assert "of oracle:perfect no lean could be shown" in board.conclusions["starter"]
-
-
 # --- command and page ------------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,6 @@ pytest.importorskip("selenium", reason="needs selenium (extra `dev`)")
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select
 
 from tests.report.test_browser import (
     browser,
@@ -83,36 +82,12 @@ def test_the_answer_is_above_the_fold(browser: webdriver.Chrome, board: Path, wi
         assert browser.execute_script(over) == 0
 
 
-def test_a_mark_leads_to_its_row(browser: webdriver.Chrome, board: Path) -> None:
-    browser.get(board.as_uri())
-    mark = browser.find_element(By.CSS_SELECTOR, "a.dot[data-model='oracle:stereotyped'][data-language='tr']")
-    browser.execute_script("arguments[0].focus()", mark)
-    browser.switch_to.active_element.send_keys(Keys.ENTER)
-    row = browser.find_element(By.CSS_SELECTOR, "tr:target")
-    assert row.text.startswith("oracle:stereotyped tr ")
-    assert row.is_displayed()
-
-
 def test_every_link_leads_to_what_is_seen(browser: webdriver.Chrome, board: Path) -> None:
     check_links(browser, board.as_uri())
 
 
 def test_a_board_fits_on_paper(browser: webdriver.Chrome, board: Path) -> None:
     check_print(browser, board.as_uri())
-
-
-def test_one_language_alone(browser: webdriver.Chrome, board: Path) -> None:
-    """The choice holds for the picture and the table, and the address keeps it."""
-    browser.get(board.as_uri())
-    Select(browser.find_element(By.ID, "language")).select_by_value("tr")
-    address = browser.current_url
-    assert address.endswith("#board?language=tr")
-    browser.get("about:blank")
-    browser.get(address)
-    for kind in ("a.dot", "table.board tbody tr"):
-        found = browser.find_elements(By.CSS_SELECTOR, kind)
-        assert {one.get_attribute("data-language") for one in found if one.is_displayed()} == {"tr"}
-        assert len(found) == 6
 
 
 def test_drawings_are_downloaded(browser: webdriver.Chrome, board: Path, tmp_path: Path) -> None:

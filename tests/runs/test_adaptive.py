@@ -13,15 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
-from mbbq_gen.api import Run
-from mbbq_gen.interchange.data_dictionary import DESIGN_COLUMNS
 from mbbq_gen.prompts.sampling import KINDS
 from mbbq_gen.runs.adaptive import CandidateRequest, SamplingRounds, Stratum
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.stopping import StoppingRecord, StoppingRule
+from mbbq_gen.runs.stopping import StoppingRecord
 from tests.cli.test_commands import asked_each, call, responses, wait_until
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY, without_keys
@@ -219,34 +216,6 @@ def test_what_was_asked_more_weighs_no_more(capsys: pytest.CaptureFixture[str], 
     assert together[0]["counts"]["ambiguous"] == sum(sizes.values())
     counts = sum(each["fractions"][0]["numerator"] for each in bias[:3])
     assert bias[3]["fractions"][0]["numerator"] == counts
-
-
-@pytest.mark.slow
-def test_an_export_and_python_tell_what_answers_weigh(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    run = Run.create(
-        tmp_path / "run",
-        model="oracle:random",
-        benchmark="starter",
-        languages=["en", "tr", "es"],
-        splits=["bias"],
-        variants=["bare", "letters"],
-    )
-    run.execute(until=StoppingRule(kind="answers", answers=4, group_by=("language",)))
-    assert run.scores().confidence_level == 0.95
-    assert "sampling_weight" not in run.observations().columns
-    run.execute(until=StoppingRule(kind="decision", first="en", second="tr", equivalence_margin=0.1))
-    found = stopped(tmp_path / "run")
-    assert found.level is not None
-    assert run.scores().confidence_level == pytest.approx(1 - found.level)
-    folder = tmp_path / "out"
-    code, _, err = call(capsys, "export", tmp_path / "run", "--parquet", folder)
-    assert code == 0, err
-    items = pl.read_parquet(folder / "samples.parquet")
-    by_language = items.group_by("language").agg(pl.col("sampling_weight").sum())
-    assert by_language["sampling_weight"].to_list() == pytest.approx([items.height / 3] * 3)
-    assert items["sampling_weight"].n_unique() == 2
-    papers = [path.read_text(encoding="utf-8") for path in folder.glob("*.json")]
-    assert any(DESIGN_COLUMNS["sampling_weight"] in text for text in papers)
 
 
 def test_position_and_diff_weigh_as_scores_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -25,20 +25,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.core.config import BenchmarkChoice, RunConfig
-from mbbq_gen.core.errors import ProviderError, RunError, UsageError
+from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import is_installed
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.distributed.blocks import MOST_REQUESTS, pack
-from mbbq_gen.runs.distributed.cluster import _FOLDER, _started, connected
+from mbbq_gen.runs.distributed.cluster import connected
 from mbbq_gen.runs.distributed.pool import DistributedConfig, DistributedStatus, WorkerPool
 from mbbq_gen.runs.distributed.session import MapWorkers, distribute
 from mbbq_gen.runs.distributed.storage import ResponseShards, fold_shards
 from mbbq_gen.runs.executor import execute_pending
 from mbbq_gen.runs.job import Job
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.shards import PACKED
 from mbbq_gen.storage.store import RunStore
 from tests.cli.test_commands import call
 from tests.conftest import FULL
@@ -168,42 +167,6 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert said in err.splitlines()[-1]
 
 
-class SlowRay:
-    """Stands in for Ray on a machine so busy that it does not start in its half a minute, so many times."""
-
-    def __init__(self, *failures: str) -> None:
-        self.failures = list(failures)
-        self.folders: list[Path] = []
-
-    def init(self, *, _temp_dir: str, **_: Any) -> None:
-        self.folders.append(Path(_temp_dir))
-        if self.failures:
-            raise Exception(self.failures.pop(0))
-
-    def shutdown(self) -> None:
-        pass
-
-
-BUSY = "The current node timed out during startup. This could happen because some of the raylet failed to startup"
-
-
-@pytest.mark.parametrize(("failures", "tries"), [([BUSY], 2), ([BUSY] * 2, 3), ([BUSY] * 3, 3), (["no disk"], 1)])
-def test_a_ray_that_does_not_start_in_time_is_started_anew(
-    failures: list[str], tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    ray = SlowRay(*failures)
-    if tries > len(failures):
-        with _started(ray, 2):
-            assert list(tmp_path.iterdir()) == ray.folders[-1:]
-    else:
-        with pytest.raises(RunError, match="no Ray at this machine: "), _started(ray, 2):
-            pass
-    assert len(ray.folders) == tries
-    assert all(folder.name.startswith(f"{_FOLDER}{os.getpid()}-") for folder in ray.folders)
-    assert list(tmp_path.iterdir()) == []
-
-
 # --- whole runs ------------------------------------------------------------------------------------------------------
 
 
@@ -252,28 +215,6 @@ def test_the_same_texts_and_scores_as_without_ray(
 
     assert call(capsys, "run", spread, "--ray", "local")[0] == 0
     assert set(in_shards(spread / "worker-shards").values()) == {1}, "nothing was asked again"
-
-
-@pytest.mark.slow
-def test_a_run_that_keeps_shards_is_spread_read_and_scored_too(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for table, most in (("prompts", 300), ("responses", 500)):
-        monkeypatch.setitem(PACKED, table, PACKED[table]._replace(most=most))
-    given = ["--model", f"scripted:{script}", *SELECTION]
-    plain, kept = tmp_path / "plain", tmp_path / "kept"
-    assert call(capsys, "run", plain, *given, "--json")[0] == 0
-    assert call(capsys, "run", kept, *given, "--ray", "local", "--storage", "parquet", "--json")[0] == 0
-    with RunFolder(kept).open_store(read_only=True) as store:
-        found = store.query("SELECT request_key, json_extract(record, '$.text') FROM responses").fetchall()
-        (files,) = store.query("SELECT count(*) FROM record_files WHERE name LIKE 'responses-%'").fetchone()
-    assert dict(found) == texts(plain)
-    assert files > 2
-    with sqlite3.connect(kept / "run.sqlite") as db:
-        db.execute("DELETE FROM extractions")
-    assert call(capsys, "extract", kept, "--ray", "local", "--json")[0] == 0
-    scores = [call(capsys, "score", plain, "--json"), call(capsys, "score", kept, "--json", "--ray", "local")]
-    assert without_names(json.loads(scores[0][1])) == without_names(json.loads(scores[1][1]))
 
 
 def without_names(scores: Any) -> Any:

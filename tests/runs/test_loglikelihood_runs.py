@@ -139,46 +139,6 @@ def test_every_wording_of_unknown_in_the_language_is_an_answer(tmp_path: Path) -
             assert texts == wordings
 
 
-def test_a_named_wording_shows_the_only_answers(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    selection = (
-        "--benchmark",
-        "starter",
-        "--languages",
-        "en",
-        "--variants",
-        "bare",
-        "--sample",
-        "6",
-        "--num-fewshot",
-        "2",
-    )
-    assert (
-        run_command_line(
-            [
-                "run",
-                str(folder),
-                "--model",
-                "oracle:perfect",
-                *selection,
-                "--method",
-                "loglikelihood",
-                "--normalization",
-                "token",
-            ]
-        )
-        == 0
-    )
-    for (record,) in rows(folder, "SELECT record FROM prompts"):
-        shown = Prompt.model_validate_json(record)
-        assert shown.variant == "bare"
-        assert len(shown.continuations) == 3
-        assert [message.role for message in shown.messages] == ["user", "assistant"] * 2 + ["user"]
-        assert all(answer.text in shown.messages[-1].content for answer in shown.continuations)
-        assert not shown.messages[1].content.startswith(("A", "B", "C")) or ":" not in shown.messages[1].content
-    assert rows(folder, "SELECT DISTINCT extractor FROM extractions") == [("loglikelihood:token+1",)]
-
-
 def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call: Call) -> None:
     folder = ask(tmp_path / "run", "--method", "both")
     before = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
@@ -298,15 +258,6 @@ def test_what_is_passed_on_names_the_way(both: Path, tmp_path: Path, call: Call)
     text = results.read_text(encoding="utf-8")
     for how in ("generated answers", "loglikelihood of the answers", "loglikelihood of the labels"):
         assert text.count(f"name: Social bias, by {how}\n") == 4
-
-
-def test_a_leaderboard_ranks_ways_apart(both: Path, call: Call) -> None:
-    code, out, _ = call("leaderboard", both, "--json", "--n-resamples", 100)
-    rows = {row["model"]: row for row in json.loads(out)["rows"] if row["language"] == "en"}
-    assert code == 0
-    assert rows["oracle:stereotyped"]["differences"] == []
-    assert rows["oracle:stereotyped (label-loglikelihood)"]["differences"]
-    assert any("open" in difference for difference in rows["oracle:stereotyped (loglikelihood)"]["differences"])
 
 
 # --- what can't be meant ---------------------------------------------------------------------------------------------

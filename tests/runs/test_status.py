@@ -14,7 +14,7 @@ from mbbq_gen.providers.prices import price_of, read_prices
 from mbbq_gen.report.run_tables import cost_line, hours
 from mbbq_gen.runs.budget import cost_report
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.status import RunStatus, failure_kind, run_status
+from mbbq_gen.runs.status import RunStatus, run_status
 from tests.cli.test_commands import call
 
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "bare", "--sample", "20"]
@@ -147,20 +147,6 @@ def test_a_store_of_an_older_version_has_no_batches(capsys: pytest.CaptureFixtur
     code, out, err = call(capsys, "status", run, "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["batches"] == []
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        ("asked 3 times, last: slow down (429)", "HTTP 429"),
-        ("asked 6 times, last: no answer within 300 s, timed out", "timeout"),
-        ("asked 6 times, last: the connection broke", "connection"),
-        ("left without an answer by 3 batches, the last one expired", "batch"),
-        ("who knows", "other"),
-    ],
-)
-def test_kinds_of_failures(error: str, kind: str) -> None:
-    assert failure_kind(error) == kind
 
 
 @pytest.mark.parametrize(("time", "text"), [(0.01, "36 s"), (0.5, "30 min"), (3.25, "3.2 h"), (0.025, "2 min")])

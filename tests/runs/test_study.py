@@ -134,12 +134,3 @@ def test_what_is_missing_is_said_before_anything_is_asked(
         code, _, err = call(capsys, "run", study, *wrong)
         assert code == 2
         assert err.count("\n") == 1
-
-
-def test_the_examples_are_studies(repository: Path, tmp_path: Path) -> None:
-    text = (repository / "docs" / "studies.md").read_text(encoding="utf-8")
-    shown = tmp_path / "shown.toml"
-    shown.write_text(text.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")
-    assert len(study_runs(shown, read_study(shown))) == 4
-    demo = repository / "demo.toml"
-    assert len(study_runs(demo, read_study(demo))) == 4

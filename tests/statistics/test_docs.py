@@ -26,11 +26,6 @@ def test_every_warning_and_test_is_explained(page: str) -> None:
         assert f"`{name}`" in page
 
 
-def test_every_command_is_shown(page: str) -> None:
-    for name in ("score", "compare", "robustness", "position-bias", "power"):
-        assert f"mbbq-gen {name}" in page
-
-
 def test_the_worked_example_is_right(page: str) -> None:
     english = np.array([0.1, 0.0, 0.2, -0.1, 0.1, 0.0])
     turkish = np.array([0.3, 0.1, 0.2, 0.1, 0.4, 0.1])
