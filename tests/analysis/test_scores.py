@@ -13,7 +13,6 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
-from mbbq_gen.scoring.tally import subset
 from mbbq_gen.statistics.panel import InferenceSettings
 from tests.support.expected_scores import expected_scores
 from tests.support.scoring import KINDS, Row, instance_of, observations_of
@@ -68,31 +67,3 @@ def test_baselines_score_what_the_oracles_of_that_name_must(rows: list[Row]) -> 
         for name, value in expected_scores(found.baseline, shown).items():
             expected = None if value is None else pytest.approx(float(value))
             assert found.metrics[name] == expected, (found.baseline, name)
-
-
-def test_pairs_answered_alike_are_left_out() -> None:
-    """Two contexts: in the first both questions got the target, in the second each its own person."""
-    rows = [
-        Row("biased", "negative", "target", number=1),
-        Row("counter_biased", "non_negative", "target", number=1),
-        Row("biased", "negative", "target", number=2, template="bus"),
-        Row("counter_biased", "non_negative", "non_target", number=2, template="bus"),
-        Row("ambiguous", "negative", "target", number=3),
-        Row("ambiguous", "non_negative", "target", number=3),
-        Row("counter_biased", "negative", "target", number=4),  # no partner
-    ]
-    frame = observations_frame(observations_of(rows))
-    kept = subset(frame, "bharat_pairs")
-    assert kept["instance_id"].cast(pl.String).to_list() == [
-        "bus-biased-negative-2",
-        "bus-counter_biased-non_negative-2",
-        "tea-ambiguous-negative-3",
-        "tea-ambiguous-non_negative-3",
-        "tea-counter_biased-negative-4",
-    ]
-    assert subset(frame, "all").equals(frame)
-    (before,) = score(frame, confidence_level=None).groups
-    (after,) = score(kept, confidence_level=None).groups
-    assert before.metrics["bharat_sbs_disambiguated"].value == pytest.approx(2 / 3)
-    assert after.metrics["bharat_sbs_disambiguated"].value == pytest.approx(2 / 2)
-    assert before.metrics["bharat_sbs_ambiguous"].value == after.metrics["bharat_sbs_ambiguous"].value

@@ -81,15 +81,6 @@ def test_wrong_labels_carry_the_right_answer_and_the_published_one_stays(own: Pa
     assert rows["physical_appearance/5"].gold_role == "target"
 
 
-def test_option_edges_are_stripped_and_other_text_is_kept(own: Path) -> None:
-    assert by_id(own)["age/4"].options[2].text == "The pensioner"
-    assert "option_whitespace" in by_id(own)["age/4"].data_issues
-    concert = by_id(own)["sexual_orientation/0"]
-    assert concert.context.endswith("late}.")
-    assert concert.data_issues == ("stray_brace",)
-    assert by_id(own, "es")["age/0"].data_issues == ("two_questions",)
-
-
 def test_parallel_ids_follow_the_template_not_the_row_number(own: Path) -> None:
     english = {i.parallel_id: i for i in load_mbbq(own, "en", "bias")}
     spanish = {i.parallel_id: i for i in load_mbbq(own, "es", "bias")}

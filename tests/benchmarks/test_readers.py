@@ -16,7 +16,7 @@ from mbbq_gen.benchmarks.readers.bbq import load_bbq
 from mbbq_gen.benchmarks.readers.esbbq import load_esbbq
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation
-from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Instance, from_json, to_jsonl
 
 FOLDERS = {"cabbq": "cabbq", "kobbq_all": ""}
@@ -230,16 +230,6 @@ def test_esbbq_words_the_unknown_option_alike_within_a_filled_template(own: Path
         assert all("unknown_placeholder" in i.data_issues for i in age)
 
 
-def test_spanish_and_catalan_share_their_parallel_ids(own: Path) -> None:
-    spanish, catalan = ({i.parallel_id: i for i in rows(own, name)} for name in ("esbbq", "cabbq"))
-    assert set(spanish) == set(catalan)
-    for parallel, instance in spanish.items():
-        if parallel is None:
-            assert instance.instance_id == "physical_appearance/5"
-        else:
-            assert shown(instance) == shown(catalan[parallel])
-
-
 def test_esbbq_reads_json_lines_like_tables(own: Path, tmp_path: Path) -> None:
     text = (own / "esbbq_jsonl" / "Age.full.jsonl").read_text(encoding="utf-8")
     for path in (own / "esbbq" / "data_es").glob("*.csv"):
@@ -277,19 +267,6 @@ def test_bharatbbq_takes_the_unknown_option_from_the_ambiguous_row(own: Path) ->
     assert region[0].data_issues == ("option_whitespace",)
     assert set(region[4].data_issues) == {"option_whitespace", "unfilled_placeholder", "duplicate_options"}
     assert region[5].gold_index == 0
-
-
-def test_bharatbbq_in_another_language_needs_that_language_s_folder(own: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no Age_examples\.csv.* in .*Hindi"):
-        load_benchmark("bharatbbq", data=own / "bharatbbq", languages=["hi"])
-    shutil.copytree(own / "bharatbbq" / "BharatBBQ_Dataset" / "Examples", tmp_path / "Hindi")
-    assert {i.language for i in load_benchmark("bharatbbq", data=tmp_path, languages=["hi"])} == {"hi"}
-
-
-def test_cbbq_says_why_a_row_is_not_scorable(own: Path) -> None:
-    read = {i.instance_id: i for i in rows(own, "cbbq")}
-    assert "polarity" in (read["educational_qualification/ambiguous/1"].no_target_reason or "")
-    assert read["age/disambiguous/2"].data_issues == ("unfilled_placeholder",)
 
 
 def test_pakbbq_asks_noun_phrase_and_group(own: Path) -> None:

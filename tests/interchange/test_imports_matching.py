@@ -94,16 +94,6 @@ def test_labels_of_the_log_where_the_prompt_shows_none(matcher: Matcher, instanc
     assert (match.option_order, match.labels) == ((1, 2, 0), ("y", "z", "x"))
 
 
-def test_examples_before_the_question_are_not_asked(matcher: Matcher, starter: list[Instance]) -> None:
-    shots, asked = starter[0:40:10], starter[100]
-    parts = [
-        f"{shown.context}\n{shown.question}\nA. {one}\nB. {two}\nC. {three}\nAnswer: "
-        for shown in (*shots, asked)
-        for one, two, three in [texts(shown)]
-    ]
-    assert found(matcher, answer("B\n\n".join(parts))).instance.key == asked.key
-
-
 # --- which question --------------------------------------------------------------------------------------------------
 
 
@@ -154,17 +144,6 @@ def test_several_questions_of_the_same_texts(instance: Instance) -> None:
     assert found(matcher, answer(**asked, hints=frozenset({"19", "age"}))).instance.instance_id == "three"
     assert found(matcher, answer(**asked, hints=frozenset({"18"}))).instance.instance_id == "two"
     assert found(matcher, answer(**asked, instance="one")).instance.instance_id == "one"
-
-
-def test_equal_questions_take_answers_in_turn(instance: Instance) -> None:
-    matcher = Matcher(twins(instance)[:2])
-    asked: dict[str, Any] = {
-        "context": instance.context,
-        "question": instance.question,
-        "options": tuple(texts(instance)),
-    }
-    ids = [found(matcher, answer(**asked)).instance.instance_id for _ in range(4)]
-    assert sorted(ids[:2]) == sorted(ids[2:]) == ["one", "two"]
 
 
 def test_an_id_that_belongs_to_another_question_is_not_believed(matcher: Matcher, starter: list[Instance]) -> None:

@@ -75,10 +75,6 @@ def alone(model: Any, prompts: Sequence[DecodingPrompt]) -> Answers:
     return found
 
 
-def without_stops(answers: Answers) -> dict[int, tuple[int, ...]]:
-    return {number: tokens for number, (tokens, _, _) in answers.items()}
-
-
 @cache
 def expected_of(kind: str) -> tuple[Any, list[DecodingPrompt], Answers]:
     """A model, prompts, and what each of them gives alone."""
@@ -126,16 +122,6 @@ def test_any_prompts_in_any_order_and_batch_are_answered_as_alone(
     prompts = prompts_of(lists, limit=6)
     decoder = ContinuousBatcher(kept_model(kind), settings(batch_size, read_tokens))
     assert run(decoder, prompts) == alone(kept_model(kind), prompts)
-
-
-def test_rows_that_outgrow_their_room_go_on_as_alone() -> None:
-    model = make_model()
-    prompts = [DecodingPrompt(number, tokens, 20 + 20 * number, 0) for number, tokens in enumerate(make_token_lists(6))]
-    expected = without_stops(alone(model, prompts))
-    decoder = ContinuousBatcher(model, DecodingSettings(frozenset(), 0, 3, 30))
-    found = run(decoder, prompts)
-    assert max(len(tokens) for tokens, _, _ in found.values()) > 100
-    assert all(found[number][0][: len(tokens)] == tokens for number, tokens in expected.items())
 
 
 def test_a_batch_is_as_large_as_free_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:

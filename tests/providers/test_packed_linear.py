@@ -89,22 +89,6 @@ def test_a_weight_that_is_used_elsewhere_too_stays_there() -> None:
     assert torch.equal(model.get_output_embeddings().weight, before)
 
 
-class _Other(nn.Linear):
-    """A layer of another type, as quantised and adapted ones are."""
-
-
-def test_other_layers_stay_as_they_are() -> None:
-    hooked = nn.Linear(4, 4)
-    hooked.register_forward_hook(lambda *_: None)
-    model = nn.Sequential(
-        _Other(4, 4), nn.Linear(4, 4, dtype=torch.bfloat16), nn.Linear(4, 4, device="meta"), hooked, nn.Linear(4, 4)
-    )
-    before = list(model)
-    assert pack_linear_layers(model) == 1
-    assert list(model)[:4] == before[:4]
-    assert isinstance(model[4], PackedLinear)
-
-
 @pytest.mark.filterwarnings("ignore:TF32 acceleration")  # which switching oneDNN off or on says
 def test_nothing_is_packed_where_pytorch_was_told_to_leave_it() -> None:
     model = nn.Sequential(nn.Linear(4, 4))

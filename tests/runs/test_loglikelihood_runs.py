@@ -121,24 +121,6 @@ def test_an_open_question_is_asked_once_whatever_the_orders(tmp_path: Path) -> N
     assert found == [("label-loglikelihood", 48 * 6), ("loglikelihood", 48)]
 
 
-def test_every_wording_of_unknown_in_the_language_is_an_answer(tmp_path: Path) -> None:
-    """Also those of questions that were not drawn."""
-    folder = ask(tmp_path / "run", "--method", "loglikelihood", "--variants", "all")
-    for language in ("en", "es"):
-        questions = load_benchmark("starter", languages=[language])
-        wordings = {instance.options[instance.unknown_index].text for instance in questions}
-        assert len(wordings) > 1
-        found = rows(
-            folder,
-            "SELECT record FROM prompts WHERE language = '" + language + "'",
-        )
-        for (record,) in found:
-            shown = Prompt.model_validate_json(record)
-            instance = Run(folder).folder.open_store(read_only=True).instance(shown.instance_key)
-            texts = {answer.text for answer in shown.continuations if answer.option == instance.unknown_index}
-            assert texts == wordings
-
-
 def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call: Call) -> None:
     folder = ask(tmp_path / "run", "--method", "both")
     before = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
@@ -154,21 +136,6 @@ def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call
 
 
 # --- scores ----------------------------------------------------------------------------------------------------------
-
-
-def test_scores_keep_the_ways_apart(both: Path, call: Call) -> None:
-    code, out, said = call("score", both, "--json", "--n-resamples", 100)
-    assert (code, "added method to --group-by" in said) == (0, True)
-    report = json.loads(out)
-    assert report["by"] == ["language", "split", "method"]
-    assert {group["group"]["method"] for group in report["groups"]} == {
-        "generate",
-        "label-loglikelihood",
-        "loglikelihood",
-    }
-    for group in report["groups"]:
-        assert group["metrics"]["mbbq_bias_ambiguous"]["value"] == 1
-        assert "mixed_methods" not in group["warnings"]
 
 
 @pytest.mark.parametrize("normalise", [name for name in NORMALISATIONS if name != "pmi"])

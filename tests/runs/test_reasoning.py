@@ -21,7 +21,6 @@ from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.reasoning import (
     load_reasoning_extractor,
     read_reasoning_pack,
-    reasoning_version,
     split_reasoning,
 )
 from mbbq_gen.languages.prompt_pack import read_prompts
@@ -105,14 +104,6 @@ def test_what_a_sentence_appeals_to(thought: str, expected: set[str]) -> None:
 )
 def test_the_lean_is_what_it_settles_on(thought: str, option: int | None) -> None:
     assert load_reasoning_extractor("en", WHERE).read(thought, ASKED).option == option
-
-
-def test_permuting_the_options_permutes_the_lean() -> None:
-    thought = "Nothing tells who it was, but grandfathers forget things, so I choose the grandfather."
-    for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
-        shown = [OPTIONS[index] for index in order]
-        found = load_reasoning_extractor("en", WHERE).read(thought, Question(shown, "ABC", order.index(2)))
-        assert found.option == order.index(0)
 
 
 def test_a_thought_in_another_language_than_the_question() -> None:
@@ -214,16 +205,6 @@ def test_thoughts_beside_answers_are_exact(run_path: Path, capsys: pytest.Captur
         assert [bias[part]["value"] for part in ("reasoning", "answers", "difference")] == [1.0, 0.0, -1.0]
         accuracy = scores["accuracy_disambiguated"]
         assert [accuracy[part]["value"] for part in ("reasoning", "answers", "difference")] == [0.5, 1.0, 0.5]
-
-
-def test_thoughts_are_read_once_and_kept(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = told(capsys, "reasoning", str(run_path), "--group-by", "language")
-    with closing(sqlite3.connect(run_path / "run.sqlite")) as store:
-        counts = dict(store.execute("SELECT version, count(*) FROM reasoning_extractions GROUP BY version").fetchall())
-        (empty,) = store.execute("SELECT count(*) FROM reasoning_extractions WHERE record IS NULL").fetchone()
-    assert counts == {reasoning_version(WHERE): 96}
-    assert empty == 48
-    assert told(capsys, "reasoning", str(run_path), "--group-by", "language") == first
 
 
 def test_a_run_without_thoughts_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,18 +72,6 @@ def test_properties(scores: list[float], size: int) -> None:
     assert narrow[1] <= found.high + 1e-9
 
 
-def test_a_long_tail_leaves_room_on_its_own_side_alone() -> None:
-    scores = np.array([0.69, 0.68, 0.67, 0.66, 0.65, 0.64, 0.63, 0.62, 0.61, 0.0])
-    middle = float(scores.mean())
-    low, high = interval(list(scores))
-    assert high == pytest.approx(middle)  # nothing is added there: the bootstrap's end stays
-    assert low < middle - 0.2
-    mirrored = boundary_interval(-scores, np.ones(10), 0.95, (-1.0, 0.0))
-    assert mirrored is not None
-    assert mirrored.ends == pytest.approx((-high, -low))
-    assert boundary_interval(np.linspace(0.3, 0.7, 10), np.ones(10), 0.95, (0.0, 1.0)) is None
-
-
 def rows(templates: int = 12, language: str = "en", chose: str = "unknown") -> list[Row]:
     return [
         Row("ambiguous", chose=chose, template=f"t{n}", number=k, language=language)  # type: ignore[arg-type]

@@ -120,20 +120,6 @@ def _without(files: dict[str, bytes], path: str) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("small")
-def test_records_are_the_same_and_the_file_is_small(tmp_path: Path, plain: Path) -> None:
-    run = packed(plain, tmp_path / "two")
-    assert here(run) == dict.fromkeys(PACKED, 0)
-    for table in PACKED:
-        assert records(run, table) == records(plain, table)
-    names = [path.name for path in (run / FOLDER).iterdir()]
-    number = {table: len(records(plain, table)) for table in PACKED}
-    assert {table: sum(name.startswith(table) for name in names) for table in PACKED} == {
-        table: -(-number[table] // PACKED[table].most) for table in PACKED
-    }
-    assert (run / "run.sqlite").stat().st_size < 0.6 * (plain / "run.sqlite").stat().st_size
-
-
-@pytest.mark.usefixtures("small")
 def test_a_run_keeps_shards_from_its_first_answer(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path
 ) -> None:
