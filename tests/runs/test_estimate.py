@@ -188,7 +188,7 @@ def test_a_probe_tells_how_long_a_local_model_takes(capsys: pytest.CaptureFixtur
 
 
 def test_only_a_model_on_this_machine_is_probed(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = call(capsys, "estimate", *SELECTION, "--model", "oracle:perfect", "--probe")
+    code, out, err = call(capsys, "estimate", *SELECTION, "--model", "oracle:perfect", "--sample", 4, "--probe")
     assert (code, out) == (2, "")
     assert "--probe: oracle:perfect is not a local model" in err
 
