@@ -184,7 +184,7 @@ def row_like(board: Leaderboard, model: str, language: str, assessment: str, dir
                 ("a", "tr", "able", "inconclusive"),
                 ("b", "en", "uncertain_ability", "stereotypical"),
             ],
-            "a (en) and b lean to the stereotype; b may be guessing.",
+            "a (en) leans to the stereotype; b may be guessing.",
         ),
         (
             [

@@ -151,10 +151,10 @@ def text_of(page: Page) -> str:
     return " ".join(" ".join(page.text).split())
 
 
-def test_the_reading_tells_leaning_from_unable(page: Page) -> None:
+def test_no_bias_is_claimed_of_models_that_may_be_guessing(page: Page) -> None:
     text = text_of(page)
-    assert "its answers lean to the stereotype in English and Turkish (+1.00" in text
-    assert "it is more often right if the truth fits the stereotype in English and Turkish (+1.00" in text
+    assert "On the control questions it may be guessing in English and Turkish" in text
+    assert "lean to the stereotype in" not in text
     assert "On the control questions it is no better than guessing in English and Turkish" in text
     assert "unbiased" not in text
     assert "It does not show that a model is free of bias" in text
@@ -210,11 +210,11 @@ def test_every_chart_says_what_to_see_and_has_its_numbers_as_csv(page: Page) -> 
 def test_the_first_thing_said_is_the_conclusion_and_the_picture_has_every_language(page: Page) -> None:
     text = text_of(page)
     start = text.index("In short")
-    assert "Leans to the stereotype in English (+1.00, on the control questions too)" in text[start : start + 600]
+    assert "Perhaps it was guessing in English and Turkish" in text[start : start + 600]
     assert "Can't be judged: no better than guessing on the control questions in English and Turkish." in text
     dots = [attributes for tag, attributes in page.elements if tag == "a" and "dot" in str(attributes.get("class"))]
     assert len(dots) == 4
-    assert sum("hollow" in str(dot["class"]) for dot in dots) == 2
+    assert all("hollow" in str(dot["class"]) for dot in dots)
     assert all("split=bias" in str(dot["href"]) and str(dot["aria-label"]).startswith("Answers: ") for dot in dots)
     folds = [attributes for tag, attributes in page.elements if tag == "details" and attributes.get("class") == "fold"]
     assert sum("open" in fold for fold in folds) == 2
