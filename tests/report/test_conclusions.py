@@ -114,7 +114,7 @@ def interval(value: float, low: float, high: float) -> LeaderboardScore:
 
 @pytest.mark.parametrize(("languages", "side"), [(1, "stereotypical"), (2, "inconclusive"), (15, "inconclusive")])
 def test_a_bias_is_claimed_only_after_adjustment_for_the_languages(languages: int, side: str) -> None:
-    barely = dict.fromkeys(range(languages), interval(0.1, 0.005, 0.195))
+    barely = dict.fromkeys(map(str, range(languages)), interval(0.1, 0.005, 0.195))
     clearly = {"clear": interval(-0.8, -0.9, -0.7)}
     found = directions(barely | clearly if languages > 1 else barely, 0.95)
     assert {found[place] for place in barely} == {side}
