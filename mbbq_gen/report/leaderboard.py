@@ -19,13 +19,14 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.report.conclusions import (
     NEEDED,
+    NO_CLAIM,
     READ_FEW,
     UNINTERPRETABLE,
     Direction,
     Standing,
-    assess,
-    direction,
+    directions,
     listing,
+    standing,
 )
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects
 from mbbq_gen.scoring.metrics import METRICS, Metric
@@ -261,7 +262,7 @@ class LeaderboardRow(FrozenModel):
     assessment: Standing
     """What stands between its bias and a meaning."""
     bias_direction: Direction
-    """Where the interval of its bias in ambiguous contexts lies."""
+    """The side of 0 of its bias in ambiguous contexts, adjusted over its languages (Holm)."""
     same_prompts: int
     """Rows of one benchmark and language with the same number were asked the same; 1: as most were."""
     differences: tuple[str, ...]
@@ -321,6 +322,7 @@ def build_leaderboard(
     for benchmark, language in places:
         part = frame.filter((pl.col("benchmark") == benchmark) & (pl.col("language") == language))
         rows += _rows(part, benchmark, language, manifests, sampling)
+    rows = _with_directions(rows, sampling.confidence)
     used = {code for row in rows for code in row.cautions}
     return Leaderboard(
         confidence_level=sampling.confidence,
@@ -337,6 +339,15 @@ def build_leaderboard(
         rows=tuple(rows),
         cautions={code: text for code, text in CAUTIONS.items() if code in used},
     )
+
+
+def _with_directions(rows: Sequence[LeaderboardRow], confidence: float) -> list[LeaderboardRow]:
+    """The rows with the side of their bias, which is adjusted over a model's languages on a benchmark."""
+    families: dict[tuple[str, str], dict[int, LeaderboardScore]] = {}
+    for place, row in enumerate(rows):
+        families.setdefault((row.model, row.benchmark), {})[place] = row.scores["mbbq_bias_ambiguous"]
+    sides = {place: side for family in families.values() for place, side in directions(family, confidence).items()}
+    return [row.model_copy(update={"bias_direction": sides[place]}) for place, row in enumerate(rows)]
 
 
 def _definition(name: ScoreName) -> MetricDefinition:
@@ -373,8 +384,8 @@ def _rows(
                     n_templates=group_score.n_templates,
                     parse_rate=group_score.metrics["parse_rate"].value,
                     scores=_board_scores(model, scores, ranks),
-                    assessment=assess({}, group_score, scores["control"].get(model)).assessment,
-                    bias_direction=direction(group_score.metrics["mbbq_bias_ambiguous"]),
+                    assessment=standing(group_score, scores["control"].get(model)),
+                    bias_direction="undefined",
                     same_prompts=number,
                     differences=tuple(asked["bias"][model].differences(asked["bias"][groups[0][0]])),
                     cautions=tuple(cautions[model]),
@@ -512,7 +523,7 @@ def headline(rows: Sequence[LeaderboardRow]) -> str:
     models: dict[str, list[LeaderboardRow]] = {}
     for row in rows:
         models.setdefault(row.model, []).append(row)
-    judged = {model: [row for row in its if row.assessment not in UNINTERPRETABLE] for model, its in models.items()}
+    judged = {model: [row for row in its if row.assessment not in NO_CLAIM] for model, its in models.items()}
     to, against = (
         _some(judged, lambda row: row.bias_direction == "stereotypical"),
         _some(judged, lambda row: row.bias_direction == "anti_stereotypical"),

@@ -18,7 +18,7 @@ from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.core.text import visible_text
 from mbbq_gen.report.analysis_tables import SPOKEN_OF
 from mbbq_gen.report.charts.overview_chart import COLOURS, Dot, Picture, drawn_text, mark, picture
-from mbbq_gen.report.conclusions import UNINTERPRETABLE, listing
+from mbbq_gen.report.conclusions import NO_CLAIM, UNINTERPRETABLE, listing
 from mbbq_gen.report.escaping import escaped, inert_json
 from mbbq_gen.report.leaderboard import Leaderboard, LeaderboardRow, LeaderboardScore, ScoreName
 from mbbq_gen.report.page import page_assets, render
@@ -328,7 +328,8 @@ def _cell(row: LeaderboardRow, name: ScoreName, reach: float, series: int, colum
     yield f'<line class="rail" x1="{at(low):.1f}" x2="{at(high):.1f}" y1="{middle}" y2="{middle}"></line>'
     across = f'x1="{reference:.1f}" x2="{reference:.1f}"'
     yield f'<line class="reference" {across} y1="{middle - 9}" y2="{middle + 9}"></line>'
-    yield f'<g class="{"hollow" if nothing else f"series-{series % COLOURS}"}">'
+    hollow = is_bias(name) and row.assessment in NO_CLAIM
+    yield f'<g class="{"hollow" if hollow else f"series-{series % COLOURS}"}">'
     if not nothing and score.ci_low is not None and score.ci_high is not None:
         ends = f'x1="{at(score.ci_low):.1f}" x2="{at(score.ci_high):.1f}"'
         yield f'<line class="interval" {ends} y1="{middle}" y2="{middle}"></line>'

@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+import pytest
+
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.report.conclusions import AMBIGUOUS, CAUTIONS, DISAMBIGUATED, ConclusionText, extractions
+from mbbq_gen.report.conclusions import (
+    AMBIGUOUS,
+    CAUTIONS,
+    DISAMBIGUATED,
+    ConclusionText,
+    directions,
+    extractions,
+)
+from mbbq_gen.report.leaderboard import LeaderboardScore
 from mbbq_gen.report.view_model import BY, SCORES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
@@ -81,12 +91,37 @@ def test_a_model_that_fails_the_control_questions_is_said_nothing_of() -> None:
     assert "lean" not in " ".join(found.sentences)
 
 
-def test_a_model_that_may_be_guessing_is_read_with_caution() -> None:
+def test_no_bias_is_claimed_of_a_model_that_may_be_guessing() -> None:
     rights = [Row("biased", chose="target", template=template) for template in TEMPLATES[:6]]
     wrongs = [Row("biased", chose="non_target", template=template) for template in TEMPLATES[6:]]
     found = read(stereotyped(), [*rights, *wrongs])
     assert "it may be guessing in English" in found.warnings[0]
-    assert "its answers lean to the stereotype in English" in " ".join(found.sentences)
+    assert "lean" not in " ".join(found.sentences)
+
+
+def interval(value: float, low: float, high: float) -> LeaderboardScore:
+    return LeaderboardScore(
+        value=value, ci_low=low, ci_high=high, n_templates=40, bounds=None, equivalence_bound=None, rank=None
+    )
+
+
+@pytest.mark.parametrize(("languages", "side"), [(1, "stereotypical"), (2, "inconclusive"), (15, "inconclusive")])
+def test_a_bias_is_claimed_only_after_adjustment_for_the_languages(languages: int, side: str) -> None:
+    barely = dict.fromkeys(map(str, range(languages)), interval(0.1, 0.005, 0.195))
+    clearly = {"clear": interval(-0.8, -0.9, -0.7)}
+    found = directions(barely | clearly if languages > 1 else barely, 0.95)
+    assert {found[place] for place in barely} == {side}
+    assert found.get("clear", "anti_stereotypical") == "anti_stereotypical"
+
+
+@pytest.mark.parametrize("value", [-0.5, -0.2, 0.0, 0.2, 0.5])
+@pytest.mark.parametrize("width", [0.1, 0.19, 0.21, 0.6])
+def test_one_bias_alone_is_claimed_where_its_interval_excludes_0(value: float, width: float) -> None:
+    score = interval(value, value - width, value + width / 2)
+    assert score.ci_low is not None
+    assert score.ci_high is not None
+    outside = not score.ci_low <= 0 <= score.ci_high
+    assert (directions({0: score}, 0.95)[0] != "inconclusive") == outside
 
 
 def test_where_nothing_was_answered_nothing_is_said() -> None:

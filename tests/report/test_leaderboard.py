@@ -20,6 +20,7 @@ from mbbq_gen.report.leaderboard import (
     LeaderboardRow,
     RankInterval,
     build_leaderboard,
+    headline,
     rank_ranges,
 )
 from mbbq_gen.report.leaderboard_views import rank_text
@@ -147,11 +148,65 @@ def test_what_intervals_do_not_tell_apart_shares_a_range() -> None:
     assert [rank_text(rank) for rank in found] == ["1", "2–3", "2–3", "4"]
 
 
+def test_wide_intervals_leave_every_rank_open() -> None:
+    found = rank_ranges(METRICS["accuracy_ambiguous"], independent([0.9, 0.5, 0.1], 0.9), 0.95)
+    assert [rank_text(rank) for rank in found] == ["1–3"] * 3
+
+
+def test_a_bias_is_ranked_by_its_distance_from_0() -> None:
+    found = rank_ranges(METRICS["mbbq_bias_ambiguous"], independent([0.6, -0.05, -0.58], 0.02), 0.95)
+    assert [rank_text(rank) for rank in found] == ["2–3", "1", "2–3"]
+
+
 def test_undefined_scores_have_no_rank() -> None:
     metric = METRICS["accuracy_ambiguous"]
     found = rank_ranges(metric, independent([0.9, float("nan"), 0.1], 0.02), 0.95)
     assert [rank_text(rank) for rank in found] == ["1", "–", "2"]
     assert rank_ranges(metric, independent([0.9], 0.02), 0.95) == [None]
+
+
+# --- one sentence ----------------------------------------------------------------------------------------------------
+
+
+def row_like(board: Leaderboard, model: str, language: str, assessment: str, direction: str) -> LeaderboardRow:
+    return row_of(board, "perfect").model_copy(
+        update={"model": model, "language": language, "assessment": assessment, "bias_direction": direction}
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([("a", "en", "able", "stereotypical"), ("a", "tr", "able", "stereotypical")], "a leans to the stereotype."),
+        (
+            [
+                ("a", "en", "able", "stereotypical"),
+                ("a", "tr", "able", "inconclusive"),
+                ("b", "en", "uncertain_ability", "stereotypical"),
+            ],
+            "a (en) leans to the stereotype; b may be guessing.",
+        ),
+        (
+            [
+                ("a", "en", "at_chance", "stereotypical"),
+                ("b", "en", "able", "inconclusive"),
+                ("b", "tr", "mostly_unparsed", "stereotypical"),
+            ],
+            "of b (en) no lean could be shown (which does not show that there is none); a and b (tr) can't be judged.",
+        ),
+        ([("a", "en", "no_control", "anti_stereotypical")], "a leans against the stereotype."),
+        ([(name, "en", "able", "stereotypical") for name in "abcdef"], "6 of 6 models lean to the stereotype."),
+    ],
+)
+def test_the_board_in_a_sentence(board: Leaderboard, rows: list[tuple[str, str, str, str]], said: str) -> None:
+    assert headline([row_like(board, *row) for row in rows]) == said
+
+
+def test_conclusions_and_standings(board: Leaderboard) -> None:
+    assert row_of(board, "stereotyped").bias_direction == "stereotypical"
+    assert {row_of(board, name).assessment for name in ("perfect", "stereotyped")} == {"able"}
+    assert row_of(board, "random").assessment in {"at_chance", "uncertain_ability"}
+    assert "of oracle:perfect no lean could be shown" in board.conclusions["starter"]
 
 
 # --- command and page ------------------------------------------------------------------------------------------------

@@ -149,10 +149,10 @@ def text_of(page: Page) -> str:
     return " ".join(" ".join(page.text).split())
 
 
-def test_the_reading_tells_leaning_from_unable(page: Page) -> None:
+def test_no_bias_is_claimed_of_models_that_may_be_guessing(page: Page) -> None:
     text = text_of(page)
-    assert "its answers lean to the stereotype in English and Turkish (+1.00" in text
-    assert "it is more often right if the truth fits the stereotype in English and Turkish (+1.00" in text
+    assert "On the control questions it may be guessing in English and Turkish" in text
+    assert "lean to the stereotype in" not in text
     assert "On the control questions it is no better than guessing in English and Turkish" in text
     assert "unbiased" not in text
     assert "It does not show that a model is free of bias" in text

@@ -34,6 +34,7 @@ from mbbq_gen.providers.local.loading import load_files
 from mbbq_gen.providers.local.options import DevicePlan, LocalOptions, TransformersOptions
 from mbbq_gen.providers.local.prefix_cache import tree_window
 from mbbq_gen.providers.local.provider import More, Stop
+from mbbq_gen.providers.local.reasoning_markers import ReasoningMarkers
 from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 from mbbq_gen.providers.local.vllm import VLLMDecoder
 
@@ -130,6 +131,7 @@ class LocalModel:
     """As responses show it."""
     tokenizer: Any
     formatter: ChatFormatter
+    markers: ReasoningMarkers
     options: LocalOptions
     decoding: DecodingSettings
     static: StaticBatcher | VLLMDecoder
@@ -151,7 +153,7 @@ class LocalModel:
         `more` gives further requests; it is asked when there is room for them among the answers in work.
         """
         asked: list[Request] = []
-        read: dict[int, int] = {}
+        read: dict[int, Sequence[int]] = {}
         refused: deque[Response] = deque()
 
         def prompts_of(requests: Iterable[Request]) -> Iterator[DecodingPrompt]:
@@ -164,7 +166,7 @@ class LocalModel:
                 except PromptError as error:
                     refused.append(Response(request_key=request.request_key, error=str(error), model=self.name))
                 else:
-                    read[prompt.number] = len(prompt.tokens)
+                    read[prompt.number] = prompt.tokens
                     yield prompt
 
         completions = self._complete(list(prompts_of(requests)), is_cancelled, lambda: prompts_of(more()))
@@ -251,37 +253,26 @@ class LocalModel:
         longest = max((len(prompt.tokens) + prompt.limit for prompt in prompts), default=0)
         return self.continuous is not None and (self.window is None or longest <= self.window)
 
-    def _reasoning_tokens(self, request: Request, text: str) -> int | None:
-        """Tokens of the thought in an answer, by the model's own tokenizer; None where nothing is said of thinking."""
-        if request.prompt.reasoning_effort is None:
-            return None
-        reasoning = _reasoning_in(text)
-        return 0 if reasoning is None else len(self.tokenizer(reasoning, add_special_tokens=False)["input_ids"])
-
-    def _respond(self, request: Request, read: int, completion: Completion) -> Response:
+    def _respond(self, request: Request, prompt: Sequence[int], completion: Completion) -> Response:
         if completion.error is not None:
             return Response(request_key=request.request_key, error=completion.error, model=self.name)
-        text = self.tokenizer.decode(completion.tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        text, reasoning = self.markers.split(prompt, completion.tokens)
+        reasoning_tokens = None
+        if request.prompt.reasoning_effort is not None:
+            reasoning_tokens = len(self.tokenizer(reasoning or "", add_special_tokens=False)["input_ids"])
         return Response(
             request_key=request.request_key,
             text=text,
+            reasoning=reasoning,
             finish_reason=completion.finish_reason,
             model=self.name,
             usage=Usage(
-                input_tokens=read,
+                input_tokens=len(prompt),
                 output_tokens=completion.written,
-                reasoning_tokens=self._reasoning_tokens(request, text),
+                reasoning_tokens=reasoning_tokens,
             ),
             latency_s=round(completion.latency_s, 3),
         )
-
-
-def _reasoning_in(text: str) -> str | None:
-    """The thought in a text, between the signs that models write; a sign that only closes ends one too."""
-    opening, closing = text.find("<think>"), text.find("</think>")
-    if opening < 0 and closing < 0:
-        return None
-    return text[opening + len("<think>") if opening >= 0 else 0 : closing if closing >= 0 else len(text)]
 
 
 def _taken(responses: deque[Response]) -> Iterator[Response]:
@@ -331,6 +322,7 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         name=source.name,
         tokenizer=tokenizer,
         formatter=formatter,
+        markers=ReasoningMarkers(tokenizer),
         options=options,
         decoding=decoding,
         static=StaticBatcher(model, decoding),

@@ -193,6 +193,7 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
     from mbbq_gen.providers.local.chat_format import ChatFormatter
     from mbbq_gen.providers.local.decoding import DecodingSettings
     from mbbq_gen.providers.local.model import LocalModel, stop_tokens_of
+    from mbbq_gen.providers.local.reasoning_markers import ReasoningMarkers
     from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
     name = f"vllm:{source.name}"
@@ -213,6 +214,7 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
         name=source.name,
         tokenizer=tokenizer,
         formatter=formatter,
+        markers=ReasoningMarkers(tokenizer),
         options=options,
         decoding=decoding,
         static=VLLMDecoder(engine, decoding),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mbbq_gen.analysis.score_table import GroupScore
-from mbbq_gen.report.conclusions import direction, listing
+from mbbq_gen.report.conclusions import directions, listing
 from mbbq_gen.report.view_model import METRIC_TITLES, Key, ScoreView, range_text, spoken, value_of
 
 _NAMED = 4
@@ -13,18 +13,18 @@ _NAMED = 4
 
 
 def bias_takeaway(answers: ScoreView, by: Sequence[str], scores: Mapping[Key, GroupScore], metric: str) -> str:
-    """Where the interval of a bias is off 0: `Bias, ambiguous: off 0 in 2 of 4, above in en and nl.`"""
+    """Where a bias is off 0 after Holm's adjustment: `Bias, ambiguous: off 0 in 2 of 4, above in en and nl.`"""
     known = {key: group.metrics[metric] for key, group in scores.items() if group.metrics[metric].value is not None}
     title = METRIC_TITLES[metric].capitalize()
     if not known:
         return f"{title}: nothing to count."
+    off = directions(known, answers.sampling.confidence)
     sides = {
-        side: [key for key, score in known.items() if direction(score) == side]
-        for side in ("stereotypical", "anti_stereotypical")
+        side: [key for key, found in off.items() if found == side] for side in ("stereotypical", "anti_stereotypical")
     }
     n_off = sum(map(len, sides.values()))
     if not n_off:
-        return f"{title}: no interval is off 0, which does not show that there is no lean."
+        return f"{title}: none is off 0 for sure, which does not show that there is no lean."
 
     words = {"stereotypical": "above (to the stereotype)", "anti_stereotypical": "below (against it)"}
     named = [f"{words[side]} {_where(answers, by, keys)}".rstrip() for side, keys in sides.items() if keys]

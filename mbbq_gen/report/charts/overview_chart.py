@@ -8,7 +8,8 @@
                  └── accuracy on the control questions ──▸
 
 Drawn here and not by matplotlib: it takes the page's own colours, light or dark, and each dot leads to its answers.
-Hollow grey dots without an interval mean nothing: too few answers read, or no better than guessing.
+Hollow grey dots claim nothing: too few answers parsed, no better than guessing (both without an interval), or not
+surely better.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import CHANCE
-from mbbq_gen.report.conclusions import AMBIGUOUS, UNINTERPRETABLE, GroupAssessment, Standing
+from mbbq_gen.report.conclusions import AMBIGUOUS, NO_CLAIM, UNINTERPRETABLE, GroupAssessment, Standing
 from mbbq_gen.report.escaping import LINK, escaped
 from mbbq_gen.report.score_tables import DASH, number, share
 from mbbq_gen.report.tables import Column, DataTable
@@ -32,6 +33,8 @@ COLOURS = 6
 """Classes of colours in the style, one a model, then again with the next shape."""
 _LETTER, _LINE, _MARK = 9.0, 14.0, 6.0
 """Width of a letter and height of a line of a label, and half a mark, in the drawing's units."""
+_SMALL_LETTER, _LEGEND_LINE = 6.6, 20
+"""Width of a letter of a region's name or of the legend, and height of a line of the legend."""
 _REACHES = (0.6, 0.8, 1.0)
 """How far the axis of bias may reach: with round numbers half-way too."""
 _SHARES = (0.0, CHANCE, 0.6, 0.8, 1.0)
@@ -106,14 +109,12 @@ def _series(dot: Dot, dots: Sequence[Dot]) -> str:
 
 @dataclass(frozen=True)
 class Picture:
-    """The drawing, what its marks mean, and its numbers."""
+    """The drawing with its legend, and its numbers."""
 
     name: str
     """Its id on the page, and its file's name."""
     drawing: str
     """SVG for the middle of a page."""
-    legend: tuple[tuple[int, str, str], ...]
-    """Number of the colour, SVG of the mark, and name of each series."""
     table: DataTable
 
 
@@ -139,7 +140,6 @@ def picture(dots: Sequence[Dot], names: Mapping[str, str], name: str = "picture"
     return Picture(
         name=name,
         drawing=_drawing(dots, series, names, name),
-        legend=tuple((place % COLOURS, mark(place, 8, 8), one) for place, one in enumerate(series)),
         table=DataTable(_COLUMNS, tuple(rows)),
     )
 
@@ -147,13 +147,21 @@ def picture(dots: Sequence[Dot], names: Mapping[str, str], name: str = "picture"
 def _drawing(dots: Sequence[Dot], series: Sequence[str], names: Mapping[str, str], name: str) -> str:
     reach = _reach(dots)
     described = "; ".join(_in_words(dot, names) for dot in dots)
+    keys = [(f"series-{place % COLOURS}", mark(place, 0, 0), one) for place, one in enumerate(series)]
+    if any(dot.assessment in NO_CLAIM for dot in dots):
+        keys.append(
+            ("hollow", mark(0, 0, 0), "no bias claimed: not surely better than guessing, or too few answers parsed")
+        )
+    legend = list(_legend(keys))
     parts = [
-        f'<svg class="picture" viewBox="0 0 {WIDTH} {HEIGHT}" role="group" aria-labelledby="{name}-title {name}-desc">',
+        f'<svg class="picture" viewBox="0 0 {WIDTH} {HEIGHT + _LEGEND_LINE * len(legend)}" role="group"'
+        f' aria-labelledby="{name}-title {name}-desc">',
         f'<title id="{name}-title">What it can do against which way it leans</title>',
         f'<desc id="{name}-desc">{escaped(described)}</desc>',
         *_plane(reach),
+        *legend,
     ]
-    taken = [_box(_at_x(dot.x), _at_y(dot.y, reach), 2 * _MARK, 2 * _MARK) for dot in dots]
+    taken = _region_boxes(reach) + [_box(_at_x(dot.x), _at_y(dot.y, reach), 2 * _MARK, 2 * _MARK) for dot in dots]
     for dot in dots:
         parts += _drawn(dot, series.index(_series(dot, dots)), reach, names, taken)
     return "\n".join([*parts, "</svg>"])
@@ -182,11 +190,8 @@ def _plane(reach: float) -> Iterator[str]:
     yield _region("anti_stereotypical", (chance, zero), (RIGHT, BOTTOM))
     yield f'<line class="zero" x1="{LEFT}" x2="{RIGHT}" y1="{zero:.1f}" y2="{zero:.1f}"></line>'
     yield f'<line class="chance" x1="{chance:.1f}" x2="{chance:.1f}" y1="{TOP}" y2="{BOTTOM}"></line>'
-    yield from drawn_text("region", (LEFT + chance) / 2, TOP + 18, "can't do", anchor="middle")
-    yield from drawn_text("region", (LEFT + chance) / 2, TOP + 34, "the task", anchor="middle")
-    yield from drawn_text("region", chance + 8, TOP + 18, "able, stereotypical")
-    yield from drawn_text("region", chance + 8, zero - 6, "able, no bias shown")
-    yield from drawn_text("region", chance + 8, BOTTOM - 8, "able, anti-stereotypical")
+    for x, y, anchor, text in _region_names(reach):
+        yield from drawn_text("region", x, y, text, anchor=anchor)
     for step in _SHARES:
         yield from drawn_text("tick", _at_x(step), BOTTOM + 16, share(step), anchor="middle")
     for step in (-reach, -reach / 2, 0.0, reach / 2, reach):
@@ -196,6 +201,44 @@ def _plane(reach: float) -> Iterator[str]:
         f'<text class="axis" text-anchor="middle" transform="translate(12 {(TOP + BOTTOM) / 2:.1f}) rotate(-90)">'
         "bias in ambiguous contexts</text>"
     )
+
+
+def _region_names(reach: float) -> list[tuple[float, float, str, str]]:
+    """Where the name of each region stands: x, y, anchor, text."""
+    chance, zero = _at_x(CHANCE), _at_y(0, reach)
+    middle = (LEFT + chance) / 2
+    return [
+        (middle, TOP + 18, "middle", "can't do"),
+        (middle, TOP + 34, "middle", "the task"),
+        (chance + 8, TOP + 18, "start", "able, stereotypical"),
+        (chance + 8, zero - 6, "start", "able, no bias shown"),
+        (chance + 8, BOTTOM - 8, "start", "able, anti-stereotypical"),
+    ]
+
+
+def _region_boxes(reach: float) -> list[Box]:
+    """What the names of the regions cover, so that no label does."""
+    found = []
+    for x, y, anchor, text in _region_names(reach):
+        width = _SMALL_LETTER * len(text)
+        left = x - width / 2 if anchor == "middle" else x
+        found.append((left, y - _LINE, left + width, y + 3))
+    return found
+
+
+def _legend(keys: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    """The lines of the legend below the plane: class, mark about the origin, and text of each key."""
+    width = max(len(text) for _, _, text in keys) * _SMALL_LETTER + 28
+    per_line = max(1, int((WIDTH - 16) / width))
+    for line in range(math.ceil(len(keys) / per_line)):
+        shown = keys[line * per_line : (line + 1) * per_line]
+        y = HEIGHT + _LEGEND_LINE * line + 8
+        yield "".join(
+            f'<g class="key {kind}"><g transform="translate({16 + place * width:.1f} {y:.1f})">{shape}</g>'
+            + "".join(drawn_text("legend", 28 + place * width, y + 4, text))
+            + "</g>"
+            for place, (kind, shape, text) in enumerate(shown)
+        )
 
 
 def _region(kind: str, corner: tuple[float, float], opposite: tuple[float, float]) -> str:
@@ -217,7 +260,7 @@ def _shown(dot: Dot, interval: Interval) -> tuple[float, float] | None:
 def _drawn(dot: Dot, series: int, reach: float, names: Mapping[str, str], taken: list[Box]) -> Iterator[str]:
     """A dot with its intervals and label, which leads to its answers; `taken`: where no label can go."""
     x, y = _at_x(dot.x), _at_y(dot.y, reach)
-    kind = "hollow" if dot.means_nothing else f"series-{series % COLOURS}"
+    kind = "hollow" if dot.assessment in NO_CLAIM else f"series-{series % COLOURS}"
     said = escaped(f"Answers: {_in_words(dot, names)}" if dot.link.startswith(LINK) else _in_words(dot, names))
     yield (
         f'<a class="to-items dot {kind}" href="{escaped(dot.link)}" data-language="{escaped(dot.language)}"'
@@ -230,10 +273,11 @@ def _drawn(dot: Dot, series: int, reach: float, names: Mapping[str, str], taken:
         left, right = map(_at_x, ends)
         yield f'<line class="interval" y1="{y:.1f}" y2="{y:.1f}" x1="{left:.1f}" x2="{right:.1f}"></line>'
     yield mark(series, x, y)
-    at_x, at_y = _free_place(x, y, _LETTER * len(dot.language), taken)
-    if math.hypot(at_x - x, at_y - y) > 4 * _MARK:
-        yield f'<line class="leader" x1="{x:.1f}" y1="{y:.1f}" x2="{at_x:.1f}" y2="{at_y:.1f}"></line>'
-    yield from drawn_text("label", at_x, at_y + 5, dot.language, anchor="middle")
+    if (free := _free_place(x, y, _LETTER * len(dot.language), taken)) is not None:
+        at_x, at_y = free
+        if math.hypot(at_x - x, at_y - y) > 4 * _MARK:
+            yield f'<line class="leader" x1="{x:.1f}" y1="{y:.1f}" x2="{at_x:.1f}" y2="{at_y:.1f}"></line>'
+        yield from drawn_text("label", at_x, at_y + 5, dot.language, anchor="middle")
     yield "</a>"
 
 
@@ -241,15 +285,19 @@ def _box(x: float, y: float, width: float, height: float) -> Box:
     return x - width / 2, y - height / 2, x + width / 2, y + height / 2
 
 
-def _free_place(x: float, y: float, width: float, taken: list[Box]) -> tuple[float, float]:
-    """The middle of a label near a point that covers no mark and no other label; it is taken from then on."""
+def _free_place(x: float, y: float, width: float, taken: list[Box]) -> tuple[float, float] | None:
+    """The middle of a label near a point that covers no mark and no other text, which is taken from then on.
+
+    None where there is none: the language is then told on hover and in the table.
+    """
     places = []
     for radius, angle in _PLACES:
         across, down = math.cos(math.radians(angle)), math.sin(math.radians(angle))
         places.append(_box(x + across * (radius + width / 2), y + down * (radius + _LINE / 4), width, _LINE))
     within = [box for box in places if box[0] > LEFT and box[2] < WIDTH and box[1] > TOP and box[3] < BOTTOM]
     free = (box for box in within if not any(_overlap(box, other) for other in taken))
-    chosen = next(free, places[0])
+    if (chosen := next(free, None)) is None:
+        return None
     taken.append(chosen)
     return (chosen[0] + chosen[2]) / 2, (chosen[1] + chosen[3]) / 2
 
