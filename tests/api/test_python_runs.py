@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 from mbbq_gen import Run
 from mbbq_gen.cli.config_options import SelectionOptions
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.core.errors import ProviderError, RunLockedError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import ProviderError, RunError, RunLockedError, UnknownNameError, UsageError
 from mbbq_gen.core.progress import ProgressEvent
 from mbbq_gen.runs.job import JobResult
 from mbbq_gen.runs.resolve import QuestionSelection
@@ -203,8 +203,9 @@ def test_a_failed_request_is_asked_and_read_anew(tmp_path: Path, monkeypatch: py
     with fake_server({"faults": {"server_error": 1.0}}) as server:
         run = server_run(tmp_path / "run", server, monkeypatch, sample=1)
         options = {"attempts": 1}
-        done = run.execute(model_args=options, max_error_rate=1.0)
-        assert (done.answered, done.failed) == (0, 4)
+        with pytest.raises(RunError):
+            run.execute(model_args=options, max_error_rate=1.0)
+        assert (run.progress().answered, run.progress().failed) == (0, 4)
         assert set(run.samples()["outcome"]) == {"error"}
         server.change({"faults": {"server_error": 0.0}})
         assert run.execute().answered == 4

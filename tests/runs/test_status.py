@@ -14,7 +14,7 @@ from mbbq_gen.providers.prices import price_of, read_prices
 from mbbq_gen.report.run_tables import cost_line, dollars, hours
 from mbbq_gen.runs.budget import cost_report, spent
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.status import RunStatus, failure_kind, run_status
+from mbbq_gen.runs.status import RunStatus, run_status
 from tests.cli.test_commands import call
 from tests.fake_service.client import fake_server
 
@@ -195,20 +195,6 @@ def test_report_and_manifest_tell_the_cost(
     assert f"cost: {dollars(bill.total)} for" in out
     assert cost_line(bill) in call(capsys, "report", run)[1]
     assert json.loads(call(capsys, "status", run, "--json")[1])["cost"] == pytest.approx(bill.total)
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        ("asked 3 times, last: slow down (429)", "HTTP 429"),
-        ("asked 6 times, last: no answer within 300 s, timed out", "timeout"),
-        ("asked 6 times, last: the connection broke", "connection"),
-        ("left without an answer by 3 batches, the last one expired", "batch"),
-        ("who knows", "other"),
-    ],
-)
-def test_kinds_of_failures(error: str, kind: str) -> None:
-    assert failure_kind(error) == kind
 
 
 @pytest.mark.parametrize(

@@ -536,8 +536,8 @@ class ApiProvider(ABC):
             return ProviderError(f"{self.name}: {self.base_url} {self._stranger(error)}")
         if verdict == "key":
             origin = f"the key in {self.secret.origin}" if self.secret else "us without a key"
-            advice = "" if self.secret else "; give one with --api-key-env NAME or --api-key-file FILE"
-            return ProviderError(f"{self.name}: {self.base_url} refuses {origin}: {words}{advice}")
+            how = "" if self.secret else "; give one with --api-key-env NAME or --api-key-file FILE"
+            return ProviderError(f"{self.name}: {self.base_url} refuses {origin}: {words}{how}")
         if verdict == "quota_exhausted":
             return ProviderError(
                 f"{self.name}: nothing left to spend at {self.base_url}: {words};"

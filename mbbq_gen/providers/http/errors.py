@@ -323,10 +323,21 @@ class ErrorRule:
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> ErrorRule:
         """The rule that a row of the file describes."""
-        patterns = {name: row.get(name) and re.compile(row[name], re.IGNORECASE) for name in ("code", "text", "unless")}
-        others = {name: row.get(name) for name in ("pause", "setting", "wait", "label")}
-        statuses = _statuses(row["status"]) if "status" in row else None
-        return cls(row["class"], statuses, **patterns, **others, flagged=row.get("flagged", False))
+        code, text, unless = (
+            re.compile(row[name], re.IGNORECASE) if name in row else None for name in ("code", "text", "unless")
+        )
+        return cls(
+            kind=row["class"],
+            statuses=_statuses(row["status"]) if "status" in row else None,
+            code=code,
+            text=text,
+            unless=unless,
+            pause=row.get("pause"),
+            flagged=row.get("flagged", False),
+            setting=row.get("setting"),
+            wait=row.get("wait"),
+            label=row.get("label"),
+        )
 
     def fits(self, error: ApiError) -> bool:
         """Whether an error meets every condition."""
@@ -412,7 +423,10 @@ _STATUS: Final = re.compile(r"\((\d{3})\)")
 _RECORDED: Final = (
     ("timeout", re.compile(r"no answer within|timed? ?out|took longer", re.IGNORECASE)),
     ("connection", re.compile(r"connect|reset|broke|closed", re.IGNORECASE)),
-    ("malformed answer", re.compile(r"not JSON|no answer|no message|without (?:a|output)|nothing at|shape", re.I)),
+    (
+        "malformed answer",
+        re.compile(r"not JSON|no answer|no message|without (?:a choice|a message|output)|nothing at", re.I),
+    ),
     ("batch", re.compile(r"\bbatch", re.IGNORECASE)),
 )
 
