@@ -510,6 +510,8 @@ class ApiProvider(ABC):
         if lesson is not None:
             self._say_once(f"{self.name} {lesson}")
         elif (name := refused_name(error, body)) is not None:
+            if self.answered and name in LENGTH_NAMES:  # it fits beside other prompts
+                return False
             raise ProviderError(
                 f"{self.name} does not take {name} = {json.dumps(body[name])}: {refusal};"
                 f" it shapes the text, so nothing goes on without it: in a new run folder, {self.instead_of(name)}"

@@ -445,6 +445,8 @@ LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens
 """What services call the longest answer; one stands for another."""
 HARMLESS: Final = frozenset({"store", "user", "metadata", "service_tier", "stream", "safety_identifier"})
 """What can be left out without a word of the text being another."""
+_VALUE: Final = re.compile(r"range|too large|at most|less than|greater than|exceed|must be (?:an? )?\w*integer", re.I)
+"""How a refusal of a value reads, where the name itself is known."""
 _NEVER: Final = frozenset({"model", "messages", "input", "contents", "prompt"})
 """What can't be left out."""
 
@@ -495,6 +497,7 @@ class ParameterAdapter:
         self._refused_lengths.add(name)
         named = [other for other in LENGTH_NAMES if re.search(rf"(?<!\w){other}(?!\w)", message)]
         guess = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}.get(name)
+        guess = None if _VALUE.search(message) else guess
         return next((other for other in [*named, guess] if other not in self._refused_lengths), None)
 
     def runtime_info(self) -> dict[str, JsonValue]:
