@@ -492,12 +492,12 @@ class ParameterAdapter:
 
     def _other_length(self, name: str, message: str) -> str | None:
         """Another name for the longest answer that was not refused yet: one asked for, or the one that may be meant."""
-        if name not in LENGTH_NAMES or not self.renames_length:
+        is_value = _VALUE.search(message) is not None and "instead" not in message.lower()
+        if name not in LENGTH_NAMES or not self.renames_length or is_value:
             return None
         self._refused_lengths.add(name)
         named = [other for other in LENGTH_NAMES if re.search(rf"(?<!\w){other}(?!\w)", message)]
         guess = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}.get(name)
-        guess = None if _VALUE.search(message) else guess
         return next((other for other in [*named, guess] if other not in self._refused_lengths), None)
 
     def runtime_info(self) -> dict[str, JsonValue]:
