@@ -23,8 +23,8 @@ from mbbq_gen.providers.oracles import ORACLES
 from mbbq_gen.providers.synthetic import PERSONALITIES
 
 ENTRY_POINT_GROUP = "mbbq_gen.providers"
-_NAMES_OF_KEYS = frozenset({"api_key_env", "api_key_file"})
-"""Options that name where a key is; whoever types the key itself must not see it again."""
+_NAMES_OF_KEYS = frozenset({"api_key_env", "api_key_file", "extra", "headers"})
+"""Options in which users may type a key: their values are not repeated in errors."""
 IMPORTED = "imported"
 """The kind that runs have whose answers another program asked for: there is no such model to ask."""
 
