@@ -167,7 +167,7 @@ class GeminiProvider(ApiProvider):
         finish = "content_filter" if not candidates else finish_reason(reason)
         parts = tables_of(table_of(candidate.get("content")).get("parts"))
         text = "".join(text_of(part.get("text")) for part in parts if not part.get("thought"))
-        verdicts = {
+        results = {
             name: found
             for name, found in (("prompt", feedback or None), ("answer", candidate.get("safetyRatings")))
             if found
@@ -176,7 +176,7 @@ class GeminiProvider(ApiProvider):
             "text": text or (None if finish == "content_filter" else ""),
             "finish_reason": finish,
             "provider_finish_reason": reason,
-            "content_filter": verdicts or None,
+            "content_filter": results or None,
             "reasoning": "".join(words_of(part.get("text")) or "" for part in parts if part.get("thought")) or None,
             "model": words_of(payload.get("modelVersion")),
             "request_id": words_of(payload.get("responseId")) or headers.get("x-request-id"),

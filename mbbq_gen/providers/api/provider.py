@@ -363,11 +363,11 @@ class ApiProvider(ABC):
         if (200 <= reply.status < 300 and not reply.is_page) or reply.status in accept:
             return reply
         error = service_error(reply.status, error_payload(reply), reply.headers)
-        verdict = classify_error(error)
-        if self.may_pass(error, verdict) or error.page:  # a run has been answered before it comes to these addresses
+        kind = classify_error(error)
+        if self.may_pass(error, kind) or error.page:  # a run has been answered before it comes to these addresses
             raise self.fault_of(error)
-        if verdict in {"key", "quota_exhausted", "not_the_service"}:
-            raise await self.lasting(error, verdict)
+        if kind in {"key", "quota_exhausted", "not_the_service"}:
+            raise await self.lasting(error, kind)
         raise RejectedError(f"{self.name}: {method} {path}: {self.hide(error.words)} ({error.status})", error)
 
     async def stream(self, path: str, *, download: bool = False) -> AsyncGenerator[Line, None]:
@@ -531,21 +531,21 @@ class ApiProvider(ABC):
         option = {"reasoning_effort": "--reasoning-effort"}.get(name, f"--model-arg {name}")
         return f"leave {option} out, or give another value"
 
-    async def lasting(self, error: ApiError, verdict: ErrorClass) -> ProviderError:
+    async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
         """Why no request can succeed, in one line."""
         words = f"{self.hide(error.words)} ({error.status})"
-        if verdict == "not_the_service":
-            return ProviderError(f"{self.name}: {self.base_url} {self._stranger(error)}")
-        if verdict == "key":
+        if kind == "not_the_service":
+            return ProviderError(f"{self.name}: {self.base_url} {self._not_the_service(error)}")
+        if kind == "key":
             origin = f"the key in {self.secret.origin}" if self.secret else "us without a key"
             how = "" if self.secret else "; give one with --api-key-env NAME or --api-key-file FILE"
             return ProviderError(f"{self.name}: {self.base_url} refuses {origin}: {words}{how}")
-        if verdict == "quota_exhausted":
+        if kind == "quota_exhausted":
             return ProviderError(
                 f"{self.name}: nothing left to spend at {self.base_url}: {words};"
                 " what arrived is kept, go on later with the same command"
             )
-        if verdict == "other_api":
+        if kind == "other_api":
             return ProviderError(f"{self.name}: does not answer at this API: {words}; use another model or api=auto")
         names = await self.model_names()
         advice = None if names else base_url_advice(self.base_url, self.version_in_base)
@@ -553,7 +553,7 @@ class ApiProvider(ABC):
             return ProviderError(f"{self.name}: no such address or model at {self.base_url}: {words}; {advice}")
         return ProviderError(f"{self.name}: no such model at {self.base_url}: {words}{self._nearest(names)}")
 
-    def _stranger(self, error: ApiError) -> str:
+    def _not_the_service(self, error: ApiError) -> str:
         """What replies at the address instead of the service, and what to do."""
         advice = base_url_advice(self.base_url, self.version_in_base)
         if error.target is not None:
