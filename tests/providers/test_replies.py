@@ -46,7 +46,7 @@ def opened(kind: str, root: str, **options: Any) -> ApiProvider:
 def test_replies(case: dict[str, Any]) -> None:
     begin = time.monotonic()
     with replying(case["replies"]) as server:
-        asked = opened(case.get("provider", "openai"), server.root, attempts=3)
+        asked = opened(case.get("provider", "openai"), server.root, attempts=3, **case.get("options", {}))
         (response,) = ask(asked, requests(1))
     assert len(server.bodies) == case["sent"]
     assert time.monotonic() - begin >= case.get("seconds", 0.0)

@@ -407,6 +407,8 @@ def _chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     if not choices:
         raise TransientError("malformed", "answered without a choice")
     choice, usage = choices[0], _usage(payload.get("usage"), "prompt", "completion")
+    if choice.get("error"):
+        raise TransientError("broken", "answered an error in the choice")
     reason = words_of(choice.get("finish_reason"))
     finish = finish_reason(reason, words_of(choice.get("native_finish_reason")))
     message = choice.get("message")

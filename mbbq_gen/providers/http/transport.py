@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 _CONNECT_SECONDS: Final = 20.0
+_PROBE_SECONDS: Final = 3.0
 _SHOWN: Final = 80
 _LONGEST_TEXT: Final = 2000
 _LARGE: Final = 1_000_000
@@ -137,7 +138,7 @@ class Transport:
         """`most`: bytes of an answer that are taken; what is longer is cut there. `url`: the base URL."""
         self._session = session
         self._url = url
-        self._reached = False
+        self._reached = self._probed = False
         self._mask = mask
         self._timeout = timeout
         self._most = most
@@ -212,14 +213,14 @@ class Transport:
             raise ProviderError(f"{self._url}: speaks https, not http; try --base-url {with_other_scheme(self._url)}")
 
     async def _is_tls(self) -> bool:
-        """Whether the server at an http address answers to TLS."""
-        parts = urlsplit(self._url)
-        if parts.scheme != "http" or self._proxy(self._url) is not None:
+        """Whether the server at an http address answers to TLS; tried once."""
+        parts, is_first, self._probed = urlsplit(self._url), not self._probed, True
+        if not is_first or parts.scheme != "http" or self._proxy(self._url) is not None:
             return False
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
+            async with asyncio.timeout(_PROBE_SECONDS):
                 _, writer = await asyncio.open_connection(parts.hostname, parts.port or 80, ssl=context)
         except (OSError, TimeoutError):
             return False
