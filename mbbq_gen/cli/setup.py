@@ -462,13 +462,8 @@ def _list_live(kind: str, options: dict[str, Any], *, as_json: bool) -> None:
 
 
 async def _names_of(provider: ApiProvider) -> list[str]:
-    from mbbq_gen.core.errors import ProviderError
-    from mbbq_gen.providers.http.errors import TransientError
-
     try:
         return await provider.list_models()
-    except TransientError as fault:
-        raise ProviderError(f"{provider.name}: {provider.base_url} gives no list of models: {fault}") from fault
     finally:
         await provider.aclose()
 

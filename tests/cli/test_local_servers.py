@@ -136,6 +136,20 @@ def test_https_at_an_http_server_and_the_reverse(command: Command, tmp_path: Pat
         assert server.bodies == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head></html>",
+        "Client sent an HTTP request to an HTTPS server.",
+    ],
+    ids=["nginx", "Go"],
+)
+def test_a_page_that_says_https(command: Command, tmp_path: Path, text: str) -> None:
+    with replying([{"status": 400, "text": text, "headers": {"Content-Type": "text/html"}}]) as server:
+        code, line = run_at(command, tmp_path / "run", f"{server.root}/v1")
+        assert (code, f"{server.root}/v1".replace("http:", "https:") in line) == (1, True), line
+
+
 def test_an_encoding_that_needs_a_package(command: Command, tmp_path: Path) -> None:
     with replying([{"text": "x", "headers": {"Content-Encoding": "br"}}]) as server:
         code, line = run_at(command, tmp_path / "run", f"{server.root}/v1")

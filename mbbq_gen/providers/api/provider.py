@@ -8,7 +8,6 @@ nothing helps, and `call` for the service's other addresses.
 from __future__ import annotations
 
 import json
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
@@ -53,7 +52,6 @@ from mbbq_gen.providers.http.transport import (
     error_payload,
     table_of,
     tables_of,
-    with_other_scheme,
 )
 from mbbq_gen.providers.http.usage_bounds import LENGTHS, max_usage
 
@@ -310,13 +308,8 @@ class ApiProvider(ABC):
 
     def is_lasting(self, status: int, payload: Any) -> bool:
         """Whether the same request would fail again: not what a bill, a key or a proxy was to blame for."""
-        return classify_error(service_error(status, payload)) in {
-            "content_filter",
-            "too_long",
-            "failed",
-            "unsupported_parameter",
-            "other_api",
-        }
+        kind = classify_error(service_error(status, payload))
+        return kind in {"content_filter", "too_long", "failed", "unsupported_parameter", "other_api"}
 
     async def call(
         self,
@@ -506,12 +499,10 @@ class ApiProvider(ABC):
                 f"{self.name} does not take these roles of messages: {refusal};"
                 f" in a new run folder, {_other_roles(body)}"
             )
-        lesson = self.learned.learn(error, body)
+        lesson, name = self.learned.learn(error, body), refused_name(error, body)
         if lesson is not None:
             self._say_once(f"{self.name} {lesson}")
-        elif (name := refused_name(error, body)) is not None:
-            if self.answered and name in LENGTH_NAMES:  # it fits beside other prompts
-                return False
+        elif name is not None and not (self.answered and name in LENGTH_NAMES):  # a length may fit beside other prompts
             raise ProviderError(
                 f"{self.name} does not take {name} = {json.dumps(body[name])}: {refusal};"
                 f" it shapes the text, so nothing goes on without it: in a new run folder, {self.instead_of(name)}"
@@ -528,7 +519,9 @@ class ApiProvider(ABC):
             return "give another --max-tokens, or ask it as http:FILE, which says what the fields are called"
         if name in ("temperature", "top_p", "topP"):
             return f"--model-arg {'top_p' if name == 'topP' else name}=none leaves it to the service"
-        option = {"reasoning_effort": "--reasoning-effort"}.get(name, f"--model-arg {name}")
+        option = {"reasoning_effort": "--reasoning-effort", "system": "--system-prompt"}.get(
+            name, f"--model-arg {name}"
+        )
         return f"leave {option} out, or give another value"
 
     async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
@@ -555,7 +548,7 @@ class ApiProvider(ABC):
 
     def _not_the_service(self, error: ApiError) -> str:
         """What replies at the address instead of the service, and what to do."""
-        advice = base_url_advice(self.base_url, self.version_in_base)
+        advice = base_url_advice(self.base_url, self.version_in_base, error.message)
         if error.target is not None:
             path = self.url(self.path).split("?")[0].removeprefix(self.base_url)
             moved = error.target.removesuffix(path)
@@ -565,11 +558,8 @@ class ApiProvider(ABC):
             return f"redirects to {self.hide(error.target)} ({error.status}): {then}; keys do not follow redirections"
         if not error.page and not 300 <= error.status < 400:
             return f"has no such address: {self.hide(error.words)}; {advice or 'check the base URL'}"
-        if error.page and _PLAIN_HTTP.search(error.message) and self.base_url.startswith("http://"):
-            return f"expects https ({self.hide(error.words)}): try --base-url {with_other_scheme(self.base_url)}"
-        what = (
-            f"answers with a web page ({self.hide(error.words)}, {error.status})" if error.page else "redirects nowhere"
-        )
+        page = f"answers with a web page ({self.hide(error.words)}, {error.status})"
+        what = page if error.page else "redirects nowhere"
         return f"{what}, which no model wrote: {advice or 'check the base URL, and what stands between here and there'}"
 
     def _nearest(self, names: Sequence[str]) -> str:
@@ -596,10 +586,8 @@ class ApiProvider(ABC):
         """
         try:
             listed = (await self.call("GET", self.models_path, repeat=False)).json()
-        except RejectedError as error:
+        except (RejectedError, TransientError) as error:
             raise self._no_list(str(error)) from error
-        except TransientError as fault:
-            raise self._no_list(str(fault)) from fault
         entries = listed.get("data", listed.get("models")) if isinstance(listed, dict) else listed
         if not isinstance(entries, list):
             raise self._no_list(service_error(200, listed).words)
@@ -649,10 +637,6 @@ def _has_not_begun(text: str) -> bool:
     """Whether there is nothing but blanks, or a thought that does not end."""
     words = text.strip().lower()
     return not words or (words.startswith("<think") and "</think" not in words)
-
-
-_PLAIN_HTTP: Final = re.compile(r"plain http request .*https port|http request to an https", re.IGNORECASE)
-"""The title of the page with which a TLS server answers a plain request (nginx, Go, Apache)."""
 
 
 def _other_roles(body: Mapping[str, JsonValue]) -> str:

@@ -392,11 +392,17 @@ def _trusted() -> ssl.SSLContext:
     return context
 
 
-def base_url_advice(base_url: str, with_version: bool | None) -> str | None:
+_PLAIN_HTTP: Final = re.compile(r"plain http request .*https port|http request to an https", re.IGNORECASE)
+"""The text with which a TLS server answers a plain request (nginx, Go, Apache)."""
+
+
+def base_url_advice(base_url: str, with_version: bool | None, message: str = "") -> str | None:
     """What to try instead of a base URL where nothing answers; None where it looks right.
 
-    `with_version`: whether such URLs end with a version (/v1), or must not; None: unknown.
+    `with_version`: whether such URLs end with a version (/v1), or must not; None: unknown. `message`: of the reply.
     """
+    if _PLAIN_HTTP.search(message) and base_url.startswith("http://"):
+        return f"it expects https: try --base-url {with_other_scheme(base_url)}"
     if with_version is None:
         return None
     plain = _API_PATH.sub("", base_url)
