@@ -519,10 +519,8 @@ class ApiProvider(ABC):
             return "give another --max-tokens, or ask it as http:FILE, which says what the fields are called"
         if name in ("temperature", "top_p", "topP"):
             return f"--model-arg {'top_p' if name == 'topP' else name}=none leaves it to the service"
-        option = {"reasoning_effort": "--reasoning-effort", "system": "--system-prompt"}.get(
-            name, f"--model-arg {name}"
-        )
-        return f"leave {option} out, or give another value"
+        own = {"reasoning_effort": "--reasoning-effort", "system": "--system-prompt"}
+        return f"leave {own.get(name, f'--model-arg {name}')} out, or give another value"
 
     async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
         """Why no request can succeed, in one line."""
