@@ -421,6 +421,7 @@ def finish_reason(*reasons: str | None) -> FinishReason | None:
 _STATUS: Final = re.compile(r"\((\d{3})\)")
 """How a recorded failure ends where a service answered with a status."""
 _RECORDED: Final = (
+    ("too long for the context window", re.compile("tokens, and the model takes")),  # local models
     ("timeout", re.compile(r"no answer within|timed? ?out|took longer", re.IGNORECASE)),
     ("connection", re.compile(r"connect|reset|broke|closed", re.IGNORECASE)),
     (
