@@ -12,7 +12,7 @@ import typer
 from mbbq_gen.cli.config_options import ApiOptions, ExecutionOptions, expand_options, provider_options
 from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import Json, Packs, RunPath, resources, result_console, say, terminal
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of
 
@@ -223,7 +223,7 @@ class _Judging:
         """Plans, asks and reads whatever is left to do; None: what was planned before."""
         from mbbq_gen.annotation.judge_table import JudgeTable
         from mbbq_gen.providers.prices import read_prices
-        from mbbq_gen.runs.executor import check_access, cost_guard_with, execute_planned
+        from mbbq_gen.runs.executor import check_access, cost_guard_with, execute_planned, is_above
 
         rules = asking.changes(remote.prices).applied_to(found.execution)
         prices = read_prices(rules.prices)  # a price file that is wrong is said before anything is done
@@ -253,8 +253,13 @@ class _Judging:
                             update={"runtime_info": {**found.runtime_info, **provider.runtime_info()}}
                         )
                     )
-            if failed := ledger.progress().failed:
-                say(f"{failed} requests failed; repeat the command to retry them")
+            progress = ledger.progress()
+            if progress.failed:
+                line = f"{progress.failed} requests failed; repeat the command to retry them"
+                finished = progress.answered + progress.failed
+                if not progress.answered or is_above(progress.failed, finished, rules.max_error_rate):
+                    raise RunError(f"{line} (--max-error-rate sets the share)")
+                say(line)
             return ledger.judge
 
     def _plan(self, store: RunStore, ledger: JudgeTable, provider: Provider, choice: JudgeSelection) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -242,7 +242,11 @@ def run_study(
     from mbbq_gen.runs.study import read_study, resolve_run_paths, study_folder, study_runs
 
     study = read_study(path)
-    runs = study_runs(path, study, _added(selection, remote, asking, batching))
+    base_url = remote.base_url if selection.model is None else None
+    others = remote if base_url is None else replace(remote, base_url=None)
+    runs = study_runs(path, study, _added(selection, others, asking, batching))
+    if base_url is not None:
+        runs = _at_server(runs, base_url)
     settings = [(run, run.selection.settings(where)) for run in runs]  # errors before any request
     failed: dict[Path, MbbqGenError] = {}
     results: list[JobResult] = []
@@ -270,6 +274,21 @@ def run_study(
             f"{len(failed)} of {len(runs)} runs failed, {first.name} among them: {failed[first]}; "
             "the same command continues with what is missing"
         )
+
+
+def _at_server(runs: list[StudyRun], base_url: str) -> list[StudyRun]:
+    """The runs with the `openai:` models at another server.
+
+    Raises:
+        UsageError: no model of the study is asked as `openai:`.
+    """
+    asked = [run for run in runs if run.model.startswith("openai:")]
+    if not asked:
+        raise UsageError("--base-url: no model of the study is openai:…; write base_url in the model_args of a model")
+    for run in asked:
+        options = {**run.selection.model_args, "base_url": base_url}
+        runs[runs.index(run)] = replace(run, selection=replace(run.selection, model_args=options))
+    return runs
 
 
 def _execute(run: StudyRun, settings: Any, where: PackPaths) -> JobResult:
@@ -333,7 +352,13 @@ def show_runs(paths: list[Path], where: PackPaths) -> None:
     "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch    (and later: run my-run --resume)\n"
     "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter --ray local --workers 2\n"
     "  mbbq-gen run my-run --storage parquet                     (stores responses as Parquet files)\n"
-    "  mbbq-gen run study.toml                               (several models and benchmarks; `mbbq-gen init` writes it)"
+    "  mbbq-gen run study.toml                               (several models and benchmarks; see `mbbq-gen init`)\n"
+    "\n"
+    "A server on this machine (no key; the model has the name that the server gives it):\n"
+    "  llama.cpp: mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:8080/v1 --benchmark starter\n"
+    "  Ollama:    mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:11434/v1 --benchmark starter\n"
+    "  LM Studio: mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:1234/v1 --benchmark starter\n"
+    "  vLLM:      mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:8000/v1 --benchmark starter"
 )
 @expand_options
 def run(

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import typer
 
@@ -26,6 +27,7 @@ _LOCAL = ("transformers", "vllm")
 _LOCAL_SAMPLE = 96
 """Default questions for each language and split of a local model: an hour or two of a small model on a CPU."""
 _VARIANTS = "letters,polite"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class _Wish:
     """What to measure, as typed."""
 
     models: tuple[str, ...]
+    base_url: str | None
+    """Server of the `openai:` models; None for the service's own."""
     benchmark: str
     languages: tuple[str, ...]
     budget: float | None
@@ -43,6 +47,7 @@ class _Wish:
 @example(
     "  mbbq-gen init\n"
     "  mbbq-gen init paper.toml --model openai:gpt-4o-mini,transformers:smollm2 --benchmark mbbq --languages en,tr\n"
+    "  mbbq-gen init --model openai:qwen2.5:7b --base-url http://127.0.0.1:11434/v1 --benchmark starter\n"
     "  mbbq-gen init --model synthetic:unable --benchmark starter --languages en --yes"
 )
 def init(
@@ -50,6 +55,13 @@ def init(
     model: Annotated[
         str | None,
         typer.Option(help="Models, comma-separated, as kind:model; see `mbbq-gen models`.", metavar="NAME,…"),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            help="Server of the openai: models, such as http://127.0.0.1:11434/v1. Default: the service's own.",
+            metavar="URL",
+        ),
     ] = None,
     benchmark: Annotated[str | None, typer.Option(help="Benchmark; see `mbbq-gen data list`.")] = None,
     languages: Annotated[str | None, typer.Option(help="Languages, comma-separated.", metavar="XX,…")] = None,
@@ -67,14 +79,14 @@ def init(
 ) -> None:
     """Writes a study file for `run` and estimates its cost.
 
-    Asks for models, benchmark, languages and budget. Options that are given are not asked for. Nothing is sent to any
-    model.
+    Asks for models, base URL, benchmark, languages and budget. Options that are given are not asked for. Nothing is
+    sent to any model.
     """
     if file.suffix != ".toml":
         raise UsageError(f"{file}: the name of a study ends in .toml; use {file.with_suffix('.toml')}")
     if file.exists():
         raise UsageError(f"{file}: exists; run it (mbbq-gen run {file}), or name another file")
-    wish = _wish(model, benchmark, languages, budget, sample, yes=yes)
+    wish = _wish(model, base_url, benchmark, languages, budget, sample, yes=yes)
     found = {name: _estimate(name, wish) for name in wish.models}
     samples = {name: _sample(name, wish, one) for name, one in found.items()}
     try:
@@ -95,6 +107,7 @@ def init(
 
 def _wish(
     model: str | None,
+    base_url: str | None,
     benchmark: str | None,
     languages: str | None,
     budget: float | None,
@@ -105,6 +118,7 @@ def _wish(
     """The options given; asks for the others."""
     from mbbq_gen.benchmarks.registry import find_benchmark
     from mbbq_gen.core.text import words
+    from mbbq_gen.providers.api.options import checked_address
     from mbbq_gen.providers.registry import check_name
 
     def ask(given: str | None, question: str, default: str) -> str:
@@ -119,19 +133,26 @@ def _wish(
         raise UsageError("name at least one model: --model kind:model (see `mbbq-gen models`)")
     for name in names:
         check_name(name)
+    url = base_url
+    if any(name.startswith("openai:") for name in names):
+        url = ask(base_url, "Base URL of the openai: models (empty: the service's own)", "")
+    elif base_url is not None:
+        raise UsageError("--base-url: no openai: model is named; a local server is asked as --model openai:NAME")
+    url = checked_address(url, "--base-url")
     info = find_benchmark(
         ask(benchmark, f"Benchmark ({', '.join(_at_hand())}; others: `mbbq-gen data list`)", "starter")
     )
     codes = words(ask(languages, f"Languages ({', '.join(info.languages)})", info.languages[0]))
     limit = budget
-    if limit is None and any(map(_is_paid, names)) and not yes:
+    if limit is None and any(_is_paid(name, url) for name in names) and not yes:
         limit = float(typer.prompt("Most that each model may cost, in US dollars (0: no limit)", default=5.0, err=True))
-    return _Wish(tuple(names), info.name, tuple(codes), limit or None, sample)
+    return _Wish(tuple(names), url, info.name, tuple(codes), limit or None, sample)
 
 
-def _is_paid(model: str) -> bool:
+def _is_paid(model: str, base_url: str | None) -> bool:
     """Whether asking it may cost money."""
-    return model.partition(":")[0] not in {*_LOCAL, "oracle", "synthetic", "scripted"}
+    kind, is_local = model.partition(":")[0], urlsplit(base_url or "").hostname in _LOOPBACK
+    return kind not in {*_LOCAL, "oracle", "synthetic", "scripted"} and not (kind == "openai" and is_local)
 
 
 def _at_hand() -> list[str]:
@@ -150,8 +171,13 @@ def _selection(model: str, wish: _Wish, sample: int | None) -> QuestionSelection
 
     return QuestionSelection(
         model=model, benchmark=wish.benchmark, languages=wish.languages, variants=_VARIANTS, splits="bias,control",
-        sample=sample,
+        sample=sample, model_args=_server_of(model, wish),
     )  # fmt: skip
+
+
+def _server_of(model: str, wish: _Wish) -> dict[str, Any]:
+    """The option that names the server of a model."""
+    return {"base_url": wish.base_url} if wish.base_url and model.startswith("openai:") else {}
 
 
 def _estimate(model: str, wish: _Wish) -> CostEstimate | None:
@@ -229,7 +255,9 @@ def _study_text(wish: _Wish, samples: dict[str, int | None]) -> str:
         lines += ["", "[[model]]", f"name = {_toml(name)}"]
         if samples[name] is not None:
             lines.append(f"sample = {samples[name]}          # questions for each language and split; omit for all")
-        if wish.budget is not None and _is_paid(name):
+        if server := _server_of(name, wish):
+            lines.append(f"model_args = {{ base_url = {_toml(server['base_url'])} }}")
+        if wish.budget is not None and _is_paid(name, wish.base_url):
             lines.append(f"max_cost = {wish.budget}        # US dollars")
     return "\n".join(lines) + "\n"
 
@@ -434,13 +462,8 @@ def _list_live(kind: str, options: dict[str, Any], *, as_json: bool) -> None:
 
 
 async def _names_of(provider: ApiProvider) -> list[str]:
-    from mbbq_gen.core.errors import ProviderError
-    from mbbq_gen.providers.http.errors import TransientError
-
     try:
         return await provider.list_models()
-    except TransientError as fault:
-        raise ProviderError(f"{provider.name}: {provider.base_url} gives no list of models: {fault}") from fault
     finally:
         await provider.aclose()
 

@@ -18,13 +18,13 @@ from mbbq_gen.core.errors import ProviderError, UnknownNameError, UsageError, de
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions, is_installed
-from mbbq_gen.providers.http.credentials import HIDDEN, hide_typed
+from mbbq_gen.providers.http.credentials import HIDDEN, hide_typed, is_lookalike
 from mbbq_gen.providers.oracles import ORACLES
 from mbbq_gen.providers.synthetic import PERSONALITIES
 
 ENTRY_POINT_GROUP = "mbbq_gen.providers"
-_NAMES_OF_KEYS = frozenset({"api_key_env", "api_key_file"})
-"""Options that name where a key is; whoever types the key itself must not see it again."""
+_NAMES_OF_KEYS = frozenset({"api_key_env", "api_key_file", "extra", "headers"})
+"""Options in which users may type a key: their values are not repeated in errors."""
 IMPORTED = "imported"
 """The kind that runs have whose answers another program asked for: there is no such model to ask."""
 
@@ -158,9 +158,8 @@ def check_name(name: str) -> None:
         UnknownNameError, UsageError: as `open_provider`.
     """
     kind, model = parse_name(name)
-    known = [*KINDS, *(point.name for point in _third_party_points())]
-    if kind not in known:
-        raise UnknownNameError("kind of provider", kind, known)
+    if kind not in KINDS and all(point.name != kind for point in _third_party_points()):
+        raise _unknown_kind(kind, model)
     for own, names in (("synthetic", PERSONALITIES), ("oracle", ORACLES)):
         if kind == own and model not in names:
             raise UnknownNameError(f"model of {kind}", model, names)
@@ -170,9 +169,14 @@ def parse_name(name: str) -> tuple[str, str]:
     """The two halves of `kind:model`.
 
     Raises:
-        UsageError: where one of them is missing.
+        UsageError: where one of them is missing, or a key was typed instead.
     """
     kind, colon, model = name.partition(":")
+    if is_lookalike(name):
+        raise UsageError(
+            f"model {hide_typed(name)!r}: holds a key; write the name of the model, and give the key in the environment"
+            " or by --api-key-file FILE"
+        )
     if colon and kind and model:
         return kind, model
     raise UsageError(f"model {name!r}: write it as kind:model{_advice(name.strip(':'))}")
@@ -222,8 +226,24 @@ def _load(name: str, kind: str) -> ProviderClass:
     for point in _third_party_points():
         if point.name == kind:
             return _load_third_party(point)
-    known = [*KINDS, *(point.name for point in _third_party_points())]
-    raise UnknownNameError("kind of provider", kind, known)
+    raise _unknown_kind(kind, name.partition(":")[2])
+
+
+_PORTS: Mapping[str, int] = {"ollama": 11434, "lmstudio": 1234, "llamacpp": 8080, "llamaserver": 8080, "sglang": 30000}
+"""Local servers that speak OpenAI's language, and their usual ports."""
+_HOSTED = ("azure", "deepseek", "groq", "mistral", "openrouter", "together", "xai")
+
+
+def _unknown_kind(kind: str, model: str) -> UsageError:
+    """What to type instead: for servers and services that are asked as `openai:`, the whole model option."""
+    plain = kind.lower().replace("-", "").replace(".", "").replace("_", "")
+    if plain in _PORTS:
+        instead = f"--base-url http://127.0.0.1:{_PORTS[plain]}/v1"
+    elif plain in _HOSTED:
+        instead = f"--model-arg service={plain}"
+    else:
+        return UnknownNameError("kind of provider", kind, [*KINDS, *(point.name for point in _third_party_points())])
+    return UsageError(f"unknown kind of provider {kind!r}; it is asked as openai: --model openai:{model} {instead}")
 
 
 def _third_party_points() -> Iterator[EntryPoint]:

@@ -10,7 +10,9 @@ thousands a second need no more commits than the disk can take.
 from __future__ import annotations
 
 import asyncio
+import textwrap
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field
@@ -24,6 +26,7 @@ from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.progress import ProgressListener
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import Provider, loglikelihood_provider
+from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, price_of, read_prices
 from mbbq_gen.runs.budget import (
     CostGuard,
@@ -64,6 +67,8 @@ _LOOKED_UP: Final = 500
 """Requests that are looked up in the cache together."""
 _ALL_FAILED: Final = 20
 _ENOUGH_TO_JUDGE: Final = 100
+_LONGEST_REASON: Final = 200
+"""Characters of a failure's line that are shown."""
 
 
 @dataclass
@@ -75,15 +80,13 @@ class ErrorRateGuard:
     again: str = "the same command sends the others again"
     """How what failed is requested again."""
     _finished: int = field(default=0, init=False)
-    _failed: int = field(default=0, init=False)
-    _last: str | None = field(default=None, init=False)
+    _failures: Counter[str] = field(default_factory=Counter, init=False)
 
     def note(self, response: Response) -> None:
         """Takes note of the response."""
         self._finished += 1
         if response.error is not None:
-            self._failed += 1
-            self._last = response.error
+            self._failures[response.error] += 1
 
     def check(self, all_failed: int = _ALL_FAILED) -> None:
         """Makes sure that not too much has failed; `all_failed`: how many failures stop where there is nothing else.
@@ -91,11 +94,12 @@ class ErrorRateGuard:
         Raises:
             RunError: where more than the share failed, or everything so far.
         """
-        too_many = self._finished >= _ENOUGH_TO_JUDGE and self._failed > self.share * self._finished
-        nothing_else = self.share < 1 and self._failed == self._finished >= all_failed
+        failed = self._failures.total()
+        too_many = self._finished >= _ENOUGH_TO_JUDGE and is_above(failed, self._finished, self.share)
+        nothing_else = self.share < 1 and failed == self._finished >= all_failed
         if too_many or nothing_else:
             raise RunError(
-                f"stopped: {self._failed:,} of {self._finished:,} requests failed, the last one: {self._last};"
+                f"stopped: {failed:,} of {self._finished:,} requests failed, {most_frequent(self._failures)};"
                 f" received responses are kept, {self.again} (--max-error-rate sets the share)"
             )
 
@@ -104,6 +108,53 @@ class ErrorRateGuard:
         self.note(response)
         if response.error is not None:
             self.check()
+
+
+def is_above(failed: int, finished: int, share: float) -> bool:
+    """Whether more than the share failed. A share typed as a decimal equals the quotient: the bound is exact."""
+    return finished > 0 and failed / finished > share
+
+
+def most_frequent(failures: Mapping[str, int]) -> str:
+    """The most frequent kind of failure and its most frequent line, in one line."""
+    kinds: Counter[str] = Counter()
+    for line, count in failures.items():
+        kinds[failure_kind(line)] += count
+    (kind, count), *_ = kinds.most_common(1)
+    lines = {line: count for line, count in failures.items() if failure_kind(line) == kind}
+    example = textwrap.shorten(max(lines, key=lines.__getitem__), _LONGEST_REASON, placeholder=" …")
+    return f"most often ({count:,}): {example}"
+
+
+def recorded_failures(store: RunStore) -> dict[str, int]:
+    """Line of a failure → how many responses have it."""
+    rows = store.query("SELECT json_extract(record, '$.error'), count(*) FROM responses WHERE is_error = 1 GROUP BY 1")
+    return {str(error): count for error, count in rows}
+
+
+def check_failures(store: RunStore, share: float, again: str, left_out: int = 0) -> str | None:
+    """Judges the failures at the end of a run.
+
+    Args:
+        store: The run's.
+        share: Share of failed requests up to which the run is good.
+        again: How what failed is requested again.
+        left_out: Failed requests that are being asked again.
+
+    Returns:
+        What failed, in one line; None where nothing did.
+
+    Raises:
+        RunError: no request was answered, or more than the share of all requests failed.
+    """
+    progress = store.progress()
+    failed, finished = progress.failed - left_out, progress.answered + progress.failed - left_out
+    if not failed:
+        return None
+    line = f"{failed:,} of {finished:,} requests failed, {most_frequent(recorded_failures(store))}"
+    if failed == finished or is_above(failed, finished, share):
+        raise RunError(f"{line}; received responses are kept, {again} (--max-error-rate sets the share)")
+    return f"{line}; {again}"
 
 
 async def execute_pending(

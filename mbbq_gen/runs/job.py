@@ -8,7 +8,6 @@ All of it is stored in the run folder: an interrupted job continues with what is
 from __future__ import annotations
 
 import asyncio
-import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -26,7 +25,7 @@ from mbbq_gen.runs.adaptive_run import AdaptiveRun, rule_of, set_rule
 from mbbq_gen.runs.batch_session import BatchSettings, Mode, failures_held, mode_of, run_batches
 from mbbq_gen.runs.distributed.pool import DistributedConfig
 from mbbq_gen.runs.distributed.session import distribute, fold_left_over
-from mbbq_gen.runs.executor import Session, check_access, execute
+from mbbq_gen.runs.executor import Session, check_access, check_failures, execute
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
 from mbbq_gen.runs.planner import Planner, check_same_settings
 from mbbq_gen.runs.resolve import InstanceSource, notices
@@ -34,9 +33,6 @@ from mbbq_gen.runs.run_folder import Manifest, RunFolder, load_execution_config,
 from mbbq_gen.runs.stopping import StoppingRule
 from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import NORMALISE, RunStore
-
-_LONGEST_REASON = 200
-"""Characters of a failure's reason that are said."""
 
 
 @dataclass(frozen=True)
@@ -230,15 +226,19 @@ class _Work:
         return False
 
     def result(self, under_way: bool) -> JobResult:
-        """How the run stands."""
+        """How the run stands.
+
+        Raises:
+            RunError: as `check_failures`.
+        """
         store = self.session.store
+        in_batches, path = mode_of(store) != "off", self.session.folder.path
+        again = f"{f'mbbq-gen run {path} --batch' if in_batches else 'the same command'} sends the others again"
+        held = failures_held(store) if in_batches else 0
+        line = None if under_way else check_failures(store, self.session.rules.max_error_rate, again, held)
+        if line is not None:
+            self.session.watcher.say(line)
         progress = store.progress()
-        in_batches = mode_of(store) != "off"
-        failed = progress.failed - (failures_held(store) if in_batches else 0)
-        if failed:
-            again = f"mbbq-gen run {self.session.folder.path} --batch" if in_batches else "the same command"
-            requests = f"{failed:,} request{'s' if failed > 1 else ''}"
-            self.session.watcher.say(f"{requests} failed; {again} sends them again; most frequent: {self._failure()}")
         return JobResult(
             run=str(self.session.folder.path),
             requests=progress.requests,
@@ -247,14 +247,6 @@ class _Work:
             prompts=self.manifest.counts.prompts,
             batches_under_way=under_way,
         )
-
-    def _failure(self) -> str:
-        """Why the most failed, in a line."""
-        (why,) = self.session.store.query(
-            "SELECT json_extract(record, '$.error') AS why FROM responses WHERE is_error = 1"
-            " GROUP BY why ORDER BY count(*) DESC, why LIMIT 1"
-        ).fetchone()
-        return textwrap.shorten(str(why), _LONGEST_REASON, placeholder=" …")
 
 
 def _in_event_loop() -> bool:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal
 
 from mbbq_gen.core.records import FrozenModel, Usage
+from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
 from mbbq_gen.runs.distributed.pool import DistributedStatus
 from mbbq_gen.runs.distributed.session import worker_status
+from mbbq_gen.runs.executor import recorded_failures
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.storage.ledgers import BatchState, BatchTable, StoredBatch
 from mbbq_gen.storage.store import RunStore
@@ -24,14 +25,6 @@ _ENOUGH: Final = 10
 """Answers that tell a rate."""
 _RECENT: Final = 120.0
 """Seconds without an answer after which a run does not count as being asked."""
-_STATUS: Final = re.compile(r"\((\d{3})\)")
-"""How the line of a failure ends where a service answered with a status."""
-_KINDS: Final = (
-    ("timeout", re.compile(r"timed? ?out|timeout|took longer", re.IGNORECASE)),
-    ("connection", re.compile(r"connect|connection|reset|broke|closed", re.IGNORECASE)),
-    ("malformed answer", re.compile(r"not JSON|no answer|without a choice|no message", re.IGNORECASE)),
-    ("batch", re.compile(r"\bbatch", re.IGNORECASE)),
-)
 
 
 class BatchLine(FrozenModel):
@@ -160,18 +153,10 @@ def batch_lines(batches: Iterable[StoredBatch]) -> list[BatchLine]:
     ]
 
 
-def failure_kind(error: str) -> str:
-    """What kind of failure a recorded line is about: an HTTP status, or a word."""
-    if found := _STATUS.findall(error):
-        return f"HTTP {found[-1]}"
-    return next((kind for kind, pattern in _KINDS if pattern.search(error)), "other")
-
-
 def _failures(store: RunStore) -> dict[str, int]:
-    rows = store.query("SELECT json_extract(record, '$.error'), count(*) FROM responses WHERE is_error = 1 GROUP BY 1")
     counts: Counter[str] = Counter()
-    for error, count in rows:
-        counts[failure_kind(str(error))] += count
+    for error, count in recorded_failures(store).items():
+        counts[failure_kind(error)] += count
     return dict(counts.most_common())
 
 

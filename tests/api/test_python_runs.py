@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 from mbbq_gen import Run
 from mbbq_gen.cli.config_options import SelectionOptions
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.core.errors import ProviderError, RunLockedError, UsageError
+from mbbq_gen.core.errors import ProviderError, RunError, RunLockedError, UsageError
 from mbbq_gen.core.progress import ProgressEvent
 from mbbq_gen.runs.job import JobResult
 from mbbq_gen.runs.resolve import QuestionSelection
@@ -159,6 +159,19 @@ def test_a_cancelled_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert f"mbbq-gen run {run.path}" in said[-1]
         assert 0 < run.progress().answered < 48
         assert run.execute().answered == 48
+
+
+def test_a_failed_request_is_asked_and_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_server({"faults": {"server_error": 1.0}}) as server:
+        run = server_run(tmp_path / "run", server, monkeypatch, sample=1)
+        options = {"attempts": 1}
+        with pytest.raises(RunError):
+            run.execute(model_args=options, max_error_rate=1.0)
+        assert (run.progress().answered, run.progress().failed) == (0, 4)
+        assert set(run.samples()["outcome"]) == {"error"}
+        server.change({"faults": {"server_error": 0.0}})
+        assert run.execute().answered == 4
+    assert set(run.samples()["outcome"]) == {"option"}
 
 
 def test_what_stops_a_run_raises_and_the_lock_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,9 +20,7 @@ from mbbq_gen.providers.http.errors import (
     ApiError,
     ParameterAdapter,
     TransientError,
-    classify_error,
     retry_after,
-    service_error,
 )
 from mbbq_gen.providers.http.rate_limits import (
     AdaptiveConcurrency,
@@ -33,26 +30,6 @@ from mbbq_gen.providers.http.rate_limits import (
 )
 from mbbq_gen.providers.http.scheduler import RetryPolicy, retrying
 from tests.support.api import KEY
-
-
-def errors() -> list[dict[str, Any]]:
-    path = Path(__file__).parents[1] / "data" / "api" / "errors.json"
-    return list(json.loads(path.read_text(encoding="utf-8")))
-
-
-@pytest.mark.parametrize("case", errors(), ids=lambda case: case["name"])
-def test_what_a_failure_means(case: dict[str, Any]) -> None:
-    error = service_error(case["status"], case["body"], case.get("headers"))
-    assert classify_error(error) == case["verdict"]
-    assert error.target == case.get("target")
-    assert "\n" not in error.message
-    assert error.pause == case.get("pause")
-
-
-@given(status=st.integers(400, 599), body=st.recursive(st.none() | st.text() | st.integers(), st.lists) | st.text())
-def test_any_error_body_can_be_read(status: int, body: Any) -> None:
-    assert len(service_error(status, body).message) <= 400
-
 
 # --- when to try again ------------------------------------------------------------------------------------------------
 

@@ -223,8 +223,8 @@ def test_a_model_without_a_template_is_told_of_in_a_line(
 def test_a_question_that_is_too_long_is_told_of_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is cut: it has no answer."""
     model = save_model(tmp_path / "model", "none", max_position_embeddings=64)
-    assert ask(tmp_path / "run", model, "--method", "loglikelihood") == 0
+    assert ask(tmp_path / "run", model, "--method", "loglikelihood") == 1
     (line,) = (text for text in capsys.readouterr().err.splitlines() if "failed" in text)
-    assert line.startswith("2 requests failed")
+    assert line.startswith("error: 2 of 2 requests failed")
     assert "the model takes 64" in line
     assert "--num-fewshot" in line

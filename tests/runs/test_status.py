@@ -11,11 +11,12 @@ import pytest
 
 from mbbq_gen.core.records import Response, Usage
 from mbbq_gen.providers.prices import price_of, read_prices
-from mbbq_gen.report.run_tables import cost_line, hours
+from mbbq_gen.report.run_tables import cost_line, dollars, hours
 from mbbq_gen.runs.budget import cost_report
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import RunStatus, run_status
 from tests.cli.test_commands import call
+from tests.fake_service.client import fake_server
 
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "bare", "--sample", "20"]
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -147,6 +148,26 @@ def test_a_store_of_an_older_version_has_no_batches(capsys: pytest.CaptureFixtur
     code, out, err = call(capsys, "status", run, "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["batches"] == []
+
+
+def test_report_and_manifest_tell_the_cost(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    run, prices = tmp_path / "run", tmp_path / "prices.toml"
+    prices.write_text(PRICES.replace('"oracle"', '"openai"').replace("perfect", "m"), encoding="utf-8")
+    with fake_server(run=run) as server:
+        given = ["--model", "openai:m", "--base-url", server.openai, "--prices", prices]
+        code, out, _ = call(capsys, "run", run, *SELECTION, *given)
+    assert code == 0
+    bill = RunFolder(run).manifest().cost_report
+    assert bill is not None
+    (line,) = bill.lines
+    assert bill.total == pytest.approx((line.input_tokens * 10 + line.output_tokens * 20) / 1e6)
+    assert f"cost: {dollars(bill.total)} for" in out
+    assert cost_line(bill) in call(capsys, "report", run)[1]
+    assert json.loads(call(capsys, "status", run, "--json")[1])["cost"] == pytest.approx(bill.total)
 
 
 @pytest.mark.parametrize(("time", "text"), [(0.01, "36 s"), (0.5, "30 min"), (3.25, "3.2 h"), (0.025, "2 min")])

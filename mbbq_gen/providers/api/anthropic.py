@@ -31,8 +31,8 @@ from mbbq_gen.providers.http.credentials import (
     vertex_address,
     vertex_place,
 )
-from mbbq_gen.providers.http.errors import TransientError
-from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, words_of
+from mbbq_gen.providers.http.errors import TransientError, finish_reason
+from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, text_of, words_of
 
 INSTALL: Final = "pip install 'mbbq-gen[anthropic]'"
 ADDRESS: Final = "https://api.anthropic.com"
@@ -40,13 +40,6 @@ _VARIABLES: Final = ("ANTHROPIC_API_KEY",)
 _OWN_TEMPERATURE: Final = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
 """Models that are known to take no temperature: it is not sent, and no request key says that it was."""
 _VERTEX_VERSION: Final = "vertex-2023-10-16"
-_FINISH: Final[Mapping[str, Literal["stop", "length", "content_filter"]]] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
 
 
 class AnthropicOptions(RemoteOptions):
@@ -187,12 +180,12 @@ class AnthropicProvider(ApiProvider):
         if not isinstance(payload, dict) or not isinstance(payload.get("content"), list):
             raise TransientError("malformed", "answered JSON that is no message")
         blocks = tables_of(payload["content"])
-        text = "".join(words_of(block.get("text")) or "" for block in blocks if block.get("type") == "text")
+        text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
         reasoning = "".join(
             words_of(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking"
         )
         reason = words_of(payload.get("stop_reason"))
-        finish = _FINISH.get(reason, "other") if reason is not None else None
+        finish = finish_reason(reason)
         return {
             "text": text or (None if finish == "content_filter" else ""),
             "finish_reason": finish,

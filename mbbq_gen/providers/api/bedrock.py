@@ -11,7 +11,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Self
 from urllib.parse import quote
 
 from pydantic import Field, JsonValue
@@ -25,19 +25,11 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claud
 from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
 from mbbq_gen.providers.base import ProviderOptions, check_installed, is_installed
 from mbbq_gen.providers.http.credentials import find_key
-from mbbq_gen.providers.http.errors import TransientError
-from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, words_of
+from mbbq_gen.providers.http.errors import ApiError, TransientError, finish_reason
+from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, text_of, words_of
 
 INSTALL: Final = "pip install 'mbbq-gen[bedrock]'"
 _KEY_VARIABLES: Final = ("AWS_BEARER_TOKEN_BEDROCK",)
-_FINISH: Final[Mapping[str, Literal["stop", "length", "content_filter"]]] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "guardrail_intervened": "content_filter",
-    "content_filtered": "content_filter",
-}
 
 
 class BedrockOptions(RemoteOptions):
@@ -153,15 +145,21 @@ class BedrockProvider(ApiProvider):
             raise refusal(self.name, level, "is told in words of its own; say them in --model-arg extra")
         return self.check_reasoning(claude_reasoning(self.name, self.model, level))
 
+    def learn_from(self, error: ApiError, body: Mapping[str, JsonValue]) -> bool:
+        """The parameters are one level deeper than elsewhere."""
+        settings = body["inferenceConfig"]
+        assert isinstance(settings, dict)
+        return super().learn_from(error, {**body, **settings})
+
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a Converse answer."""
         message = table_of(table_of(table_of(payload).get("output")).get("message"))
         reason = words_of(table_of(payload).get("stopReason"))
-        finish = _FINISH.get(reason, "other") if reason is not None else None
+        finish = finish_reason(reason)
         if not isinstance(message.get("content"), list) and finish != "content_filter":
             raise TransientError("malformed", "answered JSON that is no message")
         blocks = tables_of(message.get("content"))
-        text = "".join(words_of(block.get("text")) or "" for block in blocks)
+        text = "".join(text_of(block.get("text")) for block in blocks)
         traces = [table_of(table_of(block.get("reasoningContent")).get("reasoningText")) for block in blocks]
         reasoning = "".join(words_of(found.get("text")) or "" for found in traces)
         return {

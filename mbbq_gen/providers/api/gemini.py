@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import Field, JsonValue
 
@@ -22,15 +22,12 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address, gemin
 from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
 from mbbq_gen.providers.base import ProviderOptions, check_installed
 from mbbq_gen.providers.http.credentials import GoogleCredentials, find_key, missing_key, vertex_address, vertex_place
-from mbbq_gen.providers.http.errors import ApiError, TransientError
-from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, words_of
+from mbbq_gen.providers.http.errors import ApiError, TransientError, finish_reason
+from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, text_of, words_of
 
 INSTALL: Final = "pip install 'mbbq-gen[gemini]'"
 ADDRESS: Final = "https://generativelanguage.googleapis.com"
 _VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-_BLOCKED: Final = frozenset(
-    {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "MODEL_ARMOR", "JAILBREAK"}
-)
 _BESIDE: Final = frozenset({"safetySettings", "safety_settings", "tools", "toolConfig", "cachedContent", "labels"})
 """What stands beside the settings of generation in a body, not among them."""
 
@@ -141,10 +138,10 @@ class GeminiProvider(ApiProvider):
         return self.check_reasoning(gemini_reasoning(self.name, self.model, level), "reasoning_tokens")
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue]) -> bool:
-        """The parameters stand a level further in than elsewhere."""
+        """The parameters are one level deeper than elsewhere."""
         settings = body["generationConfig"]
         assert isinstance(settings, dict)
-        return super().learn_from(error, settings)
+        return super().learn_from(error, {**body, **settings})
 
     def download_url(self, path: str) -> str:
         """Files are downloaded from addresses of their own, on the same server."""
@@ -167,10 +164,10 @@ class GeminiProvider(ApiProvider):
             raise TransientError("malformed", "answered without a candidate")
         candidate = candidates[0] if candidates else {}
         reason = words_of(candidate.get("finishReason")) or words_of(feedback.get("blockReason"))
-        finish = "content_filter" if not candidates else _finish(reason)
+        finish = "content_filter" if not candidates else finish_reason(reason)
         parts = tables_of(table_of(candidate.get("content")).get("parts"))
-        text = "".join(words_of(part.get("text")) or "" for part in parts if not part.get("thought"))
-        verdicts = {
+        text = "".join(text_of(part.get("text")) for part in parts if not part.get("thought"))
+        results = {
             name: found
             for name, found in (("prompt", feedback or None), ("answer", candidate.get("safetyRatings")))
             if found
@@ -179,20 +176,12 @@ class GeminiProvider(ApiProvider):
             "text": text or (None if finish == "content_filter" else ""),
             "finish_reason": finish,
             "provider_finish_reason": reason,
-            "content_filter": verdicts or None,
+            "content_filter": results or None,
             "reasoning": "".join(words_of(part.get("text")) or "" for part in parts if part.get("thought")) or None,
             "model": words_of(payload.get("modelVersion")),
             "request_id": words_of(payload.get("responseId")) or headers.get("x-request-id"),
             "usage": _usage(payload.get("usageMetadata")),
         }
-
-
-def _finish(reason: str | None) -> Literal["stop", "length", "content_filter", "other"] | None:
-    if reason is None:
-        return None
-    if reason in _BLOCKED:
-        return "content_filter"
-    return "stop" if reason == "STOP" else "length" if reason == "MAX_TOKENS" else "other"
 
 
 def _usage(found: Any) -> Usage:

@@ -35,9 +35,9 @@ from mbbq_gen.providers.api.options import (
 from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
 from mbbq_gen.providers.base import ProviderOptions, check_installed
 from mbbq_gen.providers.http.credentials import EntraTokens, find_key, missing_key
-from mbbq_gen.providers.http.errors import ApiError, TransientError, classify_error
+from mbbq_gen.providers.http.errors import ApiError, TransientError, classify_error, finish_reason
 from mbbq_gen.providers.http.scheduler import Scheduler
-from mbbq_gen.providers.http.transport import FormFile, HttpResponse, table_of, tables_of, words_of
+from mbbq_gen.providers.http.transport import FormFile, HttpResponse, table_of, tables_of, text_of, words_of
 
 if TYPE_CHECKING:
     import openai
@@ -75,9 +75,6 @@ _MOST_NAMED: Final = 20
 """First tokens that OpenAI names at most."""
 
 _NOT_TOLD: Final = "the answer has no logprobs: nothing tells how likely its first token was"
-
-FinishReason = Literal["stop", "length", "content_filter", "other"]
-_FINISH: Final[Mapping[str, FinishReason]] = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
 
 
 class OpenAIOptions(RemoteOptions):
@@ -329,7 +326,8 @@ class OpenAIProvider(ApiProvider):
             ProviderError: where no answer tells how likely its first token was.
         """
         response = super().read(request, payload, headers, **more)
-        if request.prompt.method != "first-token-logprobs" or response.finish_reason == "content_filter":
+        is_unanswered = response.error is not None or response.finish_reason == "content_filter"
+        if request.prompt.method != "first-token-logprobs" or is_unanswered:
             return response
         tokens = first_tokens(payload)
         self._told = self._told or bool(tokens)
@@ -404,16 +402,24 @@ def _azure_url(model: str, options: OpenAIOptions) -> str:
 
 
 def _chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Text, reasoning, refusal, verdicts and usage of a chat completion."""
-    try:
-        choice = payload["choices"][0]
-        message = choice["message"]
-    except (KeyError, IndexError, TypeError) as error:
-        raise TransientError("malformed", "answered without a choice") from error
+    """Text, reasoning, refusal, filter results and usage of a chat completion."""
+    choices = tables_of(payload.get("choices"))
+    if not choices:
+        raise TransientError("malformed", "answered without a choice")
+    choice, usage = choices[0], _usage(payload.get("usage"), "prompt", "completion")
+    if choice.get("error"):
+        raise TransientError("broken", "answered an error in the choice")
     reason = words_of(choice.get("finish_reason"))
-    finish: FinishReason | None = _FINISH.get(reason, "other") if reason is not None else None
-    text = _plain_text(message.get("content"))
-    verdicts = {
+    finish = finish_reason(reason, words_of(choice.get("native_finish_reason")))
+    message = choice.get("message")
+    if finish == "content_filter":
+        message = table_of(message)
+    if not isinstance(message, dict):
+        raise TransientError("malformed", "answered without a message")
+    text, reasoning = _plain_text(message.get("content")), _reasoning(message)
+    if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
+        raise TransientError("server", "answered nothing, with no tokens in or out")
+    results = {
         name: found
         for name, found in (
             ("prompt", payload.get("prompt_filter_results")),
@@ -426,9 +432,9 @@ def _chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         "finish_reason": finish,
         "provider_finish_reason": reason,
         "refusal": words_of(message.get("refusal")) or None,
-        "reasoning": _reasoning(message),
-        "content_filter": verdicts or None,
-        "usage": _usage(payload.get("usage"), "prompt", "completion"),
+        "reasoning": reasoning,
+        "content_filter": results or None,
+        "usage": usage,
     }
 
 
@@ -446,11 +452,19 @@ def _reasoning(message: Mapping[str, Any]) -> str | None:
 
 
 def _plain_text(content: Any) -> str | None:
-    """A message's text, which some services send in parts."""
-    if isinstance(content, list):
-        parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type", "text") == "text"]
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else None
+    """A message's text, which some services send in parts or as a table; None where there is none.
+
+    Raises:
+        TypeError: it is something else, so it is not known what the model wrote.
+    """
+    if content is None:
+        return None
+    if isinstance(content, dict) and "text" in content:
+        return text_of(content["text"])
+    if not isinstance(content, list):
+        return text_of(content)
+    parts = [part for part in content if not isinstance(part, dict) or part.get("type", "text") == "text"]
+    return "".join(text_of(part.get("text") if isinstance(part, dict) else part) for part in parts)
 
 
 def _response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -461,7 +475,7 @@ def _response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         raise TransientError("server", f"the response is {payload['status']}")
     items = tables_of(payload.get("output"))
     parts = [part for item in items for part in tables_of(item.get("content"))]  # a thought's are of another type
-    text = "".join(words_of(part.get("text")) or "" for part in parts if part.get("type") == "output_text")
+    text = "".join(text_of(part.get("text")) for part in parts if part.get("type") == "output_text")
     refusal = "".join(words_of(part.get("refusal")) or "" for part in parts if part.get("type") == "refusal")
     reasoning = "\n".join(
         words_of(part.get("text")) or ""
@@ -470,14 +484,10 @@ def _response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         for part in tables_of(item.get("summary")) or tables_of(item.get("content"))
     )
     reason = words_of(table_of(payload.get("incomplete_details")).get("reason")) or words_of(payload.get("status"))
-    finish: Mapping[Any, FinishReason] = {
-        "completed": "stop",
-        "max_output_tokens": "length",
-        "content_filter": "content_filter",
-    }
+    finish = finish_reason(reason) or "other"
     return {
-        "text": text or (None if reason == "content_filter" else ""),
-        "finish_reason": finish.get(reason, "other"),
+        "text": text or (None if finish == "content_filter" else ""),
+        "finish_reason": finish,
         "provider_finish_reason": reason,
         "refusal": refusal or None,
         "reasoning": reasoning or None,

@@ -24,7 +24,7 @@ from pydantic import Field, JsonValue, field_validator
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal, tokens_of
 from mbbq_gen.providers.base import JsonTable, ProviderOptions
-from mbbq_gen.providers.http.credentials import header_fault
+from mbbq_gen.providers.http.credentials import header_fault, is_lookalike
 from mbbq_gen.providers.http.transport import MOST_BYTES
 
 ReasoningParameters = Literal["effort", "groq", "openrouter", "together", "switch", "template"]
@@ -233,7 +233,8 @@ def gemini_reasoning(name: str, model: str, level: str) -> ReasoningSettings:
 
 
 _SECRET_NAME: Final = re.compile(
-    r"api.?key|authorization|password|secret|^(?:access|auth|bearer)?_?token$", re.IGNORECASE
+    r"api.?key|authorization|passw|secret|credential|^(?:access|auth|bearer|hf|id|refresh|session|user)?_?token$",
+    re.IGNORECASE,
 )
 _OFF = "none"
 """What a command line says for a parameter that is not to be sent."""
@@ -297,6 +298,8 @@ class RemoteOptions(ProviderOptions):
         for name in _names_in(value):
             if _SECRET_NAME.search(name):
                 raise ValueError(f"holds {name!r}: leave keys out; they come from the environment or a key file")
+        if is_lookalike(json.dumps(value)):
+            raise ValueError("holds a key: leave it out; keys come from the environment or a key file")
         return value
 
     @field_validator("base_url")
@@ -322,7 +325,7 @@ def _address_fault(address: str) -> str | None:
     """What is wrong with an address, or None."""
     if not address.startswith(("http://", "https://")) or not address.split("/")[2]:
         return "write it as http://… or https://…"
-    if "@" in address.split("/")[2] or "?" in address:
+    if "@" in address or "?" in address or is_lookalike(address):
         return "leave out passwords and queries; keys come from the environment or a key file"
     return None
 

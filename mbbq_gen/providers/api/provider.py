@@ -22,9 +22,10 @@ from pydantic import JsonValue
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.reasoning import ReasoningSettings, refusal
 from mbbq_gen.core.records import Message, Request, Response, Usage
+from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.base import ProviderOptions, request_key
-from mbbq_gen.providers.http.credentials import Secret, SecretRedactor, filled_headers
+from mbbq_gen.providers.http.credentials import SHORTEST_KEY, Secret, SecretRedactor, filled_headers
 from mbbq_gen.providers.http.errors import (
     LENGTH_NAMES,
     ApiError,
@@ -36,6 +37,7 @@ from mbbq_gen.providers.http.errors import (
     classify_error,
     is_page,
     refused_name,
+    rule_for,
     service_error,
 )
 from mbbq_gen.providers.http.rate_limits import RateLimiter, SharedRateLimits
@@ -48,6 +50,8 @@ from mbbq_gen.providers.http.transport import (
     Transport,
     base_url_advice,
     error_payload,
+    table_of,
+    tables_of,
 )
 from mbbq_gen.providers.http.usage_bounds import LENGTHS, max_usage
 
@@ -97,6 +101,9 @@ class ApiProvider(ABC):
         self.answered = False
         """Whether the service itself has: what is not its own words is a passing fault from then on."""
         self.own_headers, self._other_secrets = filled_headers(options.headers)
+        for known in (secret, *self._other_secrets):
+            if known is not None and len(known.value) >= SHORTEST_KEY and known.value in f"{model} {options.extra}":
+                raise UsageError(f"the model's name or option extra holds the key in {known.origin}: leave it out")
         self.learned = ParameterAdapter(renames_length=self.renames_length)
         self.notify: Callable[[str], None] = lambda _: None
         """Hears what should be said once, in a line."""
@@ -106,6 +113,8 @@ class ApiProvider(ABC):
         """What a minute may take, where other processes ask the same service; None: the options' own."""
         self.in_doubt: Counter[str] = Counter()
         """Request key → how often it was sent and may have been paid, of requests whose response nobody has yet."""
+        self._malformed: set[str] = set()
+        """Keys of requests that were once answered with JSON that is no answer."""
         self._said: set[str] = set()
         self._served: set[str] = set()
         self._wire: Transport | None = None
@@ -271,12 +280,23 @@ class ApiProvider(ABC):
             raise TransientError("malformed", f"answered JSON that is no answer, of another shape ({shape})") from error
 
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
-        """The response to a request; where more than words was asked for, its provider reads that here.
+        """The response to a request; where more than text is needed, its provider reads that here.
+
+        JSON that is no answer may be billed: it is asked for once more, then recorded as a failure.
 
         Raises:
             TransientError: as `parse`.
         """
-        return self.parse(request.request_key, payload, headers, **more)
+        key = request.request_key
+        try:
+            return self.parse(key, payload, headers, **more)
+        except TransientError as fault:
+            if fault.kind == "malformed" and key in self._malformed:
+                sent = more.get("n_attempts")
+                return Response(request_key=key, error=f"asked {sent} times, last: {fault}", n_attempts=sent)
+            if fault.kind == "malformed":
+                self._malformed.add(key)
+            raise
 
     def max_usage(self, request: Request) -> Usage | None:
         """The most tokens that a request can take, by the body that is sent; None where nothing in it bounds them."""
@@ -288,12 +308,8 @@ class ApiProvider(ABC):
 
     def is_lasting(self, status: int, payload: Any) -> bool:
         """Whether the same request would fail again: not what a bill, a key or a proxy was to blame for."""
-        return classify_error(service_error(status, payload)) in {
-            "content_filter",
-            "failed",
-            "unsupported_parameter",
-            "other_api",
-        }
+        kind = classify_error(service_error(status, payload))
+        return kind in {"content_filter", "too_long", "failed", "unsupported_parameter", "other_api"}
 
     async def call(
         self,
@@ -340,11 +356,11 @@ class ApiProvider(ABC):
         if (200 <= reply.status < 300 and not reply.is_page) or reply.status in accept:
             return reply
         error = service_error(reply.status, error_payload(reply), reply.headers)
-        verdict = classify_error(error)
-        if self.may_pass(error, verdict) or error.page:  # a run has been answered before it comes to these addresses
+        kind = classify_error(error)
+        if self.may_pass(error, kind) or error.page:  # a run has been answered before it comes to these addresses
             raise self.fault_of(error)
-        if verdict in {"key", "quota_exhausted", "not_the_service"}:
-            raise await self.lasting(error, verdict)
+        if kind in {"key", "quota_exhausted", "not_the_service"}:
+            raise await self.lasting(error, kind)
         raise RejectedError(f"{self.name}: {method} {path}: {self.hide(error.words)} ({error.status})", error)
 
     async def stream(self, path: str, *, download: bool = False) -> AsyncGenerator[Line, None]:
@@ -426,41 +442,49 @@ class ApiProvider(ABC):
         return await self.transport.send("POST", url, await self.headers_for("POST", url, data), data, limited=True)
 
     def error_in(self, reply: HttpResponse, payload: Any) -> ApiError | None:
-        """What failed, where a reply is no answer; some servers say so with status 200."""
+        """The failure that a reply reports; some servers report it with status 200, for the whole or for the choice."""
         if reply.status != 200 or reply.is_page:
             return service_error(reply.status, payload, reply.headers)
-        if isinstance(payload, dict) and payload.get("error"):
-            error = service_error(500, payload, reply.headers)
-            told = payload["error"].get("code") if isinstance(payload["error"], dict) else None
-            if isinstance(told, int) and 400 <= told < 600:
-                return service_error(told, payload, reply.headers)
-            return error
+        choices = tables_of(table_of(payload).get("choices"))
+        for found in (table_of(payload), *choices[:1]):
+            if found.get("error"):
+                code = count_or_none(table_of(found["error"]).get("code")) or 500
+                return service_error(code if 400 <= code < 600 else 500, {"error": found["error"]}, reply.headers)
         return None
 
-    def may_pass(self, error: ApiError, verdict: ErrorClass) -> bool:
-        """Whether another try may mend a failure: the words of a stranger in the middle of a run are its, not ours."""
-        return verdict == "transient" or (verdict == "not_the_service" and self.answered)
+    def may_pass(self, error: ApiError, kind: ErrorClass) -> bool:
+        """Whether another try may succeed. Once the service has answered, a proxy's page or a 403 without a reason is
+        no end of the run."""
+        if self.answered and kind == "key":
+            return error.status == 403 and rule_for(error).is_by_status
+        return kind == "transient" or (kind == "not_the_service" and self.answered)
 
     def fault_of(self, error: ApiError) -> TransientError:
         """A failure that may pass, with the time that the service asks to wait."""
         words = f"{self.hide(error.words)} ({error.status})"
         if error.page:
             words = f"a web page instead of an answer: {words}"
-        is_rate = error.status == 429 or (error.status == 403 and classify_error(error) == "transient")
-        return TransientError("rate" if is_rate else "server", words, error.pause, error.status)
+        kind, rule = classify_error(error), rule_for(error)
+        if rule.wait is not None:
+            self._say_once(f"{self.name}: {rule.label}; waiting up to two minutes ({words})")
+        is_rate = error.status == 429 or (error.status == 403 and kind == "transient") or rule.wait is not None
+        pause = rule.wait if error.pause is None else error.pause
+        return TransientError("rate" if is_rate else "server", words, pause, error.status)
 
     def failure(self, request_key: str, error: ApiError, headers: Mapping[str, str]) -> Response:
         """The response of a request that can't be answered: filtered, or an error."""
         request_id = headers.get("x-request-id") or headers.get("request-id")
-        if classify_error(error) == "content_filter":
+        kind = classify_error(error)
+        if kind == "content_filter":
             return Response(
                 request_key=request_key,
                 finish_reason="content_filter",
-                content_filter=self.hide(error.verdicts or error.message),
+                content_filter=self.hide(error.filter_results or error.message),
                 provider_finish_reason=self.hide(error.code) or None,
                 request_id=request_id,
             )
-        text = f"{self.hide(error.words)} ({error.status})"
+        label = f"{rule_for(error).label}: " if kind == "too_long" else ""
+        text = f"{label}{self.hide(error.words)} ({error.status})"
         return Response(request_key=request_key, error=text, request_id=request_id)
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue]) -> bool:
@@ -469,11 +493,16 @@ class ApiProvider(ABC):
         Raises:
             ProviderError: where what is refused shapes the text: to go on without it would be another run.
         """
-        lesson = self.learned.learn(error, body)
+        refusal = f"{self.hide(error.words)} ({error.status})"
+        if rule_for(error).setting == "roles":
+            raise ProviderError(
+                f"{self.name} does not take these roles of messages: {refusal};"
+                f" in a new run folder, {_other_roles(body)}"
+            )
+        lesson, name = self.learned.learn(error, body), refused_name(error, body)
         if lesson is not None:
             self._say_once(f"{self.name} {lesson}")
-        elif (name := refused_name(error, body)) is not None:
-            refusal = f"{self.hide(error.words)} ({error.status})"
+        elif name is not None and not (self.answered and name in LENGTH_NAMES):  # a length may fit beside other prompts
             raise ProviderError(
                 f"{self.name} does not take {name} = {json.dumps(body[name])}: {refusal};"
                 f" it shapes the text, so nothing goes on without it: in a new run folder, {self.instead_of(name)}"
@@ -490,22 +519,24 @@ class ApiProvider(ABC):
             return "give another --max-tokens, or ask it as http:FILE, which says what the fields are called"
         if name in ("temperature", "top_p", "topP"):
             return f"--model-arg {'top_p' if name == 'topP' else name}=none leaves it to the service"
-        return "leave that option out, or give another value"
+        own = {"reasoning_effort": "--reasoning-effort", "system": "--system-prompt"}
+        return f"leave {own.get(name, f'--model-arg {name}')} out, or give another value"
 
-    async def lasting(self, error: ApiError, verdict: ErrorClass) -> ProviderError:
+    async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
         """Why no request can succeed, in one line."""
         words = f"{self.hide(error.words)} ({error.status})"
-        if verdict == "not_the_service":
-            return ProviderError(f"{self.name}: {self.base_url} {self._stranger(error)}")
-        if verdict == "key":
+        if kind == "not_the_service":
+            return ProviderError(f"{self.name}: {self.base_url} {self._not_the_service(error)}")
+        if kind == "key":
             origin = f"the key in {self.secret.origin}" if self.secret else "us without a key"
-            return ProviderError(f"{self.name}: {self.base_url} refuses {origin}: {words}")
-        if verdict == "quota_exhausted":
+            how = "" if self.secret else "; give one with --api-key-env NAME or --api-key-file FILE"
+            return ProviderError(f"{self.name}: {self.base_url} refuses {origin}: {words}{how}")
+        if kind == "quota_exhausted":
             return ProviderError(
                 f"{self.name}: nothing left to spend at {self.base_url}: {words};"
                 " what arrived is kept, go on later with the same command"
             )
-        if verdict == "other_api":
+        if kind == "other_api":
             return ProviderError(f"{self.name}: does not answer at this API: {words}; use another model or api=auto")
         names = await self.model_names()
         advice = None if names else base_url_advice(self.base_url, self.version_in_base)
@@ -513,9 +544,9 @@ class ApiProvider(ABC):
             return ProviderError(f"{self.name}: no such address or model at {self.base_url}: {words}; {advice}")
         return ProviderError(f"{self.name}: no such model at {self.base_url}: {words}{self._nearest(names)}")
 
-    def _stranger(self, error: ApiError) -> str:
+    def _not_the_service(self, error: ApiError) -> str:
         """What replies at the address instead of the service, and what to do."""
-        advice = base_url_advice(self.base_url, self.version_in_base)
+        advice = base_url_advice(self.base_url, self.version_in_base, error.message)
         if error.target is not None:
             path = self.url(self.path).split("?")[0].removeprefix(self.base_url)
             moved = error.target.removesuffix(path)
@@ -523,37 +554,49 @@ class ApiProvider(ABC):
             is_moved = is_moved and moved != self.base_url
             then = f"give --base-url {moved}" if is_moved else advice or "check the base URL"
             return f"redirects to {self.hide(error.target)} ({error.status}): {then}; keys do not follow redirections"
-        what = (
-            f"answers with a web page ({self.hide(error.words)}, {error.status})" if error.page else "redirects nowhere"
-        )
+        if not error.page and not 300 <= error.status < 400:
+            return f"has no such address: {self.hide(error.words)}; {advice or 'check the base URL'}"
+        page = f"answers with a web page ({self.hide(error.words)}, {error.status})"
+        what = page if error.page else "redirects nowhere"
         return f"{what}, which no model wrote: {advice or 'check the base URL, and what stands between here and there'}"
 
     def _nearest(self, names: Sequence[str]) -> str:
-        """The nearest names of the models that the service has, where it tells them."""
+        """The nearest names of the models that the service lists."""
         import difflib
 
+        if self.model in names:
+            return "; the service lists it, so it is not loaded there, or this key may not use it"
         near = difflib.get_close_matches(self.model, names, n=_NEAREST, cutoff=0.5)
         return f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
 
     async def model_names(self) -> list[str]:
-        """The models that the service has; empty where it does not tell."""
+        """The models that the service has; empty where it gives no list."""
         try:
-            listed = await self.list_models()
+            return await self.list_models()
         except (TransientError, ProviderError):
             return []
-        return listed
 
     async def list_models(self) -> list[str]:
-        """The models that the service says it has.
+        """The models that the service lists.
 
         Raises:
-            ProviderError: where it does not tell.
+            ProviderError: where it gives no list.
         """
-        listed = (await self.call("GET", self.models_path, repeat=False)).json()
+        try:
+            listed = (await self.call("GET", self.models_path, repeat=False)).json()
+        except (RejectedError, TransientError) as error:
+            raise self._no_list(str(error)) from error
         entries = listed.get("data", listed.get("models")) if isinstance(listed, dict) else listed
-        found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        if not isinstance(entries, list):
+            raise self._no_list(service_error(200, listed).words)
+        found = tables_of(entries)
         names = [str(entry.get("id") or entry.get("name") or "") for entry in found]
         return [name.removeprefix("models/") for name in names if name]
+
+    def _no_list(self, why: str) -> ProviderError:
+        advice = base_url_advice(self.base_url, self.version_in_base)
+        then = f"; {advice}" if advice else ""
+        return ProviderError(f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}{then}")
 
     def notice(self, response: Response) -> None:
         """Takes note of an answer, and says once what the user should know of answers like it."""
@@ -563,6 +606,12 @@ class ApiProvider(ABC):
             self._say_once(
                 f"{self.name}: answers of more than {self.options.max_answer_bytes:,} bytes are cut there, and marked"
                 " (truncated_at); --model-arg max_answer_bytes=N takes more"
+            )
+        elif response.finish_reason == "stop" and response.reasoning and not (response.text or "").strip():
+            self._say_once(
+                f"{self.name}: answers are empty, all text is in the field of the reasoning; start the server without"
+                " its reasoning parser (vLLM: no --reasoning-parser; llama.cpp: --reasoning-format none), or give"
+                " --reasoning-effort none"
             )
         elif response.finish_reason == "length" and _has_not_begun(response.text or ""):
             reasoning = response.usage.reasoning_tokens or response.reasoning or response.text
@@ -586,6 +635,13 @@ def _has_not_begun(text: str) -> bool:
     """Whether there is nothing but blanks, or a thought that does not end."""
     words = text.strip().lower()
     return not words or (words.startswith("<think") and "</think" not in words)
+
+
+def _other_roles(body: Mapping[str, JsonValue]) -> str:
+    """What a user may do about roles that a chat template refuses."""
+    turns = body.get("messages", body.get("input"))
+    has_system = "system" in body or any(turn.get("role") == "system" for turn in tables_of(turns))
+    return "leave --system-prompt out (with --axes: place=user)" if has_system else "give --num-fewshot 0"
 
 
 def _encode(body: Any) -> bytes:

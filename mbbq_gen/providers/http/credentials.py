@@ -28,16 +28,16 @@ from mbbq_gen.core.errors import MissingExtraError, ProviderError, UsageError
 from mbbq_gen.providers.base import is_installed
 
 HIDDEN: Final = "***"
-_SHORTEST: Final = 6
+SHORTEST_KEY: Final = 6
 """Shorter keys, as local servers take them, are ordinary words that would be hidden everywhere."""
 _LONG: Final = 16
 """Of keys as long as this, the first half is hidden too: whoever cuts a text may cut it in the middle of one."""
 _LOOKS_LIKE_KEY: Final = re.compile(
-    r"\b(?:sk|rk|pk|gsk|xai|key|hf)[-_][A-Za-z0-9_*\-.…]{8,}|\bAIza[A-Za-z0-9_*\-.…]{8,}"
+    r"\b(?:sk|rk|pk|gsk|xai|key|hf|nvapi|pplx|r8)[-_][A-Za-z0-9_*\-.…]{8,}|\bAIza[A-Za-z0-9_*\-.…]{8,}"
     r"|(?<=[Bb]earer )[A-Za-z0-9_*\-.…+/=]{8,}"
 )
 """Keys, whole or half hidden, as services repeat them in their errors and users type them in the wrong place."""
-_USER_IN_ADDRESS: Final = re.compile(r"[^/\s'\"@]+@")
+_USER_IN_ADDRESS: Final = re.compile(r"(?<=://)[^\s'\"]*@|[^/\s'\"@]+@")
 _QUERY_OF_ADDRESS: Final = re.compile(r"(://[^\s?'\"]*\?)[^\s'\"]+")
 _PERCENT: Final = re.compile("%[0-9A-F]{2}")
 _ESCAPED: Final = re.compile(rb"\\\\|\\/|\\u00[2-7][0-9A-Fa-f]")
@@ -46,16 +46,27 @@ _SECRET_HEADERS: Final = re.compile(r"authorization|cookie|key|token|secret", re
 _SCHEME: Final = re.compile(r"^(?:Bearer|Basic|Token) +", re.IGNORECASE)
 
 
+_KEY: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?:sk|rk|pk|gsk|xai|key|hf|nvapi|pplx|r8)[-_]|AIza)[\w.-]*?"
+    r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16,}"
+)
+
+
+def is_lookalike(text: str) -> bool:
+    """Whether a text holds what must be a key: the prefix of one, and many letters and digits in a row."""
+    return _KEY.search(text) is not None
+
+
 class SecretRedactor:
     """Hides some secrets in texts, bytes and JSON."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._known = {secret for secret in secrets if len(secret) >= _SHORTEST}
+        self._known = {secret for secret in secrets if len(secret) >= SHORTEST_KEY}
         self._prepare()
 
     def _prepare(self) -> None:
         known = self._known
-        forms = {form for secret in known for form in _forms(secret) if len(form) >= _SHORTEST}
+        forms = {form for secret in known for form in _forms(secret) if len(form) >= SHORTEST_KEY}
         self._forms = sorted(forms, key=len, reverse=True)
         self._halves = [(half, _cut_off(secret)) for secret in known if (half := _half(secret))]
         self._bytes = [form.encode() for form in self._forms]
@@ -71,7 +82,7 @@ class SecretRedactor:
 
         A signature of one request alone is not learned: it is worth nothing to anybody else.
         """
-        new = {secret for secret in _carried(headers) if len(secret) >= _SHORTEST} - self._known
+        new = {secret for secret in _carried(headers) if len(secret) >= SHORTEST_KEY} - self._known
         if new:
             self._known |= new
             self._prepare()
@@ -214,6 +225,18 @@ class Secret:
         return HIDDEN
 
 
+def _checked_key(value: str, origin: str) -> Secret:
+    """A key without the blanks around it.
+
+    Raises:
+        UsageError: it can't be sent: it has blanks, line breaks or other letters than keys have.
+    """
+    text = value.strip()
+    if len(text.split()) != 1 or not (text.isascii() and text.isprintable()):
+        raise UsageError(f"{origin}: must hold the key and nothing else: no blank, no line break, plain letters")
+    return Secret(text, origin)
+
+
 def find_key(variables: Sequence[str], named: str | None, file: str | None) -> Secret | None:
     """The key: from the file, else from the variable that was named, else from the first of `variables` that is set.
 
@@ -228,10 +251,10 @@ def find_key(variables: Sequence[str], named: str | None, file: str | None) -> S
         if not os.environ.get(named, "").strip():
             shown = named if _VARIABLE.fullmatch(named) else HIDDEN
             raise UsageError(f"--api-key-env {shown}: the environment holds no such variable; set it to your key")
-        return Secret(os.environ[named].strip(), named)
+        return _checked_key(os.environ[named], named)
     for variable in variables:
-        if value := os.environ.get(variable, "").strip():
-            return Secret(value, variable)
+        if os.environ.get(variable, "").strip():
+            return _checked_key(os.environ[variable], variable)
     return None
 
 
@@ -248,9 +271,7 @@ def _read_key_file(path: Path) -> Secret:
         raise UsageError(f"--api-key-file {path}: not a text file") from error
     if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UsageError(f"--api-key-file {path}: others may read it; first: chmod 600 {path}")
-    if not text or len(text.split()) != 1:
-        raise UsageError(f"--api-key-file {path}: must hold the key and nothing else")
-    return Secret(text, str(path))
+    return Secret(_checked_key(text, f"--api-key-file {path}").value, str(path))
 
 
 def missing_key(kind: str, variables: Sequence[str]) -> UsageError:
@@ -405,6 +426,8 @@ def header_fault(headers: Mapping[str, Any]) -> str | None:
             return f"{name}: give one line of plain text"
         if _SECRET.search(name) and not _ENV_VARIABLE.search(value):
             return f"{name}: keys are not written down here; put it into the environment and write $NAME"
+        if is_lookalike(value):
+            return f"{name}: looks like a key; put it into the environment and write $NAME"
     return None
 
 
@@ -421,6 +444,8 @@ def filled_headers(headers: Mapping[str, Any]) -> tuple[dict[str, str], list[Sec
         value = os.environ.get(name, "").strip()
         if not value:
             raise UsageError(f"option headers: the environment holds no {name}; set it")
+        if not (value.isascii() and value.isprintable()):
+            raise UsageError(f"option headers: {name}: give one line of plain text")
         secrets[name] = Secret(value, name)
         return value
 

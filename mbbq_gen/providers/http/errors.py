@@ -1,21 +1,25 @@
-"""What a failure means: wait and try again, leave a parameter out, call it filtered, give this request up, or stop.
+"""Classifies failures of services: which are tried again, which fail one request, which end the run.
 
-    TransientError         may go away: 408, 409, 429, 5xx, timeouts, broken connections and cut answers
-    ApiError    what the service said, in one shape whatever service it was
-    judge           from a reply that is no answer to a Verdict
+`errors.toml` is the table: status, code, headers and text of a failure → its class, and the reasons why a text ends.
 
-Only TransientError is tried again. A wrong key, an unknown model or an exhausted quota raises ProviderError: no other
-request would fare better. Codes and headers decide before words: a limit that says when to come back is a limit,
-whatever it says of bills and plans.
+    service_error    an error body of any service as an ApiError
+    classify_error   ApiError → ErrorClass, by the first rule of the table that fits
+    finish_reason    a service's reason for the end of a text → ours
+    failure_kind     the recorded line of a failure → what `status` counts it as
+
+Only TransientError is tried again.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import cache
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue
@@ -25,23 +29,24 @@ from mbbq_gen.core.text import moment_of, seconds_of
 from mbbq_gen.providers.http.credentials import hide_lookalikes
 
 PassingKind = Literal["rate", "server", "connect", "timeout", "broken", "malformed"]
+FinishReason = Literal["stop", "length", "content_filter", "other"]
 ErrorClass = Literal[
     "transient",  # try again
     "content_filter",  # blocked by the service's content filter
-    "unsupported_parameter",  # the model does not take a parameter that we sent
+    "too_long",  # the prompt does not fit into the model's context window
+    "unsupported_parameter",  # the model does not take a parameter, a value or a role that we sent
     "other_api",  # the model answers at the responses API only
-    "not_the_service",  # not the service's own words: a redirection, or a web page of something on the way
-    "key",  # a wrong key, or one that may not do this
+    "not_the_service",  # a redirection, a web page of a proxy, or an address that the service does not have
+    "key",  # a wrong key, or one without the permission
     "model",  # no such model
     "quota_exhausted",  # nothing left to spend
     "failed",  # this request can't be answered
 ]
 _LOST: Final = frozenset({"timeout", "broken", "malformed"})
 _GATEWAY: Final = frozenset({408, 502, 504, *range(520, 528)})
-"""Statuses of those who stand before a service and did not wait for its answer."""
-MAY_PASS: Final = frozenset({408, 409, 425, 429, *range(500, 600)})
+"""Statuses of gateways that did not wait for the service's answer."""
 _LONGEST: Final = 400
-"""Characters of a service's own words that are kept."""
+"""Characters of a service's message that are kept."""
 
 
 class TransientError(Exception):
@@ -72,10 +77,10 @@ class ApiError:
     """Its code and type, in small letters."""
     parameter: str | None = None
     """The parameter that it names, if it does."""
-    verdicts: Any = None
-    """What its content filters said, if they did."""
+    filter_results: Any = None
+    """The results of its content filters, if it gave them."""
     pause: float | None = None
-    """Seconds that its headers, else its body (Gemini), ask to wait, or None."""
+    """Seconds that its headers or its body ask to wait, or None."""
     page: bool = False
     """Whether it is a web page: not what a service says, but something before it."""
     target: str | None = None
@@ -112,46 +117,40 @@ class RetriesExhaustedError(ProviderError):
         """What went wrong the last time."""
 
 
-def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """The seconds that a reply asks to wait (Retry-After, retry-after-ms), or None.
-
-    A date is read by the clock of the service, which its `Date` header tells; `now` stands in where it has none.
-    """
-    milliseconds = headers.get("retry-after-ms")
-    if milliseconds is not None and (seconds := seconds_of(milliseconds)) is not None:
-        return seconds / 1000
-    text = headers.get("retry-after")
-    return None if text is None else seconds_of(text, moment_of(headers.get("date") or "") or now)
-
-
 def service_error(status: int, payload: Any, headers: Mapping[str, str] | None = None) -> ApiError:
     """An error body in one shape: those of OpenAI, Azure, Anthropic, Gemini, and of servers like them."""
-    told = headers or {}
-    pause = retry_after(told)
-    found = payload
-    if isinstance(found, list) and found:
-        found = found[0]
-    if isinstance(found, Mapping):
-        found = found.get("error", found.get("detail", found))
+    known = {name.lower(): value for name, value in (headers or {}).items()}
+    target = _place(known.get("location")) if 300 <= status < 400 else None
+    outer = payload[0] if isinstance(payload, list) and payload else payload
+    found = outer.get("error", outer.get("detail", outer)) if isinstance(outer, Mapping) else outer
+    codes = [outer.get(name) for name in ("code", "type", "error_type")] if isinstance(outer, Mapping) else []
     if not isinstance(found, Mapping):
         page = isinstance(found, str) and is_page(found)
-        words = _title(found) if page else _one_line(found)
-        target = _place(told.get("location")) if 300 <= status < 400 else None
-        return ApiError(status, words, pause=pause, page=page, target=target)
-    message = found.get("message") or found.get("detail") or found.get("error") or found.get("msg") or dict(found)
-    codes = [found.get("code"), found.get("type"), found.get("status"), *_reasons(found.get("details"))]
-    codes.append(told.get("x-amzn-errortype", "").split(":")[0])
+        message = _title(found) if page else _one_line(found)
+        pause = _pause(status, known, payload, message)
+        return ApiError(status, message, _code(codes), pause=pause, page=page, target=target)
+    message = _one_line(
+        found.get("message") or found.get("detail") or found.get("error") or found.get("msg") or dict(found)
+    )
     inner = found.get("innererror") or found.get("metadata") or {}
+    if isinstance(inner, Mapping) and isinstance(inner.get("raw"), str):  # OpenRouter: what the provider behind it said
+        message = _one_line(f"{message}: {inner['raw']}")
+    codes = [found.get("code"), found.get("type"), found.get("status"), *_reasons(found.get("details"))]
+    codes.append(known.get("x-amzn-errortype", "").split(":")[0])
     parameter = found.get("param")
     return ApiError(
         status=status,
-        message=_one_line(message),
-        code=" ".join(str(code).lower() for code in codes if code),
+        message=message,
+        code=_code(codes),
         parameter=str(parameter) if parameter else None,
-        verdicts=_verdicts(inner) if isinstance(inner, Mapping) else None,
-        pause=_retry_delay(found.get("details")) if pause is None else pause,
-        target=_place(told.get("location")) if 300 <= status < 400 else None,
+        filter_results=_filter_results(inner) if isinstance(inner, Mapping) else None,
+        pause=_pause(status, known, payload, message),
+        target=target,
     )
+
+
+def _code(codes: list[Any]) -> str:
+    return " ".join(str(code).lower() for code in codes if isinstance(code, str | int) and code)
 
 
 _PAGE: Final = re.compile(r"\s*(?:<!doctype\b|<html\b|<head\b|<body\b|<center\b|<h1\b)", re.IGNORECASE)
@@ -177,8 +176,8 @@ def _place(location: str | None) -> str | None:
     return _one_line(f"{before.partition('//')[0]}//{rest}" if before else rest)
 
 
-def _verdicts(inner: Mapping[str, Any]) -> Any:
-    """What filters said: Azure's, and the moderation that OpenRouter puts before some models."""
+def _filter_results(inner: Mapping[str, Any]) -> Any:
+    """Results of Azure's content filters, or of the moderation that OpenRouter puts before some models."""
     if inner.get("content_filter_result"):
         return inner["content_filter_result"]
     return {"reasons": inner["reasons"]} if inner.get("reasons") and "flagged_input" in inner else None
@@ -197,55 +196,94 @@ def _reasons(details: Any) -> Iterator[str]:
                 yield violation["quotaId"]
 
 
-def _retry_delay(details: Any) -> float | None:
-    """The seconds of Google's RetryInfo: `"retryDelay": "34s"`."""
-    for detail in details if isinstance(details, list) else ():
-        delay = detail.get("retryDelay") if isinstance(detail, Mapping) else None
-        if isinstance(delay, str) and re.fullmatch(r"\d+(\.\d+)?s", delay):
-            return float(delay[:-1])
-    return None
+_RESET_HEADER: Final = re.compile(r"(?:x-)?ratelimit-reset(?:-[a-z-]+)?|anthropic-ratelimit-[a-z-]+-reset")
+_WAIT_FIELDS: Final[Mapping[str, float]] = {
+    **dict.fromkeys(("retryDelay", "retry_after", "retryAfter", "retry_after_seconds", "resets_in_seconds"), 1.0),
+    **dict.fromkeys(("reset_at", "resets_at", "reset_time", "estimated_time", "X-RateLimit-Reset"), 1.0),
+    **dict.fromkeys(("retry_after_ms", "retryAfterMs"), 0.001),
+}
+"""Fields of a body that say when to come back, and the seconds of their unit."""
+_WAIT_TEXT: Final = re.compile(
+    r"(?:try again|retry(?:ing)?|resets?|available(?: again)?|wait)(?: after| in| for| at)?:? "
+    r"(?:(?P<moment>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)"
+    r"|(?P<compact>(?:\d+(?:\.\d+)?(?:ms|[smhd])){1,4})\b"
+    r"|(?P<number>\d+(?:\.\d+)?) ?(?P<unit>milliseconds?|seconds?|secs?|minutes?|mins?|hours?|days?)\b)",
+    re.IGNORECASE,
+)
+_UNITS: Final = {"mi": 60.0, "ms": 0.001, "s": 1.0, "h": 3600.0, "d": 86400.0}
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """The seconds that a reply asks to wait (Retry-After, retry-after-ms), or None.
+
+    A date is read by the clock of the service, which its `Date` header tells; `now` stands in where it has none.
+    """
+    milliseconds = headers.get("retry-after-ms")
+    if milliseconds is not None and (seconds := seconds_of(milliseconds)) is not None:
+        return seconds / 1000
+    text = headers.get("retry-after")
+    return None if text is None else seconds_of(text, moment_of(headers.get("date") or "") or now)
+
+
+def _pause(status: int, headers: Mapping[str, str], payload: Any, message: str) -> float | None:
+    """The seconds that a refusal asks to wait: Retry-After, fields of the body, its text, then reset headers."""
+    seconds = retry_after(headers)
+    if seconds is not None or (status != 429 and status < 500):
+        return seconds
+    now = moment_of(headers.get("date") or "") or datetime.now(UTC)
+    found = [pause for pause in _waits_in(payload, now) if pause is not None]
+    if found:
+        return max(found)
+    if words := _WAIT_TEXT.search(message):
+        if words["number"]:
+            unit = words["unit"].lower()
+            scale = 0.001 if unit.startswith("mil") else _UNITS["mi" if unit.startswith("mi") else unit[0]]
+            return float(words["number"]) * scale
+        return _seconds_until(words["moment"] or words["compact"], now)
+    resets = [
+        pause
+        for name, value in headers.items()
+        if _RESET_HEADER.fullmatch(name) and _is_used_up(headers.get(name.replace("reset", "remaining")))
+        if (pause := _seconds_until(value, now)) is not None
+    ]
+    return max(resets, default=None)
+
+
+def _is_used_up(remaining: str | None) -> bool:
+    """Whether nothing is left of a limit; true where the service does not say."""
+    try:
+        return remaining is None or float(remaining) <= 0
+    except ValueError:
+        return False
+
+
+def _waits_in(value: Any, now: datetime, levels: int = 6) -> Iterator[float | None]:
+    """The seconds to wait that fields of a body name, at any depth; headers that a router passes on are there too."""
+    if levels and isinstance(value, list):
+        for entry in value:
+            yield from _waits_in(entry, now, levels - 1)
+    elif levels and isinstance(value, Mapping):
+        for name, entry in value.items():
+            scale = _WAIT_FIELDS.get(name)
+            if scale is not None and isinstance(entry, str | int | float) and not isinstance(entry, bool):
+                seconds = _seconds_until(str(entry), now)
+                yield None if seconds is None else seconds * scale
+            else:
+                yield from _waits_in(entry, now, levels - 1)
+
+
+def _seconds_until(text: str, now: datetime) -> float | None:
+    """Seconds from a duration, a date, or a moment in seconds or milliseconds since 1970."""
+    seconds = seconds_of(text, now)
+    if seconds is None or seconds < 1e9:
+        return seconds
+    moment = seconds / 1000 if seconds > 1e11 else seconds
+    return max(0.0, moment - now.timestamp()) if moment < 1e11 else None
 
 
 def _one_line(value: Any) -> str:
     text = hide_lookalikes(" ".join(str(value).split()))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-_FILTER: Final = re.compile(
-    r"content.?filter|content.?policy|content_management|responsible.?ai|safety system|usage polic|"
-    r"flagged as potentially|blocked by .*(?:policy|safety)|data_inspection_failed|inappropriate content|"
-    r"(?:input|prompt|message|content|request) (?:was|has been|is) flagged|moderation_blocked|"
-    r"(?:blocked|flagged|rejected) by .{0,20}moderation",
-    re.IGNORECASE,
-)
-_QUOTA_CODE: Final = re.compile(r"insufficient_(?:quota|balance|credits?|funds?)|billing_|perday")
-"""Codes that leave no doubt: no request will be answered before somebody pays, or before tomorrow."""
-_LIMIT_CODE: Final = re.compile(r"rate_?limit|too_?many_?requests|throttl|perminute|overloaded|slow_?down")
-_KEY_CODE: Final = re.compile(
-    r"invalid_?api_?key|api_?key_?invalid|authentication_error|permission_error|permission_?denied|unauthenticated|"
-    r"account_deactivated|unauthori[sz]ed|accessdenied|unrecognizedclient|expiredtoken|invalidsignature"
-)
-_MODEL_CODE: Final = re.compile(r"model_not_found|deploymentnotfound|unknown_model|invalid_model")
-_QUOTA: Final = re.compile(
-    r"insufficient.?quota|insufficient (?:balance|credit|fund)|exceeded your current quota|billing|credit balance|"
-    r"payment required|quota.{0,40}per.?day|PerDay|out of credits",
-    re.IGNORECASE,
-)
-_LIMIT: Final = re.compile(
-    r"rate.?limit|too many requests|(?:requests|tokens) per (?:minute|second|min)\b", re.IGNORECASE
-)
-_KEY: Final = re.compile(r"invalid.?api.?key|incorrect api key|api.?key not valid|authentication|unauthori[sz]ed", re.I)
-_MODEL: Final = re.compile(
-    r"model.?not.?found|(?:no such|unknown|invalid) model|"
-    r"model\b.{0,120}(?:does not exist|not found|not exist|is not available)",
-    re.IGNORECASE,
-)
-_OTHER_API: Final = re.compile(r"v1/responses|responses api|not a chat model", re.IGNORECASE)
-_UNSUPPORTED: Final = re.compile(
-    r"unsupported|not.{0,6}support|n't support|not permitted|not allowed|unknown (?:parameter|field|argument|name)|"
-    r"unrecogni[sz]ed|unexpected|extra inputs|deprecated|may only be set to|cannot both be specified|cannot be used",
-    re.IGNORECASE,
-)
 
 
 _TOO_LARGE: Final = re.compile(
@@ -267,53 +305,149 @@ def is_too_large(error: ApiError) -> bool:
     return error.status == 413 or (error.status in {400, 422} and says_too_large(f"{error.code} {error.message}"))
 
 
+@dataclass(frozen=True)
+class ErrorRule:
+    """A row of the table; conditions that are None fit every error."""
+
+    kind: ErrorClass
+    statuses: frozenset[int] | None
+    code: re.Pattern[str] | None
+    text: re.Pattern[str] | None
+    unless: re.Pattern[str] | None
+    pause: bool | None
+    flagged: bool
+    setting: str | None
+    wait: float | None
+    label: str | None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> ErrorRule:
+        """The rule that a row of the file describes."""
+        code, text, unless = (
+            re.compile(row[name], re.IGNORECASE) if name in row else None for name in ("code", "text", "unless")
+        )
+        return cls(
+            kind=row["class"],
+            statuses=_statuses(row["status"]) if "status" in row else None,
+            code=code,
+            text=text,
+            unless=unless,
+            pause=row.get("pause"),
+            flagged=row.get("flagged", False),
+            setting=row.get("setting"),
+            wait=row.get("wait"),
+            label=row.get("label"),
+        )
+
+    def fits(self, error: ApiError) -> bool:
+        """Whether an error meets every condition."""
+        words = f"{error.code} {error.message}"
+        return (
+            (self.statuses is None or error.status in self.statuses)
+            and (not self.flagged or error.filter_results is not None)
+            and (self.pause is None or self.pause is (error.pause is not None))
+            and (self.code is None or self.code.search(error.code) is not None)
+            and (self.text is None or self.text.search(words) is not None)
+            and (self.unless is None or self.unless.search(words) is None)
+        )
+
+    @property
+    def is_by_status(self) -> bool:
+        """Whether the status alone decides."""
+        return self.code is None and self.text is None and self.pause is None and not self.flagged
+
+
+def _statuses(text: str) -> frozenset[int]:
+    """The statuses that `400 5xx` or `4xx -401` names."""
+    found: set[int] = set()
+    for word in text.split():
+        number = word.lstrip("-")
+        named = range(int(number[0]) * 100, int(number[0]) * 100 + 100) if number.endswith("xx") else (int(number),)
+        found = found - set(named) if word.startswith("-") else found | set(named)
+    return frozenset(found)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+@cache
+def error_rules() -> tuple[ErrorRule, ...]:
+    """The table, in the order in which it is tried."""
+    return tuple(ErrorRule.of(row) for row in _table()["rule"])
+
+
+@cache
+def _passing_statuses() -> frozenset[int]:
+    """Statuses that mean a transient failure by themselves: with them, a proxy's page is one too."""
+    return frozenset().union(
+        *(rule.statuses or () for rule in error_rules() if rule.kind == "transient" and rule.is_by_status)
+    )
+
+
+def rule_for(error: ApiError) -> ErrorRule:
+    """The first rule of the table that fits."""
+    return next(rule for rule in error_rules() if rule.fits(error))
+
+
 def classify_error(error: ApiError) -> ErrorClass:
-    """What a failure means: what comes from the service itself at all, then its codes and headers, then its words."""
-    if error.status not in MAY_PASS and (300 <= error.status < 400 or error.page):
+    """What a failure means."""
+    if (error.page or 300 <= error.status < 400) and error.status not in _passing_statuses():
         return "not_the_service"
-    return _by_code(error) or _by_words(error)
+    return rule_for(error).kind
 
 
-def _by_code(error: ApiError) -> ErrorClass | None:
-    """What codes, headers and fields of its own tell; None where they leave it open."""
-    status, code = error.status, error.code
-    if error.verdicts is not None:
+@cache
+def _finish_reasons() -> dict[str, str]:
+    return {reason: kind for kind, reasons in _table()["finish_reasons"].items() for reason in reasons}
+
+
+def finish_reason(*reasons: str | None) -> FinishReason | None:
+    """Why a text ends, from the service's reason and, behind a router, the provider's own.
+
+    Raises:
+        TransientError: a reason says that the service failed, whatever text there is.
+    """
+    given = [reason for reason in reasons if reason]
+    kinds = [_finish_reasons().get(reason.lower(), "other") for reason in given]
+    if "transient" in kinds:
+        raise TransientError("broken", f"the answer broke off: {_one_line(given[kinds.index('transient')])}")
+    if "content_filter" in kinds:
         return "content_filter"
-    if status == 402 or (status in {400, 401, 403, 429} and _QUOTA_CODE.search(code)):
-        return "quota_exhausted"
-    if status in {403, 429} and (_LIMIT_CODE.search(code) or error.pause is not None):
-        return "transient"
-    if status in {400, 401, 403} and _KEY_CODE.search(code) and not _FILTER.search(error.message):
-        return "key"
-    if 400 <= status < 500 and _MODEL_CODE.search(code):
-        return "model"
-    return None
+    return kinds[0] if kinds else None  # type: ignore[return-value]
 
 
-def _by_words(error: ApiError) -> ErrorClass:
-    """What the words tell, and where they tell nothing, the status."""
-    status, words = error.status, f"{error.code} {error.message}"
-    if status < 500 and status not in {401, 429} and _FILTER.search(words):
-        return "content_filter"
-    if status in {400, 404} and _OTHER_API.search(words):
-        return "other_api"
-    if status in {400, 403, 429} and _QUOTA.search(words) and not (status == 429 and _LIMIT.search(words)):
-        return "quota_exhausted"
-    if status in MAY_PASS:
-        return "transient"
-    if status in {401, 403} or (status == 400 and _KEY.search(words)):
-        return "key"
-    if status == 404 or _MODEL.search(words):
-        return "model"
-    if status in {400, 422} and _UNSUPPORTED.search(words):
-        return "unsupported_parameter"
-    return "failed"
+_STATUS: Final = re.compile(r"\((\d{3})\)")
+"""How a recorded failure ends where a service answered with a status."""
+_RECORDED: Final = (
+    ("too long for the context window", re.compile("tokens, and the model takes")),  # local models
+    ("timeout", re.compile(r"no answer within|timed? ?out|took longer", re.IGNORECASE)),
+    ("connection", re.compile(r"connect|reset|broke|closed", re.IGNORECASE)),
+    (
+        "malformed answer",
+        re.compile(r"not JSON|no answer|no message|without (?:a choice|a message|output)|nothing at", re.I),
+    ),
+    ("batch", re.compile(r"\bbatch", re.IGNORECASE)),
+)
+
+
+def failure_kind(line: str) -> str:
+    """What a recorded failure counts as: a label of the table, an HTTP status, or a word."""
+    for rule in error_rules():
+        if rule.label is not None and rule.label in line:
+            return rule.label
+    if found := _STATUS.findall(line):
+        return f"HTTP {found[-1]}"
+    return next((kind for kind, pattern in _RECORDED if pattern.search(line)), "other")
 
 
 LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens")
 """What services call the longest answer; one stands for another."""
 HARMLESS: Final = frozenset({"store", "user", "metadata", "service_tier", "stream", "safety_identifier"})
 """What can be left out without a word of the text being another."""
+_VALUE: Final = re.compile(r"range|too large|at most|less than|greater than|exceed|must be (?:an? )?\w*integer", re.I)
+"""How a refusal of a value reads, where the name itself is known."""
 _NEVER: Final = frozenset({"model", "messages", "input", "contents", "prompt"})
 """What can't be left out."""
 
@@ -359,7 +493,8 @@ class ParameterAdapter:
 
     def _other_length(self, name: str, message: str) -> str | None:
         """Another name for the longest answer that was not refused yet: one asked for, or the one that may be meant."""
-        if name not in LENGTH_NAMES or not self.renames_length:
+        is_value = _VALUE.search(message) is not None and "instead" not in message.lower()
+        if name not in LENGTH_NAMES or not self.renames_length or is_value:
             return None
         self._refused_lengths.add(name)
         named = [other for other in LENGTH_NAMES if re.search(rf"(?<!\w){other}(?!\w)", message)]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.text import storable
 from mbbq_gen.providers.http.credentials import SecretRedactor, hide_lookalikes
 from mbbq_gen.providers.http.errors import TransientError, is_page
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 _CONNECT_SECONDS: Final = 20.0
+_PROBE_SECONDS: Final = 3.0
 _SHOWN: Final = 80
 _LONGEST_TEXT: Final = 2000
 _LARGE: Final = 1_000_000
@@ -34,6 +36,8 @@ _MARGIN: Final = 4096
 """Bytes beyond what we take that are looked at for keys before the rest is cut off."""
 _MOST_HOPS: Final = 5
 _REDIRECTIONS: Final = frozenset({301, 302, 303, 307, 308})
+_ENCODING: Final = re.compile(r"content-encoding: (.+?)\. Please install `([\w.-]+)`")
+_NO_TLS: Final = re.compile("WRONG_VERSION_NUMBER|HTTP_REQUEST|RECORD_LAYER_FAILURE|PACKET_LENGTH")
 MOST_BYTES: Final = 16_000_000
 """Bytes of an answer that are taken if nobody says otherwise: some three million words."""
 
@@ -124,10 +128,17 @@ class Transport:
     """The connections to a service. Made and closed inside one event loop."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, timeout: float, mask: SecretRedactor, most: int = MOST_BYTES
+        self,
+        session: aiohttp.ClientSession,
+        timeout: float,
+        mask: SecretRedactor,
+        most: int = MOST_BYTES,
+        url: str = "",
     ) -> None:
-        """`most`: bytes of an answer that are taken; what is longer is cut there."""
+        """`most`: bytes of an answer that are taken; what is longer is cut there. `url`: the base URL."""
         self._session = session
+        self._url = url
+        self._reached = self._probed = False
         self._mask = mask
         self._timeout = timeout
         self._most = most
@@ -145,7 +156,7 @@ class Transport:
         session = aiohttp.ClientSession(
             connector=connector, timeout=limits, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
         )
-        return cls(session, timeout, mask, most)
+        return cls(session, timeout, mask, most, url)
 
     async def send(
         self,
@@ -160,6 +171,7 @@ class Transport:
 
         Raises:
             TransientError: where the connection could not be made, broke, or took too long.
+            ProviderError: where it can't be made at this address, or replies can't be decompressed here.
         """
         import aiohttp
         from yarl import URL
@@ -173,11 +185,47 @@ class Transport:
             async with self._session.request(
                 method, target, headers=headers, data=data, allow_redirects=False, proxy=self._proxy(url)
             ) as reply:
+                self._reached = True
                 if limited:
                     return await self._take(reply)
                 return await self._masked(reply)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            await self._check_lasting(error)
             raise passing_fault(error, self._timeout) from error
+
+    async def _check_lasting(self, error: Exception) -> None:
+        """Raises ProviderError where no other try can succeed: http for https or the reverse, an untrusted
+        certificate, an encoding that needs a package."""
+        import aiohttp
+
+        if found := _ENCODING.search(str(error)):
+            raise ProviderError(f"{self._url}: replies are encoded as {found[1]}; first: pip install {found[2]}")
+        if self._reached:
+            return
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            raise ProviderError(
+                f"{self._url}: the certificate is not trusted: {error.certificate_error}; set SSL_CERT_FILE to the"
+                " certificate of its issuer"
+            )
+        if isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS.search(str(error)):
+            raise ProviderError(f"{self._url}: speaks http, not https; try --base-url {with_other_scheme(self._url)}")
+        if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError) and await self._is_tls():
+            raise ProviderError(f"{self._url}: speaks https, not http; try --base-url {with_other_scheme(self._url)}")
+
+    async def _is_tls(self) -> bool:
+        """Whether the server at an http address answers to TLS; tried once."""
+        parts, is_first, self._probed = urlsplit(self._url), not self._probed, True
+        if not is_first or parts.scheme != "http" or self._proxy(self._url) is not None:
+            return False
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                _, writer = await asyncio.open_connection(parts.hostname, parts.port or 80, ssl=context)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
 
     async def _take(self, reply: aiohttp.ClientResponse) -> HttpResponse:
         """A reply of which no more is held in memory than we take."""
@@ -344,11 +392,17 @@ def _trusted() -> ssl.SSLContext:
     return context
 
 
-def base_url_advice(base_url: str, with_version: bool | None) -> str | None:
+_PLAIN_HTTP: Final = re.compile(r"plain http request .*https port|http request to an https", re.IGNORECASE)
+"""The text with which a TLS server answers a plain request (nginx, Go, Apache)."""
+
+
+def base_url_advice(base_url: str, with_version: bool | None, message: str = "") -> str | None:
     """What to try instead of a base URL where nothing answers; None where it looks right.
 
-    `with_version`: whether such URLs end with a version (/v1), or must not; None: unknown.
+    `with_version`: whether such URLs end with a version (/v1), or must not; None: unknown. `message`: of the reply.
     """
+    if _PLAIN_HTTP.search(message) and base_url.startswith("http://"):
+        return f"it expects https: try --base-url {with_other_scheme(base_url)}"
     if with_version is None:
         return None
     plain = _API_PATH.sub("", base_url)
@@ -359,6 +413,11 @@ def base_url_advice(base_url: str, with_version: bool | None) -> str | None:
     if not with_version and _API_VERSION.search(base_url):
         return f"the version is added here: try --base-url {_API_VERSION.sub('', base_url)}"
     return None
+
+
+def with_other_scheme(url: str) -> str:
+    """The address with http for https, or the reverse."""
+    return f"http://{url[8:]}" if url.startswith("https://") else f"https://{url[7:]}"
 
 
 # Fields of an answer; those of the wrong type are treated as missing.
@@ -372,6 +431,20 @@ def table_of(value: Any) -> dict[str, Any]:
 def tables_of(value: Any) -> list[dict[str, Any]]:
     """The JSON objects of a list."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def text_of(value: Any) -> str:
+    """The text of an answer: a text, or a number as one; "" where it is missing.
+
+    Raises:
+        TypeError: it is something else, so it is not known what the model wrote.
+    """
+    if value is None:
+        return ""
+    text = words_of(value)
+    if text is None:
+        raise TypeError(f"text of type {type(value).__name__}")
+    return text
 
 
 def words_of(value: Any) -> str | None:

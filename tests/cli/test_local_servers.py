@@ -1,0 +1,266 @@
+"""Mistakes with servers, addresses and keys: each ends with one line that says what to type, and no key is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.runs.study import read_study, study_runs
+from tests.support.api import KEY, without_keys
+from tests.support.replies import replying
+
+pytest.importorskip("openai")
+pytest.importorskip("aiohttp")
+
+SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "letters", "--splits", "bias"]
+ANSWER = {"body": {"choices": [{"finish_reason": "stop", "message": {"content": "B"}}]}}
+REFUSED = {"status": 500, "body": {"error": {"message": "could not broadcast input array from shape (7,) into (3,)"}}}
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Exit code, stdout and stderr of a command."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = run_command_line([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def error_of(err: str) -> str:
+    """The one line with which a command ends that failed."""
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1, err
+    assert err.rstrip().endswith(errors[0])
+    return errors[0]
+
+
+def run_at(command: Command, folder: Path, url: str, *more: object) -> tuple[int, str]:
+    """Exit code and error line of a run of 8 questions at a server."""
+    given = ["--model", "openai:m", "--base-url", url, "--sample", 8, *more]
+    code, _, err = command("run", folder, *SELECTION, *given, "--json")
+    return code, error_of(err) if code else err
+
+
+# --- exit codes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("failing", "share", "expected"),
+    [(8, 0.2, 1), (8, 1, 1), (3, 0.2, 1), (2, 0.25, 0), (2, 0.24, 1), (1, 0.2, 0), (7, 1, 0)],
+)
+def test_the_exit_code_follows_the_share_of_failures(
+    command: Command, tmp_path: Path, failing: int, share: float, expected: int
+) -> None:
+    with replying([*[ANSWER] * (8 - failing), *[REFUSED] * failing]) as server:
+        options = ("--max-error-rate", share, "--max-connections", 1)
+        code, line = run_at(command, tmp_path / "run", f"{server.root}/v1", *options)
+        assert len(server.bodies) == 8, "what is too long is sent once"
+    assert code == expected
+    assert "too long for the context window" in line
+    _, out, _ = command("status", tmp_path / "run", "--json")
+    status = json.loads(out)
+    assert (status["answered"], status["failures"]) == (8 - failing, {"too long for the context window": failing})
+
+
+def test_a_share_of_29_percent_is_exact(command: Command, tmp_path: Path) -> None:
+    with replying([*[ANSWER] * 71, *[REFUSED] * 29]) as server:
+        given = ["--model", "openai:m", "--base-url", f"{server.root}/v1", "--sample", 100, "--max-connections", 1]
+        code, _, err = command("run", tmp_path / "run", *SELECTION, *given, "--max-error-rate", 0.29, "--json")
+    assert code == 0, err
+
+
+# --- addresses --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"body": {"error": "Unexpected endpoint or method. (POST /chat/completions)"}},
+        {"status": 404, "body": {"detail": "Not Found"}},
+        {"status": 404, "text": "404 page not found"},
+    ],
+    ids=["LM Studio", "FastAPI", "Ollama"],
+)
+def test_a_base_url_without_v1(command: Command, tmp_path: Path, reply: dict[str, Any]) -> None:
+    with replying([reply]) as server:
+        code, line = run_at(command, tmp_path / "run", server.root)
+        assert len(server.bodies) <= 2
+        assert (code, f"--base-url {server.root}/v1" in line) == (1, True), line
+        code, _, err = command("models", "openai:", "--live", "--base-url", server.root)
+        assert (code, f"--base-url {server.root}/v1" in error_of(err)) == (1, True), err
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
+    """A server's side of TLS, with a certificate that nobody trusts."""
+    folder = tmp_path_factory.mktemp("tls")
+    names = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem"), "-subj", "/CN=localhost"]
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
+    try:
+        subprocess.run(made, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("needs openssl")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context
+
+
+def test_https_at_an_http_server_and_the_reverse(command: Command, tmp_path: Path, tls: ssl.SSLContext) -> None:
+    with replying([ANSWER]) as server:
+        code, line = run_at(command, tmp_path / "a", f"{server.root}/v1".replace("http:", "https:"))
+        assert (code, f"--base-url {server.root}/v1" in line) == (1, True), line
+    with replying([ANSWER], tls) as server:
+        code, line = run_at(command, tmp_path / "b", f"{server.root}/v1".replace("https:", "http:"))
+        assert (code, f"--base-url {server.root}/v1" in line) == (1, True), line
+        code, line = run_at(command, tmp_path / "c", f"{server.root}/v1")
+        assert (code, "SSL_CERT_FILE" in line) == (1, True), line
+        assert server.bodies == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head></html>",
+        "Client sent an HTTP request to an HTTPS server.",
+    ],
+    ids=["nginx", "Go"],
+)
+def test_a_page_that_says_https(command: Command, tmp_path: Path, text: str) -> None:
+    with replying([{"status": 400, "text": text, "headers": {"Content-Type": "text/html"}}]) as server:
+        code, line = run_at(command, tmp_path / "run", f"{server.root}/v1")
+        assert (code, f"{server.root}/v1".replace("http:", "https:") in line) == (1, True), line
+
+
+def test_an_encoding_that_needs_a_package(command: Command, tmp_path: Path) -> None:
+    with replying([{"text": "x", "headers": {"Content-Encoding": "br"}}]) as server:
+        code, line = run_at(command, tmp_path / "run", f"{server.root}/v1")
+        assert len(server.bodies) == 1
+    assert (code, "pip install" in line) == (1, True), line
+
+
+# --- keys and names ---------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_needs_a_key(command: Command, tmp_path: Path) -> None:
+    with replying([{"status": 401, "body": {"error": {"message": "Invalid API Key"}}}]) as server:
+        code, line = run_at(command, tmp_path / "run", f"{server.root}/v1")
+    assert (code, "--api-key-env" in line) == (1, True), line
+
+
+def test_a_model_that_the_server_lists_is_not_proposed_again(command: Command, tmp_path: Path) -> None:
+    missing = {"status": 404, "body": {"error": {"message": "The model m does not exist", "code": "model_not_found"}}}
+    with replying([missing, {"path": "/v1/models", "body": {"data": [{"id": "m"}, {"id": "mm"}]}}]) as server:
+        code, line = run_at(command, tmp_path / "run", f"{server.root}/v1")
+    assert (code, "did you mean" in line) == (1, False), line
+
+
+@pytest.mark.parametrize("key", ["sk-abc\ndef0123456789", "sk-abc def", "“sk-abc”"])
+def test_a_key_that_can_not_be_sent(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    code, line = run_at(command, tmp_path / "run", "http://127.0.0.1:9/v1")
+    assert (code, "OPENAI_API_KEY" in line, "abc" in line) == (2, True, False)
+
+
+def test_a_line_break_at_the_end_of_a_key_is_dropped(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
+    with replying([ANSWER]) as server:
+        assert run_at(command, tmp_path / "run", f"{server.root}/v1")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--model", f"openai:{KEY}"],
+        ["--model", KEY],
+        ["--model", "openai:m", "--base-url", f"https://user:{KEY}/x@127.0.0.1:9/v1"],
+        ["--model", "openai:m", "--base-url", f"https://127.0.0.1:9/{KEY}/v1"],
+        ["--model", "openai:m", "--model-arg", f'extra={{"user": "{KEY}"}}'],
+        ["--model", "openai:m", "--model-arg", f'extra={{"credential": "{KEY[::-1]}"}}'],
+        ["--model", "openai:m", "--model-arg", f'headers={{"X-Title": "{KEY}"}}'],
+    ],
+)
+def test_a_key_in_the_wrong_place_is_neither_written_nor_shown(
+    command: Command, tmp_path: Path, options: list[str]
+) -> None:
+    code, out, err = command("run", tmp_path / "run", *SELECTION, *options)
+    assert code == 2, err
+    assert error_of(err)
+    assert KEY not in out + err
+    assert KEY[::-1] not in out + err
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()] == []
+
+
+def test_a_short_key_of_a_local_server_is_found_in_extra(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "local-secret")
+    options = ["--model", "openai:m", "--base-url", "http://127.0.0.1:9/v1"]
+    code, _, err = command("run", tmp_path / "run", *SELECTION, *options, "--model-arg", 'extra={"u": "local-secret"}')
+    assert (code, "local-secret" in err) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("model", "typed"),
+    [
+        ("ollama:qwen", "--model openai:qwen --base-url http://127.0.0.1:11434/v1"),
+        ("lm-studio:x", "--model openai:x --base-url http://127.0.0.1:1234/v1"),
+        ("llama.cpp:x", "--model openai:x --base-url http://127.0.0.1:8080/v1"),
+        ("groq:x", "--model openai:x --model-arg service=groq"),
+    ],
+)
+def test_servers_that_are_no_kind_of_provider(command: Command, tmp_path: Path, model: str, typed: str) -> None:
+    code, _, err = command("run", tmp_path / "run", *SELECTION, "--model", model)
+    assert (code, typed in error_of(err)) == (2, True), err
+
+
+# --- studies ----------------------------------------------------------------------------------------------------------
+
+
+def test_init_writes_the_base_url_and_run_takes_another(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    models = ["--model", "openai:m,oracle:perfect", "--benchmark", "starter", "--languages", "en", "--sample", 4]
+    with replying([ANSWER]) as first, replying([ANSWER]) as second:
+        code, _, err = command("init", *models, "--base-url", f"{first.root}/v1", "--yes")
+        assert code == 0, err
+        runs = study_runs(Path("study.toml"), read_study(Path("study.toml")))
+        assert [run.selection.model_args for run in runs] == [{"base_url": f"{first.root}/v1"}, {}]
+        code, _, err = command("run", "study.toml", "--base-url", f"{second.root}/v1", "--json")
+        assert code == 0, err
+        assert (first.bodies == [], second.bodies == []) == (True, False)
+    settings = RunFolder(Path("study/openai-m--starter")).manifest().config
+    assert settings.model_args["base_url"] == f"{second.root}/v1"
+    assert RunFolder(Path("study/oracle-perfect--starter")).manifest().config.model_args == {}
+
+
+def test_a_base_url_for_no_model(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    given = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--yes"]
+    assert command("init", path, *given, "--base-url", "http://127.0.0.1:9/v1")[0] == 2
+    assert command("init", path, *given)[0] == 0
+    code, _, err = command("run", path, "--base-url", "http://127.0.0.1:9/v1")
+    assert (code, "model_args" in error_of(err)) == (2, True)

@@ -1,0 +1,100 @@
+"""Replies of services over real sockets: what is an answer, a filter, a transient failure or a permanent one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.core.records import Message, Request
+from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.http.errors import failure_kind
+from tests.support.api import KEY, ask, provider, requests, with_system, without_keys
+from tests.support.providers import make_request
+from tests.support.replies import replying
+
+pytest.importorskip("openai")
+pytest.importorskip("anthropic")
+pytest.importorskip("aiohttp")
+
+DATA = Path(__file__).parents[1] / "data" / "providers"
+ANSWER = {"body": {"choices": [{"finish_reason": "stop", "message": {"content": "B"}}]}}
+
+
+def cases(name: str) -> list[dict[str, Any]]:
+    return list(json.loads((DATA / name).read_text(encoding="utf-8")))
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in without_keys(os.environ):
+        monkeypatch.delenv(name)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"):
+        monkeypatch.setenv(name, KEY)
+
+
+def opened(kind: str, root: str, **options: Any) -> ApiProvider:
+    return provider(f"{kind}:m", base_url=f"{root}/v1" if kind == "openai" else root, **options)
+
+
+@pytest.mark.parametrize("case", cases("replies.json"), ids=lambda case: case["name"])
+def test_replies(case: dict[str, Any]) -> None:
+    begin = time.monotonic()
+    with replying(case["replies"]) as server:
+        asked = opened(case.get("provider", "openai"), server.root, attempts=3, **case.get("options", {}))
+        (response,) = ask(asked, requests(1))
+    assert len(server.bodies) == case["sent"]
+    assert time.monotonic() - begin >= case.get("seconds", 0.0)
+    assert response.text == case.get("text")
+    assert (response.error and failure_kind(response.error)) == case.get("kind")
+    if "finish_reason" in case:
+        assert response.finish_reason == case["finish_reason"]
+
+
+def with_roles(roles: str) -> Request:
+    """A request whose messages have these roles: s, u, a."""
+    names = {"s": "system", "u": "user", "a": "assistant"}
+    turns = [Message.model_validate({"role": names[role], "content": "Who?"}) for role in roles]
+    return make_request(messages=tuple(turns))
+
+
+@pytest.mark.parametrize("case", cases("refused_settings.json"), ids=lambda case: case["name"])
+def test_the_first_refused_setting_ends_the_run_with_the_option(case: dict[str, Any]) -> None:
+    asks = [with_roles(case.get("roles", "u")).model_copy(update={"request_key": f"{n:064d}"}) for n in range(12)]
+    with replying(case["replies"]) as server:
+        asked = opened(case.get("provider", "openai"), server.root, **case.get("options", {}))
+        with pytest.raises(ProviderError) as caught:
+            ask(asked, asks)
+        assert len(server.bodies) == 1
+    assert case["option"].format(root=server.root) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_403_without_a_reason_ends_no_run_that_was_answered() -> None:
+    refusal = {"status": 403, "body": {"error": {"message": "Forbidden"}}}
+    with replying([ANSWER, refusal, ANSWER]) as server:
+        responses = ask(opened("openai", server.root, max_connections=1), requests(3))
+    assert [response.text for response in responses] == ["B"] * 3
+    with replying([refusal]) as server, pytest.raises(ProviderError):
+        ask(opened("openai", server.root), requests(3))
+
+
+def test_empty_answers_beside_their_reasoning_are_reported_once() -> None:
+    reply = {"body": {"choices": [{"finish_reason": "stop", "message": {"content": "", "reasoning_content": "B"}}]}}
+    notices: list[str] = []
+    with replying([reply]) as server:
+        responses = ask(opened("openai", server.root), requests(3), notices)
+    assert [(response.text, response.reasoning) for response in responses] == [("", "B")] * 3
+    assert len(notices) == 1
+    assert "--reasoning-format none" in notices[0]
+
+
+def test_a_system_message_is_sent_as_such() -> None:
+    with replying([ANSWER]) as server:
+        ask(opened("openai", server.root), [with_system("Who?", "Be brief.")])
+    assert [turn["role"] for turn in server.bodies[0]["messages"]] == ["system", "user"]
