@@ -35,6 +35,14 @@ def mbbq(*arguments: object) -> tuple[object, ...]:
 # --- validate ---------------------------------------------------------------------------------------------------------
 
 
+def test_findings_are_told_with_their_counts_and_what_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, *mbbq("validate"))
+    assert code == 0
+    assert "mislabeled  (problem, 4)\n" in out
+    assert "          2  bias en physical_appearance: mbbq/bias/en/" in out
+    assert "72 questions; " in err
+
+
 def test_audit_as_json_is_what_the_library_finds(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys, *mbbq("validate", "--json"))
     found = json.loads(out)

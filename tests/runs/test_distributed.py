@@ -25,13 +25,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.core.config import BenchmarkChoice, RunConfig
-from mbbq_gen.core.errors import ProviderError, UsageError
+from mbbq_gen.core.errors import ProviderError, RunError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import is_installed
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.distributed.blocks import MOST_REQUESTS, pack
-from mbbq_gen.runs.distributed.cluster import connected
+from mbbq_gen.runs.distributed.cluster import _FOLDER, _started, connected
 from mbbq_gen.runs.distributed.pool import DistributedConfig, DistributedStatus, WorkerPool
 from mbbq_gen.runs.distributed.session import MapWorkers, distribute
 from mbbq_gen.runs.distributed.storage import ResponseShards, fold_shards
@@ -168,6 +168,42 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 
 
 # --- whole runs ------------------------------------------------------------------------------------------------------
+
+
+class SlowRay:
+    """Stands in for Ray on a machine so busy that it does not start in its half a minute, so many times."""
+
+    def __init__(self, *failures: str) -> None:
+        self.failures = list(failures)
+        self.folders: list[Path] = []
+
+    def init(self, *, _temp_dir: str, **_: Any) -> None:
+        self.folders.append(Path(_temp_dir))
+        if self.failures:
+            raise Exception(self.failures.pop(0))
+
+    def shutdown(self) -> None:
+        pass
+
+
+BUSY = "The current node timed out during startup. This could happen because some of the raylet failed to startup"
+
+
+@pytest.mark.parametrize(("failures", "tries"), [([BUSY], 2), ([BUSY] * 2, 3), ([BUSY] * 3, 3), (["no disk"], 1)])
+def test_a_ray_that_does_not_start_in_time_is_started_anew(
+    failures: list[str], tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ray = SlowRay(*failures)
+    if tries > len(failures):
+        with _started(ray, 2):
+            assert list(tmp_path.iterdir()) == ray.folders[-1:]
+    else:
+        with pytest.raises(RunError, match="no Ray at this machine: "), _started(ray, 2):
+            pass
+    assert len(ray.folders) == tries
+    assert all(folder.name.startswith(f"{_FOLDER}{os.getpid()}-") for folder in ray.folders)
+    assert list(tmp_path.iterdir()) == []
 
 
 def settings(script: Path, **changes: object) -> RunConfig:

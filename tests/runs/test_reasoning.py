@@ -207,6 +207,17 @@ def test_thoughts_beside_answers_are_exact(run_path: Path, capsys: pytest.Captur
         assert [accuracy[part]["value"] for part in ("reasoning", "answers", "difference")] == [0.5, 1.0, 0.5]
 
 
+def test_the_tables_and_the_page_say_the_same(
+    run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "thoughts.html"
+    assert run_command_line(["reasoning", str(run_path), "--html", str(page)]) == 0
+    text = capsys.readouterr().out
+    for words in ("25% [", "+1.00 [", "-1.00 ["):
+        assert words in text
+        assert words in page.read_text(encoding="utf-8")
+
+
 def test_a_run_without_thoughts_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run"
     asked = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--sample", "4"]
