@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.templates.slots import (
     check_slots,
-    named_person,
     parse_lists,
     sentence_writer,
 )
@@ -59,14 +58,6 @@ def test_torn_slots(text: str, fault: str) -> None:
     with pytest.raises(ValueError, match=r".") as error:
         check_slots(text)
     assert fault in str(error.value)
-
-
-def test_who_an_answer_names() -> None:
-    assert named_person("The {{NAME1}} {{GEN1}}") == 0
-    assert named_person("A {{NAME2-def}}") == 1
-    for answer, number in (("Nobody", 0), ("{{NAME1}} or {{NAME2}}", 2)):
-        with pytest.raises(ValueError, match=f"names {number} of the two people"):
-            named_person(answer)
 
 
 @pytest.mark.parametrize("case", cases("sentences.toml"), ids=lambda case: str(case["filled"])[:30])

@@ -17,6 +17,7 @@ import pytest
 
 from mbbq_gen.benchmarks.control.maker import (
     REASONS,
+    ControlCoverage,
     ControlGenerator,
     ControlInstance,
     RefusedInstance,
@@ -299,6 +300,23 @@ def _the_run_tells_what_was_left_out(
     html = page.read_text(encoding="utf-8")
     assert sentence in html
     assert all(part["template_id"] in html and part["reason"] in html for part in counts["templates"])
+
+
+def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(f"{line}\n" for line in to_jsonl(mixed)), encoding="utf-8")
+    assert run_command_line(["data", "stats", "--instances", str(file), "--control", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {row["category"] for row in told["counts"]} >= {"all", "age"}
+    made = ControlCoverage()
+    for one in mixed:
+        made.add(one, MAKERS["en"].make(one))
+    assert told["control"] == json.loads(json.dumps(made.summary()))
+    assert made.reasons
+    assert run_command_line(["data", "stats", "--instances", str(file), "--control"]) == 0
+    shown = capsys.readouterr().out
+    assert made.counts().sentence in shown
+    assert all(part.template_id in shown for part in made.refusals())
 
 
 def test_the_command_counts_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Message
-from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError, PromptFormat
+from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError
 from tests.support.providers import make_tokenizer
 
 USER = Message(role="user", content="who?")
@@ -72,12 +72,6 @@ def test_messages_that_the_template_refuses_are_one_bad_request() -> None:
         ChatFormatter(make_tokenizer("no_system"), "toy").tokens([SYSTEM, USER])
 
 
-def test_the_end_of_a_turn_is_found_in_the_template() -> None:
-    tokenizer = make_tokenizer("bare")
-    assert ChatFormatter(tokenizer, "toy").end_of_turn() == tokenizer.convert_tokens_to_ids("<|end|>")
-    assert ChatFormatter(tokenizer, "toy", "plain").end_of_turn() is None
-
-
 @pytest.mark.parametrize(("template", "expected"), [("none", 1), ("bare", 0)])
 def test_the_lack_of_a_template_is_said_once(template: str, expected: int, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
@@ -88,11 +82,6 @@ def test_the_lack_of_a_template_is_said_once(template: str, expected: int, caplo
     assert [record.message for record in caplog.records] == expected * [
         "toy: has no chat template; the messages are sent as plain text (base models: --method loglikelihood)"
     ]
-
-
-@pytest.mark.parametrize(("template", "prompt_format", "expected"), [("bare", "plain", False), ("bare", "chat", True)])
-def test_the_format_can_be_chosen(template: str, prompt_format: PromptFormat, expected: bool) -> None:
-    assert ChatFormatter(make_tokenizer(template), "toy", prompt_format).uses_template is expected
 
 
 def test_a_template_can_be_insisted_on() -> None:

@@ -97,14 +97,6 @@ def test_rounds_end_with_everything_asked_once() -> None:
     }
 
 
-def test_languages_that_share_questions_share_the_choice() -> None:
-    other: Stratum = ("b", "bias", "tr", "age")
-    rounds = SamplingRounds([*deck(6, 8), *deck(6, 8, stratum=other)], seed=2)
-    found = rounds.next_round(rounds.strata)
-    here, there = ([ask.request_key[3:] for ask in found if ask.stratum == stratum] for stratum in (EN, other))
-    assert here == there
-
-
 def test_rounds_that_were_taken_before_are_gone_on_with() -> None:
     """What is read again from the file goes on as what stayed in memory does."""
     first = SamplingRounds(deck(6, 8), seed=3)
