@@ -222,12 +222,8 @@ class _Annotating:
         from mbbq_gen.annotation.review import append_annotations
         from mbbq_gen.report.sheets import read_sheet
 
-        try:
-            raw = path.read_bytes()
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror or error}") from error
         with self._folder.open_store(read_only=True) as store:
-            given = [self._annotation(store, row) for row in read_sheet(raw, str(path))]
+            given = [self._annotation(store, row) for row in read_sheet(path)]
         new = [annotation for annotation in given if not _is_same(annotation, self._annotations)]
         append_annotations(self._source.annotations_path, new)
         self._annotations |= {annotation.prompt_id: annotation for annotation in new}

@@ -223,8 +223,10 @@ def _show(extractor: str, count: int, against: dict[str, str], changes: list[Ext
 def _extract_lines(path: Path, output: Path | None, where: PackPaths, extractor: str, strict_languages: bool) -> None:
     from mbbq_gen.extraction.jsonl import extract_lines
 
-    with open_lines(path) as stream, Bar("reading", None, "answers", delay=1.0) as bar:
-        rows = extract_lines(stream, str(path), resources=where, extractor=extractor, strict_languages=strict_languages)
+    with Bar("reading", None, "answers", delay=1.0) as bar:
+        rows = extract_lines(
+            open_lines(path), str(path), resources=where, extractor=extractor, strict_languages=strict_languages
+        )
         lines = _written(rows, path, bar, where)
         if output is None:
             for line in lines:

@@ -6,15 +6,14 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
-from mbbq_gen.core.errors import DataError, RunError, UsageError
+from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of
 
@@ -74,33 +73,12 @@ def data_folder(benchmark: str, data: Path | None) -> Path | None:
     return benchmark_folder(benchmark, data)
 
 
-@contextmanager
-def open_lines(path: Path) -> Iterator[Iterator[str]]:
-    """The lines of a UTF-8 text file, or of stdin for `-`.
+def open_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, or of stdin for `-`; raises as `core.tables.read_lines`, and DataError at the first
+    line that is not UTF-8."""
+    from mbbq_gen.core.tables import decoded_lines
 
-    Raises:
-        UsageError: it can't be opened.
-        DataError: it is not UTF-8; names the line.
-    """
-    if str(path) == "-":
-        yield iter(sys.stdin)
-        return
-    try:
-        stream = path.open(encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    with stream:
-        yield _decoded(stream, path)
-
-
-def _decoded(stream: TextIO, path: Path) -> Iterator[str]:
-    read = 0
-    try:
-        for line in stream:
-            read += 1
-            yield line
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 after line {read} ({error.reason}); save the file as UTF-8") from error
+    return decoded_lines(path, sys.stdin.buffer if str(path) == "-" else None)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -292,8 +292,7 @@ def evaluate(
     if labelled_file is None:
         responses = own_examples(language, where)
     else:
-        with open_lines(labelled_file) as lines:
-            responses = list(labelled_responses(lines, str(labelled_file), language))
+        responses = list(labelled_responses(open_lines(labelled_file), str(labelled_file), language))
     with Bar("reading", None, "classes", delay=1.0) as bar:
         found = report_pack(language, responses, where, with_classes=ablation, on_class=lambda _: bar.advance())
     if as_json:

@@ -267,8 +267,7 @@ def _jsonl_frame(path: Path, where: PackPaths, gold: GoldLabels) -> polars.DataF
     from mbbq_gen.interchange.jsonl import observe_lines
     from mbbq_gen.scoring.observations import observations_frame
 
-    with open_lines(path) as lines:
-        frame = observations_frame(observe_lines(lines, str(path), gold=gold, resources=where))
+    frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=where))
     if not frame.height:
         raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
     _tell_repeats(frame, path)

@@ -29,29 +29,23 @@ Without `labels`, options that a prompt shows have the labels they have there, o
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from mbbq_gen.benchmarks.own_file import is_empty, is_table, look_up, raw_rows
+from mbbq_gen.benchmarks.own_file import is_empty, look_up
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import ImportSource, Message
+from mbbq_gen.core.tables import UnreadableError, cell_text, is_table, json_object, json_value, lines_of, table_rows
 from mbbq_gen.interchange.importers import base as fields
 from mbbq_gen.interchange.importers.base import (
-    MOST_LINE,
     ImportedAnswer,
     ImportedResponse,
     SkippedRow,
     Source,
-    UnreadableError,
-    json_object,
-    json_value,
-    lines_of,
     require_file,
 )
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
@@ -101,13 +95,13 @@ class ColumnMap(Pack):
 
 
 def open_table(path: Path, field_map: Path | None) -> Source:
-    """The rows of a CSV, TSV, Parquet or JSON Lines file.
+    """The rows of a CSV, TSV, Parquet, .xlsx or JSON Lines file.
 
     Raises:
         UsageError: where the file or the map is missing.
         PackError: where the map is wrong; file, key and value.
     """
-    require_file(path, "a CSV, TSV, Parquet or JSON Lines file")
+    require_file(path, "a CSV, TSV, Parquet, .xlsx or JSON Lines file")
     if field_map is None:
         raise UsageError("--from csv needs --field-map TOML, which maps the columns; see docs/imports.md")
     require_file(field_map, "the TOML file that maps the columns")
@@ -128,25 +122,14 @@ def _answers(path: Path, reader: _Row) -> Iterator[ImportedAnswer | SkippedRow]:
 def _rows(path: Path) -> Iterator[tuple[str, int, Mapping[str, Any] | UnreadableError]]:
     """Place, number and fields of every row; a line of JSON that can't be read keeps its place."""
     if is_table(path):
-        with _long_cells():
-            for place, cells in raw_rows(path):
-                yield f"{path.name}:{place.row}", place.row, cells
+        for number, cells in table_rows(path):
+            yield f"{path.name}:{number}", number, cells
         return
     for number, line in lines_of(path):
         try:
             yield f"{path.name}:{number}", number, json_object(line)
         except UnreadableError as error:
             yield f"{path.name}:{number}", number, error
-
-
-@contextmanager
-def _long_cells() -> Iterator[None]:
-    """Lets a cell be as long as a model may write; Python's own limit is 128 KB."""
-    before = csv.field_size_limit(MOST_LINE)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
 
 
 class _Row:
@@ -209,7 +192,7 @@ class _Row:
         if value is None or (value == "" and not keep_empty):
             return None
         if isinstance(value, int | float):
-            value = str(value)
+            value = cell_text(value)
         return fields.text(value, str(self._map.fields.get(name, name)))
 
     def _list(self, row: Mapping[str, Any], name: str) -> tuple[str, ...]:
