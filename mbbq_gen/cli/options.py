@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
-from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of
 
@@ -82,20 +81,10 @@ def open_lines(path: Path) -> Iterator[str]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Writes lines to a file that appears when it is complete.
+    """Writes lines to an output file; raises as `core.files.output_file`."""
+    from mbbq_gen.core.files import write_text
 
-    Raises:
-        RunError: it can't be written.
-    """
-    temporary = path.with_name(path.name + ".part")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(f"{line}\n" for line in lines)
-        temporary.replace(path)
-    except OSError as error:
-        raise RunError(f"{path}: can't write: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_text(path, (f"{line}\n" for line in lines))
 
 
 _ACTING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")

@@ -26,7 +26,7 @@ from mbbq_gen.cli.options import (
     say,
     studied,
 )
-from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.text import all_of, one_of, words
 
 if TYPE_CHECKING:
@@ -301,10 +301,12 @@ def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, pa
 
 
 def _write(path: Path, report: ScoreReport) -> None:
+    from mbbq_gen.core.files import write_text
+
     try:
-        path.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        say(f"{path}: not written: {error.strerror or error}")
+        write_text(path, [report.model_dump_json(indent=2) + "\n"], is_derived=True)
+    except MbbqGenError as error:
+        say(str(error))
 
 
 def _show(report: ScoreReport, names: list[str]) -> None:

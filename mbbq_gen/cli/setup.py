@@ -12,8 +12,8 @@ import typer
 
 from mbbq_gen.cli.config_options import provider_options
 from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, print_json, result_console, say
-from mbbq_gen.core.errors import MbbqGenError, RunError, UsageError
+from mbbq_gen.cli.options import Json, print_json, result_console, say, write_lines
+from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.core.records import FrozenModel
 
 if TYPE_CHECKING:
@@ -77,10 +77,7 @@ def init(
     wish = _wish(model, benchmark, languages, budget, sample, yes=yes)
     found = {name: _estimate(name, wish) for name in wish.models}
     samples = {name: _sample(name, wish, one) for name, one in found.items()}
-    try:
-        file.write_text(_study_text(wish, samples), encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"{file}: can't write: {error.strerror or error}") from error
+    write_lines(file, [_study_text(wish, samples).removesuffix("\n")])
     lines = {name: _in_words(one, samples[name]) for name, one in found.items()}
     if as_json:
         print_json({"file": str(file), "samples": samples, "forecasts": lines})
