@@ -30,7 +30,7 @@ from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressBars, ProgressEvent, ProgressListener
 from mbbq_gen.core.records import Instance, Split
-from mbbq_gen.core.text import Names
+from mbbq_gen.core.text import Names, visible_text
 from mbbq_gen.extraction import extract
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.runs.batch_session import BatchSettings
@@ -484,7 +484,8 @@ def _path(given: str | Path | None) -> Path | None:
 def _watcher(progress: Progressing, say: Callable[[str], None] | None) -> ProgressListener:
     """The progress listener for a caller from Python."""
     if progress is True:
-        return ProgressBars(say or (lambda text: print(text, file=sys.stderr)))  # noqa: T201 - a bar was asked for
+        to_stderr = lambda text: print(visible_text(text), file=sys.stderr)  # noqa: E731, T201 - a bar was asked for
+        return ProgressBars(say or to_stderr)
     listener = CallbackListener() if say is None else CallbackListener(on_words=say)
     return listener if progress is False else replace(listener, on_step=progress)
 

@@ -47,7 +47,7 @@ from mbbq_gen.benchmarks.bbq_record import option_role
 from mbbq_gen.benchmarks.rows import RowLocation, json_row, note_file, read_json_lines
 from mbbq_gen.core.errors import UsageError, describe_fault
 from mbbq_gen.core.records import Instance
-from mbbq_gen.core.tables import is_table, lines_of, table_rows
+from mbbq_gen.core.tables import UnreadableError, is_table, json_value, lines_of, table_rows
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
 
 FIELDS: Final = frozenset(Instance.model_fields)
@@ -348,9 +348,9 @@ def _typed_value(name: str, text: str, place: RowLocation) -> Any:
     """What a cell's text stands for, by its field; other fields stay text."""
     if name in _JSON_FIELDS:
         try:
-            return json.loads(text)
-        except ValueError as error:
-            raise place.error(f"not JSON: {error}", name) from error
+            return json_value(text)
+        except UnreadableError as error:
+            raise place.error(str(error), name) from error
     if name == "gold_index" and text.strip().isdecimal():
         return int(text)
     if name == "has_single_target":

@@ -200,5 +200,5 @@ def _python_literal(text: str) -> Any:
     """The same for text; the same cells come again and again."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError) as error:
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError("not written as Python writes a list or dictionary") from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, Packs, RunPath, resources, say, show_result, write_lines
+from mbbq_gen.cli.options import Json, Packs, RunPath, resources, result_console, say, show_result, write_lines
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.text import all_of
 
@@ -173,12 +173,10 @@ class _Annotating:
 
     def ask(self) -> None:
         """Asks for one annotation after the other."""
-        from rich.console import Console
-
         from mbbq_gen.cli.annotation_session import Session
 
         self.keep_design()
-        console = Console(stderr=True, markup=False, highlight=False)
+        console = result_console(stderr=True)
         session = Session(console, typer.getchar, self.keep, _now, lambda entry: self._explain(entry, console))
         try:
             count = session.judge(self.entries(), self._annotations)

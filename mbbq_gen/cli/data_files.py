@@ -13,7 +13,7 @@ import typer
 
 from mbbq_gen.cli.data_source import Choice, Data, FieldMap, with_bar
 from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, Packs, print_json, resources, say, write_lines
+from mbbq_gen.cli.options import Json, Packs, echo, print_json, resources, say, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import one_of, splits_of, words
@@ -63,7 +63,7 @@ def download(
         return
     for line in _install_lines(done):
         say(line)
-    typer.echo(done.folder)
+    echo(str(done.folder))
 
 
 def _described(done: InstallResult) -> dict[str, object]:
@@ -201,14 +201,14 @@ class _Work:
             if isinstance(made, RefusedInstance):
                 self._left.append(made)
                 if self._says:
-                    typer.echo(f"{made.key}\n  left out, {made.reason}: {made.what}")
+                    echo(f"{made.key}\n  left out, {made.reason}: {made.what}")
                 continue
             pairs = list(dict.fromkeys((one.was, one.name) for one in made.replaced))
             self._replaced.append(
                 {"key": instance.key, "replaced": [{"was": was, "name": name} for was, name in pairs]}
             )
             if self._says:
-                typer.echo("\n".join([instance.key, *(f"  {was} → {name}" for was, name in pairs)]))
+                echo("\n".join([instance.key, *(f"  {was} → {name}" for was, name in pairs)]))
             yield made
 
     def annotated(self) -> dict[str, Any]:
@@ -223,10 +223,10 @@ def _tell(counts: ControlCoverage) -> None:
     for part in counts.categories():
         told = ", ".join(f"{reason} {count:,}" for reason, count in part.skipped.items())
         made = f"{part.made:>8,} of {part.questions:>7,}  {part.made / part.questions:>4.0%}"
-        typer.echo(f"{part.language}  {part.category:<24}{made}  {told}".rstrip())
-    typer.echo(f"{counts.made:,} of {counts.questions:,} questions have a control question")
+        echo(f"{part.language}  {part.category:<24}{made}  {told}".rstrip())
+    echo(f"{counts.made:,} of {counts.questions:,} questions have a control question")
     for reason in counts.reasons:
-        typer.echo(f"  {reason}: {REASONS[reason]}")
+        echo(f"  {reason}: {REASONS[reason]}")
 
 
 @example(
@@ -299,5 +299,5 @@ def _summary(output: Path, counts: Counter[tuple[str, str, str, str]]) -> dict[s
 def _print_instances(output: Path, counts: Counter[tuple[str, str, str, str]]) -> None:
     """Prints how many questions there are, by category, and says where they are."""
     for (benchmark, language, split, category), count in counts.items():
-        typer.echo(f"{benchmark}  {language}  {split}  {category:<24}{count:>8,}")
+        echo(f"{benchmark}  {language}  {split}  {category:<24}{count:>8,}")
     say(f"{counts.total():,} questions written to {output}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 import typer
 
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.text import all_of, one_of
+from mbbq_gen.core.text import all_of, one_of, visible_text
 
 if TYPE_CHECKING:
     import polars
@@ -91,31 +91,49 @@ _ACTING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufe
 """Characters that JSON allows but that affect a terminal, or have no UTF-8."""
 
 
-def print_json(value: Any) -> None:
-    """Prints a value as JSON on stdout, with control characters escaped."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+def echo_json(text: str) -> None:
+    """Prints JSON on stdout, with control characters escaped as JSON does."""
     typer.echo(_ACTING.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
 
-def result_console() -> Console:
-    """The console for tables: stdout, as wide as the terminal, or 160 columns."""
-    from rich.console import Console
+def print_json(value: Any) -> None:
+    """Prints a value as JSON on stdout."""
+    echo_json(json.dumps(value, ensure_ascii=False, indent=2))
 
-    width = None if sys.stdout.isatty() else 160
-    return Console(markup=False, highlight=False, width=width)
+
+def echo(text: str) -> None:
+    """Prints text on stdout, with control characters made visible."""
+    typer.echo(visible_text(text))
+
+
+def say(text: str) -> None:
+    """Prints a message on stderr, with control characters made visible."""
+    typer.echo(visible_text(text), err=True)
+
+
+def result_console(*, stderr: bool = False) -> Console:
+    """The console for tables: as wide as the terminal, or 160 columns; control characters are made visible."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class VisibleConsole(Console):
+        """Shows texts from outside without obeying them."""
+
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            """The pieces of something to print; Rich's own styles are added later."""
+            for piece in super().render(renderable, options):
+                yield piece if piece.control else Segment(visible_text(piece.text), piece.style)
+
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return VisibleConsole(stderr=stderr, markup=False, highlight=False, width=None if is_terminal else 160)
 
 
 def show_result(found: Result, print_it: Callable[[Result, Console], None], *, as_json: bool) -> None:
     """Prints a result as JSON, or as text by its printer."""
     if as_json:
-        typer.echo(found.model_dump_json(indent=2))
+        echo_json(found.model_dump_json(indent=2))
     else:
         print_it(found, result_console())
-
-
-def say(text: str) -> None:
-    """Prints a message on stderr."""
-    typer.echo(text, err=True)
 
 
 def extraction_bar() -> Bar:

@@ -20,6 +20,7 @@ from mbbq_gen.cli.options import (
     Packs,
     PromptEffectsChoice,
     ReaderChoice,
+    echo_json,
     open_lines,
     resources,
     result_console,
@@ -179,7 +180,7 @@ def score(
     report = report.model_copy(update={"subset": part, "extractor": extractor, "normalization": how, **beside})
     _write_files(report, paths, csv=csv, parquet=parquet)
     if as_json or jsonl:
-        typer.echo(report.model_dump_json(indent=2))
+        echo_json(report.model_dump_json(indent=2))
     else:
         _show(report, names)
 

@@ -12,7 +12,7 @@ import typer
 
 from mbbq_gen.cli.config_options import provider_options
 from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, print_json, result_console, say, write_lines
+from mbbq_gen.cli.options import Json, echo, echo_json, print_json, result_console, say, write_lines
 from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.core.records import FrozenModel
 
@@ -83,8 +83,8 @@ def init(
         print_json({"file": str(file), "samples": samples, "forecasts": lines})
         return
     for name, line in lines.items():
-        typer.echo(f"{name}: {line}")
-    typer.echo(f"written: {file}\nnext: mbbq-gen run {file}")
+        echo(f"{name}: {line}")
+    echo(f"written: {file}\nnext: mbbq-gen run {file}")
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def doctor(as_json: Json = False) -> None:
     """
     found = findings()
     if as_json:
-        typer.echo("[\n" + ",\n".join(one.model_dump_json() for one in found) + "\n]")
+        echo_json("[\n" + ",\n".join(one.model_dump_json() for one in found) + "\n]")
         return
     console, width = result_console(), max(len(one.name) for one in found)
     for about in dict.fromkeys(one.about for one in found):
