@@ -319,7 +319,10 @@ _ROLES: Final[dict[str, Literal["system", "user", "assistant"]]] = {
     "user": "user",
     "assistant": "assistant",
     "model": "assistant",
+    "human": "user",
+    "bot": "assistant",
 }
+"""The role of a turn as programs write it, in small letters → ours; the last two are OpenCompass's."""
 _LONGEST_HINT: Final = 200
 _MOST_HINTS: Final = 200
 _LONGEST_NAME: Final = 500
@@ -404,9 +407,10 @@ def messages(value: Any, where: str) -> tuple[Message, ...]:
     found = []
     for place, entry in enumerate(array(value, where)):
         turn = table(entry, f"{where}[{place}]")
-        role = _ROLES.get(str(turn.get("role")))
+        role = _ROLES.get(str(turn.get("role")).lower())
         if role is not None:
-            found.append(Message(role=role, content=content(turn.get("content"), f"{where}[{place}].content").said))
+            said = turn.get("content", turn.get("prompt"))
+            found.append(Message(role=role, content=content(said, f"{where}[{place}].content").said))
     return tuple(found)
 
 

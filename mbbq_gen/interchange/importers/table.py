@@ -37,7 +37,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from mbbq_gen.benchmarks.own_file import is_empty, look_up
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import ImportSource, Message
 from mbbq_gen.core.tables import UnreadableError, cell_text, is_table, json_object, json_value, lines_of, table_rows
 from mbbq_gen.interchange.importers import base as fields
@@ -46,6 +46,7 @@ from mbbq_gen.interchange.importers.base import (
     ImportedResponse,
     SkippedRow,
     Source,
+    read_json,
     require_file,
 )
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
@@ -56,6 +57,8 @@ _TEXT_FIELDS: Final = frozenset(
         *("id", "instance", "context", "question", "prompt", "variant"),
     }
 )
+_KEY: Final = "__key__"
+"""Field of a row's key in a JSON file that is one object."""
 _LIST_FIELDS: Final = frozenset({"options", "labels"})
 _FIELDS: Final = _TEXT_FIELDS | _LIST_FIELDS | {"repeat"}
 Finish = Literal["stop", "length", "content_filter", "other"]
@@ -125,11 +128,30 @@ def _rows(path: Path) -> Iterator[tuple[str, int, Mapping[str, Any] | Unreadable
         for number, cells in table_rows(path):
             yield f"{path.name}:{number}", number, cells
         return
+    whole = _whole(path) if path.suffix.lower() == ".json" else None
+    if whole is not None:
+        for number, (key, row) in enumerate(whole, start=1):
+            is_row = isinstance(row, Mapping)
+            yield f"{path.name}:{key}", number, {_KEY: key, **row} if is_row else UnreadableError("no JSON object")
+        return
     for number, line in lines_of(path):
         try:
             yield f"{path.name}:{number}", number, json_object(line)
         except UnreadableError as error:
             yield f"{path.name}:{number}", number, error
+
+
+def _whole(path: Path) -> list[tuple[str, Any]] | None:
+    """The rows of a JSON file that is one list, or one object of key → row; None of JSON Lines."""
+    try:
+        value = read_json(path)
+    except DataError:
+        return None
+    if isinstance(value, list):
+        return [(str(number), row) for number, row in enumerate(value, start=1)]
+    if isinstance(value, dict) and value and all(isinstance(row, dict) for row in value.values()):
+        return list(value.items())
+    return None
 
 
 class _Row:
@@ -145,7 +167,7 @@ class _Row:
         words = self._words(row)
         if words is None:
             return SkippedRow("unparsed", place, "neither a response nor an error")
-        prompt, identity = self._text(row, "prompt"), self._text(row, "id") or str(number)
+        prompt, identity = self._value(row, "prompt"), self._text(row, "id") or row.get(_KEY) or str(number)
         variant = self._text(row, "variant") or "imported"
         self._met[identity, variant] += 1
         repeat = self._value(row, "repeat")
@@ -159,7 +181,7 @@ class _Row:
             ),
             place=place,
             words=words,
-            messages=() if prompt is None else _sent(prompt),
+            messages=_sent(prompt),
             context=self._text(row, "context"),
             question=self._text(row, "question"),
             options=self._list(row, "options"),
@@ -220,8 +242,13 @@ class _Row:
         return value
 
 
-def _sent(prompt: str) -> tuple[Message, ...]:
-    """What was sent: a text, or messages as JSON."""
+def _sent(given: Any) -> tuple[Message, ...]:
+    """What was sent: a text, or messages as a list or as JSON."""
+    if isinstance(given, list):
+        return fields.messages(given, "prompt")
+    prompt = fields.text(given, "prompt")
+    if not prompt:
+        return ()
     if prompt.lstrip().startswith("[{"):
         try:
             turns = fields.messages(json_value(prompt), "prompt")
