@@ -16,7 +16,7 @@ from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import Json, Packs, echo, print_json, resources, say, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.text import one_of, splits_of, words
+from mbbq_gen.core.text import one_of, splits_of, whole_percent, words
 
 if TYPE_CHECKING:
     from mbbq_gen.benchmarks.control.maker import ControlCoverage, ControlInstance, RefusedInstance
@@ -222,7 +222,7 @@ def _tell(counts: ControlCoverage) -> None:
 
     for part in counts.categories():
         told = ", ".join(f"{reason} {count:,}" for reason, count in part.skipped.items())
-        made = f"{part.made:>8,} of {part.questions:>7,}  {part.made / part.questions:>4.0%}"
+        made = f"{part.made:>8,} of {part.questions:>7,}  {whole_percent(part.made / part.questions):>4}"
         echo(f"{part.language}  {part.category:<24}{made}  {told}".rstrip())
     echo(f"{counts.made:,} of {counts.questions:,} questions have a control question")
     for reason in counts.reasons:

@@ -21,8 +21,8 @@ from mbbq_gen.cli.options import (
     RunPath,
     data_folder,
     echo,
-    echo_json,
     print_json,
+    print_model,
     prompt_effects_of,
     resources,
     say,
@@ -114,7 +114,7 @@ def import_answers(
     with Bar("importing", None, "answers", delay=1.0) as bar:
         summary = importer.run(bar.advance)
     if as_json:
-        echo_json(summary.model_dump_json(indent=2))
+        print_model(summary)
     else:
         _show(summary)
 

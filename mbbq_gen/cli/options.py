@@ -96,6 +96,16 @@ def echo_json(text: str) -> None:
     typer.echo(_ACTING.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
 
+def print_model(found: BaseModel) -> None:
+    """Prints a model as JSON on stdout; a folder's name that is not UTF-8 is escaped."""
+    from pydantic_core import PydanticSerializationError
+
+    try:
+        echo_json(found.model_dump_json(indent=2))
+    except PydanticSerializationError:
+        print_json(found.model_dump(mode="json"))
+
+
 def print_json(value: Any) -> None:
     """Prints a value as JSON on stdout."""
     echo_json(json.dumps(value, ensure_ascii=False, indent=2))
@@ -131,7 +141,7 @@ def result_console(*, stderr: bool = False) -> Console:
 def show_result(found: Result, print_it: Callable[[Result, Console], None], *, as_json: bool) -> None:
     """Prints a result as JSON, or as text by its printer."""
     if as_json:
-        echo_json(found.model_dump_json(indent=2))
+        print_model(found)
     else:
         print_it(found, result_console())
 

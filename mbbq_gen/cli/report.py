@@ -20,8 +20,8 @@ from mbbq_gen.cli.options import (
     RunPaths,
     Verbose,
     echo,
-    echo_json,
     print_json,
+    print_model,
     resources,
     result_console,
     say,
@@ -365,7 +365,7 @@ def leaderboard(
         write_lines(csv, full_table(board).csv().splitlines())
         say(f"written: {csv}")
     if as_json:
-        echo_json(board.model_dump_json(indent=2))
+        print_model(board)
     elif markdown or (output is None and csv is None):
         _show(board, is_markdown=markdown)
 

@@ -20,8 +20,8 @@ from mbbq_gen.cli.options import (
     Packs,
     PromptEffectsChoice,
     ReaderChoice,
-    echo_json,
     open_lines,
+    print_model,
     resources,
     result_console,
     say,
@@ -180,7 +180,7 @@ def score(
     report = report.model_copy(update={"subset": part, "extractor": extractor, "normalization": how, **beside})
     _write_files(report, paths, csv=csv, parquet=parquet)
     if as_json or jsonl:
-        echo_json(report.model_dump_json(indent=2))
+        print_model(report)
     else:
         _show(report, names)
 

@@ -323,6 +323,7 @@ class ParquetParts:
     """
 
     def __init__(self, path: Path, empty: polars.DataFrame) -> None:
+        str(path).encode()  # polars opens no other path: UnicodeEncodeError
         self.path = path
         self.rows = 0
         self._folder = TemporaryDirectory(prefix=_PARTS_PREFIX, dir=path.parent)

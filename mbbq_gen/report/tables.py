@@ -338,8 +338,8 @@ def write_scores(table: ScoreTable, path: Path, kind: str) -> None:
     Raises as `core.files.output_file`.
     """
     rows = score_rows(table)
-    with output_file(path) as temporary:
+    with output_file(path) as temporary, temporary.open("wb") as stream:
         if kind == "csv":
-            csv_cells(rows).write_csv(temporary)
+            csv_cells(rows).write_csv(stream)
         else:
-            rows.write_parquet(temporary)
+            rows.write_parquet(stream)
