@@ -47,6 +47,7 @@ _MARKS: Final = (
 )
 _OTHER_FILES: Final = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"PAR1": "Parquet", b"\x28\xb5\x2f\xfd": "Zstandard"}
 """First bytes → what a file is that is no text."""
+_QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _KEY: Final = re.compile(rb'"([A-Za-z_][A-Za-z_0-9.]*)"\s*:')
 
@@ -106,14 +107,10 @@ def _check_depth(value: Any) -> None:
     """Raises UnreadableError where a value is nested more deeply than MOST_DEPTH."""
     level = [value]
     for _ in range(MOST_DEPTH + 1):
-        level = [
-            inner
-            for entry in level
-            if isinstance(entry, dict | list)
-            for inner in (entry.values() if isinstance(entry, dict) else entry)
-        ]
+        level = [entry for entry in level if isinstance(entry, dict | list)]
         if not level:
             return
+        level = [inner for entry in level for inner in (entry.values() if isinstance(entry, dict) else entry)]
     raise UnreadableError("nested too deeply")
 
 
@@ -300,7 +297,7 @@ def _text_cells(path: Path, delimiter: str | None) -> Iterator[tuple[int, list[s
         delimiter, first, begin = named[1], next(lines, ""), 2
     if delimiter is None:
         possible = _DELIMITERS.get(path.suffix.lower(), _DELIMITERS[".csv"])
-        delimiter = max(possible, key=lambda sign: len(next(csv.reader([first], delimiter=sign), ())))
+        delimiter = max(possible, key=_QUOTED.sub("", first).count)
     reader = csv.reader(itertools.chain([first] if first else [], lines), delimiter=delimiter, strict=True)
     row = begin
     try:
