@@ -95,7 +95,7 @@ def test_what_is_no_text_is_named(tmp_path: Path, content: bytes, said: str) -> 
     path.write_bytes(content)
     with pytest.raises(DataError, match=said):
         list(lines_of(path))
-    with pytest.raises(UsageError, match="nothing.jsonl"):
+    with pytest.raises(UsageError, match=r"nothing\.jsonl"):
         list(lines_of(tmp_path / "nothing.jsonl"))
 
 
