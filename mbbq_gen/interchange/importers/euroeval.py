@@ -33,7 +33,7 @@ from mbbq_gen.interchange.importers.base import (
 
 _ENDING: Final = "-model-outputs.json"
 _RESULTS: Final = "euroeval_benchmark_results.jsonl"
-_NAME: Final = re.compile(r"(.+)-([^-]+(?:-[a-z]{2})?)")
+_NAME: Final = re.compile(r"(.+)-([^-]+-[a-z]{2}|[^-]{3,})")
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 
