@@ -121,7 +121,7 @@ class _Bars:
         self._shown = done // 1000
 
 
-_FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+_FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 
 
 @example(
