@@ -263,7 +263,7 @@ def bundle(source: ExportSource, folder: Path, kind: Kind) -> Iterator[list[tupl
 
 def read_record(folder: Path) -> ExportRecord:
     """The record of an export folder."""
-    return ExportRecord.model_validate_json((folder / RECORD_NAME).read_text(encoding="utf-8"))
+    return ExportRecord.model_validate_json((folder / RECORD_NAME).read_bytes())
 
 
 def _open_folder(folder: Path) -> None:
