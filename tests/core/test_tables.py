@@ -71,7 +71,7 @@ def test_the_first_line_of_excel_names_the_delimiter(tmp_path: Path) -> None:
 def test_a_workbook_is_read_as_a_table(tmp_path: Path) -> None:
     path, book = tmp_path / "rows.xlsx", openpyxl.Workbook()
     for cells in (["id", "text", None], [7.0, "é", None], [None, None, None], [8, True, None]):
-        book.active.append(cells)
+        book.worksheets[0].append(cells)
     book.save(path)
     assert list(table_rows(path)) == [(2, {"id": "7", "text": "é"}), (4, {"id": "8", "text": "true"})]
     path.write_bytes(b"no workbook")

@@ -49,7 +49,7 @@ def write_table(path: Path, rows: list[dict[str, Any]], kind: str) -> Path:
     else:
         book = openpyxl.Workbook()
         for cells in (list(rows[0]), *(list(row.values()) for row in rows)):
-            book.active.append(cells)
+            book.worksheets[0].append(cells)
         book.save(path)
     return path
 

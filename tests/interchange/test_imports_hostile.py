@@ -75,8 +75,8 @@ def test_the_sample_itself_is_good(tmp_path: Path) -> None:
 
 def test_zip_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A member of which more comes out than is allowed is left out, and no more than that is ever held."""
-    monkeypatch.setattr(files, "MOST_MEMBER", 2 * files.MEGABYTE)
-    log = log_of(tmp_path / "log.eval", b" " * (50 * files.MEGABYTE))
+    monkeypatch.setattr(files, "MOST_MEMBER", 2 * tables.MEGABYTE)
+    log = log_of(tmp_path / "log.eval", b" " * (50 * tables.MEGABYTE))
     assert log.stat().st_size < 100_000
     assert rows_of(log) == [
         SkippedRow("parse_error", "log.eval:samples/1_epoch_1.json", "more than 2 MB come out of it")
@@ -85,8 +85,8 @@ def test_zip_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_zstandard_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zstandard = pytest.importorskip("zstandard")
-    monkeypatch.setattr(files, "MOST_MEMBER", 2 * files.MEGABYTE)
-    log = zstandard_log(tmp_path / "log.eval", zstandard.ZstdCompressor().compress(b" " * (50 * files.MEGABYTE)), 9)
+    monkeypatch.setattr(files, "MOST_MEMBER", 2 * tables.MEGABYTE)
+    log = zstandard_log(tmp_path / "log.eval", zstandard.ZstdCompressor().compress(b" " * (50 * tables.MEGABYTE)), 9)
     assert [row.detail for row in rows_of(log) if isinstance(row, SkippedRow)] == ["more than 2 MB come out of it"]
 
 
@@ -284,7 +284,7 @@ def test_prompts_made_of_contexts_take_no_time(capsys: pytest.CaptureFixture[str
 def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tables, "MOST_LINE", tables.MEGABYTE)
     log = tmp_path / "samples_x_2026-01-01T00-00-00.jsonl"
-    log.write_bytes(b"a" * (files.MEGABYTE + 1))
+    log.write_bytes(b"a" * (tables.MEGABYTE + 1))
     with pytest.raises(DataError, match=r"jsonl:1: a line of more than 1 MB"):
         list(open_log("lm-eval", log).rows)
 
