@@ -481,11 +481,14 @@ def _path(given: str | Path | None) -> Path | None:
     return None if given is None else Path(given)
 
 
+def _to_stderr(text: str) -> None:
+    print(visible_text(text), file=sys.stderr)  # noqa: T201 - a bar was asked for
+
+
 def _watcher(progress: Progressing, say: Callable[[str], None] | None) -> ProgressListener:
     """The progress listener for a caller from Python."""
     if progress is True:
-        to_stderr = lambda text: print(visible_text(text), file=sys.stderr)  # noqa: E731, T201 - a bar was asked for
-        return ProgressBars(say or to_stderr)
+        return ProgressBars(say or _to_stderr)
     listener = CallbackListener() if say is None else CallbackListener(on_words=say)
     return listener if progress is False else replace(listener, on_step=progress)
 

@@ -129,9 +129,9 @@ def parse_json_row(line: bytes, schema: type[RowT], place: RowLocation) -> RowT:
     except ValidationError as error:
         if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
             raise place.error(describe_fault(error, {})) from error
-    mended = json.dumps(json_row(line, place))  # half of a surrogate pair; raises where it is no JSON
+    repaired = json.dumps(json_row(line, place))  # half of a surrogate pair; raises where it is no JSON
     try:
-        return schema.model_validate_json(mended)
+        return schema.model_validate_json(repaired)
     except ValidationError as error:
         raise place.error(describe_fault(error, {})) from error
 

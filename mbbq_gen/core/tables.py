@@ -77,7 +77,7 @@ def json_value(text: bytes | str) -> Any:
         value = json.loads(text.removeprefix("\ufeff"), parse_constant=_constant)
         if text.count("[") + text.count("{") > MOST_DEPTH:
             _check_depth(value)
-        return _mended(value) if _HALF.search(text) else value
+        return _repaired(value) if _HALF.search(text) else value
     except UnicodeDecodeError as error:
         raise UnreadableError(_last_key(error.object[: error.start]) + _not_utf8(error)) from error
     except json.JSONDecodeError as error:
@@ -114,16 +114,16 @@ def _check_depth(value: Any) -> None:
     raise UnreadableError("nested too deeply")
 
 
-def _mended(value: Any) -> Any:
+def _repaired(value: Any) -> Any:
     """The same value; half of a surrogate pair is U+FFFD, NaN is None."""
     if isinstance(value, str):
         return storable_text(value)
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if isinstance(value, list):
-        return [_mended(entry) for entry in value]
+        return [_repaired(entry) for entry in value]
     if isinstance(value, dict):
-        return {storable_text(name) if isinstance(name, str) else name: _mended(one) for name, one in value.items()}
+        return {storable_text(name) if isinstance(name, str) else name: _repaired(one) for name, one in value.items()}
     return value
 
 
@@ -334,7 +334,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             rows = polars.scan_parquet(path).slice(start, _BATCH).collect().to_dicts()
         except (PolarsError, OSError) as error:
             raise DataError(f"{path}: not a Parquet file: {str(error).splitlines()[0]}") from error
-        yield from ((number, _mended(row)) for number, row in enumerate(rows, start=start + 1))
+        yield from ((number, _repaired(row)) for number, row in enumerate(rows, start=start + 1))
         if len(rows) < _BATCH:
             return
         start += _BATCH
