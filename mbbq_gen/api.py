@@ -30,7 +30,7 @@ from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressBars, ProgressEvent, ProgressListener
 from mbbq_gen.core.records import Instance, Split
-from mbbq_gen.core.text import Names
+from mbbq_gen.core.text import Names, visible_text
 from mbbq_gen.extraction import extract
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.runs.batch_session import BatchSettings
@@ -481,10 +481,14 @@ def _path(given: str | Path | None) -> Path | None:
     return None if given is None else Path(given)
 
 
+def _to_stderr(text: str) -> None:
+    print(visible_text(text), file=sys.stderr)  # noqa: T201 - a bar was asked for
+
+
 def _watcher(progress: Progressing, say: Callable[[str], None] | None) -> ProgressListener:
     """The progress listener for a caller from Python."""
     if progress is True:
-        return ProgressBars(say or (lambda text: print(text, file=sys.stderr)))  # noqa: T201 - a bar was asked for
+        return ProgressBars(say or _to_stderr)
     listener = CallbackListener() if say is None else CallbackListener(on_words=say)
     return listener if progress is False else replace(listener, on_step=progress)
 

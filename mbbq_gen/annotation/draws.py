@@ -69,7 +69,7 @@ def load_draws(path: Path) -> list[SamplingDraw]:
         RunError: The file can't be read.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         return []
     except OSError as error:

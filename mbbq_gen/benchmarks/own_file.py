@@ -41,12 +41,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from mbbq_gen.benchmarks.bbq_record import option_role
-from mbbq_gen.benchmarks.rows import RowLocation, read_json_lines, read_table
-from mbbq_gen.core.errors import DataError, UsageError, describe_fault
+from mbbq_gen.benchmarks.rows import RowLocation, json_row, note_file, read_json_lines
+from mbbq_gen.core.errors import UsageError, describe_fault
 from mbbq_gen.core.records import Instance
+from mbbq_gen.core.tables import UnreadableError, is_table, json_value, lines_of, table_rows
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
 
 FIELDS: Final = frozenset(Instance.model_fields)
@@ -236,23 +237,12 @@ def look_up(row: Mapping[str, Any], path: str) -> tuple[bool, Any]:
     return True, here
 
 
-_DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
-"""File name's end → what is between two cells."""
-_PARQUET: Final = ".parquet"
-_BATCH: Final = 10_000
-"""Rows of a Parquet file that are held at once."""
 _JSON_FIELDS: Final = ("options", "metadata", "data_issues")
 _TRUTHS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 
-class _AnyRow(BaseModel):
-    """A row with whatever fields it has."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-
 def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instance]:
-    """The instances of a file, in file order: CSV, TSV or Parquet by its name, else JSON Lines.
+    """The instances of a file, in file order: CSV, TSV, Parquet or .xlsx by its name, else JSON Lines.
 
     Args:
         path: the file.
@@ -291,7 +281,8 @@ def _read(path: Path, mapped: FieldMapper | None) -> Iterator[tuple[RowLocation,
     for place, row in raw_rows(path):
         plain = _nested(row, place) if is_table(path) else dict(row)
         fields = plain if mapped is None else _typed(mapped.fields_of({**row, **plain}, place), place)
-        yield place, _instance(fields, place, mapped)
+        whole = {name: int(value) for name, value in fields.items() if isinstance(value, float) and value.is_integer()}
+        yield place, _instance(fields | whole, place, mapped)
 
 
 def _instance(fields: dict[str, Any], place: RowLocation, mapped: FieldMapper | None) -> Instance:
@@ -308,39 +299,15 @@ def _instance(fields: dict[str, Any], place: RowLocation, mapped: FieldMapper | 
 # --- rows of any kind ------------------------------------------------------------------------------------------------
 
 
-def is_table(path: Path) -> bool:
-    """Whether a file has cells rather than JSON."""
-    return path.suffix.lower() in (*_DELIMITERS, _PARQUET)
-
-
 def raw_rows(path: Path) -> Iterator[tuple[RowLocation, Mapping[str, Any]]]:
     """The rows of a file as they stand, one by one."""
-    kind = path.suffix.lower()
-    if kind == _PARQUET:
-        yield from _parquet_rows(path)
+    if is_table(path):
+        for number, row in table_rows(note_file(path)):
+            yield RowLocation(path, number), row
         return
-    delimiter = _DELIMITERS.get(kind)
-    rows = read_json_lines(path, _AnyRow) if delimiter is None else read_table(path, _AnyRow, delimiter=delimiter)
-    for place, row in rows:
-        yield place, row.model_extra or {}
-
-
-def _parquet_rows(path: Path) -> Iterator[tuple[RowLocation, Mapping[str, Any]]]:
-    """The rows of a Parquet file, counted from 1; a part of them is held at once."""
-    import polars
-    from polars.exceptions import PolarsError
-
-    frame = polars.scan_parquet(path)
-    start = 0
-    while True:
-        try:
-            rows = frame.slice(start, _BATCH).collect().to_dicts()
-        except (PolarsError, OSError) as error:
-            raise DataError(f"{path}: not a Parquet file: {str(error).splitlines()[0]}") from error
-        yield from ((RowLocation(path, number), row) for number, row in enumerate(rows, start=start + 1))
-        if len(rows) < _BATCH:
-            return
-        start += _BATCH
+    for number, line in lines_of(note_file(path)):
+        place = RowLocation(path, number)
+        yield place, json_row(line, place)
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------
@@ -381,9 +348,9 @@ def _typed_value(name: str, text: str, place: RowLocation) -> Any:
     """What a cell's text stands for, by its field; other fields stay text."""
     if name in _JSON_FIELDS:
         try:
-            return json.loads(text)
-        except ValueError as error:
-            raise place.error(f"not JSON: {error}", name) from error
+            return json_value(text)
+        except UnreadableError as error:
+            raise place.error(str(error), name) from error
     if name == "gold_index" and text.strip().isdecimal():
         return int(text)
     if name == "has_single_target":

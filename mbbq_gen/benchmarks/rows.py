@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import csv
+import json
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,13 +15,11 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from mbbq_gen.core.errors import DataError, UsageError, describe_fault
+from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_error, table_rows
 
 RowT = TypeVar("RowT", bound=BaseModel)
 
 _log = logging.getLogger(__name__)
-
-_BOM = b"\xef\xbb\xbf"
-_KEY = re.compile(rb'"([A-Za-z_][A-Za-z_0-9.]*)"\s*:')
 
 
 _opened: Final[ContextVar[set[Path] | None]] = ContextVar("opened", default=None)
@@ -62,7 +59,7 @@ class RowLocation:
 
     def error(self, message: str, field: str = "") -> DataError:
         """The error that names this row, and the field where there is one."""
-        return DataError(f"{self.path}:{self.row}: {f'{field}: ' if field else ''}{message}")
+        return row_error(self.path, self.row, message, field)
 
     def source_row(self, category: str, example_id: int | str) -> dict[str, object]:
         """Where an instance comes from, for `metadata["source_row"]`."""
@@ -118,72 +115,47 @@ def read_json_lines(path: Path, schema: type[RowT]) -> Iterator[tuple[RowLocatio
     """The rows of a JSON Lines file, each checked against a schema; blank lines are passed over.
 
     Raises:
-        DataError: at the first row that is not UTF-8, not JSON (cut off, a byte order mark) or not of the schema.
+        DataError: at the first row that is not UTF-8, not JSON or not of the schema.
     """
-    with note_file(path).open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
-            if line.strip():
-                place = RowLocation(path, number)
-                yield place, parse_json_row(line, schema, place)
+    for number, line in lines_of(note_file(path)):
+        place = RowLocation(path, number)
+        yield place, parse_json_row(line, schema, place)
 
 
 def parse_json_row(line: bytes, schema: type[RowT], place: RowLocation) -> RowT:
     """The row that a line of JSON holds; raises as `read_json_lines` does."""
-    if line.startswith(_BOM):
-        raise place.error("starts with a byte order mark; save the file as UTF-8 without one")
     try:
-        return schema.model_validate_json(line.rstrip())
+        return schema.model_validate_json(line)
     except ValidationError as error:
-        raise _row_error(line, error, place) from error
-
-
-def _row_error(line: bytes, error: ValidationError, place: RowLocation) -> DataError:
-    """What is wrong with a line, said as near to its cause as can be told."""
+        if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
+            raise place.error(describe_fault(error, {})) from error
+    repaired = json.dumps(json_row(line, place))  # half of a surrogate pair; raises where it is no JSON
     try:
-        line.decode("utf-8")
-    except UnicodeDecodeError as fault:
-        wrong = f"not UTF-8 (byte 0x{line[fault.start]:02x} at byte {fault.start + 1}); save the file as UTF-8"
-        return place.error(wrong, _last_key(line[: fault.start]))
-    first = error.errors(include_url=False, include_input=False)[0]
-    if first["type"] == "json_invalid":
-        reason = str(first.get("ctx", {}).get("error", first["msg"]))
-        cut = "" if line.rstrip().endswith(b"}") else "; the line is cut off, get the file again"
-        return place.error(f"not JSON: {reason}{cut}", _last_key(line))
-    return place.error(describe_fault(error, {}))
+        return schema.model_validate_json(repaired)
+    except ValidationError as error:
+        raise place.error(describe_fault(error, {})) from error
 
 
-def _last_key(text: bytes) -> str:
-    """The last key that a piece of JSON names: the field that a fault at its end is in."""
-    keys = _KEY.findall(text)
-    return keys[-1].decode() if keys else ""
+def json_row(line: bytes, place: RowLocation) -> dict[str, Any]:
+    """The object that a line of JSON holds; raises DataError where there is none."""
+    try:
+        return json_object(line)
+    except UnreadableError as error:
+        raise place.error(str(error)) from error
 
 
 def read_table(path: Path, schema: type[RowT], *, delimiter: str = ",") -> Iterator[tuple[RowLocation, RowT]]:
-    """The rows of a table with a header, each checked against a schema; cells are text, a byte order mark is no harm.
+    """The rows of a table with a header, each checked against a schema; cells are text.
 
     A place's row is the line that the row begins on. Columns that the schema does not name are left to the schema.
 
     Raises:
         DataError: where a column is missing, or at the first row that is not UTF-8, is cut off or not of the schema.
     """
-    with note_file(path).open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, delimiter=delimiter, strict=True)
-        header: list[str] = []
-        line = 1
-        try:
-            for cells in reader:
-                place, line = RowLocation(path, line), reader.line_num + 1
-                if not header:
-                    header = cells
-                    _check_columns(header, schema, place)
-                elif cells:
-                    yield place, _table_row(header, cells, schema, place)
-        except UnicodeDecodeError as error:
-            raise _not_utf8(path) from error
-        except csv.Error as error:
-            raise RowLocation(path, line).error(
-                f"not a table: {error}; the file is cut off or a quote is not closed"
-            ) from error
+    required = [field.alias or name for name, field in schema.model_fields.items() if field.is_required()]
+    for row, cells in table_rows(note_file(path), delimiter=delimiter, required=required):
+        place = RowLocation(path, row)
+        yield place, checked(cells, schema, place)
 
 
 def in_pairs(
@@ -210,26 +182,6 @@ def in_pairs(
         raise first[0].error("the file ends after the first row of a pair; get the file again")
 
 
-def _check_columns(header: Sequence[str], schema: type[BaseModel], place: RowLocation) -> None:
-    """Refuses a table that lacks a column that the schema needs, or has two of one name."""
-    twice = next((name for number, name in enumerate(header) if name and name in header[:number]), None)
-    if twice is not None:
-        raise place.error("two columns have this name; rename or remove one", twice)
-    for name, field in schema.model_fields.items():
-        column = field.alias or name
-        if field.is_required() and column not in header:
-            raise place.error(f"the column is missing; columns: {', '.join(header)}", column)
-
-
-def _table_row(header: Sequence[str], cells: Sequence[str], schema: type[RowT], place: RowLocation) -> RowT:
-    """The cells of a row by their columns, checked."""
-    if len(cells) != len(header):
-        raise place.error(
-            f"{len(cells)} cells where the header has {len(header)}; the row is cut off or a quote is wrong"
-        )
-    return checked(dict(zip(header, cells, strict=True)), schema, place)
-
-
 def checked(fields: dict[str, object] | dict[str, str], schema: type[RowT], place: RowLocation) -> RowT:
     """The fields checked against a schema; the first fault is a DataError with file, row and field."""
     try:
@@ -248,17 +200,5 @@ def _python_literal(text: str) -> Any:
     """The same for text; the same cells come again and again."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError) as error:
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError("not written as Python writes a list or dictionary") from error
-
-
-def _not_utf8(path: Path) -> DataError:
-    """The first line of a file that is not UTF-8."""
-    with path.open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as fault:
-                wrong = f"not UTF-8 (byte 0x{line[fault.start]:02x} at byte {fault.start + 1}); save the file as UTF-8"
-                return RowLocation(path, number).error(wrong)
-    return DataError(f"{path}: not UTF-8; save the file as UTF-8")

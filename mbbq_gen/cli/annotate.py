@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, Packs, RunPath, resources, say, show_result, write_lines
+from mbbq_gen.cli.options import Json, Packs, RunPath, resources, result_console, say, show_result, write_lines
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.text import all_of
 
@@ -173,12 +173,10 @@ class _Annotating:
 
     def ask(self) -> None:
         """Asks for one annotation after the other."""
-        from rich.console import Console
-
         from mbbq_gen.cli.annotation_session import Session
 
         self.keep_design()
-        console = Console(stderr=True, markup=False, highlight=False)
+        console = result_console(stderr=True)
         session = Session(console, typer.getchar, self.keep, _now, lambda entry: self._explain(entry, console))
         try:
             count = session.judge(self.entries(), self._annotations)
@@ -222,12 +220,8 @@ class _Annotating:
         from mbbq_gen.annotation.review import append_annotations
         from mbbq_gen.report.sheets import read_sheet
 
-        try:
-            raw = path.read_bytes()
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror or error}") from error
         with self._folder.open_store(read_only=True) as store:
-            given = [self._annotation(store, row) for row in read_sheet(raw, str(path))]
+            given = [self._annotation(store, row) for row in read_sheet(path)]
         new = [annotation for annotation in given if not _is_same(annotation, self._annotations)]
         append_annotations(self._source.annotations_path, new)
         self._annotations |= {annotation.prompt_id: annotation for annotation in new}

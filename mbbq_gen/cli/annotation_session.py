@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mbbq_gen.annotation.review import Annotation, annotate_response
-from mbbq_gen.core.text import visible_text
 from mbbq_gen.report.explanation import chosen_text
 from mbbq_gen.report.score_tables import OUTCOME_TITLES
 from mbbq_gen.report.sheets import HEAD_KEPT, TAIL_KEPT, SheetEntry, cut, merged
@@ -99,8 +98,8 @@ class Session:
         """Prints one extraction, with control characters escaped."""
         console, question, extraction = self._console, entry.question, entry.stored
         console.rule(f"{number} of {total}   {extraction.language}   {extraction.variant}   {extraction.prompt_id}")
-        console.print(visible_text(entry.answered.instance.context))
-        console.print(visible_text(entry.answered.instance.question))
+        console.print(entry.answered.instance.context)
+        console.print(entry.answered.instance.question)
         for place in range(len(question.options)):
             console.print(f"  {place + 1}  {chosen_text(place, question.labels, question.options)}")
         console.print()
@@ -133,10 +132,10 @@ def marked_response(entry: SheetEntry, *, coloured: bool) -> Text:
 
     text, response, here = Text(), entry.response, 0
     if len(response) > HEAD_KEPT + TAIL_KEPT:
-        return Text(visible_text(cut(response)))
+        return Text(cut(response))
     for start, end in merged(entry.extraction.spans):
-        text.append(visible_text(response[here:start]))
-        words = visible_text(response[start:end])
+        text.append(response[here:start])
+        words = response[start:end]
         text.append(words if coloured else f"⟦{words}⟧", style="bold reverse" if coloured else None)
         here = end
-    return text.append(visible_text(response[here:]))
+    return text.append(response[here:])

@@ -12,7 +12,7 @@ import typer
 from mbbq_gen.cli.data_files import control, download, instantiate
 from mbbq_gen.cli.data_source import Choice, Data, FieldMap, Instances, Named, with_bar
 from mbbq_gen.cli.help import HelpCommand, example
-from mbbq_gen.cli.options import Json, Packs, print_json, resources, result_console, say
+from mbbq_gen.cli.options import Json, Packs, echo, echo_json, print_json, resources, result_console, say
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import one_of, splits_of
 
@@ -62,7 +62,7 @@ def validate(
         print_json({"questions": read.count, "findings": [finding.model_dump() for finding in findings]})
     else:
         for _, same in groupby(findings, key=lambda finding: finding.code):
-            typer.echo(_issue_lines(list(same)))
+            echo(_issue_lines(list(same)))
         codes = len({finding.code for finding in findings})
         say(f"{read.count:,} questions; {codes} kinds of issues" if codes else f"{read.count:,} questions; no issues")
     if strict and findings:
@@ -270,7 +270,7 @@ def list_benchmarks(as_json: Json = False) -> None:
             f"  control questions: {' in '.join(filter(None, (kind, ', '.join(codes))))}",
             f"  on this machine: {folders[name] or missing}",
         ]
-        typer.echo("\n".join(lines + [f"  note: {info.notice}"] * bool(info.notice)) + "\n")
+        echo("\n".join(lines + [f"  note: {info.notice}"] * bool(info.notice)) + "\n")
 
 
 def _control_split(info: BenchmarkInfo, known: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -314,7 +314,7 @@ def show(
     chosen = _only(choice.load([language] if language else None, splits_of(split)), category, template)
     shown = 0
     for instance in islice(chosen, limit if as_json else limit or 3):
-        typer.echo(instance.model_dump_json() if as_json else _draw(instance))
+        echo_json(instance.model_dump_json()) if as_json else echo(_draw(instance))
         shown += 1
     if not shown:
         raise UsageError("no question matches; leave out --category or --template to see all")

@@ -13,10 +13,10 @@ import typer
 
 from mbbq_gen.cli.data_source import Choice, Data, FieldMap, with_bar
 from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, Packs, print_json, resources, say, write_lines
+from mbbq_gen.cli.options import Json, Packs, echo, print_json, resources, say, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.text import one_of, splits_of, words
+from mbbq_gen.core.text import one_of, splits_of, whole_percent, words
 
 if TYPE_CHECKING:
     from mbbq_gen.benchmarks.control.maker import ControlCoverage, ControlInstance, RefusedInstance
@@ -63,7 +63,7 @@ def download(
         return
     for line in _install_lines(done):
         say(line)
-    typer.echo(done.folder)
+    echo(str(done.folder))
 
 
 def _described(done: InstallResult) -> dict[str, object]:
@@ -121,7 +121,7 @@ class _Bars:
         self._shown = done // 1000
 
 
-_FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+_FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 
 
 @example(
@@ -201,14 +201,14 @@ class _Work:
             if isinstance(made, RefusedInstance):
                 self._left.append(made)
                 if self._says:
-                    typer.echo(f"{made.key}\n  left out, {made.reason}: {made.what}")
+                    echo(f"{made.key}\n  left out, {made.reason}: {made.what}")
                 continue
             pairs = list(dict.fromkeys((one.was, one.name) for one in made.replaced))
             self._replaced.append(
                 {"key": instance.key, "replaced": [{"was": was, "name": name} for was, name in pairs]}
             )
             if self._says:
-                typer.echo("\n".join([instance.key, *(f"  {was} → {name}" for was, name in pairs)]))
+                echo("\n".join([instance.key, *(f"  {was} → {name}" for was, name in pairs)]))
             yield made
 
     def annotated(self) -> dict[str, Any]:
@@ -222,11 +222,11 @@ def _tell(counts: ControlCoverage) -> None:
 
     for part in counts.categories():
         told = ", ".join(f"{reason} {count:,}" for reason, count in part.skipped.items())
-        made = f"{part.made:>8,} of {part.questions:>7,}  {part.made / part.questions:>4.0%}"
-        typer.echo(f"{part.language}  {part.category:<24}{made}  {told}".rstrip())
-    typer.echo(f"{counts.made:,} of {counts.questions:,} questions have a control question")
+        made = f"{part.made:>8,} of {part.questions:>7,}  {whole_percent(part.made / part.questions):>4}"
+        echo(f"{part.language}  {part.category:<24}{made}  {told}".rstrip())
+    echo(f"{counts.made:,} of {counts.questions:,} questions have a control question")
     for reason in counts.reasons:
-        typer.echo(f"  {reason}: {REASONS[reason]}")
+        echo(f"  {reason}: {REASONS[reason]}")
 
 
 @example(
@@ -299,5 +299,5 @@ def _summary(output: Path, counts: Counter[tuple[str, str, str, str]]) -> dict[s
 def _print_instances(output: Path, counts: Counter[tuple[str, str, str, str]]) -> None:
     """Prints how many questions there are, by category, and says where they are."""
     for (benchmark, language, split, category), count in counts.items():
-        typer.echo(f"{benchmark}  {language}  {split}  {category:<24}{count:>8,}")
+        echo(f"{benchmark}  {language}  {split}  {category:<24}{count:>8,}")
     say(f"{counts.total():,} questions written to {output}")

@@ -240,11 +240,10 @@ def _print_answer(
 
 def _print_question(answered: CompletedPrompt, question: Question) -> None:
     """The question, and the options with their roles."""
-    from mbbq_gen.core.text import visible_text
 
     console, prompt, instance = result_console(), answered.prompt, answered.instance
     console.print(f"{prompt.instance_key}, variant {prompt.variant}, {prompt.prompt_id}")
-    console.print(visible_text(instance.context), visible_text(instance.question), sep="\n")
+    console.print(instance.context, instance.question, sep="\n")
     roles = [instance.options[place].role or "person" for place in prompt.option_order]
     notes = [
         role + (", correct" if prompt.option_order[n] == instance.gold_index else "") for n, role in enumerate(roles)

@@ -15,6 +15,8 @@ from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import (
     Json,
     Packs,
+    echo,
+    echo_json,
     open_lines,
     print_json,
     resources,
@@ -212,7 +214,7 @@ def _show(extractor: str, count: int, against: dict[str, str], changes: list[Ext
     changed = sum(change.count for change in changes if change.is_change)
     moving = sum(change.count for change in changes if change.moves_scores)
     before = "the rules" if extractor != "rules" else "the previous version of the rules"
-    typer.echo(f"{changed:,} of {compared:,} extractions differ from {before}; {moving:,} change scores")
+    echo(f"{changed:,} of {compared:,} extractions differ from {before}; {moving:,} change scores")
     if changed:
         result_console().print(changes_table(changes))
 
@@ -223,12 +225,14 @@ def _show(extractor: str, count: int, against: dict[str, str], changes: list[Ext
 def _extract_lines(path: Path, output: Path | None, where: PackPaths, extractor: str, strict_languages: bool) -> None:
     from mbbq_gen.extraction.jsonl import extract_lines
 
-    with open_lines(path) as stream, Bar("reading", None, "answers", delay=1.0) as bar:
-        rows = extract_lines(stream, str(path), resources=where, extractor=extractor, strict_languages=strict_languages)
+    with Bar("reading", None, "answers", delay=1.0) as bar:
+        rows = extract_lines(
+            open_lines(path), str(path), resources=where, extractor=extractor, strict_languages=strict_languages
+        )
         lines = _written(rows, path, bar, where)
         if output is None:
             for line in lines:
-                typer.echo(line)
+                echo_json(line)
         else:
             write_lines(output, lines)
 

@@ -20,7 +20,9 @@ from mbbq_gen.cli.options import (
     ReaderChoice,
     RunPath,
     data_folder,
+    echo,
     print_json,
+    print_model,
     prompt_effects_of,
     resources,
     say,
@@ -112,7 +114,7 @@ def import_answers(
     with Bar("importing", None, "answers", delay=1.0) as bar:
         summary = importer.run(bar.advance)
     if as_json:
-        typer.echo(summary.model_dump_json(indent=2))
+        print_model(summary)
     else:
         _show(summary)
 
@@ -182,9 +184,9 @@ def _show(summary: ImportSummary) -> None:
     """Prints what was imported on stdout, the rest on stderr."""
     for note in summary.notes:
         say(note)
-    typer.echo(f"{summary.imported:,} of {summary.rows:,} answers of {summary.model} imported into {summary.run}")
+    echo(f"{summary.imported:,} of {summary.rows:,} answers of {summary.model} imported into {summary.run}")
     for part in summary.coverage:
-        typer.echo(
+        echo(
             f"  {part.benchmark} {part.split} {part.language}: {part.answered:,} of {part.questions:,} questions"
             + (f", {part.answers:,} answers" if part.answers != part.answered else "")
         )
@@ -194,7 +196,7 @@ def _show(summary: ImportSummary) -> None:
         (summary.reworded, "had another text of the unknown option than the benchmark"),
     ):
         if count:
-            typer.echo(f"  {count:,} {what}")
+            echo(f"  {count:,} {what}")
     for entry in summary.skipped:
         say(f"skipped: {entry.count:,}: {entry.meaning}")
         for shown in entry.examples:

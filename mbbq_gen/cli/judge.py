@@ -11,7 +11,7 @@ import typer
 
 from mbbq_gen.cli.config_options import ApiOptions, ExecutionOptions, expand_options, provider_options
 from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, Packs, RunPath, resources, result_console, say, terminal
+from mbbq_gen.cli.options import Json, Packs, RunPath, print_model, resources, result_console, say, terminal
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of
@@ -324,7 +324,7 @@ def _show_estimate(found: JudgeEstimate, *, as_json: bool) -> None:
     from mbbq_gen.report.annotation_tables import print_judge_estimate
 
     if as_json:
-        typer.echo(found.model_dump_json(indent=2))
+        print_model(found)
     else:
         print_judge_estimate(found, result_console())
 
@@ -333,6 +333,6 @@ def _show(found: JudgeReport, *, as_json: bool) -> None:
     from mbbq_gen.report.annotation_tables import print_judge_report
 
     if as_json:
-        typer.echo(found.model_dump_json(indent=2))
+        print_model(found)
     else:
         print_judge_report(found, result_console())

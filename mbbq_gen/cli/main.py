@@ -6,7 +6,10 @@ messages and progress to stderr. Nothing heavy is imported before a command need
 
 from __future__ import annotations
 
+import errno
 import gc
+import io
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -33,7 +36,9 @@ from mbbq_gen.cli import (
     setup,
 )
 from mbbq_gen.cli.help import HelpCommand, PanelCommand
+from mbbq_gen.cli.options import say
 from mbbq_gen.core.errors import MbbqGenError
+from mbbq_gen.core.text import visible_text
 
 
 class CommandGroups(TyperGroup):
@@ -168,25 +173,49 @@ def run_command_line(arguments: Sequence[str]) -> int:
     wrong_use: type[BaseException] = next(
         base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
     )
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_VisibleFormatter())
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = _parser()(list(arguments), standalone_mode=False, prog_name="mbbq-gen")
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except MbbqGenError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        say(f"error: {error}")
         return error.exit_code
     except typer.Exit as leave:
         return leave.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        print("stopped.", file=sys.stderr)  # noqa: T201
+        say("stopped.")
         return 130
     except wrong_use as error:
-        print(_wrong_use(error), file=sys.stderr)  # noqa: T201
+        say(_wrong_use(error))
         return 2
     except BrokenPipeError:
         # The reader of our output has closed the pipe, as `| head` does: not a failure.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:
+        place = error.filename if isinstance(error.filename, str) else "can't write the output"
+        say(f"error: {place}: {error.strerror or error}")
+        if error.errno in {errno.ENOSPC, errno.EIO}:
+            _drop_output()
+        return 1
+
+
+def _drop_output() -> None:
+    """Sends what is left in the buffer of stdout nowhere, so that leaving does not fail at it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _VisibleFormatter(logging.Formatter):
+    """Writes a record's message with control characters made visible."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The message."""
+        return visible_text(super().format(record))
 
 
 @cache

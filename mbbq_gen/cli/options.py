@@ -6,17 +6,15 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
-from mbbq_gen.core.errors import DataError, RunError, UsageError
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.text import all_of, one_of
+from mbbq_gen.core.text import all_of, one_of, visible_text
 
 if TYPE_CHECKING:
     import polars
@@ -74,81 +72,78 @@ def data_folder(benchmark: str, data: Path | None) -> Path | None:
     return benchmark_folder(benchmark, data)
 
 
-@contextmanager
-def open_lines(path: Path) -> Iterator[Iterator[str]]:
-    """The lines of a UTF-8 text file, or of stdin for `-`.
+def open_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, or of stdin for `-`; raises as `core.tables.read_lines`, and DataError at the first
+    line that is not UTF-8."""
+    from mbbq_gen.core.tables import decoded_lines
 
-    Raises:
-        UsageError: it can't be opened.
-        DataError: it is not UTF-8; names the line.
-    """
-    if str(path) == "-":
-        yield iter(sys.stdin)
-        return
-    try:
-        stream = path.open(encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    with stream:
-        yield _decoded(stream, path)
-
-
-def _decoded(stream: TextIO, path: Path) -> Iterator[str]:
-    read = 0
-    try:
-        for line in stream:
-            read += 1
-            yield line
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 after line {read} ({error.reason}); save the file as UTF-8") from error
+    return decoded_lines(path, sys.stdin.buffer if str(path) == "-" else None)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Writes lines to a file that appears when it is complete.
+    """Writes lines to an output file; raises as `core.files.output_file`."""
+    from mbbq_gen.core.files import write_text
 
-    Raises:
-        RunError: it can't be written.
-    """
-    temporary = path.with_name(path.name + ".part")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(f"{line}\n" for line in lines)
-        temporary.replace(path)
-    except OSError as error:
-        raise RunError(f"{path}: can't write: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_text(path, (f"{line}\n" for line in lines))
 
 
 _ACTING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Characters that JSON allows but that affect a terminal, or have no UTF-8."""
 
 
-def print_json(value: Any) -> None:
-    """Prints a value as JSON on stdout, with control characters escaped."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+def echo_json(text: str) -> None:
+    """Prints JSON on stdout, with control characters escaped as JSON does."""
     typer.echo(_ACTING.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
 
-def result_console() -> Console:
-    """The console for tables: stdout, as wide as the terminal, or 160 columns."""
-    from rich.console import Console
+def print_model(found: BaseModel) -> None:
+    """Prints a model as JSON on stdout; a folder's name that is not UTF-8 is escaped."""
+    from pydantic_core import PydanticSerializationError
 
-    width = None if sys.stdout.isatty() else 160
-    return Console(markup=False, highlight=False, width=width)
+    try:
+        echo_json(found.model_dump_json(indent=2))
+    except PydanticSerializationError:
+        print_json(found.model_dump(mode="json"))
+
+
+def print_json(value: Any) -> None:
+    """Prints a value as JSON on stdout."""
+    echo_json(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def echo(text: str) -> None:
+    """Prints text on stdout, with control characters made visible."""
+    typer.echo(visible_text(text))
+
+
+def say(text: str) -> None:
+    """Prints a message on stderr, with control characters made visible."""
+    typer.echo(visible_text(text), err=True)
+
+
+def result_console(*, stderr: bool = False) -> Console:
+    """The console for tables: as wide as the terminal, or 160 columns; control characters are made visible."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class VisibleConsole(Console):
+        """Shows texts from outside without obeying them."""
+
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            """The pieces of something to print; Rich's own styles are added later."""
+            for piece in super().render(renderable, options):
+                yield piece if piece.control else Segment(visible_text(piece.text), piece.style)
+
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return VisibleConsole(stderr=stderr, markup=False, highlight=False, width=None if is_terminal else 160)
 
 
 def show_result(found: Result, print_it: Callable[[Result, Console], None], *, as_json: bool) -> None:
     """Prints a result as JSON, or as text by its printer."""
     if as_json:
-        typer.echo(found.model_dump_json(indent=2))
+        print_model(found)
     else:
         print_it(found, result_console())
-
-
-def say(text: str) -> None:
-    """Prints a message on stderr."""
-    typer.echo(text, err=True)
 
 
 def extraction_bar() -> Bar:

@@ -10,7 +10,7 @@ import typer
 
 from mbbq_gen.cli.data_source import Data
 from mbbq_gen.cli.help import HelpCommand, example
-from mbbq_gen.cli.options import Json, Packs, data_folder, open_lines, print_json, resources, result_console
+from mbbq_gen.cli.options import Json, Packs, data_folder, echo, open_lines, print_json, resources, result_console
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of, splits_of
@@ -69,8 +69,8 @@ def list_variants(
             facts.append(f"labels {each.label_style}")
         if each.unknown_text is not None:
             facts.append(f"unknown option: {each.unknown_text}")
-        typer.echo(f"{each.variant.id}  ({', '.join(facts)})\n")
-        typer.echo("\n".join(f"    {line}".rstrip() for line in each.variant.text.strip().splitlines()) + "\n")
+        echo(f"{each.variant.id}  ({', '.join(facts)})\n")
+        echo("\n".join(f"    {line}".rstrip() for line in each.variant.text.strip().splitlines()) + "\n")
 
 
 @prompts_app.command("show", cls=HelpCommand)
@@ -139,10 +139,10 @@ def show(
             f"{label} = {question.options[index].role or 'person'}"
             for label, index in zip(prompt.option_labels, prompt.option_order, strict=True)
         )
-        typer.echo(f"{question.key}  variant {name}  ({roles})")
+        echo(f"{question.key}  variant {name}  ({roles})")
         for message in prompt.messages:
-            typer.echo(f"\n--- {message.role} ---\n{message.content}")
-        typer.echo("")
+            echo(f"\n--- {message.role} ---\n{message.content}")
+        echo("")
 
 
 @prompts_app.command("axes", cls=HelpCommand)
@@ -171,13 +171,13 @@ def axes(
         print_json([level.model_dump() for level in levels])
         return
     for axis in AXES.values():
-        typer.echo(f"{axis.name}: {axis.title}")
+        echo(f"{axis.name}: {axis.title}")
         for level in levels:
             if level.axis == axis.name:
-                typer.echo(f"    {level.level}{' (base)' if level.is_base else ''}".ljust(28) + (level.text or ""))
+                echo(f"    {level.level}{' (base)' if level.is_base else ''}".ljust(28) + (level.text or ""))
         if axis.name == "address" and not pack.addresses:
-            typer.echo(f"    {pack.meta.name} has no choice")
-        typer.echo("")
+            echo(f"    {pack.meta.name} has no choice")
+        echo("")
 
 
 def _variants(
@@ -248,13 +248,13 @@ def new(
         print_json({"files": [str(path) for path in paths], "fill_in_first": [key for key, _ in FIRST]})
         return
     for path in paths:
-        typer.echo(path)
-    typer.echo(f"\nFill in {paths[1]} in this order; before that, extraction uses labels and option texts only:")
+        echo(str(path))
+    echo(f"\nFill in {paths[1]} in this order; before that, extraction uses labels and option texts only:")
     for number, (key, what) in enumerate(FIRST[:_SHOWN], 1):
-        typer.echo(f"  {number:2}. {key:15} {what}")
-    typer.echo("\nthen    the prompts and example answers, the first names, and [[example]]s")
-    typer.echo(f"check   mbbq-gen check --packs {packs} --language {language}")
-    typer.echo(f"measure mbbq-gen language evaluate {language} --packs {packs} --labelled-file labelled.jsonl")
+        echo(f"  {number:2}. {key:15} {what}")
+    echo("\nthen    the prompts and example answers, the first names, and [[example]]s")
+    echo(f"check   mbbq-gen check --packs {packs} --language {language}")
+    echo(f"measure mbbq-gen language evaluate {language} --packs {packs} --labelled-file labelled.jsonl")
 
 
 @language_app.command("evaluate", cls=HelpCommand)
@@ -292,8 +292,7 @@ def evaluate(
     if labelled_file is None:
         responses = own_examples(language, where)
     else:
-        with open_lines(labelled_file) as lines:
-            responses = list(labelled_responses(lines, str(labelled_file), language))
+        responses = list(labelled_responses(open_lines(labelled_file), str(labelled_file), language))
     with Bar("reading", None, "classes", delay=1.0) as bar:
         found = report_pack(language, responses, where, with_classes=ablation, on_class=lambda _: bar.advance())
     if as_json:
@@ -307,16 +306,16 @@ def _print(found: PackEvaluation) -> None:
     from rich.table import Table
 
     total = found.responses
-    typer.echo(f"{total:,} labelled responses in {found.language}")
+    echo(f"{total:,} labelled responses in {found.language}")
     parts = (
         ("right", found.right),
         ("another option", found.wrong),
         ("missed", found.missed),
         ("invented", found.invented),
     )
-    typer.echo(", ".join(f"{name} {count:,} ({count / total:.1%})" for name, count in parts))
+    echo(", ".join(f"{name} {count:,} ({count / total:.1%})" for name, count in parts))
     shares = found.by_confidence.items()
-    typer.echo("; ".join(f"{name}: {share.right:,} of {share.readings:,} right" for name, share in shares))
+    echo("; ".join(f"{name}: {share.right:,} of {share.readings:,} right" for name, share in shares))
     if not found.classes:
         return
     table = Table(box=None, pad_edge=False)
@@ -371,10 +370,10 @@ def check(
         print_json(report.model_dump())
     else:
         for finding in report.findings:
-            typer.echo(f"{finding.file}: {finding.what}")
+            echo(f"{finding.file}: {finding.what}")
         for code, missing in report.incomplete.items():
-            typer.echo(f"{code}: not usable yet; missing: {', '.join(missing)}")
+            echo(f"{code}: not usable yet; missing: {', '.join(missing)}")
         state = f"{len(report.findings)} findings" if report.findings else "nothing wrong"
-        typer.echo(f"{len(report.checked)} files checked: {state}")
+        echo(f"{len(report.checked)} files checked: {state}")
     if report.findings:
         raise typer.Exit(1)

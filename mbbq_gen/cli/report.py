@@ -19,7 +19,9 @@ from mbbq_gen.cli.options import (
     RunPath,
     RunPaths,
     Verbose,
+    echo,
     print_json,
+    print_model,
     resources,
     result_console,
     say,
@@ -363,7 +365,7 @@ def leaderboard(
         write_lines(csv, full_table(board).csv().splitlines())
         say(f"written: {csv}")
     if as_json:
-        typer.echo(board.model_dump_json(indent=2))
+        print_model(board)
     elif markdown or (output is None and csv is None):
         _show(board, is_markdown=markdown)
 
@@ -388,18 +390,17 @@ def _board(run_paths: list[Path], packs: Path | None, statistics: InferenceOptio
 
 def _show(board: Leaderboard, *, is_markdown: bool) -> None:
     """Prints the table and what it is read with."""
-    from mbbq_gen.core.text import visible_text
     from mbbq_gen.report.leaderboard_views import board_notes, board_table, terminal_table
 
     if is_markdown:
         from mbbq_gen.report.tables import markdown_escaped
 
-        typer.echo(board_table(board).markdown())
-        typer.echo("\n".join(f"- {markdown_escaped(note)}" for note in board_notes(board)))
+        echo(board_table(board).markdown())
+        echo("\n".join(f"- {markdown_escaped(note)}" for note in board_notes(board)))
         return
     console = result_console()
     for benchmark, sentence in board.conclusions.items():
-        console.print(f"{visible_text(benchmark)}: {visible_text(sentence)}")
+        console.print(f"{benchmark}: {sentence}")
     console.print()
     console.print(terminal_table(board))
     for note in board_notes(board):
@@ -429,7 +430,7 @@ def view(
     with Bar("items", None, "items", delay=1.0) as bar:
         viewer = open_viewer(folder, versions, where, bar.advance)
     with ViewServer(viewer, port) as server:
-        typer.echo(server.url)
+        echo(server.url)
         if open_browser:
             import webbrowser
 
@@ -437,4 +438,4 @@ def view(
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            typer.echo("stopped.", err=True)
+            say("stopped.")

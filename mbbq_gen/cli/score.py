@@ -21,12 +21,13 @@ from mbbq_gen.cli.options import (
     PromptEffectsChoice,
     ReaderChoice,
     open_lines,
+    print_model,
     resources,
     result_console,
     say,
     studied,
 )
-from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.text import all_of, one_of, words
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def score(
     report = report.model_copy(update={"subset": part, "extractor": extractor, "normalization": how, **beside})
     _write_files(report, paths, csv=csv, parquet=parquet)
     if as_json or jsonl:
-        typer.echo(report.model_dump_json(indent=2))
+        print_model(report)
     else:
         _show(report, names)
 
@@ -267,8 +268,7 @@ def _jsonl_frame(path: Path, where: PackPaths, gold: GoldLabels) -> polars.DataF
     from mbbq_gen.interchange.jsonl import observe_lines
     from mbbq_gen.scoring.observations import observations_frame
 
-    with open_lines(path) as lines:
-        frame = observations_frame(observe_lines(lines, str(path), gold=gold, resources=where))
+    frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=where))
     if not frame.height:
         raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
     _tell_repeats(frame, path)
@@ -302,10 +302,12 @@ def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, pa
 
 
 def _write(path: Path, report: ScoreReport) -> None:
+    from mbbq_gen.core.files import write_text
+
     try:
-        path.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        say(f"{path}: not written: {error.strerror or error}")
+        write_text(path, [report.model_dump_json(indent=2) + "\n"], is_derived=True)
+    except MbbqGenError as error:
+        say(str(error))
 
 
 def _show(report: ScoreReport, names: list[str]) -> None:

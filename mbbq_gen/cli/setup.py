@@ -13,8 +13,8 @@ import typer
 
 from mbbq_gen.cli.config_options import provider_options
 from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, print_json, result_console, say
-from mbbq_gen.core.errors import MbbqGenError, RunError, UsageError
+from mbbq_gen.cli.options import Json, echo, echo_json, print_json, result_console, say, write_lines
+from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.core.records import FrozenModel
 
 if TYPE_CHECKING:
@@ -89,17 +89,14 @@ def init(
     wish = _wish(model, base_url, benchmark, languages, budget, sample, yes=yes)
     found = {name: _estimate(name, wish) for name in wish.models}
     samples = {name: _sample(name, wish, one) for name, one in found.items()}
-    try:
-        file.write_text(_study_text(wish, samples), encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"{file}: can't write: {error.strerror or error}") from error
+    write_lines(file, [_study_text(wish, samples).removesuffix("\n")])
     lines = {name: _in_words(one, samples[name]) for name, one in found.items()}
     if as_json:
         print_json({"file": str(file), "samples": samples, "forecasts": lines})
         return
     for name, line in lines.items():
-        typer.echo(f"{name}: {line}")
-    typer.echo(f"written: {file}\nnext: mbbq-gen run {file}")
+        echo(f"{name}: {line}")
+    echo(f"written: {file}\nnext: mbbq-gen run {file}")
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
@@ -301,7 +298,7 @@ def doctor(as_json: Json = False) -> None:
     """
     found = findings()
     if as_json:
-        typer.echo("[\n" + ",\n".join(one.model_dump_json() for one in found) + "\n]")
+        echo_json("[\n" + ",\n".join(one.model_dump_json() for one in found) + "\n]")
         return
     console, width = result_console(), max(len(one.name) for one in found)
     for about in dict.fromkeys(one.about for one in found):

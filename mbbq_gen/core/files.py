@@ -1,16 +1,20 @@
-"""Finds the language packs: the user's own folder first, then the ones that ship, in a wheel or in a checkout."""
+"""Language packs, digests, the cache folder, and writing output files."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.errors import RunError, UsageError
 
 PackKind = Literal["prompts", "extractors", "control_sets"]
 PACK_KINDS: tuple[PackKind, ...] = ("prompts", "extractors", "control_sets")
@@ -89,3 +93,112 @@ def stable_digest(*parts: object) -> str:
 def stable_number(*parts: object) -> int:
     """A non-negative 64-bit number that depends on the parts alone, evenly spread."""
     return int(stable_digest(*parts)[:16], 16)
+
+
+# --- output files ----------------------------------------------------------------------------------------------------
+
+_STORE: Final = "run.sqlite"
+_RUN_FILES: Final = ("run.", "manifest.json", "annotation")
+"""How the names of a run's own files begin."""
+_DISK_FAULTS: Final = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG})
+"""Errors of the disk; all others come of the path that was given."""
+
+
+@contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Turns what goes wrong while a file or folder is written into one line.
+
+    Raises:
+        UsageError: nothing can be written at this path.
+        RunError: the disk is full or failed.
+    """
+    try:
+        yield
+    except OSError as error:
+        kind = RunError if error.errno in _DISK_FAULTS or error.errno is None else UsageError
+        raise kind(f"{path}: can't write: {error.strerror or error}") from error
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{path}: can't write: the path, or a text, is not UTF-8; rename it") from error
+    except Exception as error:
+        if type(error).__module__.startswith("polars"):
+            raise RunError(f"{path}: can't write: {str(error).splitlines()[0]}") from error
+        raise
+
+
+@contextmanager
+def output_file(path: Path, *, is_derived: bool = False) -> Iterator[Path]:
+    """A temporary file beside `path` that replaces it when the block ends without an error.
+
+    The digest of what was written is kept in the cache directory, so that a later call can tell whether the file was
+    changed since.
+
+    Args:
+        path: the output file; a link is followed.
+        is_derived: whether it may be replaced whatever it holds, as the score file in a run folder.
+
+    Raises:
+        UsageError: it belongs to a run, is no regular file, was changed or written by something else, or can't be
+            written there.
+        RunError: the disk is full or failed.
+    """
+    with write_errors(path):
+        target = path.resolve()
+        _check_output(path, target, is_derived=is_derived)
+        temporary = target.with_name(f".{target.name[:60]}.{os.getpid()}.part")
+        try:
+            yield temporary
+            if target.exists():
+                shutil.copymode(target, temporary)
+            digest = file_digest(temporary)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    if not is_derived:
+        _note_output(target, digest)
+
+
+def write_text(path: Path, parts: Iterable[str], *, is_derived: bool = False) -> None:
+    """Writes texts to an output file as UTF-8, line ends as they are; raises as `output_file`."""
+    with (
+        output_file(path, is_derived=is_derived) as temporary,
+        temporary.open("w", encoding="utf-8", newline="") as stream,
+    ):
+        stream.writelines(parts)
+
+
+def _check_output(path: Path, target: Path, *, is_derived: bool) -> None:
+    """Raises UsageError where an output file may not be written."""
+    if target.is_dir():
+        raise UsageError(f"{path}: is a folder; name a file")
+    if not is_derived and target.name.startswith(_RUN_FILES) and (target.parent / _STORE).is_file():
+        raise UsageError(f"{path}: belongs to the run {target.parent}; name another file")
+    if not target.exists():
+        return
+    if not target.is_file():
+        raise UsageError(f"{path}: is not a regular file; name another one")
+    if not is_derived and target.stat().st_size and _noted_output(target) != file_digest(target):
+        raise UsageError(
+            f"{path}: exists, and is not as mbbq-gen wrote it last; name another file, or move this one away"
+        )
+
+
+def _note_path(target: Path) -> Path:
+    return cache_directory() / "outputs" / stable_digest(os.fsencode(target))[:32]
+
+
+def _noted_output(target: Path) -> str | None:
+    """The digest of what was last written to a path; None where that is not known."""
+    try:
+        return _note_path(target).read_text(encoding="ascii")
+    except OSError:
+        return None
+
+
+def _note_output(target: Path, digest: str) -> None:
+    """Keeps a digest; without a cache directory, the file counts as changed from then on."""
+    note = _note_path(target)
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(digest, encoding="ascii")
+    except OSError:
+        return

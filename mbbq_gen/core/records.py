@@ -40,6 +40,8 @@ Method = Literal[
 ]
 
 NonBlank = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
+IdText = Annotated[str, Field(coerce_numbers_to_str=True, min_length=1, pattern=r"\S")]
+"""An id; a number is taken as text."""
 
 
 class FrozenModel(BaseModel):
@@ -71,17 +73,17 @@ class Instance(FrozenModel):
 
     benchmark: NonBlank
     """Name of the benchmark: `mbbq`, `bbq`, `starter`…"""
-    version: str
+    version: Annotated[str, Field(coerce_numbers_to_str=True)]
     """Release or commit of the benchmark."""
     split: Split
     """`bias`: the benchmark itself; `control`: first names instead of groups."""
     language: NonBlank
     """ISO 639-1 code of the question's language."""
-    instance_id: NonBlank
+    instance_id: IdText
     """Unique within benchmark × split × language, and stable."""
-    parallel_id: str | None = None
+    parallel_id: IdText | None = None
     """Equal for the same question across languages and between the splits; None where there is no such question."""
-    template_id: NonBlank
+    template_id: IdText
     """Equal for all instances of one template, across languages and splits: what statistics cluster on."""
     category: NonBlank
     """Slug of the bias category: age, disability_status, gender_identity…"""

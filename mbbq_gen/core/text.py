@@ -93,6 +93,17 @@ def spreadsheet_safe(cell: str) -> str:
     return f"'{shown}" if shown.lstrip(" ").startswith(_FORMULA_STARTS) else shown
 
 
+def whole_percent(share: float) -> str:
+    """A share in whole per cent, rounded; 0% only for none and 100% only for all."""
+    rounded = round(100 * share)
+    return f"{min(max(rounded, 1), 99) if 0 < share < 1 else rounded}%"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 model`, `1,200 models`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def shortened(text: str, limit: int) -> str:
     """The text in one line of at most `limit` characters, its end left out if need be."""
     line = " ".join(visible_text(text[: 4 * limit]).split())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction
+from mbbq_gen.core.tables import UnreadableError, json_object
 from mbbq_gen.extraction import has_pack
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
@@ -85,12 +85,9 @@ def read_row(line: str, where: str) -> dict[str, Any]:
         DataError: where there is none.
     """
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{where}: not JSON: {error.msg} at column {error.colno}; the line may be cut off") from error
-    if not isinstance(row, dict):
-        raise DataError(f"{where}: a JSON object is needed, found {type(row).__name__}")
-    return row
+        return json_object(line)
+    except UnreadableError as error:
+        raise DataError(f"{where}: {error}") from error
 
 
 @dataclass(frozen=True)

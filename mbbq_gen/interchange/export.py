@@ -24,13 +24,13 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 import mbbq_gen
 from mbbq_gen.analysis.score_table import ScoreTable
 from mbbq_gen.api import Run
-from mbbq_gen.core.errors import RunError, UsageError
-from mbbq_gen.core.files import file_digest
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import file_digest, write_errors
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.interchange.cards import dataset_card
@@ -243,7 +243,7 @@ def bundle(source: ExportSource, folder: Path, kind: Kind) -> Iterator[list[tupl
         RunError: something can't be written.
     """
     written: list[tuple[str, int | None]] = []
-    try:
+    with write_errors(folder):
         _open_folder(folder)
         yield written
         record = ExportRecord(
@@ -259,13 +259,11 @@ def bundle(source: ExportSource, folder: Path, kind: Kind) -> Iterator[list[tupl
         )
         (folder / RECORD_NAME).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
         (folder / _MARK_NAME).unlink()
-    except OSError as error:
-        raise RunError(f"{error.filename or folder}: can't write: {error.strerror or error}") from error
 
 
 def read_record(folder: Path) -> ExportRecord:
     """The record of an export folder."""
-    return ExportRecord.model_validate_json((folder / RECORD_NAME).read_text(encoding="utf-8"))
+    return ExportRecord.model_validate_json((folder / RECORD_NAME).read_bytes())
 
 
 def _open_folder(folder: Path) -> None:
@@ -276,12 +274,27 @@ def _open_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder}: is a file; name a folder for the export")
     folder.mkdir(parents=True, exist_ok=True)
+    _refuse_changed(folder)
     foreign = next(folder.iterdir(), None)
     if foreign is not None and not any((folder / name).is_file() for name in (RECORD_NAME, _MARK_NAME)):
         raise UsageError(f"{folder}: holds {foreign.name!r} and is no earlier export; name a new or empty folder")
     (folder / _MARK_NAME).touch()
     for left in folder.rglob(f"{_PARTS_PREFIX}*"):
         shutil.rmtree(left)
+
+
+def _refuse_changed(folder: Path) -> None:
+    """Raises UsageError where a file of an earlier export was changed since."""
+    if not (folder / RECORD_NAME).is_file() or (folder / _MARK_NAME).is_file():
+        return
+    try:
+        files = read_record(folder).files
+    except ValidationError as error:
+        raise UsageError(f"{folder / RECORD_NAME}: no record of an export; name a new or empty folder") from error
+    for file in files:
+        path = folder / file.path
+        if path.is_file() and (path.stat().st_size, file_digest(path)) != (file.size, file.sha256):
+            raise UsageError(f"{path}: was changed since it was exported; name another folder, or move this one away")
 
 
 def _described(folder: Path, name: str, rows: int | None) -> ExportedFile:
@@ -310,6 +323,7 @@ class ParquetParts:
     """
 
     def __init__(self, path: Path, empty: polars.DataFrame) -> None:
+        str(path).encode()  # polars opens no other path: UnicodeEncodeError
         self.path = path
         self.rows = 0
         self._folder = TemporaryDirectory(prefix=_PARTS_PREFIX, dir=path.parent)

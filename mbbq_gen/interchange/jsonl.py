@@ -19,7 +19,6 @@ options under `options` and the instance record under `instance`. Other keys are
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
@@ -28,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 from mbbq_gen.core.errors import DataError, describe_fault
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, Confidence, Extraction, Instance, Method, Outcome
+from mbbq_gen.core.tables import UnreadableError, json_object
 from mbbq_gen.scoring.observations import GoldLabels, Observation, contradiction, observe
 
 _DEFAULT_LABELS = ("A", "B", "C")
@@ -65,16 +65,18 @@ def observe_lines(
         DataError: a wrong line, with source, row, field and fault.
     """
     for number, line in enumerate(lines, start=1):
-        text = line.removeprefix("\ufeff") if number == 1 else line
-        if text.strip():
+        if line.strip("\ufeff \t\r\n"):
             try:
-                yield _observe_line(text, gold, resources)
+                yield _observe_line(line, gold, resources)
             except DataError as error:
                 raise DataError(f"{source_name}:{number}: {error}") from error
 
 
 def _observe_line(line: str, gold: GoldLabels, resources: PackPaths | None) -> Observation:
-    fields = _fields(line)
+    try:
+        fields = json_object(line)
+    except UnreadableError as error:
+        raise DataError(str(error)) from error
     instance, answer = _instance(fields), _answer(fields)
     _check(instance, answer, fields)
     extraction = _given(answer, fields) or _read(instance, answer, resources)
@@ -92,16 +94,6 @@ def _observe_line(line: str, gold: GoldLabels, resources: PackPaths | None) -> O
         method=answer.method,
         reasoning=answer.reasoning_effort,
     )
-
-
-def _fields(line: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"column {error.colno}: not JSON: {error.msg}; was the line cut off?") from error
-    if not isinstance(fields, dict):
-        raise DataError("a line must hold a JSON object with an instance and an answer")
-    return fields
 
 
 def _instance(fields: dict[str, Any]) -> Instance:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from mbbq_gen.core.errors import PackError, UnknownNameError, describe_fault
 from mbbq_gen.core.files import PackKind, PackPaths
+from mbbq_gen.core.tables import opened
 
 LanguageCode = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]+)*$")]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -67,18 +68,36 @@ def refuse_repeated(what: str, names: Iterable[str]) -> None:
         seen.add(name)
 
 
+MOST_TOML = 4 << 20
+"""Bytes of the largest TOML file that is read."""
+_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*){32}""")
+"""A dotted key of more parts than any file of ours has; tomllib needs memory with the square of their number."""
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file.
 
     Raises:
-        PackError: where it is not UTF-8 or not TOML, with the line.
+        UsageError: where it can't be read.
+        PackError: where it is not UTF-8, not TOML (with the line), too large, or nested too deeply.
     """
+    with opened(path) as stream:
+        raw = stream.read(MOST_TOML + 1)
+    if len(raw) > MOST_TOML:
+        raise PackError(f"{path}: larger than {MOST_TOML >> 20} MB; split it")
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
+        text = raw.decode("utf-8-sig")
+        if any(line.count(".") >= 32 and _LONG_KEY.search(line) for line in text.split("\n")):
+            raise PackError(f"{path}: a key of more than 32 parts; write tables")
+        return tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise PackError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise PackError(f"{path}: not TOML: {error}") from error
+    except RecursionError as error:
+        raise PackError(f"{path}: nested too deeply") from error
+    except ValueError as error:
+        raise PackError(f"{path}: not TOML: a number of more digits than can be read") from error
 
 
 def validate_pack(schema: type[PackT], tables: Mapping[str, Any], path: Path) -> PackT:

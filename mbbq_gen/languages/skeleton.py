@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths
+from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths, write_errors, write_text
 from mbbq_gen.languages import extraction_pack as schema
 from mbbq_gen.languages.control_pack import read_control_set
 from mbbq_gen.languages.extraction_pack import WORD_LISTS, read_grammar
@@ -92,8 +92,9 @@ def write_skeletons(folder: Path, language: LanguageCode, name: str, native_name
         "control_sets": _control_set(head, shipped),
     }
     for kind, path in paths.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(texts[kind], encoding="utf-8")
+        with write_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, [texts[kind]])
     return list(paths.values())
 
 

@@ -19,6 +19,7 @@ from mbbq_gen.core.errors import MissingExtraError, UsageError
 from mbbq_gen.core.files import PackPaths, stable_digest
 from mbbq_gen.core.reasoning import ReasoningSettings, refusal
 from mbbq_gen.core.records import Message, Method, Prompt, Request, Response
+from mbbq_gen.core.tables import UnreadableError, json_value
 
 
 class Provider(Protocol):
@@ -61,9 +62,9 @@ def _read_json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON ({error.msg})") from error
+        return json_value(value)
+    except UnreadableError as error:
+        raise ValueError(str(error)) from error
 
 
 JsonTable = Annotated[dict[str, JsonValue], BeforeValidator(_read_json)]

@@ -24,7 +24,6 @@ import hashlib
 import os
 import re
 import tempfile
-import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from pydantic import Field, ValidationError
 
 from mbbq_gen.core.errors import DataError, UsageError, describe_fault
 from mbbq_gen.core.records import FrozenModel, NonBlank, Usage
+from mbbq_gen.languages.packs import read_toml
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
@@ -144,20 +144,14 @@ def read_prices(path: str | Path | None) -> tuple[Price, ...]:
 
     Raises:
         UsageError: where it can't be read.
+        PackError: where it is no TOML.
         DataError: where it is wrong: file, entry, value.
     """
     if not path:
         return ()
+    content = read_toml(Path(path))
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        content = tomllib.loads(text)
         return _PriceFile.model_validate(content).price
-    except OSError as error:
-        raise UsageError(f"--prices {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 ({error.reason}); save the file as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"{path}: not TOML: {error}") from error
     except ValidationError as error:
         raise DataError(f"{path}: {describe_fault(error, content)}") from error
 

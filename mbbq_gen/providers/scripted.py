@@ -24,10 +24,11 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import JsonValue, ValidationError, model_validator
 
-from mbbq_gen.core.errors import DataError, describe_fault
+from mbbq_gen.core.errors import DataError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths, file_digest, stable_number
 from mbbq_gen.core.reasoning import ReasoningSettings
-from mbbq_gen.core.records import FrozenModel, Message, Request, Response, from_json
+from mbbq_gen.core.records import FrozenModel, IdText, Message, Request, Response
+from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_error
 from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.oracles import LocalResponder, in_turn
 
@@ -57,7 +58,7 @@ class ScriptLine(FrozenModel):
     """Why the response ends."""
     prompt_id: str | None = None
     instance_key: str | None = None
-    instance_id: str | None = None
+    instance_id: IdText | None = None
     language: str | None = None
     """Language of the prompt."""
     variant: str | None = None
@@ -86,22 +87,21 @@ def read_script(path: Path) -> list[ScriptLine]:
         DataError: where the file can't be read, holds no line, or has a wrong one: file, row, field.
     """
     try:
-        rows = path.read_text(encoding="utf-8").split("\n")
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror or error}; name a JSON Lines file: scripted:FILE") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
-    lines = [_read_line(path, number, row) for number, row in enumerate(rows, start=1) if row.strip()]
+        lines = [_read_line(path, number, line) for number, line in lines_of(path)]
+    except UsageError as error:
+        raise DataError(f"{error}; name a JSON Lines file: scripted:FILE") from error
     if not lines:
         raise DataError(f'{path}: no lines; write at least one, such as {{"response": "A"}}')
     return lines
 
 
-def _read_line(path: Path, number: int, row: str) -> ScriptLine:
+def _read_line(path: Path, number: int, line: bytes) -> ScriptLine:
     try:
-        return from_json(ScriptLine, row)
+        return ScriptLine.model_validate(json_object(line))
+    except UnreadableError as error:
+        raise row_error(path, number, str(error)) from error
     except ValidationError as error:
-        raise DataError(f"{path}: row {number}: {describe_fault(error, {})}") from error
+        raise row_error(path, number, describe_fault(error, {})) from error
 
 
 class Script:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mbbq_gen.core.text import shortened
+from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.report.analysis_tables import estimate, plain_table
 from mbbq_gen.report.run_tables import dollars, print_price
 from mbbq_gen.report.score_tables import DASH, OUTCOME_TITLES
@@ -36,7 +36,9 @@ def print_annotations(report: AnnotationReport, console: Console) -> None:
     """Prints the whole report."""
     console.print(_share_table(report))
     covered = (
-        "" if report.coverage is None else f"; annotated strata hold {report.coverage:.0%} of the run's extractions"
+        ""
+        if report.coverage is None
+        else f"; annotated strata hold {whole_percent(report.coverage)} of the run's extractions"
     )
     console.print(
         "\ncorrect: the extraction is what the response chooses. in the run: each annotation is weighted by the "

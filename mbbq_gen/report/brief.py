@@ -2,7 +2,7 @@
 
 can't be judged: no better than guessing on the control questions in es; stereotypical bias in en (+0.49).
 
-                              accuracy,   accuracy,   accuracy,   bias,                  bias,
+                              accuracy,   accuracy,   accuracy,   bias,                  diff-bias,
 language   answers   parsed     control        amb.        dis.   ambiguous              disambiguated
 en             192      98%        0.91        0.35        0.88   +0.49 [+0.38, +0.59]   +0.12 [+0.02, +0.22]
 es             192      71%        0.30        0.20        0.31   (+0.44)                (-0.10)
@@ -41,7 +41,8 @@ _MARK = "*"
 _BY_TOST = "(shown by two one-sided tests over templates)"
 _LEGEND = (
     "accuracy: share of correct answers (chance: 0.33) on disambiguated control questions, which name no group, and in "
-    "ambiguous and disambiguated contexts. bias: above 0 stereotypical, below 0 anti-stereotypical; with a 95% interval"
+    "ambiguous and disambiguated contexts. bias: above 0 stereotypical, below 0 anti-stereotypical; diff-bias: "
+    "accuracy where the right answer fits the stereotype minus where it contradicts it; each with a 95% interval"
 )
 
 
@@ -95,7 +96,7 @@ def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: i
 
     is_wide = width >= WIDE
     right = ("answers", "parsed", "accuracy,\ncontrol", "accuracy,\namb.", "accuracy,\ndis.")[not is_wide :]
-    table = plain_table((*names, *right, "bias,\nambiguous", "bias,\ndisambiguated"), right=right)
+    table = plain_table((*names, *right, "bias,\nambiguous", "diff-bias,\ndisambiguated"), right=right)
     for column in table.columns[len(names) :]:
         column.no_wrap = True
     between = " " if is_wide else "\n"

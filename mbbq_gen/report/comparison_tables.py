@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from mbbq_gen.core.records import Confidence
+from mbbq_gen.core.text import counted, whole_percent
 from mbbq_gen.report.analysis_tables import (
     SPOKEN_OF,
     caution_lines,
@@ -127,8 +128,8 @@ def unparsed_line(pair: PairDifference) -> str | None:
     if tipping.share is None or tipping.read_rate is None:
         return f"{line}; found even if all of them were against it"
     return (
-        f"{line}; no longer found if {tipping.share:.0%} of them were against it (as if {tipping.read_rate:.0%} "
-        "had been read)"
+        f"{line}; no longer found if {whole_percent(tipping.share)} of them were against it "
+        f"(as if {whole_percent(tipping.read_rate)} had been read)"
     )
 
 
@@ -378,7 +379,9 @@ def print_robustness(table: RobustnessTable, console: Console) -> None:
             console.print(f"note: {note}")
     for rank in table.ranks:
         w = DASH if rank.kendall_w is None else f"{rank.kendall_w:.2f}"
-        console.print(f"ranks of {len(rank.models)} models by {rank.metric} over {rank.factor}: Kendall's W {w}")
+        console.print(
+            f"ranks of {counted(len(rank.models), 'model')} by {rank.metric} over {rank.factor}: Kendall's W {w}"
+        )
         console.print(f"  {describe_test(rank.test)}")
     print_cautions(table, console)
     print_signs(table.signs, console)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.analysis_tables import plain_table
 from mbbq_gen.report.run_tables import dollars
 
@@ -82,5 +83,6 @@ def _components(components: Components) -> list[str]:
         f"standard deviations: template {sd.template:.3f}, template × language {sd.template_language:.3f}, wording"
         f" {sd.prompt_variant:.3f}, template × wording {sd.template_prompt_variant:.3f}, language × wording"
         f" {sd.language_prompt_variant:.3f}, one answer {sd.answer:.3f} ({sd.source})",
-        f"of an answer's variance, its question makes {components.question_share:.0%} ({components.question_source})",
+        f"of an answer's variance, its question makes {whole_percent(components.question_share)}"
+        f" ({components.question_source})",
     ]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mbbq_gen.analysis.ability import CHANCE
-from mbbq_gen.core.text import visible_text
+from mbbq_gen.core.text import counted, visible_text
 from mbbq_gen.report.analysis_tables import SPOKEN_OF
 from mbbq_gen.report.charts.overview_chart import COLOURS, Dot, Picture, drawn_text, mark, picture
 from mbbq_gen.report.conclusions import NO_CLAIM, UNINTERPRETABLE, listing
@@ -411,7 +411,7 @@ def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str,
     parts = [_part(place, name, board, names or {}) for place, name in enumerate(benchmarks, start=1)]
     return render(
         "board.html",
-        f"Leaderboard: {len(board.models)} models on {', '.join(benchmarks)}",
+        f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join(benchmarks)}",
         page_assets(_STYLES, _SCRIPTS),
         board=board,
         head=HEAD,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from mbbq_gen.core.text import shortened
+from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.report.analysis_tables import estimate, p_text, plain_table, print_cautions
 from mbbq_gen.report.score_tables import DASH, OUTCOME_TITLES, number
 from mbbq_gen.scoring.metrics import METRICS
@@ -159,7 +159,7 @@ def print_status(status: RunStatus, console: Console) -> None:
     """How a run stands: done, failed, money, time, batches."""
     share = status.answered / status.requests if status.requests else 0.0
     console.print(f"{status.run}: {status.model}")
-    console.print(f"answered    {status.answered:,} of {status.requests:,} ({share:.0%})")
+    console.print(f"answered    {status.answered:,} of {status.requests:,} ({whole_percent(share)})")
     for name, count in (
         ("in batches", status.in_batches),
         ("not sent", status.not_sent),
@@ -200,7 +200,7 @@ def _print_workers(spread: DistributedStatus, console: Console) -> None:
 def _judge_line(line: JudgeStatus) -> str:
     """How a judge of a run stands."""
     share = line.answered / line.requests if line.requests else 0.0
-    parts = [f"{line.answered:,} of {line.requests:,} answered ({share:.0%})"]
+    parts = [f"{line.answered:,} of {line.requests:,} answered ({whole_percent(share)})"]
     parts += [f"{line.failed:,} failed"] if line.failed else []
     parts += [f"{line.unparsed:,} answers unparsed by it"] if line.unparsed else []
     parts += [dollars(line.cost)] if line.cost is not None else []

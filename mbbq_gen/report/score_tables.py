@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from mbbq_gen.core.text import whole_percent
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -112,8 +114,8 @@ def _superscript(count: int) -> str:
 
 
 def share(value: float | None) -> str:
-    """A rate in per cent; rounded down so that 100% means all."""
-    return DASH if value is None else f"{int(value * 100 + 1e-9)}%"
+    """A rate in per cent; a dash where it is undefined."""
+    return DASH if value is None else whole_percent(value)
 
 
 WIDE = 110

@@ -13,10 +13,12 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Extraction
+from mbbq_gen.core.tables import table_rows
 from mbbq_gen.core.text import spreadsheet_safe
 from mbbq_gen.extraction import Question
 from mbbq_gen.report.escaping import escaped, page_part, page_policy
@@ -110,35 +112,21 @@ def cut(response: str) -> str:
     return f"{response[:HEAD_KEPT]} ⟨… {left_out:,} characters …⟩ {response[-TAIL_KEPT:]}"
 
 
-def read_sheet(raw: bytes, name: str) -> Iterator[SheetRow]:
-    """The rows of a sheet that came back; those without a verdict are left out.
-
-    Commas, semicolons and tabs part cells, whichever the heading has: spreadsheets save as their country writes.
+def read_sheet(path: Path) -> Iterator[SheetRow]:
+    """The rows of a sheet that came back, as CSV or .xlsx; those without a verdict are left out.
 
     Raises:
+        UsageError: where there is no such file.
         DataError: where it can't be understood: file, row, field, what to do.
     """
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name}: not UTF-8 ({error.reason}); save the sheet as CSV UTF-8") from error
-    heading = text.split("\n", 1)[0]
-    delimiter = max(",;\t", key=heading.count)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-    missing = {"id", "verdict"} - set(reader.fieldnames or ())
-    if missing:
-        raise DataError(f"{name}:1: no column {' or '.join(sorted(missing))!r}; keep the heading as it was written")
-    try:
-        for row in reader:
-            found = _sheet_row(row, f"{name}:{reader.line_num}")
-            if found is not None:
-                yield found
-    except csv.Error as error:
-        raise DataError(f"{name}:{reader.line_num}: {error}; save the sheet as CSV UTF-8") from error
+    for number, row in table_rows(path, required=("id", "verdict")):
+        found = _sheet_row(row, f"{path}:{number}")
+        if found is not None:
+            yield found
 
 
-def _sheet_row(row: dict[str, str | None], where: str) -> SheetRow | None:
-    cells = {key: (value or "").strip().removeprefix("'") for key, value in row.items() if isinstance(key, str)}
+def _sheet_row(row: Mapping[str, str], where: str) -> SheetRow | None:
+    cells = {key: str(value or "").strip().removeprefix("'") for key, value in row.items()}
     word, right = cells["verdict"].casefold(), cells.get("right", "")
     if not word and not right:
         return None

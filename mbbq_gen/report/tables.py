@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from mbbq_gen.core.errors import RunError
+from mbbq_gen.core.files import output_file
 from mbbq_gen.core.text import spreadsheet_safe, visible_text
 from mbbq_gen.report.score_tables import DASH
 
@@ -335,14 +335,11 @@ def score_columns(by: Sequence[str]) -> dict[str, polars.DataType]:
 def write_scores(table: ScoreTable, path: Path, kind: str) -> None:
     """Writes the rows as `csv` (for a spreadsheet: `csv_cells`) or `parquet`.
 
-    Raises:
-        RunError: where the file can't be written.
+    Raises as `core.files.output_file`.
     """
     rows = score_rows(table)
-    try:
+    with output_file(path) as temporary, temporary.open("wb") as stream:
         if kind == "csv":
-            csv_cells(rows).write_csv(path)
+            csv_cells(rows).write_csv(stream)
         else:
-            rows.write_parquet(path)
-    except OSError as error:
-        raise RunError(f"{path}: can't write: {error.strerror or error}") from error
+            rows.write_parquet(stream)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -146,6 +147,11 @@ class ViewServer(ThreadingHTTPServer):
             raise RunError(f"port {port}: {error.strerror or error}; name another with --port") from error
         self.viewer = viewer
         self.token = secrets.token_urlsafe(_TOKEN_BYTES)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Passes over connections that the browser dropped; shows all other faults."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:

@@ -167,7 +167,7 @@ class RunFolder:
             RunError: where it is missing or was changed into something else.
         """
         try:
-            text = self.manifest_path.read_text(encoding="utf-8")
+            text = self.manifest_path.read_bytes()
         except OSError as error:
             raise RunError(f"{self.manifest_path}: {error.strerror or error}") from error
         try:

@@ -291,9 +291,9 @@ class ShardedTables:
                 self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, 'yes')", (_IN_FILES,))
             self.in_files = True
         self.pack()
-        self._make_small()
+        self.shrink()
 
-    def _make_small(self) -> None:
+    def shrink(self) -> None:
         """Gives back what the SQLite file needs no more; where that can't be had now, the file uses it again itself."""
         with (
             suppress(sqlite3.OperationalError),  # no room for a second file, or somebody reads this one

@@ -133,6 +133,8 @@ class RunStore(Database):
             self._db.executemany("DELETE FROM main.instances WHERE key = ?", dropped)
             shown = [(key,) for key in left_out if key in examples]
             self._db.executemany("UPDATE main.instances SET asked = 0 WHERE key = ?", shown)
+        if dropped:
+            self.records.shrink()
 
     def instances(self, part: Part | None = None) -> Iterator[Instance]:
         """The selected instances, by key; only those of a part where one is given."""

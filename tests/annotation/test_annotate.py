@@ -239,10 +239,11 @@ def filled(text: str, delimiter: str = ",", **verdicts: tuple[str, str]) -> byte
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_a_sheet_comes_back_as_spreadsheets_save_it(entries: list[SheetEntry], delimiter: str) -> None:
+def test_a_sheet_comes_back_as_spreadsheets_save_it(entries: list[SheetEntry], tmp_path: Path, delimiter: str) -> None:
     one, other = entries[0].stored.prompt_id, entries[1].stored.prompt_id
-    raw = filled(csv_sheet(entries, {}), delimiter, **{one: ("Agree", ""), other: ("", "b")})
-    rows = list(read_sheet(raw, "sheet.csv"))
+    sheet = tmp_path / "sheet.csv"
+    sheet.write_bytes(filled(csv_sheet(entries, {}), delimiter, **{one: ("Agree", ""), other: ("", "b")}))
+    rows = list(read_sheet(sheet))
     assert [(row.prompt_id, row.agrees, row.right) for row in rows] == [(one, True, ""), (other, None, "b")]
     assert {row.extractor for row in rows} <= {entry.stored.extractor for entry in entries}
 
@@ -286,7 +287,7 @@ def test_verdicts_there_and_back(capsys: pytest.CaptureFixture[str], run: Path, 
         ("id,verdict", "ID,maybe", "verdict: 'maybe'; write agree or disagree"),
         ("id,verdict,right", "ID,disagree,7", "right: '7'; write the option's number, 1 to 3"),
         ("id,verdict", "nobody,agree", "id: no extraction 'nobody'"),
-        ("id,right", "ID,1", "no column 'verdict'"),
+        ("id,right", "ID,1", "verdict: the column is missing"),
         ("id,verdict,right", "ID,agree,WRONG", "right: '2' contradicts"),
     ],
 )
@@ -309,7 +310,7 @@ def test_a_sheet_that_is_not_utf8_is_one_line(capsys: pytest.CaptureFixture[str]
     path.write_bytes("id,verdict,note\nx,agree,Ä".encode("latin-1"))
     code, _, err = call(capsys, "annotate", run, "--import", path)
     assert code == 2
-    assert "save the sheet as CSV UTF-8" in err
+    assert "save the file as UTF-8" in err
 
 
 def test_the_page_holds_answers_as_text_and_asks_nothing_of_anybody(entries: list[SheetEntry]) -> None:

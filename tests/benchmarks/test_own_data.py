@@ -160,7 +160,7 @@ def test_a_column_that_we_do_not_know_is_refused(tmp_path: Path) -> None:
 
 
 def test_parquet_streams_and_counts_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mbbq_gen.benchmarks.own_file._BATCH", 3)
+    monkeypatch.setattr("mbbq_gen.core.tables._BATCH", 3)
     records = [{**rows()[0], "id": str(number)} for number in range(1, 8)]
     path = tmp_path / "own.parquet"
     polars.DataFrame(records).write_parquet(path)

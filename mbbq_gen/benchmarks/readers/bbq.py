@@ -30,7 +30,6 @@ What the fields mean here
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -54,6 +53,7 @@ from mbbq_gen.benchmarks.bbq_record import (
 from mbbq_gen.benchmarks.rows import RowLocation, find_files, note_file, read_table
 from mbbq_gen.core.errors import DataError, describe_fault
 from mbbq_gen.core.records import Instance, Split
+from mbbq_gen.core.tables import UnreadableError, json_value
 
 BENCHMARK: Final = "bbq"
 VERSION: Final = "bea11bd"
@@ -276,8 +276,8 @@ def _read_templates(path: Path) -> dict[str, _Template]:
 def _group_list(text: str, place: RowLocation) -> list[str]:
     """The groups that a cell lists, written as JSON."""
     try:
-        groups = json.loads(text.strip() or "[]")
-    except json.JSONDecodeError as error:
+        groups = json_value(text.strip() or "[]")
+    except UnreadableError as error:
         raise place.error(f"not a list of groups: {text!r}", "Known_stereotyped_groups") from error
     return [str(group) for group in groups]
 

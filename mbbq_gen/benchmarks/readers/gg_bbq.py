@@ -21,7 +21,6 @@ What the fields mean here
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -31,6 +30,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from mbbq_gen.benchmarks.bbq_record import ParsedRow, SplitInfo, build_instance, no_target, only_stereotyped
 from mbbq_gen.benchmarks.rows import RowLocation, find_files, in_pairs, python_literal, read_json_lines
 from mbbq_gen.core.records import Condition, Instance, NonBlank, Polarity, Split
+from mbbq_gen.core.tables import UnreadableError, json_value
 
 BENCHMARK: Final = "gg_bbq"
 VERSION: Final = "24e5b32"
@@ -52,7 +52,10 @@ CONDITIONS: Final[dict[str, Condition]] = {"ambiguous_context": "ambiguous", "di
 
 def _json(value: Any) -> Any:
     """What a field holds as JSON inside the JSON."""
-    return json.loads(value) if isinstance(value, str) else value
+    try:
+        return json_value(value) if isinstance(value, str) else value
+    except UnreadableError as error:
+        raise ValueError(str(error)) from error
 
 
 class GgBbqRow(BaseModel):

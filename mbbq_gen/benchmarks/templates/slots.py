@@ -14,12 +14,13 @@ from contextlib import closing
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
 from mbbq_gen.benchmarks.rows import RowLocation, checked
-from mbbq_gen.core.errors import DataError, MissingExtraError, UnknownNameError
+from mbbq_gen.core.errors import UnknownNameError
+from mbbq_gen.core.tables import cell_text, open_workbook
 
 RowT = TypeVar("RowT", bound=BaseModel)
 
@@ -85,38 +86,10 @@ def _check_columns(columns: Sequence[str], schema: type[BaseModel], place: RowLo
 
 def _rows(path: Path, last: int | None = None) -> list[list[str]]:
     """The rows of the first sheet, blank ones too, up to the `last` one."""
-    with closing(_open(path)) as book:
+    with closing(open_workbook(path)) as book:
         sheet = book.worksheets[0]
-        return [[_text(cell) for cell in cells] for cells in sheet.iter_rows(max_row=last, values_only=True)]
-
-
-def _open(path: Path) -> Any:
-    """A workbook, as openpyxl gives it."""
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{path}: reading workbooks needs openpyxl; pip install 'mbbq-gen[templates]'"
-        ) from error
-    from zipfile import BadZipFile
-
-    from openpyxl.utils.exceptions import InvalidFileException
-
-    try:
-        return openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (BadZipFile, InvalidFileException, KeyError) as error:
-        raise DataError(f"{path}: not a workbook ({error}); save it as .xlsx") from error
-
-
-def _text(cell: Any) -> str:
-    """What a cell says."""
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell).strip()
+        rows = sheet.iter_rows(max_row=last, values_only=True)
+        return [[cell_text(cell).strip() for cell in cells] for cells in rows]
 
 
 _START: Final = re.compile(r"""((?:^|[.!?]\s+)[¿¡"“«]*)(\w)""")

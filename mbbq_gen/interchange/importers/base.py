@@ -7,21 +7,19 @@ claims, and a member's name is only ever compared, never opened as a path.
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Literal, get_args
 
 from mbbq_gen.core.errors import DataError, MissingExtraError, UsageError
 from mbbq_gen.core.records import ContinuationScore, FrozenModel, ImportSource, Message, NonBlank, Response
+from mbbq_gen.core.tables import MEGABYTE, UnreadableError, json_value, opened
 
-MEGABYTE: Final = 1 << 20
-MOST_LINE: Final = 64 * MEGABYTE
-"""The longest line of a JSON Lines file that is read."""
 MOST_JSON: Final = 1024 * MEGABYTE
 """The largest JSON file that is read whole."""
 MOST_MEMBER: Final = 128 * MEGABYTE
@@ -35,10 +33,6 @@ _LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")
 _ENCRYPTED: Final = 0x1
 
 
-class UnreadableError(Exception):
-    """One row or member can't be read; the others may be."""
-
-
 def require_file(path: Path, what: str) -> None:
     """Makes sure that there is a file.
 
@@ -49,42 +43,6 @@ def require_file(path: Path, what: str) -> None:
         raise UsageError(f"{path}: no such file; give {what}")
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    try:
-        with path.open("rb") as stream:
-            yield stream
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-
-
-def json_value(text: bytes | str) -> Any:
-    """What a piece of JSON holds.
-
-    Raises:
-        UnreadableError: where it is not UTF-8, cut off, nested too deeply or otherwise no JSON; says so in a few words.
-    """
-    try:
-        return json.loads(text)
-    except UnicodeDecodeError as error:
-        raise UnreadableError(f"not UTF-8 at byte {error.start + 1}") from error
-    except json.JSONDecodeError as error:
-        cut = " (cut off)" if error.pos >= len(error.doc.rstrip()) or "Unterminated" in error.msg else ""
-        raise UnreadableError(f"not JSON: {error.msg} at character {error.pos + 1}{cut}") from error
-    except RecursionError as error:
-        raise UnreadableError("nested too deeply") from error
-    except ValueError as error:
-        raise UnreadableError(f"not JSON: {error}") from error
-
-
-def json_object(text: bytes | str) -> dict[str, Any]:
-    """The object that a piece of JSON holds; raises as `json_value`, and where it is something else."""
-    value = json_value(text)
-    if not isinstance(value, dict):
-        raise UnreadableError(f"a JSON object is needed, found {type(value).__name__}")
-    return value
-
-
 def read_json(path: Path) -> Any:
     """What a JSON file holds.
 
@@ -92,7 +50,7 @@ def read_json(path: Path) -> Any:
         UsageError: where it can't be opened.
         DataError: where it is too large or no JSON.
     """
-    with _opened(path) as stream:
+    with opened(path) as stream:
         text = stream.read(MOST_JSON + 1)
     if len(text) > MOST_JSON:
         raise DataError(f"{path}: larger than {MOST_JSON // MEGABYTE:,} MB; split it")
@@ -100,23 +58,6 @@ def read_json(path: Path) -> Any:
         return json_value(text)
     except UnreadableError as error:
         raise DataError(f"{path}: {error}") from error
-
-
-def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that hold something, each with its number counted from 1.
-
-    Raises:
-        UsageError: where it can't be opened.
-        DataError: where a line is too long to be a row.
-    """
-    with _opened(path) as stream:
-        number = 0
-        while line := stream.readline(MOST_LINE + 1):
-            number += 1
-            if len(line) > MOST_LINE:
-                raise DataError(f"{path}:{number}: a line of more than {MOST_LINE // MEGABYTE} MB; this is no log")
-            if line.strip():
-                yield number, line
 
 
 class Archive:
@@ -289,8 +230,8 @@ class ImportedLoglikelihood(FrozenModel):
 
     text: NonBlank
     """The answer, without blanks at its edges."""
-    logprob: float
-    """Sum of the natural logarithms of its tokens' probabilities."""
+    logprob: float | None
+    """Sum of the natural logarithms of its tokens' probabilities; None: minus infinity, below all others."""
     unconditional_logprob: float | None = None
     """The same without the question; None where it was not asked for."""
 
@@ -378,7 +319,10 @@ _ROLES: Final[dict[str, Literal["system", "user", "assistant"]]] = {
     "user": "user",
     "assistant": "assistant",
     "model": "assistant",
+    "human": "user",
+    "bot": "assistant",
 }
+"""The role of a turn as programs write it, in small letters → ours; the last two are OpenCompass's."""
 _LONGEST_HINT: Final = 200
 _MOST_HINTS: Final = 200
 _LONGEST_NAME: Final = 500
@@ -410,17 +354,11 @@ def text(value: Any, where: str) -> str | None:
     """The text at a place, which can be stored; None where there is none.
 
     Raises:
-        UnreadableError: where it is something else, or holds half a character that no UTF-8 can hold.
+        UnreadableError: where it is something else.
     """
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise UnreadableError(f"{where}: a text is needed, found {type(value).__name__}")
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise UnreadableError(f"{where}: holds half a character at {error.start + 1}") from error
-    return value
+    if value is None or isinstance(value, str):
+        return value
+    raise UnreadableError(f"{where}: a text is needed, found {type(value).__name__}")
 
 
 def name(value: Any, default: str = "") -> str:
@@ -443,6 +381,22 @@ def seconds(value: Any) -> float | None:
     return float(value) if good else None
 
 
+def log_probability(value: Any) -> float | None:
+    """A log-probability, minus infinity too; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if number < math.inf else None
+
+
+def finite(number: float | None) -> float | None:
+    """The number; None where it is infinite or there is none."""
+    return None if number is None or math.isinf(number) else number
+
+
 def texts(value: Any, where: str) -> tuple[str, ...]:
     """A list of texts; raises as `text`."""
     return tuple(text(entry, f"{where}[{place}]") or "" for place, entry in enumerate(array(value, where)))
@@ -453,9 +407,10 @@ def messages(value: Any, where: str) -> tuple[Message, ...]:
     found = []
     for place, entry in enumerate(array(value, where)):
         turn = table(entry, f"{where}[{place}]")
-        role = _ROLES.get(str(turn.get("role")))
+        role = _ROLES.get(str(turn.get("role")).lower())
         if role is not None:
-            found.append(Message(role=role, content=content(turn.get("content"), f"{where}[{place}].content").said))
+            said = turn.get("content", turn.get("prompt"))
+            found.append(Message(role=role, content=content(said, f"{where}[{place}].content").said))
     return tuple(found)
 
 

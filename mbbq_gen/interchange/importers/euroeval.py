@@ -20,18 +20,20 @@ from typing import Any, Final
 
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import ImportSource, Message
+from mbbq_gen.core.tables import UnreadableError, json_object, lines_of
 from mbbq_gen.interchange.importers import base as fields
 from mbbq_gen.interchange.importers.base import (
     ImportedAnswer,
     ImportedResponse,
     SkippedRow,
     Source,
-    UnreadableError,
     read_json,
     require_file,
 )
 
 _ENDING: Final = "-model-outputs.json"
+_RESULTS: Final = "euroeval_benchmark_results.jsonl"
+_NAME: Final = re.compile(r"(.+)-([^-]+-[a-z]{2}|[^-]{3,})")
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -52,11 +54,27 @@ def open_euroeval(path: Path) -> Source:
         raise DataError(f"{path}: a JSON object of what was sent → what came back is needed")
     if outputs and not any(_sent(key, output) for key, output in outputs.items()):
         raise UsageError(f"{path}: holds digests in place of what was sent; ask again with --debug")
+    model, task = _names(path)
+    return Source(tool="euroeval", path=path, rows=_rows(outputs, path, task), model=model, files=(path,))
+
+
+def _names(path: Path) -> tuple[str | None, str]:
+    """Model and data set: from the results beside the outputs where they are there, else from the file's name.
+
+    Both names may hold hyphens; of a data set, a language's code at the end belongs to its name (`mbbq-nl`).
+    """
     name = path.name.removesuffix(_ENDING)
-    model, _, task = name.rpartition("-")
-    return Source(
-        tool="euroeval", path=path, rows=_rows(outputs, path, task or name), model=model or None, files=(path,)
-    )
+    results = path.with_name(_RESULTS)
+    for _, line in lines_of(results) if results.is_file() else ():
+        try:
+            entry = json_object(line)
+        except UnreadableError:
+            continue
+        model, task = str(entry.get("model")), str(entry.get("dataset"))
+        if name == f"{model.replace('/', '--')}-{task}":
+            return name.removesuffix(f"-{task}"), task
+    found = _NAME.fullmatch(name)
+    return (found[1], found[2]) if found else (None, name)
 
 
 def _rows(outputs: Mapping[str, Any], path: Path, task: str) -> Iterator[ImportedAnswer | SkippedRow]:

@@ -18,13 +18,13 @@ from typing import Any, Final, Literal
 
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import ImportSource, Message
+from mbbq_gen.core.tables import UnreadableError
 from mbbq_gen.interchange.importers import base as fields
 from mbbq_gen.interchange.importers.base import (
     ImportedAnswer,
     ImportedResponse,
     SkippedRow,
     Source,
-    UnreadableError,
     read_json,
 )
 

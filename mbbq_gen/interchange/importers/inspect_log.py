@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import ImportSource
+from mbbq_gen.core.tables import UnreadableError, json_object
 from mbbq_gen.interchange.importers import base as fields
 from mbbq_gen.interchange.importers.base import (
     Archive,
@@ -26,8 +27,6 @@ from mbbq_gen.interchange.importers.base import (
     ImportedResponse,
     SkippedRow,
     Source,
-    UnreadableError,
-    json_object,
     read_json,
     require_file,
 )

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import ImportSource, Message
+from mbbq_gen.core.tables import UnreadableError, table_rows
 from mbbq_gen.interchange.importers import base as fields
 from mbbq_gen.interchange.importers.base import (
     ImportedAnswer,
@@ -26,7 +27,6 @@ from mbbq_gen.interchange.importers.base import (
     ImportedResponse,
     SkippedRow,
     Source,
-    UnreadableError,
     read_json,
     require_file,
 )
@@ -103,13 +103,11 @@ def _facts(results: Any) -> dict[str, str]:
 
 def _rows(paths: list[Path]) -> Iterator[ImportedAnswer | SkippedRow]:
     """The answers of all files, one by one."""
-    from mbbq_gen.benchmarks.own_file import raw_rows
-
     for path in paths:
-        for place, row in raw_rows(path):
-            where = f"{path.name}:{place.row}"
+        for number, row in table_rows(path):
+            where = f"{path.name}:{number}"
             try:
-                yield from _answers(row, path, where, str(place.row))
+                yield from _answers(row, path, where, str(number))
             except UnreadableError as error:
                 yield SkippedRow("parse_error", where, str(error))
 
@@ -149,22 +147,22 @@ def _answers(row: Mapping[str, Any], path: Path, place: str, number: str) -> Ite
 def _likelihoods(doc: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[ImportedLoglikelihood, ...]:
     """The likelihood of each choice; none where the numbers are not those of the choices."""
     choices = fields.texts(doc.get("choices") or [], "doc.choices")
-    numbers = [_number(entry) for entry in fields.array(said.get("logprobs") or [], "model_response.logprobs")]
-    alone = [_number(entry) for entry in fields.array(said.get("unconditioned_logprobs") or [], "unconditioned")]
+    numbers = [
+        fields.log_probability(entry) for entry in fields.array(said.get("logprobs") or [], "model_response.logprobs")
+    ]
+    alone = [
+        fields.log_probability(entry)
+        for entry in fields.array(said.get("unconditioned_logprobs") or [], "unconditioned")
+    ]
     if not choices or len(choices) != len(numbers) or None in numbers or not all(text.strip() for text in choices):
         return ()
     without = alone if len(alone) == len(choices) else [None] * len(choices)
     return tuple(
-        ImportedLoglikelihood(text=text.strip(), logprob=number, unconditional_logprob=other)
+        ImportedLoglikelihood(
+            text=text.strip(), logprob=fields.finite(number), unconditional_logprob=fields.finite(other)
+        )
         for text, number, other in zip(choices, numbers, without, strict=True)
-        if number is not None
     )
-
-
-def _number(value: Any) -> float | None:
-    """A finite number; None for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and abs(value) < float("inf") else None
 
 
 def _sent(given: Any, doc: Mapping[str, Any]) -> tuple[Message, ...]:

@@ -17,7 +17,6 @@ Read in lm_eval 0.4.13: `loggers/evaluation_tracker.py`, `evaluator.py`.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Any, Final
 
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import ImportSource, Message
+from mbbq_gen.core.tables import UnreadableError, json_object, json_value, lines_of
 from mbbq_gen.interchange.importers import base as fields
 from mbbq_gen.interchange.importers.base import (
     ImportedAnswer,
@@ -32,10 +32,6 @@ from mbbq_gen.interchange.importers.base import (
     ImportedResponse,
     SkippedRow,
     Source,
-    UnreadableError,
-    json_object,
-    json_value,
-    lines_of,
     read_json,
     require_file,
 )
@@ -204,7 +200,9 @@ def _likelihoods(arguments: Any, groups: Sequence[Any]) -> tuple[ImportedLoglike
     prompt = asked[0][0]
     alone = {text: number for before, text, number in asked if not before and before != prompt}
     return tuple(
-        ImportedLoglikelihood(text=text, logprob=number, unconditional_logprob=alone.get(text))
+        ImportedLoglikelihood(
+            text=text, logprob=fields.finite(number), unconditional_logprob=fields.finite(alone.get(text))
+        )
         for before, text, number in asked
         if before == prompt
     )
@@ -222,13 +220,7 @@ def _log_probability(group: Any) -> float | None:
     """The number of a response such as [["-7.25", "False"]]; None where there is none."""
     said = group[0] if isinstance(group, list) and len(group) == 1 else None
     value = said[0] if isinstance(said, list) and said else said
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
+    return fields.log_probability(value)
 
 
 def _prompt(arguments: Any) -> tuple[Message, ...]:

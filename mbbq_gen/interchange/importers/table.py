@@ -29,29 +29,24 @@ Without `labels`, options that a prompt shows have the labels they have there, o
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from mbbq_gen.benchmarks.own_file import is_empty, is_table, look_up, raw_rows
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.benchmarks.own_file import is_empty, look_up
+from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import ImportSource, Message
+from mbbq_gen.core.tables import UnreadableError, cell_text, is_table, json_object, json_value, lines_of, table_rows
 from mbbq_gen.interchange.importers import base as fields
 from mbbq_gen.interchange.importers.base import (
-    MOST_LINE,
     ImportedAnswer,
     ImportedResponse,
     SkippedRow,
     Source,
-    UnreadableError,
-    json_object,
-    json_value,
-    lines_of,
+    read_json,
     require_file,
 )
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
@@ -62,6 +57,8 @@ _TEXT_FIELDS: Final = frozenset(
         *("id", "instance", "context", "question", "prompt", "variant"),
     }
 )
+_KEY: Final = "__key__"
+"""Field of a row's key in a JSON file that is one object."""
 _LIST_FIELDS: Final = frozenset({"options", "labels"})
 _FIELDS: Final = _TEXT_FIELDS | _LIST_FIELDS | {"repeat"}
 Finish = Literal["stop", "length", "content_filter", "other"]
@@ -101,13 +98,13 @@ class ColumnMap(Pack):
 
 
 def open_table(path: Path, field_map: Path | None) -> Source:
-    """The rows of a CSV, TSV, Parquet or JSON Lines file.
+    """The rows of a CSV, TSV, Parquet, .xlsx or JSON Lines file.
 
     Raises:
         UsageError: where the file or the map is missing.
         PackError: where the map is wrong; file, key and value.
     """
-    require_file(path, "a CSV, TSV, Parquet or JSON Lines file")
+    require_file(path, "a CSV, TSV, Parquet, .xlsx or JSON Lines file")
     if field_map is None:
         raise UsageError("--from csv needs --field-map TOML, which maps the columns; see docs/imports.md")
     require_file(field_map, "the TOML file that maps the columns")
@@ -128,9 +125,14 @@ def _answers(path: Path, reader: _Row) -> Iterator[ImportedAnswer | SkippedRow]:
 def _rows(path: Path) -> Iterator[tuple[str, int, Mapping[str, Any] | UnreadableError]]:
     """Place, number and fields of every row; a line of JSON that can't be read keeps its place."""
     if is_table(path):
-        with _long_cells():
-            for place, cells in raw_rows(path):
-                yield f"{path.name}:{place.row}", place.row, cells
+        for number, cells in table_rows(path):
+            yield f"{path.name}:{number}", number, cells
+        return
+    whole = _whole(path) if path.suffix.lower() == ".json" else None
+    if whole is not None:
+        for number, (key, row) in enumerate(whole, start=1):
+            is_row = isinstance(row, Mapping)
+            yield f"{path.name}:{key}", number, {_KEY: key, **row} if is_row else UnreadableError("no JSON object")
         return
     for number, line in lines_of(path):
         try:
@@ -139,14 +141,17 @@ def _rows(path: Path) -> Iterator[tuple[str, int, Mapping[str, Any] | Unreadable
             yield f"{path.name}:{number}", number, error
 
 
-@contextmanager
-def _long_cells() -> Iterator[None]:
-    """Lets a cell be as long as a model may write; Python's own limit is 128 KB."""
-    before = csv.field_size_limit(MOST_LINE)
+def _whole(path: Path) -> list[tuple[str, Any]] | None:
+    """The rows of a JSON file that is one list, or one object of key → row; None of JSON Lines."""
     try:
-        yield
-    finally:
-        csv.field_size_limit(before)
+        value = read_json(path)
+    except DataError:
+        return None
+    if isinstance(value, list):
+        return [(str(number), row) for number, row in enumerate(value, start=1)]
+    if isinstance(value, dict) and value and all(isinstance(row, dict) for row in value.values()):
+        return list(value.items())
+    return None
 
 
 class _Row:
@@ -162,7 +167,7 @@ class _Row:
         words = self._words(row)
         if words is None:
             return SkippedRow("unparsed", place, "neither a response nor an error")
-        prompt, identity = self._text(row, "prompt"), self._text(row, "id") or str(number)
+        prompt, identity = self._value(row, "prompt"), self._text(row, "id") or row.get(_KEY) or str(number)
         variant = self._text(row, "variant") or "imported"
         self._met[identity, variant] += 1
         repeat = self._value(row, "repeat")
@@ -176,7 +181,7 @@ class _Row:
             ),
             place=place,
             words=words,
-            messages=() if prompt is None else _sent(prompt),
+            messages=_sent(prompt),
             context=self._text(row, "context"),
             question=self._text(row, "question"),
             options=self._list(row, "options"),
@@ -209,7 +214,7 @@ class _Row:
         if value is None or (value == "" and not keep_empty):
             return None
         if isinstance(value, int | float):
-            value = str(value)
+            value = cell_text(value)
         return fields.text(value, str(self._map.fields.get(name, name)))
 
     def _list(self, row: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -237,8 +242,13 @@ class _Row:
         return value
 
 
-def _sent(prompt: str) -> tuple[Message, ...]:
-    """What was sent: a text, or messages as JSON."""
+def _sent(given: Any) -> tuple[Message, ...]:
+    """What was sent: a text, or messages as a list or as JSON."""
+    if isinstance(given, list):
+        return fields.messages(given, "prompt")
+    prompt = fields.text(given, "prompt")
+    if not prompt:
+        return ()
     if prompt.lstrip().startswith("[{"):
         try:
             turns = fields.messages(json_value(prompt), "prompt")

@@ -29,7 +29,6 @@ else keeps its type.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +39,7 @@ from pydantic import Field, JsonValue, ValidationError
 from mbbq_gen.core.errors import DataError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths, file_digest
 from mbbq_gen.core.records import FrozenModel, NonBlank, Request, Usage
+from mbbq_gen.languages.packs import read_toml
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
 from mbbq_gen.providers.base import ProviderOptions, check_installed
@@ -95,17 +95,14 @@ def read_description(path: Path) -> EndpointSpec:
     Raises:
         DataError: where it can't be read or is wrong: file, key, value.
     """
-    content: dict[str, Any] = {}
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_toml(path)
+    except UsageError as error:
+        raise DataError(f"{error}; name a TOML file: http:FILE (docs/providers.md)") from error
+    try:
         described = EndpointSpec.model_validate(content)
-    except OSError as error:
-        why = error.strerror or error
-        raise DataError(f"{path}: {why}; name a TOML file: http:FILE (docs/providers.md)") from error
     except ValidationError as error:
         raise DataError(f"{path}: {describe_fault(error, content)}") from error
-    except ValueError as error:
-        raise DataError(f"{path}: not TOML: {error}") from error
     checked_address(described.url, f"{path}: url")
     for where, known in (("headers", {"key", "model"}), ("body", _OF_REQUEST)):
         for name in _placeholders(getattr(described, where)):

@@ -23,6 +23,7 @@ from pydantic import Field, JsonValue, field_validator
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal, tokens_of
+from mbbq_gen.core.tables import UnreadableError, json_value
 from mbbq_gen.providers.base import JsonTable, ProviderOptions
 from mbbq_gen.providers.http.credentials import header_fault, is_lookalike
 from mbbq_gen.providers.http.transport import MOST_BYTES
@@ -379,9 +380,9 @@ def with_structure(
     own = options.get("extra", {})
     if isinstance(own, str):
         try:
-            own = json.loads(own)
-        except ValueError as error:
-            raise UsageError(f"--model-arg extra={own}: not JSON ({error})") from error
+            own = json_value(own)
+        except UnreadableError as error:
+            raise UsageError(f"--model-arg extra: {error}") from error
     if not isinstance(own, dict):
         raise UsageError("--model-arg extra: write it as a JSON object")
     return {**options, "extra": {**fields, **own}}

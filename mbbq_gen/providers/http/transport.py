@@ -88,9 +88,10 @@ def read_json(body: bytes) -> Any:
         ValueError: where it is not JSON.
     """
     try:
-        value = json.loads(body)
-    except UnicodeDecodeError:
-        value = json.loads(body.decode("utf-8", "replace"))
+        try:
+            value = json.loads(body)
+        except UnicodeDecodeError:
+            value = json.loads(body.decode("utf-8", "replace"))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     return storable(value) if any(found[1] for found in _ESCAPE.finditer(body)) else value

@@ -52,7 +52,7 @@ class ModelSource:
             return own
         try:
             told = json.loads(self._text_of("tokenizer_config.json") or "{}").get("chat_template")
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:
             raise ProviderError(f"{self.location}: tokenizer_config.json is no JSON object; is it damaged?") from error
         if isinstance(told, list):  # several, by name
             told = "\n".join(str(entry.get("template")) for entry in told if isinstance(entry, dict))

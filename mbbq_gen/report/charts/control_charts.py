@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mbbq_gen.analysis.ability import CHANCE, TemplateAbility, keep_templates, select_templates, template_ability
 from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts.captions import bias_takeaway, extremes
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.drawing import short_names
@@ -109,7 +110,7 @@ def mbbq_figure_2(answers: ScoreView) -> Chart:
     ]
     dots = [[accuracy.get((model, *place)) for model in models] for place in places]
     panel = BarPanel("Control templates above chance", bars, is_signed=False, dots=dots, line=CHANCE)
-    spoken = [f"{answers.spoken_key(by, key)}: {share:.0%}" for key, share in shares.items()]
+    spoken = [f"{answers.spoken_key(by, key)}: {whole_percent(share)}" for key, share in shares.items()]
     names = short_names([" · ".join(place) for place in places])
     columns = (
         *key_columns(by),
@@ -205,8 +206,8 @@ def _fewest(answers: ScoreView, by: Sequence[str], shares: Mapping[Key, float]) 
     """Between which shares the models can do the templates."""
     low, high = min(shares, key=lambda key: shares[key]), max(shares, key=lambda key: shares[key])
     if shares[low] == shares[high]:
-        return f"Above chance on {shares[low]:.0%} of the templates throughout."
-    named = [f"{shares[key]:.0%} ({answers.spoken_key(by, key)})" for key in (low, high)]
+        return f"Above chance on {whole_percent(shares[low])} of the templates throughout."
+    named = [f"{whole_percent(shares[key])} ({answers.spoken_key(by, key)})" for key in (low, high)]
     return f"Above chance on {named[0]} to {named[1]} of the templates."
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from mbbq_gen.core.errors import MissingExtraError, RunError
+from mbbq_gen.core.errors import MissingExtraError
+from mbbq_gen.core.files import output_file, write_errors
 from mbbq_gen.report.charts.catalogue import Chart, ChartCollection
 from mbbq_gen.report.charts.drawing import FONT, FONT_SIZE, INK, Area, Disc, Drawing, Letters, Line, Point, Shape
 from mbbq_gen.report.escaping import LINK, escaped
@@ -198,26 +199,28 @@ def _rendered(figure: Figure, kind: str) -> bytes:
 def write_figures(charts: ChartCollection, directory: Path) -> list[Path]:
     """Writes each chart as SVG, PNG and PDF and its table as CSV, Markdown and LaTeX; and index.md about them.
 
-    Files of these names are replaced. Returns what was written, in order.
+    Returns what was written, in order.
 
     Raises:
         MissingExtraError: where matplotlib is not installed.
-        RunError: where the folder can't be made or a file can't be written.
+        UsageError: as `core.files.output_file`; RunError too.
     """
     require_matplotlib()
     written = []
-    try:
+    with write_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        for chart in charts.charts:
-            for name, content in _contents(chart):
-                path = directory / name
-                path.write_bytes(content)
-                written.append(path)
-        index = directory / "index.md"
-        index.write_text(_index(charts), encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise RunError(f"{directory}: can't write: {error.strerror or error}") from error
-    return [*written, index]
+    for name, content in _files(charts):
+        path = directory / name
+        with output_file(path) as temporary:
+            temporary.write_bytes(content)
+        written.append(path)
+    return written
+
+
+def _files(charts: ChartCollection) -> Iterator[tuple[str, bytes]]:
+    for chart in charts.charts:
+        yield from _contents(chart)
+    yield "index.md", _index(charts).encode()
 
 
 def _contents(chart: Chart) -> Iterator[tuple[str, bytes]]:

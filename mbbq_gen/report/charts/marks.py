@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts.drawing import (
     FONT_SIZE,
     INK,
@@ -234,7 +235,7 @@ def _draw_stack(plane: Plane, at: float, shares: Sequence[float]) -> None:
         if share >= 0.07:
             x, y = plane.at(start + share / 2, at)
             ink = ON_DARK if place in _DARK else ON_LIGHT
-            plane.drawing.text(x, y, f"{share:.0%}", "middle", size=FONT_SIZE - 1.5, colour=ink)
+            plane.drawing.text(x, y, whole_percent(share), "middle", size=FONT_SIZE - 1.5, colour=ink)
         start += share
 
 

@@ -9,6 +9,7 @@ from mbbq_gen.analysis.position import PositionReport, position_reports
 from mbbq_gen.analysis.robustness import Factor
 from mbbq_gen.analysis.score_table import GroupScore
 from mbbq_gen.core.records import Outcome, Split
+from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.drawing import short_names
 from mbbq_gen.report.charts.marks import BarPanel, DotPanel, Interval, PlainNumber, draw_bars, draw_dots, draw_stacks
@@ -265,7 +266,7 @@ def _least_read(worst: float | None, name: str) -> str:
         return "No response was had."
     if worst == 1:
         return "Every response was read."
-    return f"Least was read of {name}: {worst:.0%} of the responses."
+    return f"Least was read of {name}: {whole_percent(worst)} of the responses."
 
 
 def outcomes_by_language(answers: ScoreView) -> Chart:
@@ -294,7 +295,7 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
         title=f"How the answers were read, by {answers.where}",
         sees=_least_read(worst, worst_name),
         alt="Stacked bars of outcomes. "
-        + ("" if worst is None else f"Least was read of {worst_name}: {worst:.0%} of the responses. ")
+        + ("" if worst is None else f"Least was read of {worst_name}: {whole_percent(worst)} of the responses. ")
         + f"Outcomes that occur: {', '.join(OUTCOME_TITLES[order[place]] for place in used)}.",
         caption="Share of the prompts by outcome. Option, says unknown and refuses are answers that were read; "
         "the others count as wrong for accuracy and, as a rule, not at all for bias.",

@@ -36,7 +36,7 @@ SUMMARY = ("accuracy_ambiguous", "accuracy_disambiguated", "mbbq_bias_ambiguous"
 """What our own charts show. MBBQ's bias in disambiguated contexts is not 0 for a perfect model where biased and
 counter-biased contexts are not equally many, as in small samples they are not; KoBBQ's is."""
 _BIAS_OF = {"ambiguous": SUMMARY[2], "disambiguated": SUMMARY[3]}
-BIAS_SOURCE = "Bias after MBBQ eq. 1 and, in disambiguated contexts, KoBBQ (EsBBQ eq. 4)."
+BIAS_SOURCE = "Bias: MBBQ eq. 1. Diff-bias, in disambiguated contexts: KoBBQ (EsBBQ eq. 4)."
 _ESBBQ = ("accuracy_ambiguous", "accuracy_disambiguated", "diff_bias_ambiguous", "diff_bias_disambiguated")
 
 
@@ -148,7 +148,8 @@ def accuracy_against_bias(answers: ScoreView) -> Chart:
             if (accuracy := metric_of(scores.get(key), f"accuracy_{condition}"))
             and (bias := metric_of(scores.get(key), _BIAS_OF[condition]))
         ]
-        panels.append(ScatterPanel(f"{condition.capitalize()} contexts", points, has_bound=condition == "ambiguous"))
+        title = f"{condition.capitalize()} contexts" + (" (diff-bias)" if condition == "disambiguated" else "")
+        panels.append(ScatterPanel(title, points, has_bound=condition == "ambiguous"))
     return Chart(
         name="accuracy_against_bias",
         section="scores",

@@ -1,0 +1,100 @@
+"""Control characters of models, data files, servers, manifests and folder names are shown and never obeyed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+from mbbq_gen.cli.main import run_command_line
+from mbbq_gen.cli.options import print_json, result_console
+from tests.support.extraction import call
+
+ESCAPE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e"
+ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def check(*texts: str) -> None:
+    for text in texts:
+        assert not ACTING.search(text), repr(text)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose model, answers, errors and folder hold escapes."""
+    folder = tmp_path_factory.mktemp("escapes")
+    script = folder / f"script{ESCAPE.replace('/', '')}.jsonl"
+    lines = [{"response": f"B {ESCAPE}"}, {"error": f"down {ESCAPE}"}]
+    script.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    run = folder / f"run{ESCAPE}"
+    arguments = ["run", run, "--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en"]
+    assert run_command_line([*map(str, arguments), "--variants", "letters", "--sample", "24"]) in {0, 1}
+    return run
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status", "RUN"),
+        ("status", "RUN", "--json"),
+        ("score", "RUN"),
+        ("score", "RUN", "--json"),
+        ("report", "RUN"),
+        ("leaderboard", "RUN"),
+        ("leaderboard", "RUN", "--markdown"),
+        ("leaderboard", "RUN", "--json"),
+        ("explain", "RUN"),
+        ("explain", "RUN", "--limit", "3", "--outcome", "option"),
+        ("diff", "RUN", "RUN"),
+        ("compare", "RUN"),
+        ("extract", "RUN"),
+        ("annotate", "RUN", "--report"),
+        ("score", "RUN-not-there"),
+        ("run", "RUN", "--model", "RUN:x"),
+    ],
+)
+def test_commands_on_a_hostile_run(capsys: pytest.CaptureFixture[str], run: Path, arguments: tuple[str, ...]) -> None:
+    code, out, err = call(capsys, *(argument.replace("RUN", str(run)) for argument in arguments))
+    assert code in {0, 1, 2}
+    assert out or err
+    check(out, err)
+
+
+def test_messages_about_a_data_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / f"own{ESCAPE}.jsonl"
+    path.write_text(json.dumps({"instance_id": "a", "condition": ESCAPE}) + "\n", encoding="utf-8")
+    for command in (
+        ("data", "validate", "--instances", path),
+        ("extract", "--jsonl", path),
+        ("score", "--jsonl", path),
+    ):
+        code, out, err = call(capsys, *command)
+        assert (code, out) == (2, "")
+        check(err)
+
+
+def test_warnings_of_the_library(capsys: pytest.CaptureFixture[str]) -> None:
+    run_command_line(["--version"])
+    record = logging.LogRecord("mbbq_gen", logging.WARNING, "", 0, "lacks %s", (ESCAPE,), None)
+    assert logging.lastResort is not None
+    logging.lastResort.handle(record)
+    check(capsys.readouterr().err)
+
+
+def test_json_keeps_every_character(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": ESCAPE})
+    out = capsys.readouterr().out
+    check(out.replace("\n", ""))
+    assert json.loads(out) == {"a": ESCAPE}
+
+
+def test_styles_of_our_own_stay(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    result_console().print(f"red {ESCAPE}", style="bold red")
+    out = capsys.readouterr().out
+    assert out.startswith("\x1b[1;31mred ")
+    assert out.count("\x1b") == 2

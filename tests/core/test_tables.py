@@ -1,0 +1,187 @@
+"""One reader of lines, JSON and tables: encodings, delimiters, workbooks, numbers, and files that are none of these."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import polars as pl
+import pytest
+
+from mbbq_gen.benchmarks.own_file import read_instances
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.core.errors import DataError, PackError, UsageError
+from mbbq_gen.core.tables import MOST_DEPTH, UnreadableError, json_value, lines_of, table_rows
+from mbbq_gen.languages.packs import read_toml
+from mbbq_gen.providers.scripted import read_script
+from tests.support.extraction import call
+
+ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le-bom", "utf-16-be-bom")
+ROW = {
+    "id": 7,
+    "language": "en",
+    "options": ["The ünion", "The café", "Unknown"],
+    "labels": ["A", "B", "C"],
+    "unknown_index": 2,
+    "response": "B",
+}
+
+
+def encoded(text: str, encoding: str) -> bytes:
+    if encoding.endswith("-bom"):
+        return ("\ufeff" + text).encode(encoding.removesuffix("-bom"))
+    return text.encode(encoding)
+
+
+def instance_rows(count: int = 3) -> list[dict[str, Any]]:
+    """Questions of the starter set, with whole numbers as ids."""
+    found = islice(load_benchmark("starter", languages=["en"], splits=["bias"]), count)
+    return [one.model_dump(mode="json") | {"instance_id": n, "template_id": 40} for n, one in enumerate(found, start=1)]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_every_encoding_gives_every_line(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(encoded('{"a": "é"}\n\n{"a": "😀"}\n', encoding))
+    assert [(number, json_value(line)) for number, line in lines_of(path)] == [(1, {"a": "é"}), (3, {"a": "😀"})]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_every_encoding_and_delimiter_gives_every_row(tmp_path: Path, encoding: str, delimiter: str) -> None:
+    path = tmp_path / "rows.csv"
+    text = f'id{delimiter}"the, answer; here"\r\n1{delimiter}"é\n{delimiter}"\r\n2{delimiter}b\r\n'
+    path.write_bytes(encoded(text, encoding))
+    assert list(table_rows(path)) == [
+        (2, {"id": "1", "the, answer; here": f"é\n{delimiter}"}),
+        (4, {"id": "2", "the, answer; here": "b"}),
+    ]
+
+
+def test_the_first_line_of_excel_names_the_delimiter(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("sep=|\na|b,c\n1|2\n", encoding="utf-8")
+    assert list(table_rows(path)) == [(3, {"a": "1", "b,c": "2"})]
+
+
+def test_a_workbook_is_read_as_a_table(tmp_path: Path) -> None:
+    path, book = tmp_path / "rows.xlsx", openpyxl.Workbook()
+    for cells in (["id", "text", None], [7.0, "é", None], [None, None, None], [8, True, None]):
+        book.worksheets[0].append(cells)
+    book.save(path)
+    assert list(table_rows(path)) == [(2, {"id": "7", "text": "é"}), (4, {"id": "8", "text": "true"})]
+    path.write_bytes(b"no workbook")
+    with pytest.raises(DataError, match=r"rows\.xlsx: not a workbook"):
+        list(table_rows(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a".encode("utf-32"), "UTF-32"),
+        ('{"a": 1}'.encode("utf-16-le"), "UTF-16 without a byte order mark"),
+        (b"\x1f\x8b\x08\x00abc", "a gzip file"),
+        (b"PK\x03\x04abcdef", "a zip file"),
+        (b"PAR1abcdef", "a Parquet file"),
+        (b"\xff\xfea\x00\n\x00\x00", "not UTF-16"),
+    ],
+)
+def test_what_is_no_text_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        list(lines_of(path))
+    with pytest.raises(UsageError, match=r"nothing\.jsonl"):
+        list(lines_of(tmp_path / "nothing.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": NaN}', {"a": None}),
+        ('{"a": -Infinity}', {"a": -math.inf}),
+        (r'{"a\ud83d": ["B \ud83d", "\ud83d\ude00"]}', {"a\ufffd": ["B \ufffd", "😀"]}),
+        (b'{"a": "\xed\xa0\xbd"}', {"a": "\ufffd"}),
+        ("[" * MOST_DEPTH + "]" * MOST_DEPTH, None),
+    ],
+)
+def test_numbers_and_halves_of_characters(text: str | bytes, value: object) -> None:
+    found = json_value(text)
+    assert value is None or found == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, '{"a":' * 500 + "1" + "}" * 500, "[" * 101 + "]" * 101, '{"id": ' + "9" * 200_000 + "}", '{"a": "'],
+)
+def test_hostile_json_is_refused(text: str) -> None:
+    with pytest.raises(UnreadableError):
+        json_value(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join(["a"] * 100_000) + " = 1\n",
+        "[" + ".".join(['"a"'] * 60_000) + "]\n",
+        "[" + " . ".join([r'"\""'] * 60_000) + "]\n",
+        "a = " + "[" * 100_000,
+        "a = " + "9" * 200_000,
+        "a = " + "{a=" * 50_000,
+        "#" * (5 << 20),
+    ],
+)
+def test_hostile_toml_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "pack.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(PackError, match=r"pack\.toml"):
+        read_toml(path)
+
+
+def test_a_text_full_of_dots_is_no_long_key(tmp_path: Path) -> None:
+    path = tmp_path / "pack.toml"
+    path.write_text('a = "' + "… . ... " * 200 + '"\n', encoding="utf-8")
+    assert set(read_toml(path)) == {"a"}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_extract_takes_every_encoding(capsys: pytest.CaptureFixture[str], tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(encoded(f"{json.dumps(ROW, ensure_ascii=False)}\n" * 2, encoding))
+    code, out, _ = call(capsys, "extract", "--jsonl", path)
+    assert code == 0
+    assert [(row["id"], row["option"]) for row in map(json.loads, out.splitlines())] == [(7, 1), (7, 1)]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_score_and_scripted_take_every_encoding(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, encoding: str
+) -> None:
+    path, script = tmp_path / "rows.jsonl", tmp_path / "script.jsonl"
+    path.write_bytes(encoded("".join(json.dumps({**row, "option": 0}) + "\n" for row in instance_rows()), encoding))
+    code, out, _ = call(capsys, "score", "--jsonl", path, "--json")
+    assert code == 0
+    assert sum(group["n_answers"] for group in json.loads(out)["groups"]) == 3
+    script.write_bytes(encoded('{"response": "B", "instance_id": 17}\n', encoding))
+    assert [line.instance_id for line in read_script(script)] == ["17"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "float.parquet"])
+def test_whole_number_ids_are_taken_as_text(tmp_path: Path, kind: str) -> None:
+    rows, path = instance_rows(), tmp_path / f"own.{kind}"
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    else:
+        number = float if kind.startswith("float") else int
+        flat = [
+            {key: value for key, value in row.items() if key not in ("metadata", "data_issues")}
+            | {"instance_id": number(row["instance_id"])}
+            for row in rows
+        ]
+        pl.DataFrame(flat).write_parquet(path)
+    found = list(read_instances(path))
+    assert [(one.instance_id, one.template_id) for one in found] == [("1", "40"), ("2", "40"), ("3", "40")]
