@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
 
-from mbbq_gen.core.errors import DataError, UsageError, describe_fault
+from mbbq_gen.core.errors import DataError, PackError, UsageError, describe_fault
 from mbbq_gen.core.records import FrozenModel, NonBlank, Usage
 from mbbq_gen.languages.packs import read_toml
 
@@ -144,12 +144,16 @@ def read_prices(path: str | Path | None) -> tuple[Price, ...]:
 
     Raises:
         UsageError: where it can't be read.
-        PackError: where it is no TOML.
         DataError: where it is wrong: file, entry, value.
     """
     if not path:
         return ()
-    content = read_toml(Path(path))
+    try:
+        content = read_toml(Path(path))
+    except UsageError as error:
+        raise UsageError(f"--prices {error}") from error
+    except PackError as error:
+        raise DataError(str(error)) from error
     try:
         return _PriceFile.model_validate(content).price
     except ValidationError as error:

@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from mbbq_gen.annotation.review import (
     Annotation,
@@ -33,6 +32,7 @@ from mbbq_gen.annotation.review import (
     load_annotations,
 )
 from mbbq_gen.cli.annotation_session import Session
+from mbbq_gen.cli.options import result_console
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.text import spreadsheet_safe
 from mbbq_gen.report.sheets import SheetEntry, csv_sheet, html_sheet, read_sheet
@@ -343,8 +343,10 @@ class _Kept:
         self.explained: list[str] = []
         self.stream = io.StringIO()
         pressed: Iterator[str] = iter(keys)
+        console = result_console()
+        console.file, console.width = self.stream, 100
         session = Session(
-            Console(file=self.stream, width=100, markup=False, highlight=False),
+            console,
             lambda: next(pressed),
             self.verdicts.append,
             lambda: AT,

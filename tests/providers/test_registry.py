@@ -45,7 +45,7 @@ def test_a_wrong_name_gets_one_line_of_advice(name: str, kind: type[UsageError],
         (
             "transformers:a/b",
             {"template_args": "odd"},
-            "transformers: option template_args: not JSON (Expecting value) (value: 'odd')",
+            "transformers: option template_args: not JSON: Expecting value at character 1 (value: 'odd')",
         ),
         ("scripted:x", {"seed": 1}, "scripted: takes no options, so not 'seed' either"),
     ],

@@ -73,12 +73,12 @@ def test_errors_cut_answers_and_missing_lines_come_through(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no lines; write at least one"),
-        ('{"response": "A"}\n{"response": "B", "langauge": "nl"}', "row 2: langauge: unknown key"),
-        ('{"response": "A", "error": "no"}', "row 1: give either 'response' or 'error'"),
-        ('{"language": "nl"}', "row 1: give either 'response' or 'error'"),
-        ('{"response": 3}', "row 1: response: Input should be a valid string"),
-        ('{"response": "A"}\n{"respon', "row 2: Invalid JSON"),
+        ("", " no lines; write at least one"),
+        ('{"response": "A"}\n{"response": "B", "langauge": "nl"}', "2: langauge: unknown key"),
+        ('{"response": "A", "error": "no"}', "1: give either 'response' or 'error'"),
+        ('{"language": "nl"}', "1: give either 'response' or 'error'"),
+        ('{"response": 3}', "1: response: Input should be a valid string"),
+        ('{"response": "A"}\n{"respon', "2: not JSON"),
     ],
 )
 def test_a_wrong_file_is_told_by_file_row_and_field(tmp_path: Path, text: str, message: str) -> None:
@@ -86,7 +86,7 @@ def test_a_wrong_file_is_told_by_file_row_and_field(tmp_path: Path, text: str, m
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError) as caught:
         read_script(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
+    assert str(caught.value).startswith(f"{path}:{message}")
     assert "\n" not in str(caught.value)
 
 
@@ -94,5 +94,5 @@ def test_a_missing_and_a_non_text_file_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere.jsonl: No such file or directory; name a JSON Lines file"):
         read_script(tmp_path / "nowhere.jsonl")
     (tmp_path / "odd.jsonl").write_bytes(b'{"response": "\xff"}')
-    with pytest.raises(DataError, match=r"odd.jsonl: not UTF-8 at byte 14"):
+    with pytest.raises(DataError, match=r"odd.jsonl:1: response: not UTF-8"):
         read_script(tmp_path / "odd.jsonl")
