@@ -168,15 +168,15 @@ class _Execution:
 
     async def ask(self) -> None:
         """Asks all that is pending and can be paid."""
-        if self.cost_guard is not None and hasattr(self.provider, "may_resend"):
-            self.provider.may_resend = self.cost_guard.again
+        in_doubt: Mapping[str, int] | None = getattr(self.provider, "in_doubt", None)
+        if self.cost_guard is not None and in_doubt is not None:
+            self.provider.may_resend = self.cost_guard.again  # type: ignore[attr-defined]
         scoring = loglikelihood_provider(self.provider)
         try:
             await self._ask(self.provider.generate, scored=False)
             if scoring is not None and any(_is_scored(request) for request in self.store.pending()):
                 await self._ask(scoring.score_options, scored=True)
         finally:
-            in_doubt: Mapping[str, int] | None = getattr(self.provider, "in_doubt", None)
             if in_doubt is not None:
                 self.in_flight.end(in_doubt)
             if self.close:
@@ -320,7 +320,8 @@ async def execute_planned(
     copied = 0
     with ExitStack() as stack:
         cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
-        advance = stack.enter_context(watcher.stage("asking", progress.pending))
+        status: Callable[[], str] = getattr(provider, "status", lambda: "")
+        advance = stack.enter_context(watcher.stage("asking", progress.pending, status))
 
         def stored(responses: list[Response]) -> None:
             nonlocal copied
