@@ -22,7 +22,7 @@ from mbbq_gen.providers.http.errors import TransientError
 Clock = Callable[[], float]
 
 _TOLERATED: Final = 0.1
-"""Share of failed requests, beyond the first three, that leaves the concurrency as it is."""
+"""Share of failed requests, beyond the first two, that leaves the concurrency as it is."""
 _GAIN: Final = 0.08
 """Growth of the throughput that justifies a growth of the concurrency by 1."""
 _FAST: Final = 8.0
@@ -64,6 +64,10 @@ class AdaptiveConcurrency:
         """Number of the round; a request keeps that of the moment when it is sent."""
         self._base = 1.0, 0.0  # the last limit that was worth it, and its throughput
         self._factor, self._hold = _FAST, 0
+        self._too_many = math.inf
+        """The limit at which too many requests failed; up to half of it growth is fast, beyond it slow."""
+        self._is_new = True
+        """Whether an answer has come since then: all failures of an outage count as one."""
         self._begin_round(1.0)
 
     @property
@@ -84,8 +88,9 @@ class AdaptiveConcurrency:
 
     def restart(self) -> None:
         """Begins again with few requests at a time."""
-        self._base, self._factor, self._hold = (self._start, 0.0), _FAST, 0
-        self._begin_round(self._start)
+        first = min(self._start, self._too_many / 2)
+        self._base, self._factor, self._hold = (first, 0.0), _FAST, 0 if math.isinf(self._too_many) else _HOLD
+        self._begin_round(first)
 
     async def acquire(self) -> None:
         """Waits for a slot."""
@@ -120,12 +125,14 @@ class AdaptiveConcurrency:
             return
         if fault is not None:
             self._failed += 1
-            if self._failed > 3 + _TOLERATED * max(self._limit, self._failed + self._answered):
-                self._factor, self._hold = _SLOW, 0
+            if self._failed > 2 + _TOLERATED * max(self._limit, self._failed + self._answered):
+                self._too_many = self._limit if self._is_new else self._too_many
+                self._is_new, self._hold = False, _HOLD
                 self._base = self._limit / 2, 0.0
                 self._begin_round(self._limit / 2)
             return
         self._answered += 1
+        self._is_new = True
         self._seconds += seconds
         if self._answered >= self.limit:
             self._end_round(self._seconds / self._answered)
@@ -142,8 +149,11 @@ class AdaptiveConcurrency:
         else:
             self._base, self._hold = (limit, now), max(0, self._hold - 1)
             factor = min(self._factor, self._timeout / (4 * latency)) if latency > 0 else self._factor
-            if factor > 1.2 and not self._hold:
-                limit = max(limit + 1, limit * factor)
+            slow, half = min(factor, _SLOW), self._too_many / 2
+            if limit < half and factor > 1.2:
+                limit = min(limit * factor, half)
+            elif slow > 1.2 and not self._hold:
+                limit, self._hold = max(limit + 1, limit * slow), _HOLD if limit > half else 0
         self._begin_round(limit)
 
     def _begin_round(self, limit: float) -> None:
@@ -166,9 +176,11 @@ class AdaptiveConcurrency:
                 turn.set_result(None)
 
 
-_FIRST_INTERVAL: Final = 0.5
+_FIRST_INTERVAL: Final = 0.25
 _LONGEST_INTERVAL: Final = 30.0
 """Seconds between two probes: at first, and at most."""
+_INTERVAL: Final = 0.1
+"""Part of an outage's length so far that lies between two probes."""
 WORTH_SAYING: Final = 10.0
 """Seconds of a pause from which it is shown."""
 START_PATIENCE: Final = 120.0
@@ -198,9 +210,8 @@ class ServiceGate:
         self._failed: dict[str, float] = {}
         """Requests that failed since then, and when."""
         self._closed_at: float | None = None
-        self._interval = _FIRST_INTERVAL
         self._next_probe = 0.0
-        self._reason = ""
+        self._reason, self._kind = "", ""
         self._is_told = False
         self._changed = asyncio.Event()
 
@@ -233,8 +244,7 @@ class ServiceGate:
                 if away >= WORTH_SAYING and not self._is_told:
                     self._is_told = True
                     self._notify(f"{self._reason}; waiting for at most {duration(self.patience)} (--patience)")
-                self._next_probe = now + self._interval
-                self._interval = min(self._interval * 2, _LONGEST_INTERVAL)
+                self._next_probe = now + min(max(away * _INTERVAL, _FIRST_INTERVAL), _LONGEST_INTERVAL)
                 return
             pause = min(self._next_probe - now, self.patience - away + 0.01)
             try:
@@ -243,25 +253,27 @@ class ServiceGate:
                 continue
 
     def answered(self, sent_at: float) -> bool:
-        """Takes note of an answer; returns whether it ended an outage: it was to a request sent since."""
+        """Takes note of an answer; returns whether it ended an outage.
+
+        Answers to requests that were sent before do not, unless the service only had too many requests.
+        """
         self.last_answer = self._clock()
-        if self._closed_at is not None and sent_at < self._closed_at:
+        if self._closed_at is not None and sent_at < self._closed_at and self._kind != "rate":
             return False
         was_closed, self._closed_at = self._closed_at is not None, None
         if self._is_told:
             self._notify(f"answers again after {duration(self.last_answer - min(self._failed.values()))}")
         self._failed.clear()
-        self._interval, self._is_told = _FIRST_INTERVAL, False
+        self._is_told = False
         self._changed.set()
         return was_closed
 
     def failed(self, request_key: str, fault: TransientError, enough: int) -> None:
         """Takes note of a failure; `enough` different requests that fail one after the other close the gate."""
-        now, self._reason = self._clock(), str(fault)
+        now, self._reason, self._kind = self._clock(), str(fault), fault.kind
         self._failed.setdefault(request_key, now)
         if self._closed_at is None and len(self._failed) >= enough:
-            self._closed_at, self._next_probe = now, now + self._interval
-            self._interval *= 2
+            self._closed_at, self._next_probe = now, now + _FIRST_INTERVAL
             self._changed.clear()
         if self._closed_at is not None and fault.pause is not None:
             self._next_probe = max(self._next_probe, now + fault.pause)

@@ -265,7 +265,7 @@ class Scheduler:
         while (
             self._fatal is None
             and not self._exhausted
-            and not self._pace.gate.is_closed
+            and (not self._pace.gate.is_closed or not self._tasks)
             and len(self._tasks) - len(self._asleep) < slots.limit
             and len(self._asleep) - told < slots.limit
             and len(self._tasks) < slots.most + _MOST_WAITING
