@@ -133,6 +133,8 @@ _MANY_TOLD: Final = 20
 """Requests in a row that are told how long to wait before all others wait as well."""
 _MOST_WAITING: Final = 4096
 """Requests that may wait for another try while others are sent: what is known of them is held in memory."""
+_BYTES_A_TOKEN: Final = 5
+"""More bytes than that to a token are rare: a longer text was not kept to the longest answer."""
 _LAST_CALL: Final = 10.0
 """Seconds that answers under way are waited for when the rest is stopped: they are paid for."""
 
@@ -446,6 +448,9 @@ class Scheduler:
         if usage.input_tokens and usage.output_tokens:
             return response
         most = max_usage(body, self._provider.length_names)
+        written = len(f"{response.text or ''}{response.reasoning or ''}".encode())
+        if most and written > _BYTES_A_TOKEN * (most.output_tokens or 0):  # longer than the request allows
+            most = most.model_copy(update={"output_tokens": written})
         missing = most and beside(usage, most, has_text=bool(response.text))
         return response.model_copy(update={"unmetered_usage": missing}) if missing else response
 
