@@ -179,6 +179,8 @@ class AdaptiveConcurrency:
 _FIRST_INTERVAL: Final = 0.25
 _LONGEST_INTERVAL: Final = 30.0
 """Seconds between two probes: at first, and at most."""
+_SLOW_ANSWER: Final = 1.0
+"""Seconds after which an answer to an earlier request shows that the service works again."""
 _INTERVAL: Final = 0.1
 """Part of an outage's length so far that lies between two probes."""
 WORTH_SAYING: Final = 10.0
@@ -207,6 +209,8 @@ class ServiceGate:
         self._notify = notify
         self.last_answer: float | None = None
         """When the service last answered a request; None: never."""
+        self.last_sent = -math.inf
+        """When the request was sent that was sent last of those answered."""
         self._failed: dict[str, float] = {}
         """Requests that failed since then, and when."""
         self._closed_at: float | None = None
@@ -255,11 +259,14 @@ class ServiceGate:
     def answered(self, sent_at: float) -> bool:
         """Takes note of an answer; returns whether it ended an outage.
 
-        Answers to requests that were sent before do not, unless the service only had too many requests.
+        Answers to requests that were sent before do not, unless the service only had too many requests at a time.
         """
-        self.last_answer = self._clock()
-        if self._closed_at is not None and sent_at < self._closed_at and self._kind != "rate":
-            return False
+        self.last_answer = now = self._clock()
+        self.last_sent = max(self.last_sent, sent_at)
+        if self._closed_at is not None and sent_at < self._closed_at:
+            had_too_many = self._kind == "rate" and now >= self._closed_at + _SLOW_ANSWER
+            if not had_too_many:
+                return False
         was_closed, self._closed_at = self._closed_at is not None, None
         if self._is_told:
             self._notify(f"answers again after {duration(self.last_answer - min(self._failed.values()))}")

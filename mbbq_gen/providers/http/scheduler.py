@@ -100,7 +100,7 @@ class SharedRetryPolicy(RetryPolicy):
         self._gate = gate
         self._last: float | None = None
         self.is_suspect = False
-        """Whether another request was answered after this one had failed: then it is not the service."""
+        """Whether another request was sent and answered after this one had failed: then it is not the service."""
 
     def count(self, fault: TransientError) -> int:
         """Counts the failure before, if others succeeded at the time; the last one counts as long as it is the last."""
@@ -108,7 +108,7 @@ class SharedRetryPolicy(RetryPolicy):
         if answered is None and fault.status not in _STARTING:
             return super().count(fault)
         if answered is not None and self._last is not None:
-            self.is_suspect = self.is_suspect or answered > self._last
+            self.is_suspect = self.is_suspect or self._gate.last_sent > self._last
             self.failures += self.is_suspect or answered > self._last - _JUST_NOW
         self._last = self._gate.now()
         return self.failures + 1
