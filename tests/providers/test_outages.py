@@ -29,7 +29,7 @@ def test_an_outage_costs_no_answer_and_is_not_stormed(outage: str, concurrency: 
     assert {response.request_key: response.text for response in responses} == {
         request.request_key: text_for(request) for request in wanted
     }
-    assert server.in_outage <= concurrency + 5
+    assert server.in_outage <= concurrency * 1.25 + 8
 
 
 def test_the_plan_is_not_taken_in_an_outage() -> None:

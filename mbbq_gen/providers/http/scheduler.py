@@ -347,7 +347,7 @@ class Scheduler:
             self._suspects.add(request.request_key)
         else:
             others = len(self._tasks) - len(self._suspects)
-            enough = max(_MANY_TOLD, limit) if is_told else min(max(3, limit // 2), others)
+            enough = max(_MANY_TOLD, limit) if is_told else min(max(3, limit // 4), others)
             gate.failed(request.request_key, tries.last, max(1, enough))
         if task not in self._tasks or task is None:
             await asyncio.sleep(seconds)
