@@ -24,7 +24,7 @@ Clock = Callable[[], float]
 _TOLERATED: Final = 0.1
 """Share of failed requests, beyond the first two, that leaves the concurrency as it is."""
 _GAIN: Final = 0.08
-"""Growth of the throughput that justifies a growth of the concurrency by 1."""
+"""Growth of the throughput, at least a tenth, that justifies a growth of the concurrency by 1."""
 _FAST: Final = 8.0
 _SLOW: Final = 1.5
 """Factors by which the concurrency grows: before and after it was first too high."""
@@ -144,7 +144,7 @@ class AdaptiveConcurrency:
             self._factor, self._base, limit = _SLOW, (limit * 0.7, 0.0), limit * 0.7
         elif not self._full:
             pass
-        elif limit > base and now < throughput * (1 + _GAIN * (limit / base - 1)):
+        elif limit > base and now < throughput * max(1.1, 1 + _GAIN * (limit / base - 1)):
             self._factor, self._hold, limit = _SLOW, _HOLD, base
         else:
             self._base, self._hold = (limit, now), max(0, self._hold - 1)

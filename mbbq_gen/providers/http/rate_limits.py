@@ -17,9 +17,11 @@ from typing import Final, Protocol
 from mbbq_gen.core.text import duration, moment_of, seconds_of
 from mbbq_gen.providers.http.concurrency import WORTH_SAYING, AdaptiveConcurrency, Clock, ServiceGate
 
-_HELD: Final = 61.0
+_HELD: Final = 60.5
 """Seconds for which units count: a minute, and what a request may need to reach the service."""
 _BIN: Final = 0.1
+_KNOWN: Final = 0.995
+"""Part of the tokens that is used: those of requests under way are estimates."""
 _ASKED_AGAIN: Final = 0.25
 """Seconds after which a limit is asked again: answers that arrived meanwhile may have given tokens back."""
 _LONGEST_SHUT: Final = 60.0
@@ -37,9 +39,11 @@ class MinuteWindow:
 
     def __init__(self, limit: float, clock: Clock = time.monotonic) -> None:
         self._limit = limit
-        self._rate = limit / _HELD
-        self._burst = limit / 100
-        self._level = self._burst
+        self._rate = limit / 57
+        self._level = self._burst = limit / 100
+        """Units that may be sent at once, at first and whenever there are that many."""
+        self._most = limit / 20
+        """Units that may gather while a request waits, and from what others gave back."""
         self._clock = clock
         self._at = clock()
         self._bins: deque[list[float]] = deque()
@@ -49,7 +53,7 @@ class MinuteWindow:
     def take(self, units: float) -> float:
         """Takes units, and returns 0; where they are not there yet, takes nothing and returns the seconds to wait."""
         now = self._clock()
-        self._level = min(self._burst, self._level + (now - self._at) * self._rate)
+        self._level = min(self._most, self._level + (now - self._at) * self._rate)
         self._at = now
         while self._bins and self._bins[0][0] <= now - _HELD:
             self._sum -= self._bins.popleft()[1]
@@ -67,7 +71,7 @@ class MinuteWindow:
 
     def correct(self, units: float, age: float) -> None:
         """Gives back units that were taken `age` seconds ago and not used; negative where too few were taken."""
-        self._level = min(self._burst, self._level + units)
+        self._level = min(self._most, self._level + units)
         taken_at = self._clock() - age
         for entry in self._bins:
             if entry[0] >= taken_at:
@@ -129,7 +133,7 @@ class RateLimits:
 
     def __init__(self, rpm: int | None, tpm: int | None, clock: Clock = time.monotonic) -> None:
         self._requests = MinuteWindow(rpm, clock) if rpm else None
-        self._tokens = MinuteWindow(tpm, clock) if tpm else None
+        self._tokens = MinuteWindow(tpm * _KNOWN, clock) if tpm else None
 
     def take(self, tokens: float) -> float:
         """Takes a request of so many tokens and returns 0, or takes nothing and returns the seconds to wait."""
