@@ -267,6 +267,8 @@ class ServiceGate:
             had_too_many = self._kind == "rate" and now >= self._closed_at + _SLOW_ANSWER
             if not had_too_many:
                 return False
+        elif self._failed and sent_at < next(iter(self._failed.values())):
+            return False  # it was sent before the first failure, and shows nothing of the service as it is now
         was_closed, self._closed_at = self._closed_at is not None, None
         if self._is_told:
             self._notify(f"answers again after {duration(self.last_answer - min(self._failed.values()))}")
