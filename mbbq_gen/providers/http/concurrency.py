@@ -48,7 +48,7 @@ class AdaptiveConcurrency:
 
     A round ends when as many requests as the limit were answered that were sent in it. Its throughput is limit / mean
     latency (Little's law). A higher limit stays if the throughput grew with it. The limit never grows so far that
-    answers would take more than a quarter of the timeout.
+    answers would take more than half of the timeout, were the service to answer no faster.
     """
 
     def __init__(self, most: int, start: int | None = None, timeout: float = math.inf) -> None:
@@ -148,12 +148,12 @@ class AdaptiveConcurrency:
             self._factor, self._hold, limit = _SLOW, _HOLD, base
         else:
             self._base, self._hold = (limit, now), max(0, self._hold - 1)
-            factor = min(self._factor, self._timeout / (4 * latency)) if latency > 0 else self._factor
-            slow, half = min(factor, _SLOW), self._too_many / 2
+            room, half = self._timeout / max(latency, 1e-6), self._too_many / 2
+            factor = min(self._factor, max(room / 4, min(_SLOW, room / 2)))
             if limit < half and factor > 1.2:
                 limit = min(limit * factor, half)
-            elif slow > 1.2 and not self._hold:
-                limit, self._hold = max(limit + 1, limit * slow), _HOLD if limit > half else 0
+            elif factor > 1.2 and not self._hold:
+                limit, self._hold = max(limit + 1, limit * min(factor, _SLOW)), _HOLD if limit > half else 0
         self._begin_round(limit)
 
     def _begin_round(self, limit: float) -> None:
