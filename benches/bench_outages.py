@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -228,36 +229,13 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         cells: list[Callable[[], Awaitable[Row]]]
         if given.table == "outages":
-            titles = [
-                "failure",
-                "for",
-                "concurrency",
-                "most requests in a second of it",
-                "lost",
-                "exit code",
-                "whole run",
-            ]
-            cells = [
-                partial(outage, folder, kind, seconds, int(most))
-                for kind in given.kinds.split(",")
-                for seconds in numbers["seconds"]
-                for most in numbers["concurrency"]
-            ]
+            titles = ["failure", "for", "at a time", "most in a second", "lost", "exit code", "whole run"]
+            triples = product(given.kinds.split(","), numbers["seconds"], numbers["concurrency"])
+            cells = [partial(outage, folder, kind, seconds, int(most)) for kind, seconds, most in triples]
         else:
-            titles = [
-                "at a time",
-                "an answer",
-                "arrived",
-                "worked out",
-                "most in flight",
-                "exit code",
-                "whole run (ideal)",
-            ]
-            cells = [
-                partial(slow, folder, int(slots), latency)
-                for slots in numbers["slots"]
-                for latency in numbers["latency"]
-            ]
+            titles = ["slots", "an answer", "arrived", "worked out", "most in flight", "exit code", "run (ideal)"]
+            pairs = product(numbers["slots"], numbers["latency"])
+            cells = [partial(slow, folder, int(slots), latency) for slots, latency in pairs]
         print(table(titles, asyncio.run(all_of(cells, given.parallel))))
 
 
