@@ -244,15 +244,16 @@ class ServiceGate:
             away = now - min(self._failed.values(), default=self._closed_at)
             if away > self.patience:
                 raise OutageError(away, self._reason)
-            if now >= self._next_probe:
-                if away >= WORTH_SAYING and not self._is_told:
-                    self._is_told = True
-                    self._notify(f"{self._reason}; waiting for at most {duration(self.patience)} (--patience)")
+            pause = self._next_probe - now
+            if max(away, pause) >= WORTH_SAYING and not self._is_told:
+                self._is_told = True
+                left = f"next try in {duration(max(0.0, pause))}, waiting for at most {duration(self.patience)}"
+                self._notify(f"{self._reason}; {left} (--patience)")
+            if pause <= 0:
                 self._next_probe = now + min(max(away * _INTERVAL, _FIRST_INTERVAL), _LONGEST_INTERVAL)
                 return
-            pause = min(self._next_probe - now, self.patience - away + 0.01)
             try:
-                await asyncio.wait_for(self._changed.wait(), pause)
+                await asyncio.wait_for(self._changed.wait(), min(pause, self.patience - away + 0.01))
             except TimeoutError:
                 continue
 

@@ -301,14 +301,15 @@ class Scheduler:
         Raises:
             ProviderError: where no further request can succeed.
         """
-        options, doubts = self._provider.options, self._provider.in_doubt
-        tries = SharedRetryPolicy(options.attempts, lambda: self._provider.reached, options.patience, self._pace.gate)
-        sent = 1
         try:
-            try:
-                return await self._send(request, sent)
-            except TransientError as first:
-                fault = first
+            return await self._send(request, 1)
+        except TransientError as first:
+            fault = first
+        except OutageError as outage:
+            raise self._away(outage) from outage
+        options, doubts, sent = self._provider.options, self._provider.in_doubt, 1
+        tries = SharedRetryPolicy(options.attempts, lambda: self._provider.reached, options.patience, self._pace.gate)
+        try:
             async for attempt in retrying(tries, lambda seconds: self._sleep(seconds, request, tries)):
                 with attempt:
                     if sent == 1 and attempt.retry_state.attempt_number == 1:
