@@ -508,6 +508,15 @@ class ExecutionOptions:
     timeout: Annotated[
         float | None, option("Limits and money", "Seconds to wait for one response. Default: 300.", metavar="SECONDS")
     ] = None
+    patience: Annotated[
+        float | None,
+        option(
+            "Limits and money",
+            "Seconds to wait for a service that does not answer, or asks to wait. Default: 600.",
+            min=0,
+            metavar="SECONDS",
+        ),
+    ] = None
     max_cost: Annotated[
         float | None,
         option(
@@ -540,6 +549,7 @@ class ExecutionOptions:
             "api_key_file": self.api_key_file,
             "max_connections": self.max_connections,
             "timeout": self.timeout,
+            "patience": self.patience,
         }
         return {name: value for name, value in given.items() if value is not None}
 

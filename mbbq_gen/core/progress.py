@@ -28,8 +28,16 @@ class ProgressListener(Protocol):
     def say(self, text: str) -> None:
         """Takes a sentence that a person should know beside the result."""
 
-    def stage(self, stage: Stage, total: int | None = None) -> AbstractContextManager[Advance]:
-        """Opens a stage of so many steps (None: nobody knows); what it gives is told of each few that are finished."""
+    def stage(
+        self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
+    ) -> AbstractContextManager[Advance]:
+        """Opens a stage, and gives what is told of each few steps that are finished.
+
+        Args:
+            stage: its name.
+            total: its steps; None: nobody knows.
+            status: tells how it stands in a few words, such as the requests under way; may be called on any thread.
+        """
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,8 @@ class ProgressEvent:
     """Questions read and prompts made while planning; answers in the other stages."""
     total: int | None
     """None where nobody knows beforehand."""
+    status: str = ""
+    """How the stage stands in a few words, such as the requests under way."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +65,16 @@ class CallbackListener:
         self.on_words(text.strip())
 
     @contextmanager
-    def stage(self, stage: Stage, total: int | None = None) -> Iterator[Advance]:
+    def stage(
+        self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
+    ) -> Iterator[Advance]:
         """Tells of the stage with its sums."""
         done = 0
 
         def advance(steps: int) -> None:
             nonlocal done
             done += steps
-            self.on_step(ProgressEvent(stage, done, total))
+            self.on_step(ProgressEvent(stage, done, total, status()))
 
         yield advance
 
@@ -79,10 +91,20 @@ _BARS: Final[Mapping[Stage, tuple[str, float]]] = {
 class Bar:
     """Shows how far a piece of work is. It appears after `delay` seconds, so that short work stays quiet."""
 
-    def __init__(self, title: str, total: int | None, unit: str, *, delay: float = 0.0) -> None:
+    def __init__(
+        self,
+        title: str,
+        total: int | None,
+        unit: str,
+        *,
+        delay: float = 0.0,
+        status: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`status` tells how the work stands in a few words, shown at the end of the line."""
         self._title = title
         self._total = total
         self._unit = unit
+        self._status = status
         self._begin = time.monotonic() + delay
         self._progress: Progress | None = None
         self._task: TaskID | None = None
@@ -111,7 +133,7 @@ class Bar:
         from rich.console import Console
         from rich.progress import Progress
 
-        self._progress = Progress(*_columns(self._unit), console=Console(stderr=True))
+        self._progress = Progress(*_columns(self._unit, self._status), console=Console(stderr=True))
         self._progress.start()
         self._task = self._progress.add_task(self._title, total=self._total, completed=self._done)
 
@@ -124,14 +146,16 @@ class ProgressBars:
     """Takes the sentences."""
 
     @contextmanager
-    def stage(self, stage: Stage, total: int | None = None) -> Iterator[Advance]:
+    def stage(
+        self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
+    ) -> Iterator[Advance]:
         """Shows a bar on a terminal, elsewhere nothing."""
         unit, delay = _BARS[stage]
-        with Bar(stage, total, unit, delay=delay) as bar:
+        with Bar(stage, total, unit, delay=delay, status=status) as bar:
             yield bar.advance
 
 
-def _columns(unit: str) -> list[ProgressColumn]:
+def _columns(unit: str, status: Callable[[], str]) -> list[ProgressColumn]:
     from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
@@ -155,4 +179,10 @@ def _columns(unit: str) -> list[ProgressColumn]:
         def render(self, task: Task) -> Text:
             return super().render(task) if task.total is not None else Text(f"{task.completed:,.0f}")
 
-    return [TextColumn("{task.description}"), BarColumn(), Done(), Rate(), Left()]
+    class Status(ProgressColumn):
+        """How the work stands: requests under way, or why none is sent."""
+
+        def render(self, task: Task) -> Text:
+            return Text(status() if not task.finished else "")
+
+    return [TextColumn("{task.description}"), BarColumn(), Done(), Rate(), Left(), Status()]

@@ -176,3 +176,13 @@ def moment_of(text: str) -> datetime | None:
             continue
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return None
+
+
+def duration(seconds: float) -> str:
+    """A span of time in words: `45 s`, `10 minutes`, `3 min 20 s`, `2.5 hours`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds >= 7200:
+        return f"{seconds / 3600:.1f} hours"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if rest else f"{minutes} minutes"

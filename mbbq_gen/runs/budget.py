@@ -3,13 +3,16 @@
 Before a request is sent, its highest possible cost is reserved and stored: one token for every byte of the body (no
 tokeniser makes more), and a response of full length. When the response arrives, its real cost is booked and the rest
 released. Usage that no service reported (a response without usage, an interrupted attempt, requests in flight when the
-process was killed) stays booked at its highest possible cost. So the limit is never exceeded.
+process was killed) stays booked at its highest possible cost. So the limit is never exceeded by a service that keeps to
+the longest answer that a request allows. Where one does not, its answers show by how much, and all bounds grow by that.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol, Self
 
@@ -57,6 +60,14 @@ class TokenUsage(FrozenModel):
             output_tokens=self.output_tokens + other.output_tokens,
         )
 
+    def times(self, factor: float) -> TokenUsage:
+        """As many requests that took so many times as many tokens, rounded up."""
+        return TokenUsage(
+            requests=self.requests,
+            input_tokens=math.ceil(self.input_tokens * factor),
+            output_tokens=math.ceil(self.output_tokens * factor),
+        )
+
     @classmethod
     def of(cls, usage: Usage | None) -> Self:
         """The tokens of one request; None: nothing."""
@@ -76,6 +87,8 @@ class UnmeteredUsage(FrozenModel):
     lost: TokenUsage = TokenUsage()
     under_way: TokenUsage = TokenUsage()
     in_batches: TokenUsage = TokenUsage()
+    excess: float = 1.0
+    """How many times as much as its request allows an answer has taken at most."""
 
     @property
     def requested(self) -> TokenUsage:
@@ -98,6 +111,9 @@ class InFlightLog:
         before = load_unmetered(store)
         self._lost, self._in_batches = before.requested, before.in_batches
         self._under_way: dict[str, list[Usage]] = {}
+        self.excess = before.excess
+        """How many times as much as its request allows an answer has taken at most."""
+        self._watched: _Watched | None = None
         if before.under_way.requests:
             self._write()
 
@@ -112,6 +128,29 @@ class InFlightLog:
             self._under_way.setdefault(key, []).append(most)
         self._write()
 
+    def watch(
+        self, requests: Iterator[Request], most_usage: MostUsage, in_doubt: Mapping[str, int]
+    ) -> Iterator[Request]:
+        """The requests of a run without a limit, with the most that those under way can take written down.
+
+        Nobody waits for the disk: commits of responses write it down for as many requests as come until the next.
+
+        Args:
+            requests: to be sent.
+            most_usage: the most tokens that a request can take.
+            in_doubt: request key → how often it was sent and may have been paid.
+        """
+        self._watched = watched = _Watched(in_doubt)
+        for request in requests:
+            watched.take(request, most_usage)
+            if watched.taken > watched.noted:
+                self._write()
+            yield request
+
+    def note_excess(self, excess: float) -> None:
+        """Takes note of an answer that took so many times as much as its request allows."""
+        self.excess = max(self.excess, excess)
+
     def withdraw(self, request_keys: Iterable[str]) -> None:
         """Strikes out what was let out and not sent."""
         for key in request_keys:
@@ -124,6 +163,9 @@ class InFlightLog:
         Args:
             in_doubt: request key → how often it was sent and may have been paid.
         """
+        if self._watched is not None:
+            self._watched.taken, self._watched.ahead = 0, 0
+            self._write()
         kept = {key: mosts[: in_doubt.get(key, 0)] for key, mosts in self._under_way.items()}
         if kept != self._under_way:
             self._under_way = {key: mosts for key, mosts in kept.items() if mosts}
@@ -136,15 +178,17 @@ class InFlightLog:
             if response.unmetered_usage is None or response.cached:
                 continue
             if response.batch is None:
-                lost += TokenUsage.of(response.unmetered_usage)
+                lost += TokenUsage.of(unmetered_of(response, self.excess))
             else:
                 in_batches += TokenUsage.of(response.unmetered_usage)
         arrived = {response.request_key for response, _ in responses}
         left = {key: mosts for key, mosts in self._under_way.items() if key not in arrived}
-        after = UnmeteredUsage(lost=lost, under_way=_sum(left), in_batches=in_batches)
         changed = len(left) < len(self._under_way) or lost != self._lost or in_batches != self._in_batches
-        self._store.add_responses(responses, {NAME: after.model_dump_json()} if changed else {})
+        if self._watched is not None:
+            self._watched.arrived(len(responses))
+            changed = True
         self._lost, self._in_batches, self._under_way = lost, in_batches, left
+        self._store.add_responses(responses, {NAME: self._state().model_dump_json()} if changed else {})
 
     def lose_in_batch(self, most: Usage) -> None:
         """Writes down an answer of a batch that was paid and can't be read."""
@@ -152,8 +196,64 @@ class InFlightLog:
         self._write()
 
     def _write(self) -> None:
-        state = UnmeteredUsage(lost=self._lost, under_way=_sum(self._under_way), in_batches=self._in_batches)
-        self._store.set_meta(NAME, state.model_dump_json())
+        self._store.set_meta(NAME, self._state().model_dump_json())
+
+    def _state(self) -> UnmeteredUsage:
+        under_way = _sum(self._under_way) if self._watched is None else self._watched.most()
+        under_way = under_way.times(self.excess)
+        return UnmeteredUsage(lost=self._lost, under_way=under_way, in_batches=self._in_batches, excess=self.excess)
+
+
+@dataclass
+class _Watched:
+    """How many requests of a run without a limit are under way, and the most that one can take."""
+
+    in_doubt: Mapping[str, int]
+    taken: int = 0
+    """Requests that were taken and are not answered."""
+    noted: int = 0
+    """Requests that were under way at most when it was written down last."""
+    ahead: int = 16
+    """Requests that may be taken until it is written down again."""
+    _longest: dict[str | None, int] = field(default_factory=dict)
+    """Reasoning effort → characters of the longest request with it."""
+    _most: TokenUsage = field(default_factory=TokenUsage)
+
+    def take(self, request: Request, most_usage: MostUsage) -> None:
+        """Takes note of a request that is going to be sent."""
+        self.taken += 1
+        effort, length = request.prompt.reasoning_effort, sum(len(message.content) for message in request.messages)
+        if length > self._longest.get(effort, -1):
+            self._longest[effort] = length
+            most = TokenUsage.of(most_usage(request))
+            self._most = TokenUsage(
+                requests=1,
+                input_tokens=max(self._most.input_tokens, most.input_tokens),
+                output_tokens=max(self._most.output_tokens, most.output_tokens),
+            )
+
+    def arrived(self, count: int) -> None:
+        """Takes note of answers that are stored now."""
+        self.taken, self.ahead = max(0, self.taken - count), max(16, 2 * count)
+
+    def most(self) -> TokenUsage:
+        """The most that the requests under way can take, with those that may be taken until this is asked again."""
+        self.noted = self.taken + self.ahead
+        count = max(self.noted, sum(self.in_doubt.values()))
+        return TokenUsage(
+            requests=count, input_tokens=count * self._most.input_tokens, output_tokens=count * self._most.output_tokens
+        )
+
+
+def unmetered_of(response: Response, excess: float) -> Usage | None:
+    """The most that a response took unmetered, with what services take beyond their bounds.
+
+    The bound of an answer without usage was taken from its text already; that of lost attempts was not.
+    """
+    found = response.unmetered_usage
+    if found is None or (response.text is not None and response.usage.output_tokens is None):
+        return found
+    return TokenUsage.of(found).times(excess).usage
 
 
 def _sum(under_way: Mapping[str, list[Usage]]) -> TokenUsage:
@@ -227,10 +327,15 @@ class CostGuard:
         self._set_aside: dict[str, float] = {}
         self._aside = 0.0
         self._held_back: deque[Request] = deque()
-        self._excess = 1.0
-        """How many times as much as it could a request has taken: services that don't keep to the longest answer."""
         self.spent = spent
         """US dollars that the run can have cost at most."""
+        self.notify: Callable[[str], None] = lambda _: None
+        """Hears once that the limit slows the run down."""
+        self._is_told = False
+
+    @property
+    def _excess(self) -> float:
+        return self.in_flight.excess
 
     def admit(self, requests: Iterator[Request]) -> Iterator[Request]:
         """The requests, as long as there is budget for one more; those that there is none for are held back.
@@ -307,8 +412,9 @@ class CostGuard:
             most = self._free(response.request_key)
             known = known_cost(response.usage, price or self._price)
             if most:
-                self._excess = max(self._excess, known / most)
-            self.spent += known + known_cost(response.unmetered_usage, price or self._price)
+                unmetered = known_cost(response.unmetered_usage, price or self._price)
+                self.in_flight.note_excess((known + unmetered) / most)
+            self.spent += known + known_cost(unmetered_of(response, self._excess), price or self._price)
 
     def check(self) -> bool:
         """After all requests that were admitted are settled: whether there are more that can be paid.
@@ -318,12 +424,25 @@ class CostGuard:
         """
         if not self._held_back:
             return False
-        if self.spent + self.most(self._held_back[0]) > self._limit:
+        most = self.most(self._held_back[0])
+        if self.spent + most > self._limit:
             unmetered = self.in_flight.n_unmetered
             part = f" (part of it the most for {unmetered:,} requests that nobody counted)" if unmetered else ""
+            how = f"before --max-cost {self._limit:g} would be passed"
+            if self.spent > self._limit:
+                how = f"which is more than --max-cost {self._limit:g}"
+            if self._excess > 1:
+                how += f": the service took up to {self._excess:.3g} times what its requests allow"
             raise CostLimitError(
-                f"stopped at ${self.spent:.4f}{part}, before --max-cost {self._limit:g} would be passed; received"
-                " responses are kept, continue with the same command and a higher --max-cost"
+                f"stopped at ${self.spent:.4f} at most{part}, {how}; received responses are kept, continue with the"
+                " same command and a higher --max-cost"
+            )
+        if not self._is_told:
+            self._is_told = True
+            count = max(1, int((self._limit - self.spent) / most))
+            self.notify(
+                f"--max-cost {self._limit:g}: what is left pays for {count:,} requests at a time (up to ${most:.2g}"
+                " each), so the run is slower; a lower --max-tokens makes it faster"
             )
         return True
 

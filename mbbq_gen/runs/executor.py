@@ -216,18 +216,20 @@ class _Execution:
     errors: ErrorRateGuard
     close: bool
     _arrived: list[tuple[Response, str]] = field(default_factory=list)
+    _in_doubt: Mapping[str, int] | None = None
+    """Request key → how often it was sent and may have been paid; None where asking costs nothing."""
 
     async def ask(self) -> None:
         """Asks all that is pending and can be paid."""
-        if self.cost_guard is not None and hasattr(self.provider, "may_resend"):
-            self.provider.may_resend = self.cost_guard.again
+        self._in_doubt = in_doubt = getattr(self.provider, "in_doubt", None)
+        if self.cost_guard is not None and in_doubt is not None:
+            self.provider.may_resend = self.cost_guard.again  # type: ignore[attr-defined]
         scoring = loglikelihood_provider(self.provider)
         try:
             await self._ask(self.provider.generate, scored=False)
             if scoring is not None and any(_is_scored(request) for request in self.store.pending()):
                 await self._ask(scoring.score_options, scored=True)
         finally:
-            in_doubt: Mapping[str, int] | None = getattr(self.provider, "in_doubt", None)
             if in_doubt is not None:
                 self.in_flight.end(in_doubt)
             if self.close:
@@ -237,11 +239,17 @@ class _Execution:
         """Asks for words, or for loglikelihoods, whatever is pending and can be paid."""
         pending = (request for request in self.store.pending() if _is_scored(request) is scored)
         while True:
-            requests: Iterator[Request] = self.cost_guard.admit(pending) if self.cost_guard else pending
+            requests = self.cost_guard.admit(pending) if self.cost_guard else self._watched(pending)
             async with aclosing(respond(requests)) as responses:
                 await self._store_all(responses)
             if self.cost_guard is None or not self.cost_guard.check():
                 return
+
+    def _watched(self, pending: Iterator[Request]) -> Iterator[Request]:
+        """What is pending, with the most that requests under way can cost written down where they may cost anything."""
+        if self._in_doubt is None:
+            return pending
+        return self.in_flight.watch(pending, most_usage_of(self.provider), self._in_doubt)
 
     async def _store_all(self, responses: AsyncGenerator[Response, None]) -> None:
         """Moves responses from the provider to the store until there are no more."""
@@ -368,10 +376,13 @@ async def execute_planned(
     if hasattr(provider, "notify"):
         provider.notify = watcher.say
     cost_guard = None if rules.max_cost is None else cost_guard_of(rules.max_cost)
+    if cost_guard is not None:
+        cost_guard.notify = watcher.say
     copied = 0
     with ExitStack() as stack:
         cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
-        advance = stack.enter_context(watcher.stage("asking", progress.pending))
+        status: Callable[[], str] = getattr(provider, "status", lambda: "")
+        advance = stack.enter_context(watcher.stage("asking", progress.pending, status))
 
         def stored(responses: list[Response]) -> None:
             nonlocal copied

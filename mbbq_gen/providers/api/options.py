@@ -265,6 +265,9 @@ class RemoteOptions(ProviderOptions):
     tpm: int | None = Field(default=None, ge=1, description="most tokens a minute, in and out")
     attempts: int = Field(default=6, ge=1, le=50, description="tries of one request before it counts as failed")
     timeout: float = Field(default=300.0, gt=0, description="seconds that an answer may take")
+    patience: float = Field(
+        default=600.0, ge=0, description="seconds to wait for a service that does not answer, or asks to wait"
+    )
     max_answer_bytes: int = Field(
         default=MOST_BYTES, ge=1000, description="bytes of a reply that are taken; a longer answer is cut and marked"
     )
@@ -274,7 +277,7 @@ class RemoteOptions(ProviderOptions):
     )
 
     may_change: ClassVar[frozenset[str]] = frozenset(
-        {"api_key_env", "api_key_file", "max_connections", "rpm", "tpm", "attempts", "timeout"}
+        {"api_key_env", "api_key_file", "max_connections", "rpm", "tpm", "attempts", "timeout", "patience"}
     )
 
     @field_validator("temperature", "top_p", mode="before")

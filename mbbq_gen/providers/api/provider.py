@@ -25,6 +25,7 @@ from mbbq_gen.core.records import Message, Request, Response, Usage
 from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.base import ProviderOptions, request_key
+from mbbq_gen.providers.http.concurrency import FIRST, FIRST_ON_LOOPBACK, AdaptiveConcurrency, ServiceGate, is_loopback
 from mbbq_gen.providers.http.credentials import SHORTEST_KEY, Secret, SecretRedactor, filled_headers
 from mbbq_gen.providers.http.errors import (
     LENGTH_NAMES,
@@ -40,7 +41,7 @@ from mbbq_gen.providers.http.errors import (
     rule_for,
     service_error,
 )
-from mbbq_gen.providers.http.rate_limits import RateLimiter, SharedRateLimits
+from mbbq_gen.providers.http.rate_limits import RateLimiter, RateLimits, SharedRateLimits
 from mbbq_gen.providers.http.scheduler import RetryPolicy, Scheduler, retrying
 from mbbq_gen.providers.http.transport import (
     MOST_BYTES,
@@ -336,7 +337,7 @@ class ApiProvider(ABC):
             TransientError: where it failed, might not fail again, and was not to be repeated.
         """
         data = form if form is not None else None if body is None else _encode(body)
-        tries = RetryPolicy(self.options.attempts if repeat else 1, lambda: True)
+        tries = RetryPolicy(self.options.attempts if repeat else 1, lambda: True, self.options.patience)
         try:
             async for attempt in retrying(tries):
                 with attempt:
@@ -415,8 +416,17 @@ class ApiProvider(ABC):
         """Slots and budgets, shared by everything that this provider asks."""
         if self._pace is None:
             options = self.options
-            self._pace = RateLimiter(options.max_connections, options.rpm, options.tpm, shared=self.shared_budgets)
+            first = FIRST_ON_LOOPBACK if is_loopback(self.base_url) else FIRST
+            self._pace = RateLimiter(
+                AdaptiveConcurrency(options.max_connections, first, options.timeout),
+                ServiceGate(options.patience, notify=lambda text: self.notify(f"{self.name}: {text}")),
+                self.shared_budgets or RateLimits(options.rpm, options.tpm),
+            )
         return self._pace
+
+    def status(self) -> str:
+        """How many requests are under way, or why none is sent, in a few words for the progress line."""
+        return "" if self._pace is None else self._pace.status()
 
     def url(self, path: str) -> str:
         """The whole address of a path."""

@@ -1,32 +1,29 @@
-"""How much at a time and a minute: budgets of requests and tokens, and a number of slots that follows the service.
+"""The requests and tokens that a minute may have: the user's limits, and the service's own as its headers tell them.
 
-Three things hold requests back, and a request passes them in this order:
-
-    slots     at most so many at a time; fewer while the service refuses many, more again when it no longer does
-    gate      shut for a while where the service refuses nearly everything and says how long
-    budgets   requests and tokens a minute: the user's, and the service's own as its x-ratelimit headers tell
-
-Whoever was told to wait does it without a slot. A few refusals among many answers are no reason to slow down: only the
-refused ones wait.
+A request passes three things in this order: concurrency and gate (`concurrency.py`), then the limits. A request that a
+`Retry-After` told to wait does so outside.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol
 
-from mbbq_gen.core.text import moment_of, seconds_of
-from mbbq_gen.providers.http.errors import TransientError
+from mbbq_gen.core.text import duration, moment_of, seconds_of
+from mbbq_gen.providers.http.concurrency import WORTH_SAYING, AdaptiveConcurrency, Clock, ServiceGate
 
-Clock = Callable[[], float]
-
-_TOLERATED: Final = 0.1
-"""Share of refused requests that leaves the number of slots as it is."""
-_SHUT: Final = 0.5
-"""Share of refused requests that shuts the gate for as long as the service asks."""
+_HELD: Final = 60.5
+"""Seconds for which units count: a minute, and what a request may need to reach the service."""
+_BIN: Final = 0.1
+_KNOWN: Final = 0.995
+"""Part of the tokens that is used: those of requests under way are estimates."""
+_ASKED_AGAIN: Final = 0.25
+"""Seconds after which a limit is asked again: answers that arrived meanwhile may have given tokens back."""
 _LONGEST_SHUT: Final = 60.0
 _LOW: Final = 0.2
 """Share of a service's budget below which we go no faster than it fills up."""
@@ -34,30 +31,53 @@ _SAFELY: Final = 0.95
 """Part of that speed that is used."""
 
 
-class TokenBucket:
-    """So many units a minute, never more in any minute: a bucket that fills evenly, with a small burst."""
+class MinuteWindow:
+    """So many units in any 60 seconds, spread evenly.
 
-    def __init__(self, per_minute: float, clock: Clock = time.monotonic) -> None:
-        self._burst = max(1.0, per_minute / 100)
-        self._rate = max(per_minute - self._burst, per_minute / 2) / 60
-        self._level = self._burst
+    Units are taken by an estimate when a request is sent and corrected when its answer tells how many they were.
+    """
+
+    def __init__(self, limit: float, clock: Clock = time.monotonic) -> None:
+        self._limit = limit
+        self._rate = limit / 57
+        self._level = self._burst = limit / 100
+        """Units that may be sent at once, at first and whenever there are that many."""
+        self._most = limit / 20
+        """Units that may gather while a request waits, and from what others gave back."""
         self._clock = clock
         self._at = clock()
+        self._bins: deque[list[float]] = deque()
+        """Units taken in each tenth of a second: [its time, units]."""
+        self._sum = 0.0
 
-    def reserve(self, units: float) -> float:
-        """Takes units and says how many seconds to wait before they may be used."""
-        self._fill()
-        self._level -= units
-        return max(0.0, -self._level / self._rate)
-
-    def give_back(self, units: float) -> None:
-        """Corrects what was taken by an estimate; negative where it was too little."""
-        self._level = min(self._burst, self._level + units)
-
-    def _fill(self) -> None:
+    def take(self, units: float) -> float:
+        """Takes units, and returns 0; where they are not there yet, takes nothing and returns the seconds to wait."""
         now = self._clock()
-        self._level = min(self._burst, self._level + (now - self._at) * self._rate)
+        self._level = min(self._most, self._level + (now - self._at) * self._rate)
         self._at = now
+        while self._bins and self._bins[0][0] <= now - _HELD:
+            self._sum -= self._bins.popleft()[1]
+        if self._bins and self._sum + units > self._limit:
+            return max(0.01, self._bins[0][0] + _HELD - now)
+        if self._level < min(units, self._burst):
+            return max(0.001, (min(units, self._burst) - self._level) / self._rate)
+        self._level -= units
+        self._sum += units
+        if self._bins and self._bins[-1][0] >= now:
+            self._bins[-1][1] += units
+        else:
+            self._bins.append([now + _BIN, units])
+        return 0.0
+
+    def correct(self, units: float, age: float) -> None:
+        """Gives back units that were taken `age` seconds ago and not used; negative where too few were taken."""
+        self._level = min(self._most, self._level + units)
+        taken_at = self._clock() - age
+        for entry in self._bins:
+            if entry[0] >= taken_at:
+                entry[1] -= units
+                self._sum -= units
+                return
 
 
 class HeaderRateLimit:
@@ -98,165 +118,130 @@ class HeaderRateLimit:
         return min(_LONGEST_SHUT, max(0.0, -self._level / self._rate))
 
 
-class AdaptiveConcurrency:
-    """At most so many requests at a time, fewer while many are refused."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.opened = False
-        """Whether the first answer has come: until then there is one slot, to see whether the service answers."""
-        self._limit = 1.0
-        self._in_use = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._finished = 0
-        self._refused = 0
-        self.lowest = most
-        """The fewest slots that there were since it was opened."""
-
-    @property
-    def limit(self) -> int:
-        """How many requests may be under way now."""
-        return max(1, int(self._limit))
-
-    @property
-    def in_use(self) -> int:
-        """How many requests are under way."""
-        return self._in_use
-
-    def open_all(self) -> None:
-        """Lets as many in as were asked for, the first time that it is called."""
-        if not self.opened:
-            self.opened = True
-            self._limit = float(self.most)
-            self._wake()
-
-    async def acquire(self) -> None:
-        """Waits for a slot."""
-        if self._in_use < self.limit and not self._waiting:
-            self._in_use += 1
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release()
-            raise
-
-    def release(self) -> None:
-        """Gives a slot back."""
-        self._in_use -= 1
-        self._wake()
-
-    def _wake(self) -> None:
-        while self._waiting and self._in_use < self.limit:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._in_use += 1
-                turn.set_result(None)
-
-    def record(self, refused: bool) -> float:
-        """Counts how a request ended and adapts; says the share that was refused where a window ended, else 0."""
-        self._finished += 1
-        self._refused += refused
-        if self._finished < max(20, min(self.limit, 200)):
-            return 0.0
-        share = self._refused / self._finished
-        self._finished = self._refused = 0
-        if share > _TOLERATED:
-            self._limit = max(1.0, self._limit * max(0.5, 1 - share))
-            self.lowest = min(self.lowest, self.limit)
-        elif self._limit < self.most:
-            self._limit = min(float(self.most), self._limit * 1.1 + 1)
-            self._wake()
-        return share
-
-
 class SharedRateLimits(Protocol):
-    """The user's budgets where several processes ask one service."""
+    """The user's limits where several processes ask one service."""
 
-    async def reserve(self, tokens: float) -> float:
-        """Takes a request of about so many tokens and says how many seconds to wait before it may be sent."""
+    async def take(self, tokens: float) -> float:
+        """Takes a request of so many tokens and returns 0, or takes nothing and returns the seconds to wait."""
 
-    def correct(self, tokens: float) -> None:
-        """Gives back tokens that were taken and not used; negative where too few were taken."""
+    def correct(self, tokens: float, age: float) -> None:
+        """Gives back tokens taken `age` seconds ago and not used; negative where too few were taken."""
 
 
 class RateLimits:
-    """What the user lets a service take a minute: requests, tokens, either or none."""
+    """The user's limits: requests and tokens a minute, either or none."""
 
     def __init__(self, rpm: int | None, tpm: int | None, clock: Clock = time.monotonic) -> None:
-        self._requests = TokenBucket(rpm, clock) if rpm else None
-        self._tokens = TokenBucket(tpm, clock) if tpm else None
+        self._requests = MinuteWindow(rpm, clock) if rpm else None
+        self._tokens = MinuteWindow(tpm * _KNOWN, clock) if tpm else None
 
-    def reserve(self, tokens: float) -> float:
-        """Takes a request of about so many tokens and says how many seconds to wait."""
-        wait = 0.0 if self._requests is None else self._requests.reserve(1)
-        return wait if self._tokens is None else max(wait, self._tokens.reserve(tokens))
+    def take(self, tokens: float) -> float:
+        """Takes a request of so many tokens and returns 0, or takes nothing and returns the seconds to wait."""
+        if self._tokens is not None and (wait := self._tokens.take(tokens)) > 0:
+            return wait
+        wait = 0.0 if self._requests is None else self._requests.take(1)
+        if wait > 0 and self._tokens is not None:
+            self._tokens.correct(tokens, 0.0)
+        return wait
 
-    def correct(self, tokens: float) -> None:
-        """Gives back tokens that were not used."""
+    def correct(self, tokens: float, age: float) -> None:
+        """Gives back tokens taken `age` seconds ago and not used; negative where too few were taken."""
         if self._tokens is not None:
-            self._tokens.give_back(tokens)
+            self._tokens.correct(tokens, age)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A request that was let through, until it is settled."""
+
+    tokens: float
+    """Those that were taken for it."""
+    sent_in: int
+    """The round of the concurrency in which it was sent."""
+    sent_at: float
 
 
 class RateLimiter:
-    """Slots, gate and budgets of one service, shared by all that is asked of it."""
+    """Concurrency, gate and limits of one service, shared by all that is asked of it."""
 
     def __init__(
         self,
-        concurrency: int,
-        rpm: int | None = None,
-        tpm: int | None = None,
+        slots: AdaptiveConcurrency,
+        gate: ServiceGate,
+        limits: RateLimits | SharedRateLimits,
         clock: Clock = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        *,
-        shared: SharedRateLimits | None = None,
     ) -> None:
-        """`shared`: the budgets that are kept elsewhere for several processes; `rpm` and `tpm` are not used then."""
-        self.slots = AdaptiveConcurrency(concurrency)
+        self.slots = slots
+        self.gate = gate
+        self._limits = limits
         self._clock = clock
         self._sleep = sleep
-        self._own = RateLimits(rpm, tpm, clock)
-        self._shared = shared
         self._service = {"requests": HeaderRateLimit(clock), "tokens": HeaderRateLimit(clock)}
-        self._shut_until = 0.0
+        self._turn = asyncio.Lock()
+        self._free_at = 0.0
+        """When the limits let the next request through."""
 
-    async def enter(self, tokens: float) -> None:
-        """Waits until a request of about so many tokens may be sent; `leave` must follow."""
+    async def enter(self, tokens: float) -> Ticket:
+        """Waits until a request of about so many tokens may be sent; `leave` must follow.
+
+        Raises:
+            OutageError: the service did not answer for too long.
+        """
         await self.slots.acquire()
         try:
-            while (wait := self._shut_until - self._clock()) > 0:
-                await self._sleep(wait)
-            if (wait := await self._reserve(tokens)) > 0:
-                await self._sleep(wait)
-        except asyncio.CancelledError:
+            async with self._turn:
+                await self.gate.enter()
+                await self._wait(tokens)
+        except BaseException:
             self.slots.release()
             raise
+        return Ticket(tokens, self.slots.round, self._clock())
 
-    async def _reserve(self, tokens: float) -> float:
-        waits = [self._service["requests"].reserve(1), self._service["tokens"].reserve(tokens)]
-        return max(*waits, self._own.reserve(tokens) if self._shared is None else await self._shared.reserve(tokens))
+    async def _wait(self, tokens: float) -> None:
+        """Waits for the limits: first the service's own, then the user's, which are asked again after each answer."""
+        wait = max(self._service["requests"].reserve(1), self._service["tokens"].reserve(tokens))
+        if wait > 0:
+            await self._pause(wait)
+        while (wait := await self._take(tokens)) > 0:
+            await self._pause(wait, at_most=_ASKED_AGAIN)
+
+    async def _take(self, tokens: float) -> float:
+        taken = self._limits.take(tokens)
+        return taken if isinstance(taken, float) else await taken
+
+    async def _pause(self, seconds: float, at_most: float = math.inf) -> None:
+        self._free_at = self._clock() + seconds
+        await self._sleep(min(seconds, at_most))
 
     def leave(self) -> None:
         """A request is no longer under way."""
         self.slots.release()
 
-    def correct(self, expected: float, used: float) -> None:
-        """Says how many tokens a request really took."""
-        (self._shared or self._own).correct(expected - used)
+    def note_answer(self, ticket: Ticket, seconds: float, tokens: float) -> None:
+        """Takes note of an answer: how long it took, and how many tokens."""
+        self._limits.correct(ticket.tokens - tokens, self._clock() - ticket.sent_at)
+        if self.gate.answered(ticket.sent_at):
+            self.slots.restart()
+        self.slots.open()
+        self.slots.record(ticket.sent_in, seconds)
 
-    def heard(self, headers: Mapping[str, str], fault: TransientError | None) -> None:
-        """Takes note of a reply: its rate-limit headers, and whether it was a refusal with a time to wait."""
-        refused = fault is not None and fault.kind == "rate"
-        share = self.slots.record(refused)
-        if fault is not None and refused and share > _SHUT and fault.pause is not None:
-            self._shut_until = max(self._shut_until, self._clock() + min(fault.pause, _LONGEST_SHUT))
+    def note_limits(self, headers: Mapping[str, str]) -> None:
+        """Takes note of what the headers of a reply tell of the service's own limits."""
         for unit, budget in self._service.items():
             left = rate_limit(headers, unit)
             if left is not None:
                 budget.update(*left, self.slots.in_use if unit == "requests" else 0.0)
+
+    def status(self) -> str:
+        """How many requests are under way, or why none is sent and for how long, in a few words."""
+        pause = self.gate.pause()
+        if pause is not None and pause[1] + 1 >= WORTH_SAYING:
+            return f"{pause[0]}: next try in {duration(pause[1])}"
+        limited = self._free_at - self._clock()
+        if limited >= WORTH_SAYING:
+            return f"rate limit: next request in {duration(limited)}"
+        return f"{self.slots.in_use} at a time"
 
 
 def rate_limit(headers: Mapping[str, str], unit: str) -> tuple[float, float, float] | None:

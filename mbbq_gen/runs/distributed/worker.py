@@ -57,13 +57,13 @@ class RemoteBudgets:
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
-    async def reserve(self, tokens: float) -> float:
-        """Takes a request of about so many tokens and says how many seconds to wait before it may be sent."""
-        return float(await self._actor.reserve.remote(tokens))
+    async def take(self, tokens: float) -> float:
+        """Takes a request of so many tokens and returns 0, or takes nothing and returns the seconds to wait."""
+        return float(await self._actor.take.remote(tokens))
 
-    def correct(self, tokens: float) -> None:
-        """Gives back tokens that were taken and not used."""
-        self._actor.correct.remote(tokens)
+    def correct(self, tokens: float, age: float) -> None:
+        """Gives back tokens that were taken `age` seconds ago and not used."""
+        self._actor.correct.remote(tokens, age)
 
 
 class Worker:
