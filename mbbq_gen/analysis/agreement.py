@@ -77,7 +77,12 @@ def pair_agreement(
     orders_differ = not pairs.height and "option_order" in alike and column != "option_order"
     if orders_differ:
         pairs = _pairs(part, column, pair, [name for name in _ALIKE if name != "option_order"])
-    templates, tables = _contingency(pairs)
+    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
+    tables = np.zeros((len(templates), _ROLES, _ROLES))
+    place = {name: row for row, name in enumerate(templates)}
+    counted = pairs.group_by(TEMPLATE, "choice", "choice_other").len()
+    for template, ours, theirs, count in counted.rows():
+        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
     weights = one_panel_weights(templates, sampling)
     sizes = tables.sum(axis=(1, 2))
     return PairAgreement(
@@ -120,17 +125,6 @@ def _pairs(answers: pl.DataFrame, column: str, pair: tuple[str, str], alike: Seq
         for value in pair
     )
     return ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
-
-
-def _contingency(pairs: pl.DataFrame) -> tuple[tuple[str, ...], Array]:
-    """The templates, and for each how often the one chose this and the other that: templates × roles × roles."""
-    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
-    tables = np.zeros((len(templates), _ROLES, _ROLES))
-    place = {name: row for row, name in enumerate(templates)}
-    counted = pairs.group_by(TEMPLATE, "choice", "choice_other").len()
-    for template, ours, theirs, count in counted.rows():
-        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
-    return templates, tables
 
 
 def cohen_kappa(tables: Array) -> Array:
@@ -214,31 +208,21 @@ def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Fl
     if levels < 2:
         return None
     others = [name for name in _FACTORS if name != factor]
-    for loose in _loosenings(others):
+    for loose in [
+        (),
+        *((name,) for name in ("option_order", "variant") if name in others),
+        tuple(n for n in others if n in ("option_order", "variant")),
+    ]:
         held = [name for name in others if name not in loose]
-        groups = _ratings(answers, factor, held)
+        keys = [TEMPLATE, QUESTION, *held]
+        part = answers.with_columns(pl.col(name).cast(pl.String) for name in [*keys, factor])
+        one_each = part.unique([*keys, factor], keep="first", maintain_order=True)
+        counts = [(pl.col("choice") == choice).sum().cast(pl.Float64).alias(choice) for choice in CHOICES]
+        groups = one_each.group_by(keys).agg(counts)
         repeated = groups.filter(pl.sum_horizontal(CHOICES) > 1)
         if repeated.height:
             return _flips_of(factor, levels, repeated, loose, sampling)
     return None
-
-
-def _loosenings(others: Sequence[str]) -> list[tuple[str, ...]]:
-    """What to let go, least first: nothing, the order, the prompt variant, both."""
-    return [
-        (),
-        *((name,) for name in ("option_order", "variant") if name in others),
-        tuple(n for n in others if n in ("option_order", "variant")),
-    ]
-
-
-def _ratings(answers: pl.DataFrame, factor: str, held: Sequence[str]) -> pl.DataFrame:
-    """For each question with the held factors fixed: how many values of the factor gave each choice."""
-    keys = [TEMPLATE, QUESTION, *held]
-    part = answers.with_columns(pl.col(name).cast(pl.String) for name in [*keys, factor])
-    one_each = part.unique([*keys, factor], keep="first", maintain_order=True)
-    counts = [(pl.col("choice") == choice).sum().cast(pl.Float64).alias(choice) for choice in CHOICES]
-    return one_each.group_by(keys).agg(counts)
 
 
 def _flips_of(
@@ -387,7 +371,11 @@ def _paired(answers: pl.DataFrame, first: Method, second: Method) -> pl.DataFram
 def _agreement(
     pairs: pl.DataFrame, language: str, split: Split, methods: tuple[Method, Method], sampling: InferenceSettings
 ) -> MethodPair:
-    templates, tables = _tables(pairs)
+    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
+    tables = np.zeros((len(templates), len(CHOICES), len(CHOICES)))
+    place = {name: row for row, name in enumerate(templates)}
+    for template, ours, theirs, count in pairs.group_by(TEMPLATE, "choice", "choice_other").len().rows():
+        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
     weights, read = one_panel_weights(templates, sampling), tables[:, :_READ, :_READ]
     sizes = read.sum(axis=(1, 2))
     whole = tables.sum(axis=0)
@@ -408,16 +396,6 @@ def _agreement(
         kappa=kappa_estimate(read, weights).score(sampling),
         flips=tuple(sorted(flips, key=lambda flip: -flip.n)),
     )
-
-
-def _tables(pairs: pl.DataFrame) -> tuple[tuple[str, ...], Array]:
-    """The templates, and for each how often one way chose this and the other that: templates × choices × choices."""
-    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
-    tables = np.zeros((len(templates), len(CHOICES), len(CHOICES)))
-    place = {name: row for row, name in enumerate(templates)}
-    for template, ours, theirs, count in pairs.group_by(TEMPLATE, "choice", "choice_other").len().rows():
-        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
-    return templates, tables
 
 
 def method_scores(

@@ -19,7 +19,7 @@ from typing import Literal, get_args
 
 import polars as pl
 
-from mbbq_gen.analysis.ability import Selection, TemplateSelection, keep_templates, select_templates, template_ability
+from mbbq_gen.analysis.ability import Selection, keep_templates, select_templates, template_ability
 from mbbq_gen.analysis.comparison_levels import ComparedLevels, ComparisonSettings
 from mbbq_gen.analysis.comparison_table import WARNINGS, Comparison, ComparisonTable
 from mbbq_gen.analysis.correction import AnnotatedFrame, CorrectedLevels
@@ -146,7 +146,11 @@ def _compare_group(
         raise UsageError(f"--across {across}: {found}; give runs with two or more")
     frame = frame.filter(pl.col(column).cast(pl.String).is_in(levels))
     shared, left_out = _shared_templates(bias, column, levels)
-    matched = _selection(frame, across, shared, select or "above-chance") if _has_control(frame) or select else None
+    matched = (
+        select_templates(template_ability(frame, [across]), shared, select or "above-chance")
+        if _has_control(frame) or select
+        else None
+    )
     if select and matched:
         shared = list(matched.kept)
     if len(shared) < 2:
@@ -182,10 +186,6 @@ def _has_control(frame: pl.DataFrame) -> bool:
     """Whether there are answers to disambiguated control questions; failures are none."""
     had = ~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE))
     return bool(frame.filter((pl.col("split") == "control") & (pl.col("condition") == "disambiguated") & had).height)
-
-
-def _selection(frame: pl.DataFrame, across: Across, shared: Sequence[str], kind: Selection) -> TemplateSelection:
-    return select_templates(template_ability(frame, [across]), shared, kind)
 
 
 def _shared_templates(bias: pl.DataFrame, column: str, levels: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -293,17 +293,6 @@ def kitagawa_decomposition(
     factors, sampling = FACTORS[metric.name], panel.sampling
     rate = [panel.estimates(factors.rate)[place] for place in pair]
     direction = [panel.estimates(factors.direction)[place] for place in pair]
-    by_rate, by_direction = _kitagawa(rate, direction)
-    rest = difference.subtract(by_rate).subtract(by_direction)
-    return DifferenceDecomposition(
-        rate=by_rate.score(sampling),
-        direction=by_direction.score(sampling),
-        unknown=None if factors is AMBIGUOUS_FACTORS else rest.score(sampling),
-    )
-
-
-def _kitagawa(rate: Sequence[Estimate], direction: Sequence[Estimate]) -> tuple[Estimate, Estimate]:
-    """How much of rate₁ · direction₁ − rate₂ · direction₂ is due to rate, and how much to direction."""
     four = [*rate, *direction]
     gap_rate, gap_direction = rate[0].value - rate[1].value, direction[0].value - direction[1].value
     mean_rate, mean_direction = (rate[0].value + rate[1].value) / 2, (direction[0].value + direction[1].value) / 2
@@ -317,7 +306,12 @@ def _kitagawa(rate: Sequence[Estimate], direction: Sequence[Estimate]) -> tuple[
         lambda n1, n2, l1, l2: (n1 + n2) / 2 * (l1 - l2),
         (gap_direction / 2, gap_direction / 2, mean_rate, -mean_rate),
     )
-    return by_rate, by_direction
+    rest = difference.subtract(by_rate).subtract(by_direction)
+    return DifferenceDecomposition(
+        rate=by_rate.score(sampling),
+        direction=by_direction.score(sampling),
+        unknown=None if factors is AMBIGUOUS_FACTORS else rest.score(sampling),
+    )
 
 
 @dataclass(frozen=True)

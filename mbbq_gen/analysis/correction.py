@@ -105,19 +105,17 @@ def labelled_groups(
     panel = panel_of(list(tally_groups(frame, columns)), sampling)
     sizes, told = _keyed(frame, columns), _keyed(labelled, columns)
     told = told.with_columns(cell_expression(), weight=told["weight"] * weights_of_answers(told, frame))
-    annotated = _annotated_languages(told)
-    rate = _error_rate(told)
+    counted = told.group_by("class_model", "class_language").agg(pl.col("prompt_id").n_unique())
+    annotated = {(model, language): count for model, language, count in counted.rows()}
+    wrong = (told["cell"] != told["right_cell"]).to_numpy()
+    rate = usual_error_rate(wrong, told["weight"].to_numpy())
     parts = _parts(sizes, columns), _parts(told, columns)
     return [
         _labelled_group(
             panel, place, (parts[0].get(key, sizes.clear()), parts[1].get(key, told.clear())), annotated, rate
         )
-        for place, key in enumerate(_keys(panel, columns))
+        for place, key in enumerate([tuple(group[name] for name in columns) for group in panel.groups])
     ]
-
-
-def _keys(panel: Panel, columns: Mapping[str, str]) -> list[tuple[str | None, ...]]:
-    return [tuple(group[name] for name in columns) for group in panel.groups]
 
 
 def _keyed(frame: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
@@ -147,17 +145,6 @@ def _parts(frame: pl.DataFrame, columns: Mapping[str, str]) -> dict[tuple[Any, .
     if not names:
         return {(): frame}
     return dict(frame.partition_by(names, as_dict=True))
-
-
-def _annotated_languages(told: pl.DataFrame) -> dict[tuple[str, str], int]:
-    """(Model, language) → labels."""
-    counted = told.group_by("class_model", "class_language").agg(pl.col("prompt_id").n_unique())
-    return {(model, language): count for model, language, count in counted.rows()}
-
-
-def _error_rate(told: pl.DataFrame) -> float:
-    wrong = (told["cell"] != told["right_cell"]).to_numpy()
-    return usual_error_rate(wrong, told["weight"].to_numpy())
 
 
 def _labelled_group(

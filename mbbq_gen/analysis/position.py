@@ -143,10 +143,29 @@ def position_report(
 ) -> PositionReport:
     """The preferences of one group."""
     read = read_answers(frame)
+    styles = read.with_columns(pl.col("label_style").cast(pl.String)).partition_by("label_style", as_dict=True)
+    found = []
+    for (style,), part in sorted(styles.items(), key=lambda item: str(item[0])):
+        tables = _tables(part)
+        independent = [np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum() for table in tables]
+        chosen, expected, whole = _places(sum(tables)), _places(np.sum(independent, axis=0)), part.height  # type: ignore[arg-type]
+        labels = LABEL_STYLES.get(str(style), ("1st", "2nd", "3rd"))
+        found += [
+            PositionShare(
+                label_style=None if style is None else str(style),
+                place=place,
+                label=labels[place],
+                chosen=int(chosen[place]),
+                share=float(chosen[place]) / whole,
+                expected=float(expected[place]) / whole,
+                preference=float(chosen[place] - expected[place]) / whole,
+            )
+            for place in range(len(ROLES))
+        ]
     return PositionReport(
         group=group,
         n_answers=read.height,
-        places=tuple(_place_shares(read)),
+        places=tuple(found),
         test=place_test(read, seed=sampling.seed),
         imbalance=_imbalance(read),
         scores=tuple(balanced_score(frame, metric, sampling) for metric in metrics),
@@ -197,34 +216,6 @@ def _places(tables: Array) -> Array:
     return counted
 
 
-def _expected(tables: Sequence[Array]) -> Array:
-    """How often each place would be chosen if the role did not depend on the order."""
-    independent = [np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum() for table in tables]
-    return _places(np.sum(independent, axis=0))
-
-
-def _place_shares(read: pl.DataFrame) -> list[PositionShare]:
-    styles = read.with_columns(pl.col("label_style").cast(pl.String)).partition_by("label_style", as_dict=True)
-    found = []
-    for (style,), part in sorted(styles.items(), key=lambda item: str(item[0])):
-        tables = _tables(part)
-        chosen, expected, whole = _places(sum(tables)), _expected(tables), part.height  # type: ignore[arg-type]
-        labels = LABEL_STYLES.get(str(style), ("1st", "2nd", "3rd"))
-        found += [
-            PositionShare(
-                label_style=None if style is None else str(style),
-                place=place,
-                label=labels[place],
-                chosen=int(chosen[place]),
-                share=float(chosen[place]) / whole,
-                expected=float(expected[place]) / whole,
-                preference=float(chosen[place] - expected[place]) / whole,
-            )
-            for place in range(len(ROLES))
-        ]
-    return found
-
-
 def place_test(read: pl.DataFrame, *, seed: int = 0) -> TestResult:
     """Does the role chosen not depend on the order shown? The statistic is Σ (chosen − expected)² / expected.
 
@@ -244,7 +235,11 @@ def place_test(read: pl.DataFrame, *, seed: int = 0) -> TestResult:
     drawn, expected = np.zeros((PERMUTATIONS, len(ROLES))), np.zeros(len(ROLES))
     for table in tables:
         rows, columns = table.counts.sum(axis=1), table.counts.sum(axis=0)
-        drawn += _dealt_anew(table, generator)
+        few = table.counts.sum() <= _SHUFFLED and (table.counts.sum(axis=1) @ table.answers).sum() <= _LOWEST
+        step = max(1, _AT_ONCE // int(table.counts.sum() if few else table.counts.size))
+        sizes = [min(step, PERMUTATIONS - start) for start in range(0, PERMUTATIONS, step)]
+        dealt = _shuffled if few else _tables_drawn
+        drawn += np.concatenate(list(dealt(table, sizes, generator)))
         expected += _places(table.answers.T @ (np.outer(rows, columns) / rows.sum()))
     safe = np.where(expected > 0, expected, 1.0)
     statistics = ((drawn - expected) ** 2 / safe).sum(axis=1)
@@ -277,15 +272,6 @@ _AT_ONCE = 1_000_000
 """Cells that are drawn together: enough to be fast, few enough to stay small in memory."""
 _SHUFFLED = 1000
 """Questions of one kind up to which orders are shuffled one by one, which is done before scipy.stats is loaded."""
-
-
-def _dealt_anew(table: _UnitTable, generator: np.random.Generator) -> Array:
-    """How often each place is chosen when the orders are dealt anew: PERMUTATIONS × places."""
-    few = table.counts.sum() <= _SHUFFLED and (table.counts.sum(axis=1) @ table.answers).sum() <= _LOWEST
-    step = max(1, _AT_ONCE // int(table.counts.sum() if few else table.counts.size))
-    sizes = [min(step, PERMUTATIONS - start) for start in range(0, PERMUTATIONS, step)]
-    dealt = _shuffled if few else _tables_drawn
-    return np.concatenate(list(dealt(table, sizes, generator)))
 
 
 def _shuffled(table: _UnitTable, sizes: Sequence[int], generator: np.random.Generator) -> Iterator[Array]:
@@ -359,34 +345,41 @@ def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetti
         return BalancedScore(metric=metric.name, plain=nothing, balanced=nothing, difference=nothing)
     (plain,) = plain_panel.estimates(metric)
     ordered = frame.filter(pl.col("option_order").cast(pl.String).is_in(ORDERS))
-    cells = _cells_by_order(ordered, plain_panel.templates)
+    found = np.zeros((len(ORDERS), len(plain_panel.templates), len(CELLS)))
+    place = {name: row for row, name in enumerate(plain_panel.templates)}
+    counted = (
+        ordered.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE)))
+        .with_columns(cell_expression(), template_expression(), pl.col("option_order").cast(pl.String))
+        .group_by("option_order", TEMPLATE, "cell")
+        .agg(weight_of_rows(ordered))
+    )
+    for order, template, cell, weight in counted.rows():
+        found[ORDERS.index(order), place[template], cell] = weight
+    cells = found
     factors = _order_factors(cells.sum(axis=1))
     if factors is None:
         nothing = no_score("some order of roles is missing, so that a role never stands at some place")
         return BalancedScore(metric=metric.name, plain=plain.score(sampling), balanced=nothing, difference=nothing)
     by_template = Counts((factors[:, None] * cells).sum(axis=0) @ count_matrix(), sampling.unparsed)
-    balanced = _weighted_estimate(metric, by_template, _drawn_balanced(cells, plain_panel.weights, metric, sampling))
+    total = Counts(by_template.values.sum(axis=0), by_template.unparsed)
+    influences = influence(metric, by_template, total)
+    effective = float(n_templates_effective(metric, by_template))
+    widening = (effective / (effective - 1)) ** 0.5 if effective > 1 else float("nan")
+    sizes = metric.fractions[0].denominator(by_template)
+    balanced = Estimate(
+        value=float(metric.value(total)),
+        influences=influences,
+        scaled_influences=influences * widening,
+        template_weights=sizes / sizes.sum() if sizes.sum() else sizes,
+        bootstrap_values=_drawn_balanced(cells, plain_panel.weights, metric, sampling),
+        bounds=(metric.low, metric.high),
+    )
     return BalancedScore(
         metric=metric.name,
         plain=plain.score(sampling),
         balanced=balanced.score(sampling),
         difference=plain.subtract(balanced).score(sampling),
     )
-
-
-def _cells_by_order(frame: pl.DataFrame, templates: Sequence[str]) -> Array:
-    """Orders × templates × cells."""
-    found = np.zeros((len(ORDERS), len(templates), len(CELLS)))
-    place = {name: row for row, name in enumerate(templates)}
-    counted = (
-        frame.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE)))
-        .with_columns(cell_expression(), template_expression(), pl.col("option_order").cast(pl.String))
-        .group_by("option_order", TEMPLATE, "cell")
-        .agg(weight_of_rows(frame))
-    )
-    for order, template, cell, weight in counted.rows():
-        found[ORDERS.index(order), place[template], cell] = weight
-    return found
 
 
 def _kinds() -> Array:
@@ -438,22 +431,6 @@ def _drawn_balanced(cells: Array, weights: Array, metric: Metric, sampling: Infe
             counts = Counts((factors * totals).sum(axis=0) @ count_matrix(), sampling.unparsed)
             found[number] = float(metric.value(counts))
     return found
-
-
-def _weighted_estimate(metric: Metric, by_template: Counts, drawn: Array) -> Estimate:
-    total = Counts(by_template.values.sum(axis=0), by_template.unparsed)
-    influences = influence(metric, by_template, total)
-    effective = float(n_templates_effective(metric, by_template))
-    widening = (effective / (effective - 1)) ** 0.5 if effective > 1 else float("nan")
-    sizes = metric.fractions[0].denominator(by_template)
-    return Estimate(
-        value=float(metric.value(total)),
-        influences=influences,
-        scaled_influences=influences * widening,
-        template_weights=sizes / sizes.sum() if sizes.sum() else sizes,
-        bootstrap_values=drawn,
-        bounds=(metric.low, metric.high),
-    )
 
 
 # --- texts of the unknown option -------------------------------------------------------------------------------------

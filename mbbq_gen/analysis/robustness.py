@@ -14,7 +14,6 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.reasoning import in_order
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.languages.axes import confounded_interactions, is_orthogonal, parse_variant_name, varied_axes
-from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import partition
 from mbbq_gen.statistics.hypothesis_tests import TestResult, equality_test, friedman, holm, kendall_w, zero_test
@@ -321,7 +320,8 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
     values = [estimate.value for _, estimate in defined]
     worst = _worst(metric, defined)
     hypothesis = f"{metric.name} does not differ between values of {factor}"
-    shared = panel.on_templates(_templates_of_all(panel.by_template.values.sum(axis=2), panel.templates))
+    answered = panel.by_template.values.sum(axis=2)
+    shared = panel.on_templates([name for place, name in enumerate(panel.templates) if (answered[:, place] > 0).all()])
     return MetricSpread(
         metric=metric.name,
         factor=factor,
@@ -342,11 +342,6 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
             friedman(shared.template_scores(metric).T, hypothesis),
         ),
     )
-
-
-def _templates_of_all(answered: Array, templates: Sequence[str]) -> list[str]:
-    """The templates with answers in all groups; `answered` is groups × templates."""
-    return [name for place, name in enumerate(templates) if (answered[:, place] > 0).all()]
 
 
 def _worst(metric: Metric, defined: Sequence[tuple[str | None, Estimate]]) -> tuple[str | None, Estimate] | None:

@@ -209,7 +209,20 @@ def _score_batch(batch: GroupCounts, settings: ScoreSettings) -> list[GroupScore
         what = (metric.fractions, metric.combine)  # several names can stand for one formula
         if what not in made:
             made[what] = measure(metric, batch, settings)
-        measured[metric.name] = _metric_scores(metric, batch, made[what], settings)
+        found = made[what]
+        bounds = _bounds(metric, batch, settings)
+        fractions = [
+            (
+                fraction.formula(settings.unparsed),
+                fraction.numerator(batch.n_requested),
+                fraction.denominator(batch.n_requested),
+            )
+            for fraction in metric.fractions
+        ]
+        measured[metric.name] = [
+            _metric_score(place, found=found, bounds=bounds[place], fractions=fractions, settings=settings)
+            for place in range(len(batch.tallies))
+        ]
     return [
         GroupScore(
             group=tally.group,
@@ -350,25 +363,6 @@ def _reach(error: Array, effective: Array, crossed: list[CrossedEffect] | None, 
     """How far intervals reach to either side by t distributions."""
     reach: Array = error * t_quantile(confidence, effective)
     return reach if crossed is None else np.hypot(reach, [crossing.reach(confidence) for crossing in crossed])
-
-
-def _metric_scores(
-    metric: Metric, batch: GroupCounts, found: MetricEstimates, settings: ScoreSettings
-) -> list[MetricScore]:
-    """The records of one metric, in the order of the batch."""
-    bounds = _bounds(metric, batch, settings)
-    fractions = [
-        (
-            fraction.formula(settings.unparsed),
-            fraction.numerator(batch.n_requested),
-            fraction.denominator(batch.n_requested),
-        )
-        for fraction in metric.fractions
-    ]
-    return [
-        _metric_score(place, found=found, bounds=bounds[place], fractions=fractions, settings=settings)
-        for place in range(len(batch.tallies))
-    ]
 
 
 def _metric_score(

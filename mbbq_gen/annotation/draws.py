@@ -7,7 +7,7 @@ its strata, and later estimates weigh each label by it, whatever the extractor.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -108,7 +108,13 @@ def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> 
     """
     known, by_seed = set(annotated), defaultdict[str, dict[int, float]](dict)
     for draw in draws:
-        shares = _annotated_shares(draw.strata, known)
+        total = sum(len(set(stratum.drawn).intersection(known)) for stratum in draw.strata)
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            limit = (low + high) / 2
+            expected = sum(min(len(stratum.drawn), limit * stratum.size) for stratum in draw.strata)
+            low, high = (limit, high) if expected < total else (low, limit)
+        shares = [min(len(stratum.drawn) / stratum.size, high) for stratum in draw.strata]
         for stratum, share in zip(draw.strata, shares, strict=True):
             for name in known.intersection(stratum.drawn):
                 seeds = by_seed[name]
@@ -121,19 +127,3 @@ def _any(shares: Iterable[float]) -> float:
     for share in shares:
         missed *= 1 - share
     return 1 - missed
-
-
-def _annotated_shares(strata: Sequence[DrawnStratum], annotated: Collection[str]) -> list[float]:
-    """The expected share of each stratum that is annotated.
-
-    A sample is annotated in the order of one random number for all strata. If annotation stops early, the annotated
-    ones have a number below some limit: of each stratum the share drawn, or the limit where that is less. The limit is
-    chosen to match the number of annotations.
-    """
-    total = sum(len(set(stratum.drawn).intersection(annotated)) for stratum in strata)
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        limit = (low + high) / 2
-        expected = sum(min(len(stratum.drawn), limit * stratum.size) for stratum in strata)
-        low, high = (limit, high) if expected < total else (low, limit)
-    return [min(len(stratum.drawn) / stratum.size, high) for stratum in strata]

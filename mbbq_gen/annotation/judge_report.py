@@ -227,7 +227,21 @@ def judge_report(
             for group in (*languages, "all")
         ),
         confusion=tuple(ConfusionCount(rules=ours, judge=theirs, n=n) for (ours, theirs), n in crossings.most_common()),
-        differences=tuple(_difference(pair) for pair in everything if is_read(pair.judge.rule) and not pair.agrees),
+        differences=tuple(
+            JudgeDisagreement(
+                prompt_id=pair.prompt_id,
+                language=pair.language,
+                outcome=pair.rules.outcome,
+                option=pair.rules.option,
+                confidence=pair.rules.confidence,
+                rule=pair.rules.rule,
+                judge_outcome=pair.judge.outcome,
+                judge_option=pair.judge.option,
+                judge_rule=pair.judge.rule,
+            )
+            for pair in everything
+            if is_read(pair.judge.rule) and not pair.agrees
+        ),
         annotated=tuple(_annotated(everything, annotations, sampling.confidence)),
     )
 
@@ -263,20 +277,6 @@ def _agreement(group: str, pairs: Sequence[Pair], sampling: InferenceSettings) -
         unparsed=unparsed,
         equal_share=equal.score(sampling),
         kappa=kappa_estimate(tables, weights).score(sampling),
-    )
-
-
-def _difference(pair: Pair) -> JudgeDisagreement:
-    return JudgeDisagreement(
-        prompt_id=pair.prompt_id,
-        language=pair.language,
-        outcome=pair.rules.outcome,
-        option=pair.rules.option,
-        confidence=pair.rules.confidence,
-        rule=pair.rules.rule,
-        judge_outcome=pair.judge.outcome,
-        judge_option=pair.judge.option,
-        judge_rule=pair.judge.rule,
     )
 
 

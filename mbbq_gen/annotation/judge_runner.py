@@ -132,6 +132,10 @@ def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
     lines = []
     for judge in judges_of(store).values():
         progress = JudgeTable(store, judge).progress()
+        (count,) = store.query(
+            "SELECT count(*) FROM extractions WHERE extractor = ? AND json_extract(record, '$.rule') LIKE ?",
+            (judge.extractor, f"{UNPARSED}%"),
+        ).fetchone()
         lines.append(
             JudgeStatus(
                 name=judge.name,
@@ -139,7 +143,7 @@ def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
                 requests=progress.requests,
                 answered=progress.answered,
                 failed=progress.failed,
-                unparsed=_unparsed(store, judge),
+                unparsed=int(count),
                 cost=judge_cost(store, judge, own),
             )
         )
@@ -154,11 +158,3 @@ def judge_cost(store: RunStore, judge: LLMJudge, own: tuple[Price, ...]) -> floa
     address = judge.runtime_info.get("base_url")
     server = address if isinstance(address, str) else None
     return judge_cost_report(store, judge.name, own, kind=kind, model=model, base_url=server).total
-
-
-def _unparsed(store: RunStore, judge: LLMJudge) -> int:
-    (count,) = store.query(
-        "SELECT count(*) FROM extractions WHERE extractor = ? AND json_extract(record, '$.rule') LIKE ?",
-        (judge.extractor, f"{UNPARSED}%"),
-    ).fetchone()
-    return int(count)

@@ -12,7 +12,7 @@ import heapq
 import math
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, Self, get_args
@@ -212,7 +212,7 @@ def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) ->
     to annotate. The draw depends on the seed and the prompt alone: a larger sample of the same strata contains the
     smaller one.
     """
-    size, chance = design.sample, _chance(design.seed)
+    size, chance = design.sample, lambda extraction: stable_number(design.seed, extraction.prompt_id)
     strata = _strata(
         [extraction for extraction in extractions if can_be_annotated(extraction)], design.by, max(1, size // 2)
     )
@@ -223,10 +223,6 @@ def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) ->
         for extraction in sorted(members, key=chance)[: shares[stratum]]
     ]
     return ReviewSample(strata, tuple(sorted(drawn, key=chance)))
-
-
-def _chance(seed: int) -> Callable[[ExtractionRow], int]:
-    return lambda extraction: stable_number(seed, extraction.prompt_id)
 
 
 def _strata(

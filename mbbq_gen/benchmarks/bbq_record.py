@@ -329,7 +329,19 @@ def in_blocks(
     for place, row in rows:
         if row.category != category:
             raise place.error(f"{row.category!r} in the file of {category}", "category")
-        _check_place_in_block(block, place, row)
+        polarity, condition = _PATTERN[len(block)]
+        if row.question_polarity != polarity:
+            raise place.error(
+                f"{row.question_polarity!r} where {polarity!r} comes next; a row is missing", "question_polarity"
+            )
+        if row.context_condition != condition:
+            raise place.error(
+                f"{row.context_condition!r} where {condition!r} comes next; a row is missing", "context_condition"
+            )
+        if block and row.question_index != block[0][1].question_index:
+            raise place.error("another template than in the rows before; a row is missing", "question_index")
+        if block and row.answer_info != block[0][1].answer_info:
+            raise place.error("other people than in the rows before; a row is missing", "answer_info")
         if row.example_id <= last_id:
             raise place.error(f"{row.example_id} comes after {last_id}; published ids rise", "example_id")
         last_id = row.example_id
@@ -343,23 +355,6 @@ def in_blocks(
     if block:
         place = block[-1][0]
         raise place.error(f"the file ends after {len(block)} rows of a block of four; get the file again")
-
-
-def _check_place_in_block(block: Block, place: RowLocation, row: BbqRow) -> None:
-    """Refuses a row that is not the next one of its block."""
-    polarity, condition = _PATTERN[len(block)]
-    if row.question_polarity != polarity:
-        raise place.error(
-            f"{row.question_polarity!r} where {polarity!r} comes next; a row is missing", "question_polarity"
-        )
-    if row.context_condition != condition:
-        raise place.error(
-            f"{row.context_condition!r} where {condition!r} comes next; a row is missing", "context_condition"
-        )
-    if block and row.question_index != block[0][1].question_index:
-        raise place.error("another template than in the rows before; a row is missing", "question_index")
-    if block and row.answer_info != block[0][1].answer_info:
-        raise place.error("other people than in the rows before; a row is missing", "answer_info")
 
 
 def has_contradiction(block: Block) -> bool:

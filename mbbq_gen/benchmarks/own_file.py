@@ -138,40 +138,40 @@ class FieldMapper:
             }
             found["metadata"] = with_metadata(found.get("metadata"), extra, place)
         if self.field_map.options is not None:
-            self._add_options(row, self.field_map.options, place, found)
+            unknown = self._option_place(row, self.field_map.options.unknown, "unknown", place)
+            target = self._option_place(row, self.field_map.options.target, "target", place)
+            if unknown is None:
+                raise place.error(
+                    "no place of the unknown option; every question needs one", str(self.field_map.options.unknown)
+                )
+            if target == unknown:
+                raise place.error(
+                    "the target stands at the place of the unknown option", str(self.field_map.options.target)
+                )
+            groups = self.field_map.options.groups or (None, None, None)
+            found["options"] = [
+                {
+                    "role": option_role(index, unknown, target),
+                    "text": self._get(row, text, place, f"options.texts[{index}]"),
+                    "group": None
+                    if group is None
+                    else self._get(row, group, place, f"options.groups[{index}]") or None,
+                }
+                for index, (text, group) in enumerate(zip(self.field_map.options.texts, groups, strict=True))
+            ]
+            if target is None:
+                found["has_single_target"] = False
+                found.setdefault("no_target_reason", NO_TARGET)
+            if not is_empty(found.get("gold_index")):
+                found["gold_index"] = self._counted(
+                    found["gold_index"], self.field_map.fields.get("gold_index", "gold_index"), place
+                )
         return {name: value for name, value in found.items() if not is_empty(value)}
 
     def their_name(self, ours: str) -> str | None:
         """Their name of one of our fields, where it is another."""
         theirs = self.field_map.fields.get(ours)
         return None if theirs == ours else theirs
-
-    def _add_options(
-        self, row: Mapping[str, Any], where: OptionFields, place: RowLocation, found: dict[str, Any]
-    ) -> None:
-        """Adds options with their roles, and what follows where there is no target."""
-        unknown = self._option_place(row, where.unknown, "unknown", place)
-        target = self._option_place(row, where.target, "target", place)
-        if unknown is None:
-            raise place.error("no place of the unknown option; every question needs one", str(where.unknown))
-        if target == unknown:
-            raise place.error("the target stands at the place of the unknown option", str(where.target))
-        groups = where.groups or (None, None, None)
-        found["options"] = [
-            {
-                "role": option_role(index, unknown, target),
-                "text": self._get(row, text, place, f"options.texts[{index}]"),
-                "group": None if group is None else self._get(row, group, place, f"options.groups[{index}]") or None,
-            }
-            for index, (text, group) in enumerate(zip(where.texts, groups, strict=True))
-        ]
-        if target is None:
-            found["has_single_target"] = False
-            found.setdefault("no_target_reason", NO_TARGET)
-        if not is_empty(found.get("gold_index")):
-            found["gold_index"] = self._counted(
-                found["gold_index"], self.field_map.fields.get("gold_index", "gold_index"), place
-            )
 
     def _option_place(self, row: Mapping[str, Any], named: int | str, what: str, place: RowLocation) -> int | None:
         """The place of an option, counted from 0; None where their field is empty."""

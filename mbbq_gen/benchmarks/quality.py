@@ -387,36 +387,30 @@ def count_instances(instances: Iterable[Instance]) -> list[CategoryCount]:
     templates: dict[_Part, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for instance in instances:
         part = instance.benchmark, instance.language, instance.split
-        counts[part][instance.category].update(_kinds(instance))
+        kinds: list[str] = ["rows", instance.condition, instance.polarity]
+        kinds += [instance.alignment] if instance.alignment is not None else []
+        kinds += ["unscorable"] * (not instance.has_single_target)
+        counts[part][instance.category].update(kinds + ["wrong_labels"] * (instance.corrected_gold_role is not None))
         templates[part][instance.category].add(instance.template_id)
     found = []
     for part, by_category in counts.items():
         sizes = {category: len(ids) for category, ids in templates[part].items()}
         found += [_count(part, category, count, sizes[category]) for category, count in by_category.items()]
         total = sum(by_category.values(), Counter[str]())
-        found.append(_count(part, "all", total, sum(sizes.values()), _missing(part[0], by_category)))
+        published = published_counts().get(part[0])
+        missing = sorted(set(published.rows) - set(by_category)) if published else []
+        found.append(
+            _count(
+                part, "all", total, sum(sizes.values()), f"not in this copy: {', '.join(missing)}" if missing else None
+            )
+        )
     return found
-
-
-def _kinds(instance: Instance) -> list[str]:
-    """Every field of CategoryCount that an instance counts for."""
-    kinds: list[str] = ["rows", instance.condition, instance.polarity]
-    kinds += [instance.alignment] if instance.alignment is not None else []
-    kinds += ["unscorable"] * (not instance.has_single_target)
-    return kinds + ["wrong_labels"] * (instance.corrected_gold_role is not None)
 
 
 _FIELDS = (
     "rows", "ambiguous", "disambiguated", "negative", "non_negative", "biased", "counter_biased", "unscorable",
     "wrong_labels",
 )  # fmt: skip
-
-
-def _missing(benchmark: str, by_category: Iterable[str]) -> str | None:
-    """Which of a paper's categories the files lack, for a note; None where they have all."""
-    published = published_counts().get(benchmark)
-    missing = sorted(set(published.rows) - set(by_category)) if published else []
-    return f"not in this copy: {', '.join(missing)}" if missing else None
 
 
 def _count(

@@ -285,7 +285,8 @@ def load_benchmark(
     info = find_benchmark(name)
     wanted_languages = _choose(info, "language", languages, info.languages)
     wanted_splits = _choose(info, "split", splits, info.splits)
-    loader = _import_loader(info)
+    module, function = info.loader.split(":")
+    loader: Callable[..., Iterator[Instance]] = getattr(importlib.import_module(module), function)
     if not info.needs_data:
         packs = resources or PackPaths()
         return chain.from_iterable([loader(language, wanted_splits, packs) for language in wanted_languages])
@@ -304,10 +305,3 @@ def _choose(info: BenchmarkInfo, what: str, wanted: Sequence[Any] | None, known:
         if one not in known:
             raise UsageError(f"{info.name} has no {what} {one!r}; it has {', '.join(known)}")
     return list(dict.fromkeys(wanted or known))
-
-
-def _import_loader(info: BenchmarkInfo) -> Callable[..., Iterator[Instance]]:
-    """The function that reads the benchmark."""
-    module, function = info.loader.split(":")
-    loader: Callable[..., Iterator[Instance]] = getattr(importlib.import_module(module), function)
-    return loader

@@ -177,7 +177,12 @@ def read_table(path: Path, schema: type[RowT], *, delimiter: str = ",") -> Itera
                     header = cells
                     _check_columns(header, schema, place)
                 elif cells:
-                    yield place, _table_row(header, cells, schema, place)
+                    if len(cells) != len(header):
+                        raise place.error(
+                            f"{len(cells)} cells where the header has {len(header)}; the row is cut off or a quote is"
+                            " wrong"
+                        )
+                    yield place, checked(dict(zip(header, cells, strict=True)), schema, place)
         except UnicodeDecodeError as error:
             raise _not_utf8(path) from error
         except csv.Error as error:
@@ -219,15 +224,6 @@ def _check_columns(header: Sequence[str], schema: type[BaseModel], place: RowLoc
         column = field.alias or name
         if field.is_required() and column not in header:
             raise place.error(f"the column is missing; columns: {', '.join(header)}", column)
-
-
-def _table_row(header: Sequence[str], cells: Sequence[str], schema: type[RowT], place: RowLocation) -> RowT:
-    """The cells of a row by their columns, checked."""
-    if len(cells) != len(header):
-        raise place.error(
-            f"{len(cells)} cells where the header has {len(header)}; the row is cut off or a quote is wrong"
-        )
-    return checked(dict(zip(header, cells, strict=True)), schema, place)
 
 
 def checked(fields: dict[str, object] | dict[str, str], schema: type[RowT], place: RowLocation) -> RowT:

@@ -85,7 +85,8 @@ def write_skeletons(folder: Path, language: LanguageCode, name: str, native_name
     for path in paths.values():
         if path.exists():
             raise UsageError(f"{path}: is there already; nothing was written")
-    head = _head(language, name, native_name)
+    lines = [f"language = {_quoted(language)}", f"name = {_quoted(name)}", f"native_name = {_quoted(native_name)}"]
+    head = "\n".join(["[meta]", *lines, "version = 1", 'source = "who wrote it"', 'licence = "Apache-2.0"'])
     texts: dict[PackKind, str] = {
         "prompts": _prompts(head, shipped),
         "extractors": _extractor(head, shipped),
@@ -95,11 +96,6 @@ def write_skeletons(folder: Path, language: LanguageCode, name: str, native_name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(texts[kind], encoding="utf-8")
     return list(paths.values())
-
-
-def _head(language: str, name: str, native_name: str) -> str:
-    lines = [f"language = {_quoted(language)}", f"name = {_quoted(name)}", f"native_name = {_quoted(native_name)}"]
-    return "\n".join(["[meta]", *lines, "version = 1", 'source = "who wrote it"', 'licence = "Apache-2.0"'])
 
 
 def _quoted(text: str) -> str:
@@ -150,7 +146,14 @@ def _extractor(head: str, shipped: PackPaths) -> str:
         head,
     ]
     for table in WORD_LISTS:
-        told = _docstrings(_CLASSES[table])
+        body = ast.parse(textwrap.dedent(inspect.getsource(_CLASSES[table]))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        found = {}
+        for node, after in zip(body.body, body.body[1:], strict=False):
+            told = after.value if isinstance(after, ast.Expr) else None
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(told, ast.Constant):
+                found[node.target.id] = re.sub(r"\s+", " ", str(told.value))
+        told = found
         names = sorted(WORD_LISTS[table], key=lambda name: gain.get(f"{table}.{name}", len(gain)))
         parts.append(f"[{table}]")
         for name in names:
@@ -167,18 +170,6 @@ def _extractor(head: str, shipped: PackPaths) -> str:
         '# needs = ["words.neg"]'
     )
     return "\n\n".join(parts) + "\n"
-
-
-def _docstrings(table: type[Pack]) -> dict[str, str]:
-    """Field → what its docstring says."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(table))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    found = {}
-    for node, after in zip(body.body, body.body[1:], strict=False):
-        told = after.value if isinstance(after, ast.Expr) else None
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(told, ast.Constant):
-            found[node.target.id] = re.sub(r"\s+", " ", str(told.value))
-    return found
 
 
 # --- control sets ----------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from __future__ import annotations
 import ast
 import re
 import string
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -102,9 +102,23 @@ def _read_mbbq(folder: Path, language: str) -> tuple[PublishedPrompt, ...]:
     """MBBQ's five prompts."""
     (path,) = _find(folder, "mbbq", _MBBQ_FILE)
     literals = _python_literals(path, {"prompts", "prompt_sets", _MBBQ_TRANSLATIONS})
-    english = _english(literals, path)
+    found = literals.get("prompts")
+    sets = literals.get("prompt_sets")
+    if found is None and isinstance(sets, dict):
+        found = [text for texts in sets.values() for text in (texts if isinstance(texts, list) else [None])]
+    if not isinstance(found, list) or not found or not all(isinstance(text, str) for text in found):
+        raise DataError(f"{path}: no list of prompts under the name prompts or prompt_sets; get the file again")
+    english = found
     translations = literals.get(_MBBQ_TRANSLATIONS, {})
-    if not _is_table_of_texts(translations):
+    if not (
+        isinstance(translations, dict)
+        and all(
+            isinstance(language, str)
+            and isinstance(texts, dict)
+            and all(isinstance(text, str) for pair in texts.items() for text in pair)
+            for language, texts in translations.items()
+        )
+    ):
         raise DataError(f"{path}: {_MBBQ_TRANSLATIONS}: not language → English prompt → translation")
     if language == "en":
         texts = english
@@ -116,27 +130,6 @@ def _read_mbbq(folder: Path, language: str) -> tuple[PublishedPrompt, ...]:
             raise DataError(f"{path}: {_MBBQ_TRANSLATIONS}[{language!r}]: no translation of {missing[0][:60]!r}")
         texts = [translations[language][text] for text in english]
     return _variants((_Found(f"published_{n}", text.strip()) for n, text in enumerate(texts, start=1)), path)
-
-
-def _english(literals: Mapping[str, Any], path: Path) -> list[str]:
-    """The English prompts, of all sets."""
-    found = literals.get("prompts")
-    sets = literals.get("prompt_sets")
-    if found is None and isinstance(sets, dict):
-        found = [text for texts in sets.values() for text in (texts if isinstance(texts, list) else [None])]
-    if not isinstance(found, list) or not found or not all(isinstance(text, str) for text in found):
-        raise DataError(f"{path}: no list of prompts under the name prompts or prompt_sets; get the file again")
-    return found
-
-
-def _is_table_of_texts(value: Any) -> bool:
-    """Whether a literal is text → text → text."""
-    return isinstance(value, dict) and all(
-        isinstance(language, str)
-        and isinstance(texts, dict)
-        and all(isinstance(text, str) for pair in texts.items() for text in pair)
-        for language, texts in value.items()
-    )
 
 
 def _python_literals(path: Path, names: set[str]) -> dict[str, Any]:

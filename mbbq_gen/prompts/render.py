@@ -104,18 +104,13 @@ def plan_orders(policy: OrderPolicy, units: Iterable[SamplingUnit], seed: int) -
     cells: dict[tuple[str, ...], list[tuple[str, int, str]]] = defaultdict(list)
     for unit in units:
         member = (unit.alignment or "", stable_number(seed, unit.twin), unit.key)
-        cells[_cell(unit)].append(member)
+        place = (unit.benchmark, unit.split, unit.language, unit.category)
+        cells[(*place, unit.condition, unit.polarity)].append(member)
     ranks: dict[str, int] = {}
     for (benchmark, _, _, *shared), members in cells.items():
         start = stable_number(seed, benchmark, *shared) % 2 * 3
         ranks.update({key: start + rank for rank, (_, _, key) in enumerate(sorted(members))})
     return OptionOrderPlan(policy, seed, ranks)
-
-
-def _cell(unit: SamplingUnit) -> tuple[str, ...]:
-    """Questions of one cell are balanced together."""
-    place = (unit.benchmark, unit.split, unit.language, unit.category)
-    return (*place, unit.condition, unit.polarity)
 
 
 @dataclass(frozen=True)
@@ -183,7 +178,10 @@ def render_prompt(
     `order[place]` is the index in `instance.options` of the option shown at that place. Each example is a turn of the
     user, in the same variant, and a turn of the assistant with the right answer.
     """
-    messages = _system(setting)
+    own = setting.variant.system
+    instruction = None if own is None else fill(own, _forms(setting, ("", "", "")))
+    texts = [text for text in (setting.system, instruction) if text is not None]
+    messages = [Message(role="system", content="\n\n".join(texts))] if texts else []
     for example in examples:
         messages.append(Message(role="user", content=_ask(example.instance, setting, example.order)))
         messages.append(Message(role="assistant", content=_answer(example, setting)))
@@ -263,14 +261,6 @@ def label_answers(prompt: Prompt) -> list[Continuation]:
         for place, label in enumerate(prompt.option_labels)
         for text in (label, f" {label}")
     ]
-
-
-def _system(setting: PromptSettings) -> list[Message]:
-    """The system message, where there is one: the run's, and the instruction of a variant that stands there."""
-    own = setting.variant.system
-    instruction = None if own is None else fill(own, _forms(setting, ("", "", "")))
-    texts = [text for text in (setting.system, instruction) if text is not None]
-    return [Message(role="system", content="\n\n".join(texts))] if texts else []
 
 
 def _forms(setting: PromptSettings, texts: Sequence[str]) -> dict[str, str]:

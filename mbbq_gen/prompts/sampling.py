@@ -36,7 +36,14 @@ def balanced_sample(units: Iterable[SamplingUnit], size: int, seed: int) -> set[
 
 def _sample_group(units: list[SamplingUnit], size: int, seed: int) -> list[str]:
     """`size` keys of one benchmark, language and split."""
-    stock = _stock(units, seed)
+    rows: dict[str, dict[Kind, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
+    for unit in units:
+        rank = stable_number(seed, unit.benchmark, unit.twin)
+        rows[unit.template_id][unit.kind].append((rank, unit.key))
+    stock = {
+        template: {kind: deque(key for _, key in sorted(ranked)) for kind, ranked in kinds.items()}
+        for template, kinds in rows.items()
+    }
     templates = sorted(stock, key=lambda template: stable_number(seed, units[0].benchmark, template))
     given: dict[str, Counter[Kind]] = {template: Counter() for template in templates}
     overall: Counter[Kind] = Counter()
@@ -67,15 +74,3 @@ def _next_kind(stock: Iterable[Kind], given: Counter[Kind], overall: Counter[Kin
         return *conditions, given[kind], overall[kind], rank
 
     return min(stock, key=need)
-
-
-def _stock(units: list[SamplingUnit], seed: int) -> dict[str, dict[Kind, deque[str]]]:
-    """Template → kind → keys still to be had, in the order in which they will be taken."""
-    rows: dict[str, dict[Kind, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
-    for unit in units:
-        rank = stable_number(seed, unit.benchmark, unit.twin)
-        rows[unit.template_id][unit.kind].append((rank, unit.key))
-    return {
-        template: {kind: deque(key for _, key in sorted(ranked)) for kind, ranked in kinds.items()}
-        for template, kinds in rows.items()
-    }

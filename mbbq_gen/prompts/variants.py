@@ -69,7 +69,19 @@ class PromptVariants:
         self._published: Published = {}
         self._packs: dict[str, PromptPack] = {}
         if settings.prompt_source == "published":
-            self._published = self._select(read_published(settings.benchmarks, settings.languages, other))
+            published = read_published(settings.benchmarks, settings.languages, other)
+            chosen = {
+                where: tuple(variant for variant in variants if variant.variant.id in self._settings.variants)
+                for where, variants in published.items()
+            }
+            for (benchmark, language), variants in chosen.items():
+                if not variants:
+                    known = ", ".join(variant.variant.id for variant in published[benchmark, language])
+                    raise UsageError(
+                        f"{benchmark} has none of the variants {', '.join(self._settings.variants)} in {language}; it"
+                        f" has {known}"
+                    )
+            self._published = chosen
         own = () if self._published else settings.variants
         if own or settings.is_scored:
             self._packs = {code: read_prompts(resources, code) for code in ([other] if other else settings.languages)}
@@ -85,21 +97,6 @@ class PromptVariants:
                     self._by_id(code, variant)
             for variant in own if UNLABELLED in settings.label_styles else ():
                 self._listed(code, variant, UNLABELLED)
-
-    def _select(self, published: Published) -> Published:
-        """The variants that the settings name; each benchmark must have one in each of its languages."""
-        chosen = {
-            where: tuple(variant for variant in variants if variant.variant.id in self._settings.variants)
-            for where, variants in published.items()
-        }
-        for (benchmark, language), variants in chosen.items():
-            if not variants:
-                known = ", ".join(variant.variant.id for variant in published[benchmark, language])
-                raise UsageError(
-                    f"{benchmark} has none of the variants {', '.join(self._settings.variants)} in {language}; it has"
-                    f" {known}"
-                )
-        return chosen
 
     def files(self) -> dict[str, str]:
         """benchmark/file → sha256, for the files that published variants were read from."""

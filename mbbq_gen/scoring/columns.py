@@ -89,7 +89,9 @@ def observations_from_columns(
         .join(questions.frame.lazy(), on="instance_key", how="left", maintain_order="left")
         .collect()
     )
-    _check_known(joined)
+    lost = joined.filter(joined["signature"].is_null())
+    if lost.height:
+        raise DataError(f"{lost['instance_key'][0]}: an answer to a question that is not among the questions")
     meanings = _meanings(joined.select(_MEANING).unique(), questions.examples, gold)
     return (
         joined.lazy()
@@ -109,7 +111,15 @@ def flattened(instances: Iterable[Instance]) -> Questions:
     signatures: list[int] = []
     rows: list[InstanceColumns] = []
     for instance in instances:
-        signature = _signature(instance)
+        signature = (
+            *(option.role for option in instance.options),
+            instance.gold_index,
+            instance.corrected_gold_role,
+            instance.groups_swapped,
+            instance.has_single_target,
+            instance.condition,
+            instance.polarity,
+        )
         if signature not in numbers:
             numbers[signature] = len(numbers)
             examples.append(instance)
@@ -129,25 +139,6 @@ def flattened(instances: Iterable[Instance]) -> Questions:
         ]
     )
     return Questions(frame, examples)
-
-
-def _signature(instance: Instance) -> tuple[object, ...]:
-    """Everything about a question that the meaning of an answer depends on."""
-    return (
-        *(option.role for option in instance.options),
-        instance.gold_index,
-        instance.corrected_gold_role,
-        instance.groups_swapped,
-        instance.has_single_target,
-        instance.condition,
-        instance.polarity,
-    )
-
-
-def _check_known(joined: polars.DataFrame) -> None:
-    lost = joined.filter(joined["signature"].is_null())
-    if lost.height:
-        raise DataError(f"{lost['instance_key'][0]}: an answer to a question that is not among the questions")
 
 
 def _meanings(distinct: polars.DataFrame, examples: Sequence[Instance], gold: GoldLabels) -> polars.DataFrame:

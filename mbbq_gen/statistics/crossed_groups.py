@@ -26,13 +26,18 @@ def crossed(estimate: Estimate, hypothesis: str, *, seed: int = 0) -> TestResult
     if (nothing := missing("crossed", [estimate], hypothesis)) is not None:
         return nothing
     flipped = zero_test(estimate, hypothesis, seed=seed).p_value
+    low, high = math.log(_LEAST), 0.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        reaches = estimate.analytic_reach(1 - math.exp(middle)) >= abs(estimate.value)
+        low, high = (middle, high) if reaches else (low, middle)
     return TestResult(
         test="crossed",
         unit="template",
         hypothesis=hypothesis,
         statistic=estimate.value,
         statistic_name="value",
-        p_value=max(_p_value(estimate), flipped or 0.0),
+        p_value=max(math.exp(high), flipped or 0.0),
         n=estimate.n_templates,
         n_prompt_variants=None if estimate.crossed_effect is None else estimate.crossed_effect.count,
     )
@@ -52,13 +57,3 @@ def crossed_groups(estimates: Sequence[Estimate], hypothesis: str, *, seed: int 
     return pairs[0].model_copy(
         update={"p_value": min(known), "statistic": statistic, "statistic_name": "largest difference"}
     )
-
-
-def _p_value(estimate: Estimate) -> float:
-    """The level at which the analytic interval reaches 0."""
-    low, high = math.log(_LEAST), 0.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        reaches = estimate.analytic_reach(1 - math.exp(middle)) >= abs(estimate.value)
-        low, high = (middle, high) if reaches else (low, middle)
-    return math.exp(high)

@@ -409,7 +409,9 @@ def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettin
 
 def _p_value(estimate: Estimate, margin: float, sampling: InferenceSettings) -> float | None:
     if abs(estimate.value) >= margin:
-        return _analytic(estimate, margin)
+        if not estimate.standard_error > 0:
+            return 1.0
+        return float(special.stdtr(estimate.effective - 1, (abs(estimate.value) - margin) / estimate.standard_error))
     low, high = _LEAST, 0.5
     if _lies_within(estimate, margin, low, sampling):
         return low
@@ -422,13 +424,6 @@ def _p_value(estimate: Estimate, margin: float, sampling: InferenceSettings) -> 
 def _lies_within(estimate: Estimate, margin: float, level: float, sampling: InferenceSettings) -> bool:
     found = estimate.interval(1 - 2 * level)
     return found is not None and -margin < found[0] and found[1] < margin
-
-
-def _analytic(estimate: Estimate, margin: float) -> float:
-    """Above the margin: by t, one half or more; 1 where templates do not vary."""
-    if not estimate.standard_error > 0:
-        return 1.0
-    return float(special.stdtr(estimate.effective - 1, (abs(estimate.value) - margin) / estimate.standard_error))
 
 
 _REASONS: Final[dict[ReasonCode, str]] = {

@@ -259,13 +259,17 @@ def _sides(scores: Array, sizes: Array, middle: float, near: tuple[bool, bool]) 
     """
     import numpy as np
 
-    usual = _usual(scores, sizes)
+    values, places = np.unique(scores, return_inverse=True)
+    weights = np.bincount(places, weights=sizes)
+    most = int(weights.argmax())
+    usual = float(values[most]) if weights[most] > sizes.sum() / 2 else None
     if usual is not None:
         apart = np.abs(scores - usual)
         if _effective(sizes * apart) < ENOUGH:
             return _Sides(usual, float(apart.max()), float(apart.max()), are_few=True)
     away = scores - middle
-    skew = _skewness(away, sizes)
+    spread = float(sizes @ away**2 / sizes.sum())
+    skew = float(sizes @ away**3 / sizes.sum()) / spread**1.5 if spread > 0 else 0.0
     down = np.maximum(-away, 0.0) if skew < -SKEWED or near[1] else None
     up = np.maximum(away, 0.0) if skew > SKEWED or near[0] else None
     tails = [tail for tail in (down, up) if tail is not None]
@@ -277,22 +281,6 @@ def _sides(scores: Array, sizes: Array, middle: float, near: tuple[bool, bool]) 
 
 def _largest(tail: Array | None) -> float | None:
     return None if tail is None else float(tail.max())
-
-
-def _skewness(away: Array, sizes: Array) -> float:
-    """Of deviations from their mean, by size; 0 where there are none."""
-    spread = float(sizes @ away**2 / sizes.sum())
-    return float(sizes @ away**3 / sizes.sum()) / spread**1.5 if spread > 0 else 0.0
-
-
-def _usual(scores: Array, sizes: Array) -> float | None:
-    """The score that more than half of the templates have, by size; None for none."""
-    import numpy as np
-
-    values, places = np.unique(scores, return_inverse=True)
-    weights = np.bincount(places, weights=sizes)
-    most = int(weights.argmax())
-    return float(values[most]) if weights[most] > sizes.sum() / 2 else None
 
 
 def _effective(parts: Array) -> float:

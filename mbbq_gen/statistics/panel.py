@@ -282,6 +282,9 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
     sizes = sum((abs(factor) * estimate.template_weights for estimate, factor in pairs), start=np.zeros(1))
     whole = float(np.sum(sizes))
     ends = [sorted((factor * estimate.bounds[0], factor * estimate.bounds[1])) for estimate, factor in pairs]
+    added = [(estimate, factor) for estimate, factor in pairs if factor > 0]
+    taken = [(estimate, -factor) for estimate, factor in pairs if factor < 0]
+    values = [estimate.parse_rate for estimate in estimates]
     return Estimate(
         value=float(sum(factor * estimate.value for estimate, factor in pairs)),
         influences=sum((factor * estimate.influences for estimate, factor in pairs), start=np.zeros(1)),
@@ -290,17 +293,10 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
         bootstrap_values=sum((factor * estimate.bootstrap_values for estimate, factor in pairs), start=np.zeros(1)),
         bounds=(sum(low for low, _ in ends), sum(high for _, high in ends)),
         unseen_deviation=math.hypot(*(factor * estimate.unseen_deviation for estimate, factor in pairs)),
-        parse_rate=_least([estimate.parse_rate for estimate in estimates]),
+        parse_rate=min((value for value in values if not math.isnan(value)), default=math.nan),
         crossed_effect=_combined(pairs),
-        operands=_sides(pairs),
+        operands=(_sum(added), _sum(taken)) if added and taken else None,
     )
-
-
-def _sides(pairs: Sequence[tuple[Estimate, float]]) -> tuple[Estimate, Estimate] | None:
-    """What a weighted sum adds, and what it takes off; None where it does but one of them."""
-    added = [(estimate, factor) for estimate, factor in pairs if factor > 0]
-    taken = [(estimate, -factor) for estimate, factor in pairs if factor < 0]
-    return (_sum(added), _sum(taken)) if added and taken else None
 
 
 def _sum(pairs: Sequence[tuple[Estimate, float]]) -> Estimate:
@@ -317,11 +313,6 @@ def _combined(pairs: Sequence[tuple[Estimate, float]]) -> CrossedEffect | None:
     whole = float(sizes.sum())
     influences = np.sum([factor * crossing.influences for crossing, factor in found], axis=0)
     return CrossedEffect(influences, sizes / whole if whole else sizes)
-
-
-def _least(values: Sequence[float]) -> float:
-    """The smallest value that is not NaN; NaN for none."""
-    return min((value for value in values if not math.isnan(value)), default=math.nan)
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:

@@ -229,27 +229,18 @@ class PPIProblem:
         counts: Places = np.bincount(self.joined, minlength=len(means)).astype(np.int64)
         factors = np.sqrt(counts / np.maximum(counts - 1, 1))
         off: Array = self.weights * (scores - means[self.joined]) * factors[self.joined]
-        rare = self._rare(linear, off)
-        own = self.group.cells @ predicted + self.group.settled @ linear
-        return own, self.class_totals @ means, self._by_template(off), rare
-
-    def _rare(self, linear: Array, off: Array) -> float:
-        """What the labels' variance lacks of one drawn to the usual rate of errors, the more the fewer labels bear."""
         classes = self.class_totals.shape[1]
-        swing = _swings(linear)[self.group.labelled.read]
+        same = _blocks() @ _blocks().T
+        squares = ((linear[:, None] - linear[None, :]) ** 2 * same).sum(axis=1)
+        found: Array = squares / np.maximum(same.sum(axis=1) - 1, 1)
+        swing = found[self.group.labelled.read]
         bearing = np.maximum(np.bincount(self.joined, swing > 0, classes) - 1, 0)
         seen = np.bincount(self.joined, off**2, classes)
         usual = np.bincount(self.joined, self.weights**2 * swing, classes) * self.group.error_rate
         mixed = (bearing * seen + USUAL_LABELS * usual) / (bearing + USUAL_LABELS)
-        return max(0.0, float((mixed - seen).sum()))
-
-
-def _swings(linear: Array) -> Array:
-    """By cell: the mean square of what it does to the score if an answer to the same question is another one."""
-    same = _blocks() @ _blocks().T
-    squares = ((linear[:, None] - linear[None, :]) ** 2 * same).sum(axis=1)
-    found: Array = squares / np.maximum(same.sum(axis=1) - 1, 1)
-    return found
+        rare = max(0.0, float((mixed - seen).sum()))
+        own = self.group.cells @ predicted + self.group.settled @ linear
+        return own, self.class_totals @ means, self._by_template(off), rare
 
 
 def prepare(group: PPIGroup) -> PPIProblem:
@@ -263,9 +254,14 @@ def prepare(group: PPIGroup) -> PPIProblem:
     joined = places[labelled.kind]
     drawn = np.bincount(joined, labelled.weight, len(distinct))
     whole = sizes @ merge
+    totals = group.cells.sum(axis=0)
+    asked = totals @ _blocks()
+    shares = totals[:, None] * _blocks()
+    means = np.divide(shares, asked, out=np.zeros_like(shares), where=asked > 0)
+    found: Array = _blocks() @ means.T
     return PPIProblem(
         group=group,
-        blocks=_block_means(group.cells.sum(axis=0)),
+        blocks=found,
         weights=labelled.weight * whole[joined] / drawn[joined],
         joined=joined,
         class_totals=group.class_sizes @ merge,
@@ -308,12 +304,3 @@ def _blocks() -> Array:
     kinds = [(cell.condition, cell.context, cell.polarity) for cell in CELLS]
     distinct = list(dict.fromkeys(kinds))
     return np.eye(len(distinct))[[distinct.index(kind) for kind in kinds]]
-
-
-def _block_means(totals: Array) -> Array:
-    """From a cell to the mean cell of its kind of question."""
-    asked = totals @ _blocks()
-    shares = totals[:, None] * _blocks()
-    means = np.divide(shares, asked, out=np.zeros_like(shares), where=asked > 0)
-    found: Array = _blocks() @ means.T
-    return found

@@ -11,7 +11,13 @@ from mbbq_gen.benchmarks.control.words import Language, Word
 def refuse_beside(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
     """Raises where a name can't stand beside what stands beside a mention."""
     _refuse_collisions(mentions, words, language)
-    _refuse_had(mentions, words, language)
+    rules = language.rules
+    for mention in mentions:
+        before = words[max(mention.first - 2, 0) : mention.first]
+        if len(before) < 2 or before[1].gap or words[mention.first].gap:
+            continue
+        if before[0].low in rules.clause_relatives and before[1].low in rules.told:
+            raise SubstitutionRefusedError("group_stated_elsewhere", f"{before[0].text} {before[1].text}")
     _refuse_neighbours(mentions, words, language)
     _refuse_introduced(mentions, words, language)
 
@@ -58,17 +64,6 @@ def _refuse_neighbours(mentions: Sequence[Mention], words: Sequence[Word], langu
             raise SubstitutionRefusedError("unreplaced_mention", words[mention.last].text + behind.text)
         if rules.only_before and not behind.low.startswith(rules.only_before):
             raise SubstitutionRefusedError("unreplaced_mention", words[mention.last].text + behind.text)
-
-
-def _refuse_had(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
-    """Raises where a name would be what somebody has: "la mujer *que llevaba* Emma"."""
-    rules = language.rules
-    for mention in mentions:
-        before = words[max(mention.first - 2, 0) : mention.first]
-        if len(before) < 2 or before[1].gap or words[mention.first].gap:
-            continue
-        if before[0].low in rules.clause_relatives and before[1].low in rules.told:
-            raise SubstitutionRefusedError("group_stated_elsewhere", f"{before[0].text} {before[1].text}")
 
 
 def _refuse_introduced(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:

@@ -148,7 +148,7 @@ def changes(words: Sequence[Word], mentions: Sequence[Mention], language: Langua
         AgreementEdit(place, gender, _as_capital(word.text, table[word.low]))
         for place, word in enumerate(words)
         if place not in inside and neutral is None
-        for gender, table in _tables(language)
+        for gender, table in (("f", language.rules.to_female), ("m", language.rules.to_male))
         if word.low in table
     ]
     for place, pronoun in (neutral or {}).items():
@@ -204,7 +204,9 @@ def neutral_pronouns(words: Sequence[Word], mentions: Sequence[Mention], languag
             found.update(verb)
         elif word.low in rules.others:
             found[place] = rules.others[word.low]
-            if word.low in rules.objects and _no_noun_behind(words, place, rules):
+            if word.low in rules.objects and (
+                place + 1 == len(words) or bool(words[place + 1].gap) or words[place + 1].low in rules.object_before
+            ):
                 found[place] = rules.objects[word.low]
         elif _is_owner(words, place) and word.low in (*language.rules.male_words, *language.rules.female_words):
             return None
@@ -241,11 +243,6 @@ def _neutral_verb(verb: str, rules: NeutralPronouns) -> str | None:
     return None
 
 
-def _no_noun_behind(words: Sequence[Word], place: int, rules: NeutralPronouns) -> bool:
-    """Whether what follows can't be a noun."""
-    return place + 1 == len(words) or bool(words[place + 1].gap) or words[place + 1].low in rules.object_before
-
-
 def _is_of_the_two(words: Sequence[Word], place: int, language: Language) -> bool:
     """Whether a word for a man or a woman is about one or both of the two people: "the other man"."""
     rules = language.rules
@@ -269,10 +266,6 @@ def _outside(words: Sequence[Word], mentions: Sequence[Mention], language: Langu
         told = (*language.rules.male_words, *language.rules.female_words)
         outside |= {one for one in told if len(one) > 1 and any(word.startswith(one) for word in outside)}
     return {stem for word in outside for stem in language.stems(word)} if language.rules.cases else outside
-
-
-def _tables(language: Language) -> tuple[tuple[NameGender, dict[str, str]], tuple[NameGender, dict[str, str]]]:
-    return ("f", language.rules.to_female), ("m", language.rules.to_male)
 
 
 def covered(mentions: Sequence[Mention]) -> frozenset[int]:

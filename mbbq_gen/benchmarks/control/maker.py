@@ -167,7 +167,14 @@ class ControlGenerator:
         pair = self._pairs.choose(gender, instance.template_id, _story(instance), present)
         names = (pair.target, pair.non_target)
         texts = [apply_plan(plan, names, gender, self.control_set) for plan in (context, question)]
-        self._refuse_groups(texts, instance)
+        rules = self._language.rules
+        groups = [option.group for option in instance.options if option.role != "unknown" and option.group]
+        told = {word for group in groups for word in phrase(group.replace("_", " "), self.control_set)}
+        telling = [word for word in told if len(word) >= LEAST_GROUP_WORD and word not in rules.modifiers]
+        for text in texts:
+            found = holds_any(text, telling, self._language)
+            if found is not None:
+                raise SubstitutionRefusedError("group_stated_elsewhere", found)
         return ControlInstance(
             instance=_control(instance, texts[0], texts[1], self._as_options(options, names), pair),
             replaced=tuple(
@@ -211,26 +218,11 @@ class ControlGenerator:
             if left.reason in ("unreplaced_mention", "group_stated_elsewhere"):
                 raise SubstitutionRefusedError("question_about_group", left.what) from left
             raise
-        self._refuse_kinds(plan)
-        return plan
-
-    def _refuse_kinds(self, plan: SubstitutionPlan) -> None:
-        """Raises where a question speaks of a kind of person ("who is a bad teacher?"), not of the two people."""
         for place in plan.replaced:
             opens = place.was.split()[0].casefold()
             if len(plan.people) == 1 or opens not in self._language.rules.definites:
                 raise SubstitutionRefusedError("question_about_group", place.was)
-
-    def _refuse_groups(self, texts: Sequence[str], instance: Instance) -> None:
-        """No word of the groups as the data calls them may be left either: "Sophia, who is trans"."""
-        rules = self._language.rules
-        groups = [option.group for option in instance.options if option.role != "unknown" and option.group]
-        told = {word for group in groups for word in phrase(group.replace("_", " "), self.control_set)}
-        telling = [word for word in told if len(word) >= LEAST_GROUP_WORD and word not in rules.modifiers]
-        for text in texts:
-            found = holds_any(text, telling, self._language)
-            if found is not None:
-                raise SubstitutionRefusedError("group_stated_elsewhere", found)
+        return plan
 
 
 def people_of(instance: Instance) -> tuple[str, str]:
@@ -415,7 +407,13 @@ class ControlCoverage:
             return
         self._made[language, instance.category] += 1
         if (language, template) not in self._samples:
-            self._samples[language, template] = _sample(instance, made.instance)
+            self._samples[language, template] = Sample(
+                key=instance.key,
+                context=instance.context,
+                question=instance.question,
+                control_context=made.instance.context,
+                control_question=made.instance.question,
+            )
 
     @property
     def questions(self) -> int:
@@ -480,13 +478,3 @@ class ControlCoverage:
             "skipped": self.questions - self.made,
             "categories": [part.model_dump() for part in self.categories()],
         }
-
-
-def _sample(bias: Instance, control: Instance) -> Sample:
-    return Sample(
-        key=bias.key,
-        context=bias.context,
-        question=bias.question,
-        control_context=control.context,
-        control_question=control.question,
-    )

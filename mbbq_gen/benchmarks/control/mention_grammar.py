@@ -188,9 +188,6 @@ class DistinguishingWords:
     def _closes(self, place: int) -> bool:
         return self.words[place].low in self.rules.closing_verbs
 
-    def _begins_clause(self, place: int) -> bool:
-        return self.words[place].low in self.rules.clause_words
-
     def _opens(self, last: int) -> bool:
         return f"{self.words[last].low} {self.words[last + 1].low}" in self.rules.openers
 
@@ -249,7 +246,10 @@ class MentionInflection(DistinguishingWords):
         low = self.words[place].low
         lemma = next((word for word in (person.noun, *self.rules.heads) if self.language.same(low, word)), low)
         cases = self.language.forms(lemma).get(low, ())
-        before = self._words_before(first)
+        start = first
+        while start and self.words[start].gap == "" and first - start < CLAUSE_REACH:
+            start -= 1
+        before = [word.low for word in self.words[start:first]]
         if low == lemma:
             if cases and before[-1:] and before[-1].endswith(self.rules.object_behind):
                 raise SubstitutionRefusedError("unknown_inflection", self.words[place].text)
@@ -266,13 +266,6 @@ class MentionInflection(DistinguishingWords):
         if len(found) != 1 or opens:
             raise SubstitutionRefusedError("unknown_inflection", self.words[place].text)
         return found[0]
-
-    def _words_before(self, first: int) -> list[str]:
-        """The last words before a mention in its clause, in lower case."""
-        start = first
-        while start and self.words[start].gap == "" and first - start < CLAUSE_REACH:
-            start -= 1
-        return [word.low for word in self.words[start:first]]
 
     def _place_of_noun(self, person: PersonDescription, first: int, last: int) -> int:
         """Where the noun of a mention stands; its last word where none is known."""
@@ -421,7 +414,11 @@ class AnaphorRules(DistinguishingWords):
             return None
         if verb + 2 < len(self.words) and self._opens(verb + 1):  # "slordig was *gekleed in een pak*"
             return Mention(number, first, self._opened(verb + 1), behind=low, told=True)
-        ends = verb + 1 == len(self.words) or bool(self.words[verb + 1].gap) or self._begins_clause(verb + 1)
+        ends = (
+            verb + 1 == len(self.words)
+            or bool(self.words[verb + 1].gap)
+            or self.words[verb + 1].low in self.rules.clause_words
+        )
         return Mention(number, first, last, told=True) if ends and self._after_stand_in(first) else None
 
     def _told_behind_verb(self, number: int, start: int, right: int) -> Mention | None:

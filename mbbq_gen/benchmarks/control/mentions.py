@@ -313,7 +313,12 @@ class _Finder(MentionBoundaries, MentionInflection):
 
     def _grown(self, number: int, person: PersonDescription, first: int, last: int) -> Mention:
         """The whole mention around telling words."""
-        if person.is_name and self._is_home(first):
+        if (
+            person.is_name
+            and first > 0
+            and not self.words[first].gap
+            and self.words[first - 1].low in self.rules.home_words
+        ):
             raise SubstitutionRefusedError("group_stated_elsewhere", shown(self.words, first - 1, last))
         if person.is_name and not self._is_determined(first):
             return Mention(number, first, last, case=self._case(person, first, last), gender=person.gender)
@@ -357,10 +362,6 @@ class _Finder(MentionBoundaries, MentionInflection):
         gender = self._gender_there(person, start, right) or gender
         gender = (person.gender if self.rules.genitives else gender) or self._gender_of_noun(person)
         return Mention(number, start, self._opened(right), kept, self._case(person, low, right), gender, inner=inner)
-
-    def _is_home(self, first: int) -> bool:
-        """Whether a name is rather that of a place: "one *from* Goa"."""
-        return first > 0 and not self.words[first].gap and self.words[first - 1].low in self.rules.home_words
 
     def _led_in(self, start: int, right: int) -> int:
         """The first word of a mention with modifiers and what leads it in before its determiner.
@@ -426,7 +427,10 @@ class _Finder(MentionBoundaries, MentionInflection):
             return False  # "mon *riche* cousin"
         if self._is_complement(person, low):
             return False  # "vivía en un *pueblo*", of "hombre de pueblo"
-        declined = self._may_stand_bare(low) and self._is_declined(person, right)
+        declined = (low == 0 or bool(self.words[low].gap) or self.words[low - 1].low in self.rules.before_bare) and (
+            self.words[right].low in self.rules.articles_behind
+            or (self.rules.noun_anywhere and self._is_closed(person, right))
+        )
         return declined or self._is_determined(low) or self._after_stand_in(low)
 
     def _is_complement(self, person: PersonDescription, low: int) -> bool:
@@ -441,13 +445,3 @@ class _Finder(MentionBoundaries, MentionInflection):
         behind = self.words[place + 1 : place + 2]
         known = {*self.rules.clause_words, *self.rules.small_words, *self.rules.before_bare, *self.rules.gender_verbs}
         return bool(behind) and behind[0].gap == "" and behind[0].low not in known
-
-    def _is_declined(self, person: PersonDescription, place: int) -> bool:
-        """Whether a word has an article of its own, or is one, so that it is a person: Basque "bizardunak"."""
-        return self.words[place].low in self.rules.articles_behind or (
-            self.rules.noun_anywhere and self._is_closed(person, place)
-        )
-
-    def _may_stand_bare(self, low: int) -> bool:
-        """Whether no noun of another thing can stand before: at the start of a clause."""
-        return low == 0 or bool(self.words[low].gap) or self.words[low - 1].low in self.rules.before_bare

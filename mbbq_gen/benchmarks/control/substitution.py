@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mbbq_gen.benchmarks.control.agreement import AgreementEdit, changes, compatible_genders, covered, preferred_gender
@@ -203,12 +203,6 @@ def plan_from_spans(text: str, places: Places, people: People, language: Languag
     """
     words = part(language.words(text), places, language)
     mentions = slot_mentions(words, places, people, language)
-    _refuse_nouns_left(words, mentions, people, language)
-    return _planned(text, words, mentions, (_by_stems(people[0], language), _by_stems(people[1], language)), language)
-
-
-def _refuse_nouns_left(words: Sequence[Word], mentions: Sequence[Mention], people: People, language: Language) -> None:
-    """Raises where nouns for any person tell the two apart ("학생"), and one of them stands outside the mentions."""
     inside = covered(mentions)
     outside = [word for place, word in enumerate(words) if place not in inside]
     for person in people:
@@ -217,6 +211,7 @@ def _refuse_nouns_left(words: Sequence[Word], mentions: Sequence[Mention], peopl
             for word in outside:
                 if word.low.startswith(several) or any(language.same(word.low, noun) for noun in person.telling):
                     raise SubstitutionRefusedError("unreplaced_mention", word.text)
+    return _planned(text, words, mentions, (_by_stems(people[0], language), _by_stems(people[1], language)), language)
 
 
 def _by_stems(person: PersonDescription, language: Language) -> PersonDescription:
@@ -229,17 +224,6 @@ def _planned(
     text: str, words: Sequence[Word], mentions: Sequence[Mention], people: People, language: Language
 ) -> SubstitutionPlan:
     """The plan of a text with these mentions."""
-    _refuse_remains(words, mentions, people, language)
-    refuse_told_beside(words, mentions, people, language)
-    genders = compatible_genders(words, mentions, language)
-    if mentions and not genders:
-        raise SubstitutionRefusedError("ambiguous_gender", "words of both genders")
-    pieces = tuple(_pieces(text, words, mentions, changes(words, mentions, language), language))
-    return SubstitutionPlan(pieces, genders, preferred_gender(words, mentions, language))
-
-
-def _refuse_remains(words: Sequence[Word], mentions: Sequence[Mention], people: People, language: Language) -> None:
-    """Raises where a word that tells one of the people stands outside the mentions."""
     inside = covered(mentions)
     outside = [word for place, word in enumerate(words) if place not in inside]
     told = next((word.text for word in outside if word.low in language.rules.group_words), None)
@@ -255,12 +239,29 @@ def _refuse_remains(words: Sequence[Word], mentions: Sequence[Mention], people: 
             if left is not None:  # "కాలేజీ అమ్మాయి" and then "ఆ అమ్మాయి"
                 raise SubstitutionRefusedError("unreplaced_mention", left)
     if language.rules.fenced and mentions:
-        _refuse_nouns(words, inside, people, language)
+        parts = {part for person in people for word in person.telling if "-" in word for part in word.split("-")}
+        for place, word in enumerate(words):
+            if place in inside:
+                continue
+            determined = place > 0 and words[place - 1].low in language.determiners and not word.gap.strip("'’")
+            alone = (
+                language.rules.head_first and determined and not word.low.endswith(language.rules.plural_signs or "\0")
+            )
+            if (alone and any(language.same(word.low, person.noun) for person in people)) or any(
+                language.same(word.low, part) for part in parts
+            ):
+                raise SubstitutionRefusedError("unreplaced_mention", word.text)
     if language.rules.unspaced:
         left = "\n".join(word.low for word in outside)
         found = next((part for part in _parts_apart(people) if part in left), None)
         if found is not None:
             raise SubstitutionRefusedError("unreplaced_mention", found)
+    refuse_told_beside(words, mentions, people, language)
+    genders = compatible_genders(words, mentions, language)
+    if mentions and not genders:
+        raise SubstitutionRefusedError("ambiguous_gender", "words of both genders")
+    pieces = tuple(_pieces(text, words, mentions, changes(words, mentions, language), language))
+    return SubstitutionPlan(pieces, genders, preferred_gender(words, mentions, language))
 
 
 def _parts_apart(people: People) -> list[str]:
@@ -419,21 +420,6 @@ def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) 
         ):
             return word.text
     return None
-
-
-def _refuse_nouns(words: Sequence[Word], inside: Collection[int], people: People, language: Language) -> None:
-    """Raises where a person is spoken of by its noun alone behind an article ("le candidat"), or by a part of a word
-    ("няня", of няня-филиппинка)."""
-    parts = {part for person in people for word in person.telling if "-" in word for part in word.split("-")}
-    for place, word in enumerate(words):
-        if place in inside:
-            continue
-        determined = place > 0 and words[place - 1].low in language.determiners and not word.gap.strip("'’")
-        alone = language.rules.head_first and determined and not word.low.endswith(language.rules.plural_signs or "\0")
-        if (alone and any(language.same(word.low, person.noun) for person in people)) or any(
-            language.same(word.low, part) for part in parts
-        ):
-            raise SubstitutionRefusedError("unreplaced_mention", word.text)
 
 
 def _starts(word: str, language: Language) -> list[str]:

@@ -106,23 +106,18 @@ def _read(folder: Path, paths: dict[str, Path], language: str, split: Split) -> 
         halves = [read_json_lines(paths[name], BasqbbqRow) for name in _names(folder, category) if name in paths]
         for block in in_blocks(heapq.merge(*halves, key=_example_id), category):
             for place, row in block:
-                yield _instance(place, row, source)
+                unknown = row.unknown_index(place)
+                listed = row.additional_metadata.stereotyped_groups
+                yield instance_of(
+                    row,
+                    place,
+                    source,
+                    target=only_stereotyped(row.groups, listed, unknown),
+                    reason=no_target(row.groups, listed, unknown),
+                    swap_people=has_wrong_label(row, source.category),
+                )
 
 
 def _example_id(row: tuple[RowLocation, BbqRow]) -> int:
     """What halves are merged by."""
     return row[1].example_id
-
-
-def _instance(place: RowLocation, row: BbqRow, source: SplitInfo) -> Instance:
-    """The instance that a row is."""
-    unknown = row.unknown_index(place)
-    listed = row.additional_metadata.stereotyped_groups
-    return instance_of(
-        row,
-        place,
-        source,
-        target=only_stereotyped(row.groups, listed, unknown),
-        reason=no_target(row.groups, listed, unknown),
-        swap_people=has_wrong_label(row, source.category),
-    )

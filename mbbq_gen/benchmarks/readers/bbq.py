@@ -138,28 +138,24 @@ def _read(paths: list[Path], root: Path, language: str, split: Split) -> Iterato
         templates = _read_templates(root / "templates" / f"new_templates - {path.stem}.csv")
         source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[path.stem])
         for block in in_blocks(read_rows(path), path.stem):
-            yield from _instances(block, source, _Known(templates, published))
-
-
-def _instances(block: Block, source: SplitInfo, known: _Known) -> Iterator[Instance]:
-    """The four instances of a block."""
-    row = block[0][1]
-    template = known.templates.get(row.question_index, _Template())
-    if known.published is None:
-        target, reason = _target(block, source.category, template)
-    else:
-        target, reason = _published_target(block, known.published)
-    metadata = {"proper_names": _has_proper_names(row, source.category, template)}
-    for place, row in block:
-        yield instance_of(
-            row,
-            place,
-            source,
-            target=target,
-            reason=reason,
-            swap_people=has_wrong_label(row, source.category),
-            metadata=metadata,
-        )
+            known = _Known(templates, published)
+            row = block[0][1]
+            template = known.templates.get(row.question_index, _Template())
+            if known.published is None:
+                target, reason = _target(block, source.category, template)
+            else:
+                target, reason = _published_target(block, known.published)
+            metadata = {"proper_names": _has_proper_names(row, source.category, template)}
+            for place, row in block:
+                yield instance_of(
+                    row,
+                    place,
+                    source,
+                    target=target,
+                    reason=reason,
+                    swap_people=has_wrong_label(row, source.category),
+                    metadata=metadata,
+                )
 
 
 def _has_proper_names(row: BbqRow, category: str, template: _Template) -> bool:

@@ -121,7 +121,29 @@ def _read(paths: dict[str, Path], language: str, split: Split) -> Iterator[Insta
             for place, row in pair:
                 if row.Target == unknown:
                     raise place.error(f"{row.Target} is the unknown option", "Target")
-                yield _instance(row, place, source, unknown - 1)
+                aligned = (row.Label == row.Target) == (row.Question_polarity == "neg")
+                wrong = row.Context_type == "disamb" and aligned != (row.Pairing == "biased")
+                found = ParsedRow(
+                    texts=row.texts,
+                    groups=(None, None, None),
+                    unknown=unknown - 1,
+                    target=row.Target - 1,
+                    label=row.Label - 1,
+                    condition=CONDITIONS[row.Context_type],
+                    polarity=POLARITIES[row.Question_polarity],
+                    context=row.Context,
+                    question=row.Question,
+                    data_issues=("alignment_mismatch",) if wrong else (),
+                    metadata={
+                        "source_row": place.source_row(row.Category, row.id),
+                        "pairing": row.Pairing,
+                        "proper_names": row.Proper_Noun == "1",
+                    },
+                )
+                template_id = f"{source.category}/{row.Qid}"
+                yield build_instance(
+                    found, source, place, instance_id=f"{source.category}/{row.id}", template_id=template_id
+                )
 
 
 def _pairs(path: Path) -> Iterator[Pair]:
@@ -143,28 +165,3 @@ def _pairs(path: Path) -> Iterator[Pair]:
             pair = []
     if pair:
         raise pair[0][0].error("the file ends after the ambiguous row of a pair; get the file again")
-
-
-def _instance(row: BharatbbqRow, place: RowLocation, source: SplitInfo, unknown: int) -> Instance:
-    """The instance that a row is."""
-    aligned = (row.Label == row.Target) == (row.Question_polarity == "neg")
-    wrong = row.Context_type == "disamb" and aligned != (row.Pairing == "biased")
-    found = ParsedRow(
-        texts=row.texts,
-        groups=(None, None, None),
-        unknown=unknown,
-        target=row.Target - 1,
-        label=row.Label - 1,
-        condition=CONDITIONS[row.Context_type],
-        polarity=POLARITIES[row.Question_polarity],
-        context=row.Context,
-        question=row.Question,
-        data_issues=("alignment_mismatch",) if wrong else (),
-        metadata={
-            "source_row": place.source_row(row.Category, row.id),
-            "pairing": row.Pairing,
-            "proper_names": row.Proper_Noun == "1",
-        },
-    )
-    template_id = f"{source.category}/{row.Qid}"
-    return build_instance(found, source, place, instance_id=f"{source.category}/{row.id}", template_id=template_id)

@@ -30,7 +30,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mbbq_gen.benchmarks.bbq_record import ParsedRow, SplitInfo, build_instance, named_or_none
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, read_table
+from mbbq_gen.benchmarks.rows import find_files, read_table
 from mbbq_gen.core.records import Condition, Instance, NonBlank, Polarity, Split
 
 BENCHMARK: Final = "cbbq"
@@ -104,39 +104,34 @@ def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
             if row.example_id in seen:
                 raise place.error(f"{row.example_id} stands twice; ids are unique within a file", "example_id")
             seen.add(row.example_id)
-            yield _instance(row, place, source)
-
-
-def _instance(row: CbbqRow, place: RowLocation, source: SplitInfo) -> Instance:
-    """The instance that a row is."""
-    polarity_unknown = source.category == "educational_qualification" and row.context_condition == "ambiguous"
-    found = ParsedRow(
-        texts=(row.ans0, row.ans1, row.ans2),
-        groups=(None, None, None),
-        unknown=UNKNOWN_INDEX,
-        target=None if polarity_unknown else int(source.category in _TARGET_SECOND),
-        reason="polarity is published as neg in every ambiguous row of educational_qualification",
-        label=row.label,
-        condition=CONDITIONS[row.context_condition],
-        polarity=POLARITIES[row.question_polarity],
-        context=row.context,
-        question=row.question,
-        metadata={
-            "source_row": {
-                "file": f"{place.path.parts[-3]}/{place.path.name}",
-                "row": place.row,
-                "category": row.category,
-                "example_id": row.example_id,
-            },
-            "targeted_groups": row.bias_targeted_groups,
-            "source": named_or_none(row.source),
-        },
-    )
-    return build_instance(
-        found,
-        source,
-        place,
-        instance_id=f"{source.category}/{row.context_condition}/{row.example_id}",
-        template_id=f"{source.category}/{row.question_index}",
-        subcategory=named_or_none(row.subcategory),
-    )
+            polarity_unknown = source.category == "educational_qualification" and row.context_condition == "ambiguous"
+            found = ParsedRow(
+                texts=(row.ans0, row.ans1, row.ans2),
+                groups=(None, None, None),
+                unknown=UNKNOWN_INDEX,
+                target=None if polarity_unknown else int(source.category in _TARGET_SECOND),
+                reason="polarity is published as neg in every ambiguous row of educational_qualification",
+                label=row.label,
+                condition=CONDITIONS[row.context_condition],
+                polarity=POLARITIES[row.question_polarity],
+                context=row.context,
+                question=row.question,
+                metadata={
+                    "source_row": {
+                        "file": f"{place.path.parts[-3]}/{place.path.name}",
+                        "row": place.row,
+                        "category": row.category,
+                        "example_id": row.example_id,
+                    },
+                    "targeted_groups": row.bias_targeted_groups,
+                    "source": named_or_none(row.source),
+                },
+            )
+            yield build_instance(
+                found,
+                source,
+                place,
+                instance_id=f"{source.category}/{row.context_condition}/{row.example_id}",
+                template_id=f"{source.category}/{row.question_index}",
+                subcategory=named_or_none(row.subcategory),
+            )

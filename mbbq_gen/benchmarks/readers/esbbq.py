@@ -164,6 +164,8 @@ def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: in
     target = only_stereotyped(row.groups, row.stereotyped_groups, UNKNOWN_INDEX)
     terms = [row.info0[0], row.info1[0]]
     unknown = draw_unknown_text(source.language, source.benchmark, source.category, row.template, *terms)
+    first, second = row.info0[0].casefold(), row.info1[0].casefold()
+    one, other = row.ans0.casefold(), row.ans1.casefold()
     found = ParsedRow(
         texts=(row.ans0, row.ans1, unknown),
         groups=(row.info0[-1], row.info1[-1], PLACEHOLDER),
@@ -175,9 +177,20 @@ def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: in
         polarity=POLARITIES[row.question_polarity],
         context=row.context,
         question=row.question,
-        groups_swapped=_has_swapped_groups(row),
+        groups_swapped=second in one and first in other and not (first in one and second in other),
         data_issues=("unknown_placeholder", *["alignment_mismatch"] * _alignment_mismatch(row, target)),
-        metadata=_metadata(row, place, terms),
+        metadata={
+            "source_row": place.source_row(row.category, row.instance_id),
+            "stereotyped_groups": row.stereotyped_groups,
+            "version": named_or_none(row.version),
+            "source": row.source,
+            "terms": terms,
+            "template_label": row.template_label,
+            "flipped": row.flipped,
+            "social_value": named_or_none(row.relevant_social_value),
+            "stated_gender": named_or_none(row.stated_gender_info),
+            "proper_names": row.proper_nouns_only,
+        },
     )
     return build_instance(
         found,
@@ -188,13 +201,6 @@ def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: in
         subcategory=named_or_none(row.subcategory),
         parallel_id=_parallel_id(row, source, number),
     )
-
-
-def _has_swapped_groups(row: EsbbqRow) -> bool:
-    """Whether each person's words stand in the other one's option, and not so in its own."""
-    first, second = row.info0[0].casefold(), row.info1[0].casefold()
-    one, other = row.ans0.casefold(), row.ans1.casefold()
-    return second in one and first in other and not (first in one and second in other)
 
 
 def _alignment_mismatch(row: EsbbqRow, target: int | None) -> bool:
@@ -211,19 +217,3 @@ def _parallel_id(row: EsbbqRow, source: SplitInfo, number: int) -> str | None:
         return None
     kind = f"{row.question_polarity}-{row.context_condition}"
     return f"esbbq-cabbq/{source.category}/{row.template}/{row.flipped}/{number}/{kind}"
-
-
-def _metadata(row: EsbbqRow, place: RowLocation, terms: list[str]) -> dict[str, Any]:
-    """Whatever else the row says, with where it stands."""
-    return {
-        "source_row": place.source_row(row.category, row.instance_id),
-        "stereotyped_groups": row.stereotyped_groups,
-        "version": named_or_none(row.version),
-        "source": row.source,
-        "terms": terms,
-        "template_label": row.template_label,
-        "flipped": row.flipped,
-        "social_value": named_or_none(row.relevant_social_value),
-        "stated_gender": named_or_none(row.stated_gender_info),
-        "proper_names": row.proper_nouns_only,
-    }

@@ -92,7 +92,44 @@ def _read(paths: list[Path], source: SplitInfo) -> Iterator[Instance]:
             questions = pair[0][1].question.strip(), pair[1][1].question.strip()
             template = f"{subcategory}-{numbers.setdefault(questions, len(numbers) + 1)}"
             for place, row in pair:
-                yield _instance(row, place, source, subcategory, template)
+                if sorted(row.choice_info) != [0, 1, 2] or any(len(info) != 2 for info in row.choice_info.values()):
+                    raise place.error("must hold option and group for 0, 1 and 2", "choice_info")
+                groups = [row.choice_info[index][1] for index in range(3)]
+                if groups.count("unknown") != 1:
+                    raise place.error(
+                        f"{groups.count('unknown')} options have the group 'unknown', one must", "choice_info"
+                    )
+                unknown = groups.index("unknown")
+                listed = row.known_stereotyped_groups
+                found = ParsedRow(
+                    texts=(row.choice_0, row.choice_1, row.choice_2),
+                    groups=groups,
+                    unknown=unknown,
+                    target=only_stereotyped(
+                        [TRANS if group == "non_binary" else group for group in groups], listed, unknown
+                    ),
+                    reason=no_target(groups, listed, unknown),
+                    label=row.label,
+                    condition=CONDITIONS[row.context_type],
+                    polarity=row.question_type,
+                    context=row.context,
+                    question=row.question,
+                    metadata={
+                        "source_row": place.source_row(CATEGORY, row.index),
+                        "stereotyped_groups": listed,
+                        "social_value": row.relevant_social_values,
+                        "proper_names": subcategory == "proper_names",
+                    },
+                )
+                kind = "disamb" if found.condition == "disambiguated" else "amb"
+                yield build_instance(
+                    found,
+                    source,
+                    place,
+                    instance_id=f"{subcategory}/{kind}/{row.index}",
+                    template_id=f"{CATEGORY}/{template}",
+                    subcategory=subcategory,
+                )
 
 
 def _numbered(path: Path) -> Iterator[tuple[RowLocation, GgBbqRow]]:
@@ -110,41 +147,3 @@ def _check_next(place: RowLocation, row: GgBbqRow, first: GgBbqRow | None) -> No
         raise place.error(f"{row.question_type!r} where {polarity!r} comes next", "question_type")
     if first is not None and row.context != first.context:
         raise place.error("another context than in the row before; a row is missing", "context")
-
-
-def _instance(row: GgBbqRow, place: RowLocation, source: SplitInfo, subcategory: str, template: str) -> Instance:
-    """The instance that a row is."""
-    if sorted(row.choice_info) != [0, 1, 2] or any(len(info) != 2 for info in row.choice_info.values()):
-        raise place.error("must hold option and group for 0, 1 and 2", "choice_info")
-    groups = [row.choice_info[index][1] for index in range(3)]
-    if groups.count("unknown") != 1:
-        raise place.error(f"{groups.count('unknown')} options have the group 'unknown', one must", "choice_info")
-    unknown = groups.index("unknown")
-    listed = row.known_stereotyped_groups
-    found = ParsedRow(
-        texts=(row.choice_0, row.choice_1, row.choice_2),
-        groups=groups,
-        unknown=unknown,
-        target=only_stereotyped([TRANS if group == "non_binary" else group for group in groups], listed, unknown),
-        reason=no_target(groups, listed, unknown),
-        label=row.label,
-        condition=CONDITIONS[row.context_type],
-        polarity=row.question_type,
-        context=row.context,
-        question=row.question,
-        metadata={
-            "source_row": place.source_row(CATEGORY, row.index),
-            "stereotyped_groups": listed,
-            "social_value": row.relevant_social_values,
-            "proper_names": subcategory == "proper_names",
-        },
-    )
-    kind = "disamb" if found.condition == "disambiguated" else "amb"
-    return build_instance(
-        found,
-        source,
-        place,
-        instance_id=f"{subcategory}/{kind}/{row.index}",
-        template_id=f"{CATEGORY}/{template}",
-        subcategory=subcategory,
-    )

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from mbbq_gen.benchmarks.bbq_record import BbqRow, SplitInfo, instance_of, no_target, read_rows
+from mbbq_gen.benchmarks.bbq_record import SplitInfo, instance_of, no_target, read_rows
 from mbbq_gen.benchmarks.readers.bbq import one_form
 from mbbq_gen.benchmarks.rows import find_files
 from mbbq_gen.core.records import Instance, Split
@@ -60,12 +60,7 @@ def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
             seen.add(row.example_id)
             unknown = row.unknown_index(place)
             reason = no_target(row.groups, row.additional_metadata.stereotyped_groups, unknown)
-            yield instance_of(row, place, source, target=_target(row, unknown), reason=reason)
-
-
-def _target(row: BbqRow, unknown: int) -> int | None:
-    """Index of the one person whose group or noun phrase is stereotyped; None where none or both are."""
-    wanted = {one_form(group) for group in row.additional_metadata.stereotyped_groups}
-    forms = [{one_form(group), one_form(term)} for group, term in zip(row.groups, row.terms, strict=True)]
-    found = [index for index in range(3) if index != unknown and forms[index] & wanted]
-    return found[0] if len(found) == 1 else None
+            wanted = {one_form(group) for group in row.additional_metadata.stereotyped_groups}
+            forms = [{one_form(group), one_form(term)} for group, term in zip(row.groups, row.terms, strict=True)]
+            found = [index for index in range(3) if index != unknown and forms[index] & wanted]
+            yield instance_of(row, place, source, target=found[0] if len(found) == 1 else None, reason=reason)

@@ -29,7 +29,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.benchmarks.bbq_record import ParsedRow, SplitInfo, build_instance, named_or_none
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, python_literal, read_table
+from mbbq_gen.benchmarks.rows import find_files, python_literal, read_table
 from mbbq_gen.core.records import Instance, NonBlank, Split
 
 TEMPLATES_FILE: Final = "KoBBQ_templates.tsv"
@@ -189,7 +189,38 @@ def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[I
         if row.sample_id in seen:
             raise place.error(f"{row.sample_id!r} stands twice; ids are unique", "sample_id")
         seen.add(row.sample_id)
-        instance = _instance(row, place, benchmark, language, split)
+        parts = _SAMPLE_ID.fullmatch(row.sample_id)
+        if parts is None or parts[1] not in CATEGORIES:
+            raise place.error(f"{row.sample_id!r} is not category-template-filling-condition-question", "sample_id")
+        category, template, version, filling, condition, question = parts.groups()
+        negative = question == "bsd"
+        biased = place.choice_index(row.biased_answer, row.choices, "biased_answer")
+        if biased == UNKNOWN_INDEX:
+            raise place.error(f"{row.biased_answer!r} is the unknown option", "biased_answer")
+        label = place.choice_index(row.answer, row.choices, "answer")
+        said_biased = version in "bd"
+        found = ParsedRow(
+            texts=row.choices,
+            groups=(None, None, None),
+            unknown=UNKNOWN_INDEX,
+            target=biased if negative else 3 - biased - UNKNOWN_INDEX,
+            label=label,
+            condition="disambiguated" if condition == "dis" else "ambiguous",
+            polarity="negative" if negative else "non_negative",
+            context=row.context,
+            question=row.question,
+            data_issues=("alignment_mismatch",) if condition == "dis" and said_biased != (label == biased) else (),
+            metadata={
+                "source_row": place.source_row(category, row.sample_id),
+                "version": version,
+                "filling": filling,
+                "label_annotation": row.label_annotation,
+                "bbq_id": named_or_none(row.bbq_id),
+                "bbq_category": named_or_none(row.bbq_category),
+            },
+        )
+        source = SplitInfo(benchmark, VERSION, language, split, category)
+        instance = build_instance(found, source, place, instance_id=row.sample_id, template_id=f"{category}/{template}")
         yield instance if slots is None else _with_places(instance, slots)
 
 
@@ -202,39 +233,3 @@ def _with_places(instance: Instance, slots: TemplateSlots) -> Instance:
     if places is None:
         return instance
     return instance.model_copy(update={"metadata": {**instance.metadata, "person_spans": {"context": places}}})
-
-
-def _instance(row: KobbqRow, place: RowLocation, benchmark: str, language: str, split: Split) -> Instance:
-    """The instance that a row is."""
-    parts = _SAMPLE_ID.fullmatch(row.sample_id)
-    if parts is None or parts[1] not in CATEGORIES:
-        raise place.error(f"{row.sample_id!r} is not category-template-filling-condition-question", "sample_id")
-    category, template, version, filling, condition, question = parts.groups()
-    negative = question == "bsd"
-    biased = place.choice_index(row.biased_answer, row.choices, "biased_answer")
-    if biased == UNKNOWN_INDEX:
-        raise place.error(f"{row.biased_answer!r} is the unknown option", "biased_answer")
-    label = place.choice_index(row.answer, row.choices, "answer")
-    said_biased = version in "bd"
-    found = ParsedRow(
-        texts=row.choices,
-        groups=(None, None, None),
-        unknown=UNKNOWN_INDEX,
-        target=biased if negative else 3 - biased - UNKNOWN_INDEX,
-        label=label,
-        condition="disambiguated" if condition == "dis" else "ambiguous",
-        polarity="negative" if negative else "non_negative",
-        context=row.context,
-        question=row.question,
-        data_issues=("alignment_mismatch",) if condition == "dis" and said_biased != (label == biased) else (),
-        metadata={
-            "source_row": place.source_row(category, row.sample_id),
-            "version": version,
-            "filling": filling,
-            "label_annotation": row.label_annotation,
-            "bbq_id": named_or_none(row.bbq_id),
-            "bbq_category": named_or_none(row.bbq_category),
-        },
-    )
-    source = SplitInfo(benchmark, VERSION, language, split, category)
-    return build_instance(found, source, place, instance_id=row.sample_id, template_id=f"{category}/{template}")

@@ -138,7 +138,12 @@ def _genders(language: str) -> dict[str, str]:
 
 def _instances(block: _FilledTemplate, source: SplitInfo, genders: dict[str, str] | None) -> Iterator[Instance]:
     """The four instances of a block."""
-    groups, corrected = _groups(block.first, source)
+    groups, corrected = list(block.first.groups), False
+    if (source.category, source.language) == ("gender_identity", "es"):
+        for index, text in enumerate(block.first.texts):
+            if groups[index] == "chico" and text.casefold().split()[-1] == "chica":
+                groups[index], corrected = "chica", True
+    groups, corrected = [one_form(group, source.category) for group in groups], corrected
     listed = block.first.additional_metadata.stereotyped_groups
     unknown = block.first.unknown_index(block.rows[0][0])
     target = only_stereotyped(groups, (one_form(group, source.category) for group in listed), unknown)
@@ -162,16 +167,6 @@ def _gender(row: BbqRow, unknown: int, genders: dict[str, str]) -> str | None:
     """The gender of both names of a control row; None where they are not known or differ."""
     found = {genders.get(term) for index, term in enumerate(row.terms) if index != unknown}
     return found.pop() if len(found) == 1 else None
-
-
-def _groups(row: BbqRow, source: SplitInfo) -> tuple[list[str], bool]:
-    """The groups of the options in one form, and whether a wrong one was mended (Spanish "La chica" is no boy)."""
-    groups, corrected = list(row.groups), False
-    if (source.category, source.language) == ("gender_identity", "es"):
-        for index, text in enumerate(row.texts):
-            if groups[index] == "chico" and text.casefold().split()[-1] == "chica":
-                groups[index], corrected = "chica", True
-    return [one_form(group, source.category) for group in groups], corrected
 
 
 def one_form(group: str, category: str) -> str:

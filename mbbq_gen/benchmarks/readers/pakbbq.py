@@ -32,7 +32,6 @@ from typing import Final
 
 from mbbq_gen.benchmarks.bbq_record import (
     BbqRow,
-    Block,
     SplitInfo,
     has_contradiction,
     has_wrong_label,
@@ -83,26 +82,21 @@ def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
     for path in paths:
         source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[path.stem])
         for block in in_blocks(read_rows(path), path.stem, contradictions=True):
-            yield from _instances(block, source)
-
-
-def _instances(block: Block, source: SplitInfo) -> Iterator[Instance]:
-    """The four instances of a block."""
-    place, row = block[0]
-    unknown = row.unknown_index(place)
-    target, corrected = find_target(row, source.category, unknown)
-    data_issues = ("group_corrected",) * corrected + ("conflicting_labels",) * has_contradiction(block)
-    for place, row in block:
-        yield instance_of(
-            row,
-            place,
-            source,
-            target=target,
-            reason=no_target(row.groups, row.additional_metadata.stereotyped_groups, unknown),
-            parallel_id=f"pakbbq/{source.category}/{row.example_id}",
-            swap_people=has_wrong_label(row, source.category),
-            data_issues=data_issues,
-        )
+            place, row = block[0]
+            unknown = row.unknown_index(place)
+            target, corrected = find_target(row, source.category, unknown)
+            data_issues = ("group_corrected",) * corrected + ("conflicting_labels",) * has_contradiction(block)
+            for place, row in block:
+                yield instance_of(
+                    row,
+                    place,
+                    source,
+                    target=target,
+                    reason=no_target(row.groups, row.additional_metadata.stereotyped_groups, unknown),
+                    parallel_id=f"pakbbq/{source.category}/{row.example_id}",
+                    swap_people=has_wrong_label(row, source.category),
+                    data_issues=data_issues,
+                )
 
 
 def find_target(row: BbqRow, category: str, unknown: int) -> tuple[int | None, bool]:

@@ -94,9 +94,28 @@ def fillings(
     """
     pairs = _pairs(template, place, vocabulary)
     words = _words(template, place)
-    holders = _holders(template, place)
+    found = []
+    for column in ("answer_negative", "answer_non_negative"):
+        try:
+            found.append(named_person(getattr(template, column)))
+        except ValueError as error:
+            raise place.error(str(error), column) from error
+    if found[0] == found[1]:
+        raise place.error(f"names NAME{found[0] + 1}, as answer_negative does; name the other", "answer_non_negative")
+    holders = found[0], found[1]
     for arrangement in _ARRANGEMENTS:
-        texts = _arrange(template, arrangement)
+        swap_ambiguous = arrangement in ("ambig", "all")
+        swap_rest = arrangement in ("disambig", "all")
+
+        def arranged(text: str, swap: bool) -> str:
+            return swap_names(text) if swap else text
+
+        texts = Texts(
+            ambiguous=arranged(template.ambiguous_context, swap_ambiguous),
+            disambiguating=arranged(template.disambiguating_context, swap_rest),
+            answer_negative=arranged(template.answer_negative, swap_rest),
+            answer_non_negative=arranged(template.answer_non_negative, swap_rest),
+        )
         flipped = arrangement in ("disambig", "all")
         for pair in pairs:
             people = (pair[1 - holders[0]], pair[1 - holders[1]]) if flipped else (pair[holders[0]], pair[holders[1]])
@@ -127,6 +146,8 @@ def _fill(
         filled("answer_negative", texts.answer_negative),
         filled("answer_non_negative", texts.answer_non_negative),
     )
+    stereotyped = people[0] if is_stereotyped(people[0], template) else people[1]
+    found = re.search(rf"\b{re.escape(stereotyped.term)}\b", answers[0], re.IGNORECASE)
     return Filling(
         arrangement=arrangement,
         ambiguous=ambiguous,
@@ -137,23 +158,7 @@ def _fill(
         ),
         answers=(write(answers[0]), write(answers[1])),
         people=people,
-        first=_first_option(template, people, answers),
-    )
-
-
-def _arrange(template: TemplateRow, arrangement: Arrangement) -> Texts:
-    """The template's texts, with the people swapped where the arrangement says so."""
-    swap_ambiguous = arrangement in ("ambig", "all")
-    swap_rest = arrangement in ("disambig", "all")
-
-    def arranged(text: str, swap: bool) -> str:
-        return swap_names(text) if swap else text
-
-    return Texts(
-        ambiguous=arranged(template.ambiguous_context, swap_ambiguous),
-        disambiguating=arranged(template.disambiguating_context, swap_rest),
-        answer_negative=arranged(template.answer_negative, swap_rest),
-        answer_non_negative=arranged(template.answer_non_negative, swap_rest),
+        first=0 if found else 1,
     )
 
 
@@ -193,26 +198,6 @@ def _words(template: TemplateRow, place: RowLocation) -> list[dict[str, str]]:
         {name + ending: word for name, forms in zip(names, chosen, strict=True) for ending, word in forms.items()}
         for chosen in itertools.product(*choices)
     ]
-
-
-def _holders(template: TemplateRow, place: RowLocation) -> tuple[int, int]:
-    """Which of the two people, 0 or 1, the answer to each question names, as the template is written."""
-    found = []
-    for column in ("answer_negative", "answer_non_negative"):
-        try:
-            found.append(named_person(getattr(template, column)))
-        except ValueError as error:
-            raise place.error(str(error), column) from error
-    if found[0] == found[1]:
-        raise place.error(f"names NAME{found[0] + 1}, as answer_negative does; name the other", "answer_non_negative")
-    return found[0], found[1]
-
-
-def _first_option(template: TemplateRow, people: tuple[Person, Person], answers: tuple[str, str]) -> int:
-    """Which answer the authors' rule puts first: the first one that contains the stereotyped person's words."""
-    stereotyped = people[0] if is_stereotyped(people[0], template) else people[1]
-    found = re.search(rf"\b{re.escape(stereotyped.term)}\b", answers[0], re.IGNORECASE)
-    return 0 if found else 1
 
 
 VOCABULARY_FILE: Final = "vocabulary.xlsx"

@@ -107,22 +107,45 @@ def pairs_of_people(template: TemplateRow, vocabulary: Vocabulary) -> list[tuple
         ValueError: where a list is missing or broken, or the vocabulary has no fitting word; names the field.
     """
     if template.names:
-        return _listed(template)
+        lists = parse_lists(template.names)
+        first = _listed_people(lists, "NAME1", template.NAME1_info)
+        second = _listed_people(lists, "NAME2", template.NAME2_info)
+        return _every(first, second)
     if template.proper_nouns_only:
-        return _named(template, vocabulary.names, vocabulary.plain(_ETHNICITIES))
+        plain = vocabulary.plain(_ETHNICITIES)
+        everyday = [name for name in vocabulary.names if name.ethnicity in plain]
+        if template.esbbq_category == _GENDER:
+            women = [_by_name(name, template.NAME1_info or "f") for name in everyday if name.gender == "f"]
+            men = [_by_name(name, template.NAME2_info or "m") for name in everyday if name.gender == "m"]
+            return _every(women, men)
+        everyday = [name for name in everyday if name.gender == template.gender]
+        if template.esbbq_category == _ETHNICITIES:
+            stereotyped = [
+                _by_name(name, f"{name.gender}, {name.ethnicity}")
+                for name in vocabulary.names
+                if name.ethnicity in template.stereotyped_groups and name.gender == template.gender
+            ]
+            return _every(stereotyped, [_by_name(name, name.ethnicity) for name in everyday])
+        return [
+            (_by_name(first, template.NAME1_info), _by_name(second, template.NAME2_info))
+            for first in everyday
+            for second in everyday
+            if first != second
+        ]
     if template.subcategory == _OCCUPATION:
-        return _occupations(template, vocabulary.of(template.esbbq_category, _OCCUPATION))
-    return _groups(template, vocabulary)
+        words = vocabulary.of(template.esbbq_category, _OCCUPATION)
+        return [
+            (_by_occupation(first, template), _by_occupation(second, template))
+            for first in words
+            for second in words
+            if first.information != second.information
+        ]
+    others = template.non_stereotyped_groups or vocabulary.plain(template.esbbq_category, template.subcategory)
+    first = [_by_group(group, template, vocabulary) for group in template.stereotyped_groups]
+    return _every(first, [_by_group(group, template, vocabulary) for group in others])
 
 
 # --- listed in the template ------------------------------------------------------------------------------------------
-
-
-def _listed(template: TemplateRow) -> list[tuple[Person, Person]]:
-    lists = parse_lists(template.names)
-    first = _listed_people(lists, "NAME1", template.NAME1_info)
-    second = _listed_people(lists, "NAME2", template.NAME2_info)
-    return _every(first, second)
 
 
 def _listed_people(lists: Mapping[str, tuple[str, ...]], slot: str, group: str) -> list[Person]:
@@ -146,28 +169,6 @@ def _bare(forms: Mapping[str, str]) -> str:
 # --- proper names ----------------------------------------------------------------------------------------------------
 
 
-def _named(template: TemplateRow, names: Sequence[ProperNameRow], plain: Sequence[str]) -> list[tuple[Person, Person]]:
-    everyday = [name for name in names if name.ethnicity in plain]
-    if template.esbbq_category == _GENDER:
-        women = [_by_name(name, template.NAME1_info or "f") for name in everyday if name.gender == "f"]
-        men = [_by_name(name, template.NAME2_info or "m") for name in everyday if name.gender == "m"]
-        return _every(women, men)
-    everyday = [name for name in everyday if name.gender == template.gender]
-    if template.esbbq_category == _ETHNICITIES:
-        stereotyped = [
-            _by_name(name, f"{name.gender}, {name.ethnicity}")
-            for name in names
-            if name.ethnicity in template.stereotyped_groups and name.gender == template.gender
-        ]
-        return _every(stereotyped, [_by_name(name, name.ethnicity) for name in everyday])
-    return [
-        (_by_name(first, template.NAME1_info), _by_name(second, template.NAME2_info))
-        for first in everyday
-        for second in everyday
-        if first != second
-    ]
-
-
 def _by_name(name: ProperNameRow, group: str) -> Person:
     written = name.proper_name_def or name.proper_name
     return Person(term=name.proper_name, group=group, forms={"": written, "-def": written})
@@ -176,27 +177,12 @@ def _by_name(name: ProperNameRow, group: str) -> Person:
 # --- the vocabulary --------------------------------------------------------------------------------------------------
 
 
-def _occupations(template: TemplateRow, words: Sequence[VocabularyRow]) -> list[tuple[Person, Person]]:
-    return [
-        (_by_occupation(first, template), _by_occupation(second, template))
-        for first in words
-        for second in words
-        if first.information != second.information
-    ]
-
-
 def _by_occupation(word: VocabularyRow, template: TemplateRow) -> Person:
     feminine = template.gender == "f" and word.f
     term = word.f if feminine else word.name
     with_article = word.f_def if feminine else word.name_def
     forms = {"": term} | ({"-def": with_article} if with_article else {})
     return Person(term=term, group=word.information, forms=forms)
-
-
-def _groups(template: TemplateRow, vocabulary: Vocabulary) -> list[tuple[Person, Person]]:
-    others = template.non_stereotyped_groups or vocabulary.plain(template.esbbq_category, template.subcategory)
-    first = [_by_group(group, template, vocabulary) for group in template.stereotyped_groups]
-    return _every(first, [_by_group(group, template, vocabulary) for group in others])
 
 
 def _by_group(group: str, template: TemplateRow, vocabulary: Vocabulary) -> Person:

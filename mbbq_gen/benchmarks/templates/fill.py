@@ -131,6 +131,16 @@ def _generate(
             orders = _option_orders(facts)
             for cell in _cells(facts):
                 cast = cast_of[_story_id(facts.id, cell.filler)]
+                metadata: dict[str, Any] = {
+                    "stereotype": facts.stereotype,
+                    "source": facts.source,
+                    "countries": list(facts.countries),
+                    "filler": cell.filler,
+                    "order_of_mention": cell.order,
+                }
+                if cast.names is not None:
+                    metadata["gender"] = cast.names.gender
+                    metadata["names"] = {"target": cast.names.target, "non_target": cast.names.non_target}
                 yield Instance(
                     benchmark=template_set.benchmark.name,
                     version=template_set.benchmark.version,
@@ -148,7 +158,7 @@ def _generate(
                     options=_options(facts, cell, cast, texts, orders[cell.cell_id]),
                     gold_role=cell.answer,
                     alignment=cell.alignment,
-                    metadata=_metadata(facts, cell, cast),
+                    metadata=metadata,
                 )
 
 
@@ -284,17 +294,3 @@ def _options(
         "unknown": Option(role="unknown", text=unknown, group="unknown"),
     }
     return tuple(options[role] for role in order)
-
-
-def _metadata(facts: TemplateFacts, cell: TemplateCell, cast: TemplateCast) -> dict[str, Any]:
-    metadata: dict[str, Any] = {
-        "stereotype": facts.stereotype,
-        "source": facts.source,
-        "countries": list(facts.countries),
-        "filler": cell.filler,
-        "order_of_mention": cell.order,
-    }
-    if cast.names is not None:
-        metadata["gender"] = cast.names.gender
-        metadata["names"] = {"target": cast.names.target, "non_target": cast.names.non_target}
-    return metadata

@@ -207,21 +207,17 @@ def parse_lists(cell: str) -> dict[str, tuple[str, ...]]:
         if entry is None:
             raise ValueError(f"broken list at {cell[at : at + 40].strip()!r}; write NAME1: [one, two]; NAME2: [three]")
         name, words = entry[1].strip(), tuple(word.strip() for word in entry[2].split(","))
-        _check_list(name, words, lists)
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no placeholder; known: NAME1, NAME2, WORD1 and so on, -def, -indef")
+        if name in lists:
+            raise ValueError(f"{name} is listed twice")
+        if not all(words):
+            raise ValueError(f"the list of {name} has an empty word")
+        if any(";" in word for word in words):
+            raise ValueError(f"broken list: a semicolon stands inside the list of {name}; separate its words by commas")
         lists[name] = words
         at = entry.end()
     return lists
-
-
-def _check_list(name: str, words: tuple[str, ...], lists: Mapping[str, tuple[str, ...]]) -> None:
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no placeholder; known: NAME1, NAME2, WORD1 and so on, -def, -indef")
-    if name in lists:
-        raise ValueError(f"{name} is listed twice")
-    if not all(words):
-        raise ValueError(f"the list of {name} has an empty word")
-    if any(";" in word for word in words):
-        raise ValueError(f"broken list: a semicolon stands inside the list of {name}; separate its words by commas")
 
 
 def parallel_forms(lists: Mapping[str, tuple[str, ...]], slot: str) -> list[dict[str, str]]:
