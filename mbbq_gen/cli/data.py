@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -250,7 +249,7 @@ def list_benchmarks(as_json: Json = False) -> None:
         print_json(
             [
                 {
-                    **asdict(info),
+                    **info.model_dump(exclude={"version", "categories"}),
                     "control_split": _control_split(info, known)[0],
                     "control_languages": _control_split(info, known)[1],
                     "installed": str(folders[name]) if folders[name] else None,

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.benchmarks.readers.mbbq import CATEGORIES, load_mbbq, one_form
+from mbbq_gen.benchmarks.readers.mbbq import load_mbbq, one_form
+from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import Instance, Split, from_json, to_jsonl
 from tests.conftest import Load
@@ -246,7 +247,7 @@ def test_published_counts(published: dict[tuple[str, str], list[Instance]], shar
     found = {
         f"{split}/{language}/{category}": counts([i for i in instances if i.category == slug])
         for (split, language), instances in published.items()
-        for category, slug in CATEGORIES.items()
+        for category, slug in find_benchmark("mbbq").categories.items()
     }
     assert found == expected
     everything = [instance for instances in published.values() for instance in instances]

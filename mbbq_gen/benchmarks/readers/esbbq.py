@@ -34,34 +34,18 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from mbbq_gen.benchmarks.bbq_record import (
     CONDITIONS,
     POLARITIES,
-    ParsedRow,
     SplitInfo,
     build_instance,
+    category_files,
     draw_unknown_text,
     named_or_none,
     no_target,
     only_stereotyped,
 )
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, python_literal, read_json_lines, read_table
+from mbbq_gen.benchmarks.rows import RowLocation, python_literal, read_json_lines, read_table
 from mbbq_gen.core.records import Instance, NonBlank, Split
 
-VERSION: Final = "ee2e0f6"
-"""Commit of langtech-bsc/EsBBQ-CaBBQ that this reader was written for."""
-
-CATEGORIES: Final[dict[str, str]] = {
-    "Age": "age",
-    "DisabilityStatus": "disability_status",
-    "Gender": "gender",
-    "LGBTQIA": "lgbtqia",
-    "Nationality": "nationality",
-    "PhysicalAppearance": "physical_appearance",
-    "RaceEthnicity": "race_ethnicity",
-    "Religion": "religion",
-    "SES": "ses",
-    "SpanishRegion": "spanish_region",
-}
-"""Published name → slug."""
-
+BENCHMARKS: Final = {"es": "esbbq", "ca": "cabbq"}
 UNKNOWN_INDEX: Final = 2
 PLACEHOLDER: Final = "unknown"
 _NOT_PARALLEL: Final = frozenset({"20b", "32a", "32b"})
@@ -122,31 +106,19 @@ class EsbbqRow(BaseModel):
 
 
 def load_esbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of EsBBQ, category by category in file order.
+    """The instances of EsBBQ or, in Catalan, CaBBQ, category by category in file order.
 
-    `folder`: a checkout of langtech-bsc/EsBBQ-CaBBQ, or its folder `data_es`.
+    `folder`: a checkout of langtech-bsc/EsBBQ-CaBBQ, or its folder `data_es` or `data_ca`.
     """
-    return _load("esbbq", folder, language, split)
-
-
-def load_cabbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of CaBBQ, from `data_ca`; otherwise as `load_esbbq`."""
-    return _load("cabbq", folder, language, split)
-
-
-def _load(benchmark: str, folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a language, from tables or, where there are none, from JSON Lines."""
     inside = (f"data_{language}", "")
     ending = ".full.csv" if any((folder / step / "Age.full.csv").is_file() for step in inside) else ".full.jsonl"
-    paths = find_files(folder, (name + ending for name in CATEGORIES), benchmark, inside=inside)
-    return _read(paths, benchmark, language, split)
+    name = f"{{category}}{ending}"
+    return _read(category_files(BENCHMARKS[language], folder, language, split, inside=inside, name=name))
 
 
-def _read(paths: list[Path], benchmark: str, language: str, split: Split) -> Iterator[Instance]:
+def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
     """The instances of the files."""
-    for path in paths:
-        name = path.name.split(".")[0]
-        source = SplitInfo(benchmark, VERSION, language, split, CATEGORIES[name])
+    for path, source in files:
         seen: Counter[str] = Counter()
         last_id = -1
         for place, row in read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow):
@@ -166,7 +138,13 @@ def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: in
     unknown = draw_unknown_text(source.language, source.benchmark, source.category, row.template, *terms)
     first, second = row.info0[0].casefold(), row.info1[0].casefold()
     one, other = row.ans0.casefold(), row.ans1.casefold()
-    found = ParsedRow(
+    return build_instance(
+        source,
+        place,
+        instance_id=f"{source.category}/{row.instance_id}",
+        template_id=f"{source.category}/{row.template_id}",
+        subcategory=named_or_none(row.subcategory),
+        parallel_id=_parallel_id(row, source, number),
         texts=(row.ans0, row.ans1, unknown),
         groups=(row.info0[-1], row.info1[-1], PLACEHOLDER),
         unknown=UNKNOWN_INDEX,
@@ -191,15 +169,6 @@ def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: in
             "stated_gender": named_or_none(row.stated_gender_info),
             "proper_names": row.proper_nouns_only,
         },
-    )
-    return build_instance(
-        found,
-        source,
-        place,
-        instance_id=f"{source.category}/{row.instance_id}",
-        template_id=f"{source.category}/{row.template_id}",
-        subcategory=named_or_none(row.subcategory),
-        parallel_id=_parallel_id(row, source, number),
     )
 
 

@@ -28,7 +28,8 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mbbq_gen.benchmarks.bbq_record import ParsedRow, SplitInfo, build_instance, named_or_none
+from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, named_or_none
+from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.benchmarks.rows import find_files, python_literal, read_table
 from mbbq_gen.core.records import Instance, NonBlank, Split
 
@@ -122,23 +123,11 @@ def _words(text: str) -> str:
     return r"\s*".join(re.escape(word) for word in _BLANKS.split(text))
 
 
-VERSION: Final = "0dd165a"
-"""Commit of naver-ai/KoBBQ that this reader was written for."""
-
 CATEGORIES: Final = (
-    "age",
-    "disability_status",
-    "domestic_area_of_origin",
-    "educational_background",
-    "family_structure",
-    "gender_identity",
-    "physical_appearance",
-    "political_orientation",
-    "race_ethnicity_nationality",
-    "religion",
-    "ses",
+    "age", "disability_status", "domestic_area_of_origin", "educational_background", "family_structure",
+    "gender_identity", "physical_appearance", "political_orientation", "race_ethnicity_nationality", "religion", "ses",
     "sexual_orientation",
-)
+)  # fmt: skip
 """As sample ids begin; they are our slugs too."""
 
 UNKNOWN_INDEX: Final = 2
@@ -166,18 +155,14 @@ def load_kobbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
     `folder`: a checkout of naver-ai/KoBBQ, or its folder `data`.
     """
-    return _load("kobbq", "KoBBQ_test_samples.tsv", folder, language, split)
+    path = find_files(folder, ["KoBBQ_test_samples.tsv"], "kobbq", inside=("data", ""))[0]
+    return _read(path, "kobbq", language, split)
 
 
 def load_kobbq_all(folder: Path, language: str, split: Split) -> Iterator[Instance]:
     """All of KoBBQ's samples; otherwise as `load_kobbq`."""
-    return _load("kobbq_all", "KoBBQ_all_samples.tsv", folder, language, split)
-
-
-def _load(benchmark: str, name: str, folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a file."""
-    path = find_files(folder, [name], benchmark, inside=("data", ""))[0]
-    return _read(path, benchmark, language, split)
+    path = find_files(folder, ["KoBBQ_all_samples.tsv"], "kobbq_all", inside=("data", ""))[0]
+    return _read(path, "kobbq_all", language, split)
 
 
 def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[Instance]:
@@ -198,10 +183,13 @@ def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[I
         if biased == UNKNOWN_INDEX:
             raise place.error(f"{row.biased_answer!r} is the unknown option", "biased_answer")
         label = place.choice_index(row.answer, row.choices, "answer")
-        said_biased = version in "bd"
-        found = ParsedRow(
+        source = SplitInfo(benchmark, find_benchmark(benchmark).version, language, split, category)
+        instance = build_instance(
+            source,
+            place,
+            instance_id=row.sample_id,
+            template_id=f"{category}/{template}",
             texts=row.choices,
-            groups=(None, None, None),
             unknown=UNKNOWN_INDEX,
             target=biased if negative else 3 - biased - UNKNOWN_INDEX,
             label=label,
@@ -209,7 +197,7 @@ def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[I
             polarity="negative" if negative else "non_negative",
             context=row.context,
             question=row.question,
-            data_issues=("alignment_mismatch",) if condition == "dis" and said_biased != (label == biased) else (),
+            data_issues=["alignment_mismatch"] * (condition == "dis" and (version in "bd") != (label == biased)),
             metadata={
                 "source_row": place.source_row(category, row.sample_id),
                 "version": version,
@@ -219,8 +207,6 @@ def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[I
                 "bbq_category": named_or_none(row.bbq_category),
             },
         )
-        source = SplitInfo(benchmark, VERSION, language, split, category)
-        instance = build_instance(found, source, place, instance_id=row.sample_id, template_id=f"{category}/{template}")
         yield instance if slots is None else _with_places(instance, slots)
 
 

@@ -35,7 +35,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from mbbq_gen.benchmarks.bbq_record import SplitInfo, unknown_texts
-from mbbq_gen.benchmarks.readers.esbbq import CATEGORIES, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instance_of
+from mbbq_gen.benchmarks.readers.esbbq import BENCHMARKS, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instance_of
+from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation, checked
 from mbbq_gen.benchmarks.templates.esbbq_people import Person, ProperNameRow, Vocabulary, VocabularyRow, pairs_of_people
 from mbbq_gen.benchmarks.templates.esbbq_rows import MARKER, TemplateRow
@@ -203,9 +204,6 @@ def _words(template: TemplateRow, place: RowLocation) -> list[dict[str, str]]:
 VOCABULARY_FILE: Final = "vocabulary.xlsx"
 NAMES_FILE: Final = "vocabulary_proper_names.xlsx"
 
-_BENCHMARKS: Final = {"es": "esbbq", "ca": "cabbq"}
-
-
 # --- folders ---------------------------------------------------------------------------------------------------------
 
 
@@ -233,7 +231,7 @@ def esbbq_languages(folder: Path) -> list[str]:
 def load_esbbq_templates(folder: Path, language: str) -> Iterator[Instance]:
     """The instances of a template folder in one language, category by category, always the same.
 
-    A category is a workbook. Instances are the ones that `load_esbbq` and `load_cabbq` read, but for the version, which
+    A category is a workbook. Instances are the ones that `load_esbbq` reads, but for the version, which
     is made of the files' contents, and `metadata["source_row"]`, which names workbook and row of the template.
 
     Args:
@@ -258,8 +256,8 @@ def _instances(folder: Path, paths: Sequence[Path], language: str) -> Iterator[I
     vocabulary = read_vocabulary(folder, language)
     version = template_version([*paths, folder / VOCABULARY_FILE, folder / NAMES_FILE])
     for path in paths:
-        category = CATEGORIES.get(path.stem, category_slug(path.stem))
-        source = SplitInfo(_BENCHMARKS.get(language, f"esbbq_{language}"), version, language, "bias", category)
+        category = find_benchmark("esbbq").categories.get(path.stem, category_slug(path.stem))
+        source = SplitInfo(BENCHMARKS.get(language, f"esbbq_{language}"), version, language, "bias", category)
         seen: Counter[str] = Counter()
         for place, row in esbbq_rows(path, vocabulary, language):
             yield instance_of(row, place, source, seen[row.template])
