@@ -42,6 +42,7 @@ from mbbq_gen.statistics.hypothesis_tests import (
     wilcoxon,
     zero_test,
 )
+from mbbq_gen.statistics.intervals import LOW_PARSING
 from mbbq_gen.statistics.missing_data import (
     MissingDataBounds,
     MissingDataPanels,
@@ -59,7 +60,6 @@ from mbbq_gen.statistics.panel import (
     no_score,
     number,
 )
-from mbbq_gen.statistics.scenarios import LOW_PARSING
 
 
 @dataclass(frozen=True)

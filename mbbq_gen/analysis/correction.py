@@ -30,10 +30,10 @@ from mbbq_gen.core.records import NO_RESPONSE, PARSED, Confidence
 from mbbq_gen.scoring.cells import cell_expression
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, ReasonCode
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.scoring.sums import rows_of
 from mbbq_gen.scoring.tally import (
     TEMPLATE,
     grouping_columns,
+    rows_of,
     tally_groups,
     template_expression,
     weight_of_rows,

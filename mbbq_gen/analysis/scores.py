@@ -31,13 +31,16 @@ from mbbq_gen.scoring.tally import CLUSTER, Tally, grouping_columns, tally_group
 from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, CrossedEffect, crossings, widen_for_prompts
 from mbbq_gen.statistics.influence import influence, least_even, n_templates_effective, share_of, standard_error
 from mbbq_gen.statistics.intervals import (
+    LOW_PARSING,
     BoundaryInterval,
     IntervalMethod,
     Intervals,
+    ScenarioEstimate,
     boundary_interval,
     expanded_tail,
     interval_hull,
     intervals_between,
+    missing_interval,
     resample_weights,
     t_interval,
     t_interval_units,
@@ -45,7 +48,6 @@ from mbbq_gen.statistics.intervals import (
     within_confidence,
 )
 from mbbq_gen.statistics.panel import mean_over_templates, number, resample_counts, sizes_matter
-from mbbq_gen.statistics.scenarios import LOW_PARSING, ScenarioEstimate, missing_interval
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def score(
     """The scores of an observations table, by any of GROUPINGS; no `by` gives one group of everything.
 
     Args:
-        frame: One row for each answer, or an aggregated table (`mbbq_gen.scoring.sums`).
+        frame: One row for each answer, or an aggregated table (`mbbq_gen.scoring.tally`).
         by: Groupings.
         metrics: Names of metrics; None: all.
         confidence_level: Of the intervals; None: no intervals.

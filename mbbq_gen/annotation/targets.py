@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from mbbq_gen.annotation.draws import DRAWS_NAME
+from mbbq_gen.annotation.annotations import DRAWS_NAME
 from mbbq_gen.annotation.review import ANNOTATIONS_NAME, DESIGN_NAME
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction

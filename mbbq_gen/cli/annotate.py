@@ -142,7 +142,7 @@ class _Annotating:
 
     def keep_design(self) -> None:
         """Stores the sampling design and the draw, so that a later command uses the same sample."""
-        from mbbq_gen.annotation.draws import draw_of, keep_draw
+        from mbbq_gen.annotation.annotations import draw_of, keep_draw
         from mbbq_gen.annotation.review import save_design
 
         save_design(self._source.design_path, self._design)

@@ -141,24 +141,20 @@ def _variant(variant: PromptVariant) -> str:
 def _extractor(head: str, shipped: PackPaths) -> str:
     english = read_grammar(MODEL, shipped)
     gain = {name: place for place, (name, _) in enumerate(FIRST)}
-    parts = [
-        _comment(_HOW_TO),
-        head,
-    ]
+    parts = [_comment(_HOW_TO), head]
     for table in WORD_LISTS:
         body = ast.parse(textwrap.dedent(inspect.getsource(_CLASSES[table]))).body[0]
         assert isinstance(body, ast.ClassDef)
-        found = {}
+        docs: dict[str, str] = {}
         for node, after in zip(body.body, body.body[1:], strict=False):
-            told = after.value if isinstance(after, ast.Expr) else None
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(told, ast.Constant):
-                found[node.target.id] = re.sub(r"\s+", " ", str(told.value))
-        told = found
+            doc = after.value if isinstance(after, ast.Expr) else None
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(doc, ast.Constant):
+                docs[node.target.id] = re.sub(r"\s+", " ", str(doc.value))
         names = sorted(WORD_LISTS[table], key=lambda name: gain.get(f"{table}.{name}", len(gain)))
         parts.append(f"[{table}]")
         for name in names:
             words = textwrap.wrap(" ".join(getattr(getattr(english, table), name)), WIDTH)[:SHOWN]
-            lines = [*textwrap.wrap(told.get(name, ""), WIDTH), *(f"English: {line}" for line in words)]
+            lines = [*textwrap.wrap(docs.get(name, ""), WIDTH), *(f"English: {line}" for line in words)]
             parts[-1] += "\n" + "\n".join([*(f"# {line}" for line in lines), f"{name} = []"])
     parts.append(
         "# Responses that must be read so, each with the class that it needs; `mbbq-gen check` tries them.\n"

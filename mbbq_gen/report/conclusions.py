@@ -17,7 +17,7 @@ from mbbq_gen.analysis.score_table import GroupScore, MetricScore, ScoreTable
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Outcome
 from mbbq_gen.report.score_tables import number, rounded_up, share
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
-from mbbq_gen.statistics.scenarios import LOW_PARSING
+from mbbq_gen.statistics.intervals import LOW_PARSING
 
 READ_TOO_FEW, READ_FEW = 0.5, LOW_PARSING
 """Shares of answers that were read: below the first, scores are about a minority of the answers; below the second,

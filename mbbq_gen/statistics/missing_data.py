@@ -11,9 +11,8 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Scenario, scenario_matrix
 from mbbq_gen.scoring.codes import FEW_TEMPLATES
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.statistics.intervals import interval_hull, mover_interval
+from mbbq_gen.statistics.intervals import ScenarioEstimate, interval_hull, missing_interval, mover_interval
 from mbbq_gen.statistics.panel import Estimate, InferenceSettings, Panel, correlation, number
-from mbbq_gen.statistics.scenarios import ScenarioEstimate, missing_interval
 
 _STEPS = 12
 """Of the bisection for the tipping point: 2⁻¹² of the unparsed answers."""

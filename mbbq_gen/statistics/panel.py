@@ -32,8 +32,10 @@ from mbbq_gen.statistics.crossed_effects import (
 )
 from mbbq_gen.statistics.influence import influence, least_even, n_templates_effective, share_of
 from mbbq_gen.statistics.intervals import (
+    LOW_PARSING,
     UNSEEN_TEMPLATE_DEVIATION,
     BoundaryInterval,
+    ReadWarning,
     boundary_interval,
     expanded_tail,
     interval_hull,
@@ -44,7 +46,6 @@ from mbbq_gen.statistics.intervals import (
     t_interval_units,
     t_quantile,
 )
-from mbbq_gen.statistics.scenarios import LOW_PARSING, ReadWarning
 
 
 @dataclass(frozen=True)

@@ -144,11 +144,12 @@ def changes(words: Sequence[Word], mentions: Sequence[Mention], language: Langua
     """Every word outside the mentions that is written otherwise for names of one gender."""
     inside = covered(mentions)
     neutral = neutral_pronouns(words, mentions, language)
+    tables: dict[NameGender, dict[str, str]] = {"f": language.rules.to_female, "m": language.rules.to_male}
     found = [
         AgreementEdit(place, gender, _as_capital(word.text, table[word.low]))
         for place, word in enumerate(words)
         if place not in inside and neutral is None
-        for gender, table in (("f", language.rules.to_female), ("m", language.rules.to_male))
+        for gender, table in tables.items()
         if word.low in table
     ]
     for place, pronoun in (neutral or {}).items():

@@ -14,8 +14,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from mbbq_gen.benchmarks.control.adjacent_text import refuse_beside, refuse_openers
-from mbbq_gen.benchmarks.control.mention import Mention, SubstitutionRefusedError, is_aside, shown
+from mbbq_gen.benchmarks.control.mention import (
+    Mention,
+    SubstitutionRefusedError,
+    is_aside,
+    refuse_beside,
+    refuse_openers,
+    shown,
+)
 from mbbq_gen.benchmarks.control.mention_grammar import DETERMINER_REACH, AnaphorRules, MentionInflection
 from mbbq_gen.benchmarks.control.people import People, PersonDescription
 from mbbq_gen.benchmarks.control.words import Language, Word

@@ -16,8 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mbbq_gen.benchmarks.control.adjacent_text import refuse_beside
-from mbbq_gen.benchmarks.control.mention import Mention, SubstitutionRefusedError
+from mbbq_gen.benchmarks.control.mention import Mention, SubstitutionRefusedError, refuse_beside
 from mbbq_gen.benchmarks.control.people import People
 from mbbq_gen.benchmarks.control.words import Language, Word
 from mbbq_gen.core.errors import DataError
