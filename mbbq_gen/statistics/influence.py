@@ -30,7 +30,7 @@ def influence(metric: Metric, by_template: Counts, total: Counts) -> Array:
     for place, fraction in enumerate(metric.fractions):
         above = [value + (_STEP if number == place else 0) for number, value in enumerate(values)]
         below = [value - (_STEP if number == place else 0) for number, value in enumerate(values)]
-        slope: Array = (metric.combine(*above) - metric.combine(*below)) / (2 * _STEP)
+        slope = np.nan_to_num((metric.combine(*above) - metric.combine(*below)) / (2 * _STEP))[..., None]
         value = np.nan_to_num(values[place])[..., None]
         base = np.maximum(fraction.denominator(total), 1.0)[..., None]
         influences += slope * (fraction.numerator(by_template) - value * fraction.denominator(by_template)) / base
