@@ -146,10 +146,15 @@ def _compare_group(
         found = f"{len(levels)} of it ({', '.join(levels) or 'none'}) in the bias split{inside}"
         raise UsageError(f"--across {across}: {found}; give runs with two or more")
     frame = frame.filter(pl.col(column).cast(pl.String).is_in(levels))
-    shared, left_out = _shared_templates(bias, column, levels)
+    seen = bias.select(template_expression(), pl.col(column).cast(pl.String)).unique().drop_nulls()
+    counted = seen.group_by(TEMPLATE).len().sort(TEMPLATE)
+    is_shared = counted["len"] == len(levels)
+    shared, left_out = counted.filter(is_shared)[TEMPLATE].to_list(), counted.filter(~is_shared)[TEMPLATE].to_list()
+    is_answer = ~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE))
+    control = frame.filter((pl.col("split") == "control") & (pl.col("condition") == "disambiguated") & is_answer)
     matched = (
         select_templates(template_ability(frame, [across]), shared, select or "above-chance")
-        if _has_control(frame) or select
+        if control.height or select
         else None
     )
     if select and matched:
@@ -181,20 +186,6 @@ def _compare_group(
         matrices=corrected.matrices() if corrected else (),
         warnings={code: text for code, text in WARNINGS.items() if code in codes},
     )
-
-
-def _has_control(frame: pl.DataFrame) -> bool:
-    """Whether there are answers to disambiguated control questions; failures are none."""
-    had = ~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE))
-    return bool(frame.filter((pl.col("split") == "control") & (pl.col("condition") == "disambiguated") & had).height)
-
-
-def _shared_templates(bias: pl.DataFrame, column: str, levels: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Templates that every level has answers to, and the others."""
-    seen = bias.select(template_expression(), pl.col(column).cast(pl.String)).unique().drop_nulls()
-    counted = seen.group_by(TEMPLATE).len().sort(TEMPLATE)
-    is_shared = counted["len"] == len(levels)
-    return counted.filter(is_shared)[TEMPLATE].to_list(), counted.filter(~is_shared)[TEMPLATE].to_list()
 
 
 Extent = Literal["pairs", "all"]

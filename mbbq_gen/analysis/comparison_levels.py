@@ -88,7 +88,7 @@ class ComparisonWarnings:
         """What a difference must be read with; `controlled`: the same difference on the control questions."""
         if (parse_rate(self.bias, metric, pair) or 0.0) < LOW_PARSING:
             yield "low_parse_rate"
-        rates = [self._read(place) for place in pair]
+        rates = [number(float(METRICS["parse_rate"].value(self.bias.total)[place])) for place in pair]
         if abs((rates[0] or 0.0) - (rates[1] or 0.0)) > PARSING_GAP:
             yield "parse_rate_differs"
         read_gap = gap(*rates) or 0.0
@@ -109,9 +109,6 @@ class ComparisonWarnings:
             yield "few_templates"
         if self.is_cut:
             yield "templates_excluded"
-
-    def _read(self, place: int) -> float | None:
-        return number(float(METRICS["parse_rate"].value(self.bias.total)[place]))
 
     def _unparsed_could_explain(self, metric: Metric, pair: tuple[int, int], found: EstimateResult) -> bool:
         """Whether the difference loses its sign if unparsed answers had been most against it."""
@@ -200,14 +197,15 @@ class LevelTests:
         if (nothing := missing("kruskal_wallis", told, hypothesis)) is not None:
             yield nothing.model_copy(update={"unit": "item"})
         elif metric.is_mean:
-            yield kruskal_wallis(self._items(metric, defined), hypothesis, "item")
+            items = item_scores(self.frame, metric, self.bias.sampling.unparsed, [self.column])
+            yield kruskal_wallis(
+                [items.filter(items[self.column] == self.levels[place])["score"].to_numpy() for place in defined],
+                hypothesis,
+                "item",
+            )
         else:
             reason = "the metric is no mean over answers: a question has no score of it"
             yield untestable("kruskal_wallis", "item", hypothesis, 0, reason, "not_applicable")
-
-    def _items(self, metric: Metric, places: Sequence[int]) -> list[Array]:
-        items = item_scores(self.frame, metric, self.bias.sampling.unparsed, [self.column])
-        return [items.filter(items[self.column] == self.levels[place])["score"].to_numpy() for place in places]
 
     def of_pair(
         self, metric: Metric, pair: tuple[int, int], scores: Sequence[Estimate], difference: Estimate
@@ -355,7 +353,20 @@ class ComparedLevels:
     def compare(self, metric: Metric) -> MetricComparison:
         """One metric over all levels."""
         scores, controls = self._bias.estimates(metric), self._control.estimates(metric)
-        pairs = self._pairs(metric, scores, controls)
+        found = [self._pair(metric, pair, scores, controls) for pair in combinations(range(len(self._levels)), 2)]
+        adjusted = [holm([pair.tests[number].p_value for pair in found]) for number in range(len(found[0].tests))]
+        again = holm([pair.adjusted_test.p_value for pair in found])
+        corrected = holm([pair.corrected.p_value if pair.corrected else None for pair in found])
+        pairs = [
+            pair.model_copy(
+                update={
+                    "tests": tuple(test.adjusted(adjusted[number][row]) for number, test in enumerate(pair.tests)),
+                    "adjusted_test": pair.adjusted_test.adjusted(again[row]),
+                    "corrected": pair.corrected and pair.corrected.model_copy(update={"p_adjusted": corrected[row]}),
+                }
+            )
+            for row, pair in enumerate(found)
+        ]
         return MetricComparison(
             metric=metric.name,
             sign=metric.sign,
@@ -379,6 +390,7 @@ class ComparedLevels:
     def _level(
         self, metric: Metric, place: int, scores: Sequence[Estimate], controls: Sequence[Estimate]
     ) -> LevelScore:
+        ends = self._unread.ends(metric)
         return LevelScore(
             level=self._levels[place],
             n_answers=sum(self._bias.tallies[place].outcomes.values()),
@@ -388,34 +400,16 @@ class ComparedLevels:
             score=scores[place].score(self._sampling),
             control=controls[place].score(self._sampling),
             adjusted=scores[place].subtract(controls[place]).score(self._sampling),
-            bounds=self._bounds(metric, place, scores[place]),
+            bounds=None
+            if ends is None
+            else missing_data_bounds(ends[0][place], ends[1][place], scores[place], self._sampling),
             tests=tuple(self._tests.against_zero(metric, place, scores[place])),
             confidences=self._confidences.get(self._levels[place], {}),
             corrected=self._corrected.score(metric, place) if self._corrected else None,
             extraction_error=self._corrected.errors[place] if self._corrected else None,
         )
 
-    def _bounds(self, metric: Metric, place: int, score: Estimate) -> MissingDataBounds | None:
-        ends = self._unread.ends(metric)
-        return None if ends is None else missing_data_bounds(ends[0][place], ends[1][place], score, self._sampling)
-
     # --- pairs ---
-
-    def _pairs(self, metric: Metric, scores: Sequence[Estimate], controls: Sequence[Estimate]) -> list[PairDifference]:
-        found = [self._pair(metric, pair, scores, controls) for pair in combinations(range(len(self._levels)), 2)]
-        adjusted = [holm([pair.tests[number].p_value for pair in found]) for number in range(len(found[0].tests))]
-        again = holm([pair.adjusted_test.p_value for pair in found])
-        corrected = holm([pair.corrected.p_value if pair.corrected else None for pair in found])
-        return [
-            pair.model_copy(
-                update={
-                    "tests": tuple(test.adjusted(adjusted[number][row]) for number, test in enumerate(pair.tests)),
-                    "adjusted_test": pair.adjusted_test.adjusted(again[row]),
-                    "corrected": pair.corrected and pair.corrected.model_copy(update={"p_adjusted": corrected[row]}),
-                }
-            )
-            for row, pair in enumerate(found)
-        ]
 
     def _pair(
         self, metric: Metric, pair: tuple[int, int], scores: Sequence[Estimate], controls: Sequence[Estimate]

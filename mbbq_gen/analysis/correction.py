@@ -249,23 +249,6 @@ def corrected_metric(group: AnnotatedGroup, metric: Metric, sampling: InferenceS
     return CorrectedScore(**_numbers(estimate, group.n_labels, sampling, (metric.low, metric.high)))
 
 
-def corrected_difference(
-    first: AnnotatedGroup, second: AnnotatedGroup, metric: Metric, sampling: InferenceSettings
-) -> CorrectedDifference:
-    """The corrected difference of two groups over one list of templates."""
-    one, other = first.estimate(metric, sampling), second.estimate(metric, sampling)
-    labels = first.n_labels + second.n_labels
-    if one is None or other is None:
-        return CorrectedDifference(**dict(_nothing(labels, first.reason or second.reason)), p_value=None)
-    difference = one.minus(other)
-    is_testable = difference.error > 0 and difference.n_templates >= MIN_TEMPLATES
-    statistic = abs(difference.value) / difference.error if is_testable else float("nan")
-    return CorrectedDifference(
-        **_numbers(difference, labels, sampling, (metric.low - metric.high, metric.high - metric.low)),
-        p_value=number(float(2 * special.stdtr(difference.degrees, -statistic))),
-    )
-
-
 def _nothing(labels: int, reason: str | None, code: ReasonCode = "undefined") -> CorrectedScore:
     return CorrectedScore(
         **dict.fromkeys(
@@ -427,7 +410,19 @@ class CorrectedLevels:
 
     def difference(self, metric: Metric, pair: tuple[int, int]) -> CorrectedDifference:
         """The corrected difference of two levels."""
-        return corrected_difference(self._groups[pair[0]], self._groups[pair[1]], metric, self._sampling)
+        first = self._groups[pair[0]]
+        second = self._groups[pair[1]]
+        one, other = first.estimate(metric, self._sampling), second.estimate(metric, self._sampling)
+        labels = first.n_labels + second.n_labels
+        if one is None or other is None:
+            return CorrectedDifference(**dict(_nothing(labels, first.reason or second.reason)), p_value=None)
+        difference = one.minus(other)
+        is_testable = difference.error > 0 and difference.n_templates >= MIN_TEMPLATES
+        statistic = abs(difference.value) / difference.error if is_testable else float("nan")
+        return CorrectedDifference(
+            **_numbers(difference, labels, self._sampling, (metric.low - metric.high, metric.high - metric.low)),
+            p_value=number(float(2 * special.stdtr(difference.degrees, -statistic))),
+        )
 
     def error_gap(self, pair: tuple[int, int]) -> float | None:
         """How much more often answers of the first level are extracted wrongly; None where that is not known."""

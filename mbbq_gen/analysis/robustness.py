@@ -318,7 +318,12 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
         (name, estimate) for name, estimate in zip(names, estimates, strict=True) if not np.isnan(estimate.value)
     ]
     values = [estimate.value for _, estimate in defined]
-    worst = _worst(metric, defined)
+    if not defined:
+        worst = None
+    elif metric.low < 0:
+        worst = max(defined, key=lambda item: abs(item[1].value))
+    else:
+        worst = min(defined, key=lambda item: item[1].value)
     hypothesis = f"{metric.name} does not differ between values of {factor}"
     answered = panel.by_template.values.sum(axis=2)
     shared = panel.on_templates([name for place, name in enumerate(panel.templates) if (answered[:, place] > 0).all()])
@@ -342,14 +347,6 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
             friedman(shared.template_scores(metric).T, hypothesis),
         ),
     )
-
-
-def _worst(metric: Metric, defined: Sequence[tuple[str | None, Estimate]]) -> tuple[str | None, Estimate] | None:
-    if not defined:
-        return None
-    if metric.low < 0:
-        return max(defined, key=lambda item: abs(item[1].value))
-    return min(defined, key=lambda item: item[1].value)
 
 
 def rank_stability(

@@ -99,9 +99,12 @@ def score(
     groups = _score_groups(tallies, settings)
     codes = {code for group in groups for code in group.warnings}
     codes |= {code for group in groups for found in group.metrics.values() for code in found.warnings}
+    found: list[GoldLabels] = frame["gold"].unique().to_list()
+    if len(found) > 1:
+        raise UsageError("the table holds rows with published and with corrected gold labels; choose one of the two")
     return ScoreTable(
         by=tuple(columns),
-        gold=_labels_of(frame),
+        gold=found[0] if found else None,
         unparsed=unparsed,
         confidence_level=confidence_level,
         interval_method="expanded_percentile",
@@ -130,13 +133,6 @@ def _check(settings: ScoreSettings) -> None:
         raise UnknownNameError("policy for unparsed answers", settings.unparsed, get_args(UnparsedPolicy))
     if settings.prompt_effects not in get_args(PromptEffects):
         raise UnknownNameError("kind of prompt effects", settings.prompt_effects, get_args(PromptEffects))
-
-
-def _labels_of(frame: pl.DataFrame) -> GoldLabels | None:
-    found: list[GoldLabels] = frame["gold"].unique().to_list()
-    if len(found) > 1:
-        raise UsageError("the table holds rows with published and with corrected gold labels; choose one of the two")
-    return found[0] if found else None
 
 
 BATCH_GROUPS = 64
@@ -377,7 +373,11 @@ def _metric_score(
 ) -> MetricScore:
     n_templates, intervals = int(found.n_templates[place]), found.intervals
     n_variants = None if found.crossings is None else found.crossings[place].count
-    too_few = _too_few(n_templates, n_variants)
+    too_few: TooFew | None = None
+    if n_templates < MIN_TEMPLATES:
+        too_few = "too_few_templates"
+    elif n_variants is not None and n_variants < MIN_PROMPT_VARIANTS:
+        too_few = "too_few_prompt_variants"
     has_interval = intervals is not None and too_few is None
     low = number(intervals.low[place]) if has_interval and intervals else None
     high = number(intervals.high[place]) if has_interval and intervals else None
@@ -434,13 +434,6 @@ def _method(room: BoundaryInterval | None, n_templates: int) -> IntervalMethod:
     if room is not None:
         return "near_boundary"
     return "few_templates" if n_templates < FEW_TEMPLATES else "expanded_percentile"
-
-
-def _too_few(n_templates: int, n_variants: int | None) -> TooFew | None:
-    """Why there can be no interval."""
-    if n_templates < MIN_TEMPLATES:
-        return "too_few_templates"
-    return "too_few_prompt_variants" if n_variants is not None and n_variants < MIN_PROMPT_VARIANTS else None
 
 
 def _bounds(metric: Metric, batch: GroupCounts, settings: ScoreSettings) -> list[Bounds | None]:

@@ -126,6 +126,7 @@ def sign_flip(contributions: Array, hypothesis: str, *, unit: Unit = "template",
     speaking = found[np.abs(found) > _TIE]  # the sign of 0 is nobody's
     observed, is_exact = float(found.sum()), speaking.size <= EXACT_UP_TO
     sums = signs(speaking.size, seed) @ speaking
+    spread = float(found.std(ddof=1)) if found.size > 1 else 0.0
     return TestResult(
         test="sign_flip",
         unit=unit,
@@ -133,17 +134,11 @@ def sign_flip(contributions: Array, hypothesis: str, *, unit: Unit = "template",
         statistic=observed,
         statistic_name="sum",
         p_value=permutation_p(np.abs(sums), abs(observed), is_exact=is_exact),
-        effect=standardised(found),
+        effect=float(found.mean()) / spread if spread > _TIE else None,
         effect_name="d_z",
         n=n,
         is_exact=is_exact,
     )
-
-
-def standardised(values: Array) -> float | None:
-    """Cohen's d_z: the mean over the standard deviation; None where nothing varies."""
-    spread = float(values.std(ddof=1)) if values.size > 1 else 0.0
-    return float(values.mean()) / spread if spread > _TIE else None
 
 
 @lru_cache(maxsize=4)

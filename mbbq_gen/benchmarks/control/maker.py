@@ -37,7 +37,7 @@ from mbbq_gen.benchmarks.control.words import Language, phrase
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel, Instance, Option
-from mbbq_gen.languages.control_pack import ControlSet, NameGender, read_control_set
+from mbbq_gen.languages.control_pack import ControlSet, read_control_set
 
 LEAST_GROUP_WORD: Final = 3
 """Letters from which on a word of a group's name is looked for in the text."""
@@ -161,7 +161,12 @@ class ControlGenerator:
         if len(context.people) < len(options):
             missing = next(number for number in (0, 1) if number not in context.people)
             raise SubstitutionRefusedError("no_mention", options[missing])
-        gender = _gender((context, question), instance.template_id, _story(instance))
+        # The gender that the pronouns demand, else the one that changes least, else half and half.
+        possible = context.genders & question.genders
+        if not possible:
+            raise SubstitutionRefusedError("ambiguous_gender", "context and question")
+        wanted = (context.preferred, question.preferred, gender_of_story(instance.template_id, _story(instance)))
+        gender = next((gender for gender in wanted if gender in possible), min(possible))
         texts_there = (instance.context, instance.question, *options)
         present = frozenset().union(*(self._language.stems_of(text) for text in texts_there))
         pair = self._pairs.choose(gender, instance.template_id, _story(instance), present)
@@ -236,19 +241,6 @@ def _story(instance: Instance) -> str:
     """What two people a question is about: the groups as the data has them, or their options."""
     people = [option for option in instance.options if option.role != "unknown"]
     return "|".join(sorted(option.group or option.text for option in people))
-
-
-def _gender(plans: tuple[SubstitutionPlan, SubstitutionPlan], template: str, story: str) -> NameGender:
-    """The gender of the names: what the pronouns demand, else what changes least, else half and half.
-
-    Raises:
-        SubstitutionRefusedError: where context and question demand different ones.
-    """
-    possible = plans[0].genders & plans[1].genders
-    if not possible:
-        raise SubstitutionRefusedError("ambiguous_gender", "context and question")
-    wanted = (plans[0].preferred, plans[1].preferred, gender_of_story(template, story))
-    return next((gender for gender in wanted if gender in possible), min(possible))
 
 
 def _control(instance: Instance, context: str, question: str, names: tuple[str, str], pair: NamePair) -> Instance:

@@ -165,7 +165,7 @@ class _Grower:
         for last in range(slot.last, min(slot.last + NOUN_REACH, len(self.words))):
             if last > slot.last and (self.words[last].gap or not self._describes(last)):
                 break
-            case, is_noun = self._case(last), self._is_noun(slot, last)
+            case, is_noun = self.language.case_of(self.words[last].low, self.bases), self._is_noun(slot, last)
             if case is not None and (is_noun or (last == slot.last and case in self.rules.closing_cases)):
                 return last, case
             if case is None and joined and self._is_of_two(last + 1):
@@ -199,10 +199,6 @@ class _Grower:
         low, known = self.words[place].low, self.nouns | {*self.rules.collectives}
         stems = [low] + [low[: -len(ending)] for ending, _ in self.language.cases if low.endswith(ending)]
         return next((stem for stem in stems if stem in known), low)
-
-    def _case(self, place: int) -> str | None:
-        """The case of a word; None where it has no ending."""
-        return self.language.case_of(self.words[place].low, self.bases)
 
     def _is_plural(self, place: int) -> bool:
         low = self.words[place].low
