@@ -78,11 +78,7 @@ def score(
 
     Args:
         frame: One row for each answer, or an aggregated table (`mbbq_gen.scoring.tally`).
-        by: Groupings.
-        metrics: Names of metrics; None: all.
         confidence_level: Of the intervals; None: no intervals.
-        n_resamples: Of the bootstrap.
-        seed: Of the bootstrap.
         unparsed: Whether unparsed answers leave the denominators of bias or stay.
         gold: Which right answers count; None: those that the table was observed with.
         prompt_effects: Whether intervals hold for the prompt variants of the run only, or for others like them.

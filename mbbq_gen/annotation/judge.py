@@ -169,7 +169,6 @@ def parse_judge_reply(
 
     Args:
         reply: what the judge sent; no failure.
-        prompt: what it was asked by.
         order: which of the options as the model saw them stood under each of the judge's labels.
         unknown_index: the unknown option among those as the model saw them.
         answer: what it was to read; without a choice it is `truncated` where it was cut off.

@@ -138,8 +138,6 @@ def judged_pairs(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) 
     """The answers that a judge has replied to, with both readings, by language in plan order.
 
     Args:
-        store: The run's.
-        judge: Whose readings.
         versions: Language → the version of the rules to compare with; only these languages.
     """
     for language, version in sorted(versions.items()):
@@ -188,18 +186,7 @@ def judge_report(
     cost: float | None,
     sampling: InferenceSettings,
 ) -> JudgeReport:
-    """What a judge says of the readings of a run.
-
-    Args:
-        pairs: Of `judged_pairs`.
-        judge: Whose they are.
-        versions: Language → the version of the rules.
-        verdicts: Presentation id → a person's verdict (`runs.audit.load_verdicts`).
-        progress: Of the judge's requests.
-        run: The run's folder.
-        cost: Of the judge so far.
-        sampling: How the intervals are made.
-    """
+    """What a judge says of the readings of a run."""
     everything = list(pairs)
     basis, counted = _basis(everything)
     both = [pair for pair in counted if is_read(pair.judge.rule)]
@@ -329,8 +316,6 @@ def judge_labels(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) 
     (`JudgeReport.audited`): they are many and cheap, but not true by themselves. Nothing in the package does so yet.
 
     Args:
-        store: The run's.
-        judge: Of `runs.judging.ledger.judges_of`.
         versions: Language → the version of the rules that `rules_choice` is of; only these languages.
     """
     return {

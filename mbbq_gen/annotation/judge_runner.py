@@ -58,11 +58,6 @@ def selected_extractions(store: RunStore, versions: Mapping[str, str], choice: J
     """The rules' readings of the answers that a choice means, by language in plan order, or as they were drawn.
 
     Answers that the judge has nothing to read in (`is_settled`) are left out.
-
-    Args:
-        store: The run's.
-        versions: Language → the version whose readings they are; only these languages.
-        choice: What to choose by.
     """
     found = (extraction for extraction in iter_extractions(store, versions) if not is_settled(extraction))
     if choice.sample is not None:
@@ -121,13 +116,6 @@ def new_judge(
     model: str, options: Mapping[str, JsonValue], resources: PackPaths, *, name: str | None = None, seed: int = 0
 ) -> LLMJudge:
     """A judge that has read nothing yet, by the prompt that ships.
-
-    Args:
-        model: `kind:model`.
-        options: Options of the provider that were given.
-        resources: Where packs are looked for.
-        name: What it is called; None: by its model.
-        seed: Of the order in which it sees options.
 
     Raises:
         UsageError: where the model, an option or the name can't be.
@@ -190,13 +178,6 @@ def estimate_judge(
     """The estimate for answers that are to be judged.
 
     Args:
-        requests: The requests.
-        judge: The judge.
-        counter: Counts the tokens of a text.
-        price: Of the model, or None.
-        base_url: The server.
-        limits: Requests and tokens a minute.
-        longest: The most tokens of a reply, or None.
         known: Keys of the requests that have a reply.
         measured: Tokens of a reply, as those that are there took; None: assumed.
         unwritten: Tokens of the answers, where they are not there yet and so not in what would be asked.
@@ -252,13 +233,7 @@ def _notes(judge: LLMJudge, tokens: TokenEstimate, price: Price | None, base_url
 def pending_judge_requests(
     prompts: Iterable[Prompt], instance_of: Callable[[str], Instance], judge: LLMJudge
 ) -> Iterator[JudgeRequest]:
-    """The judge requests for answers that do not exist yet, as if no two of them were equal.
-
-    Args:
-        prompts: The prompts of a run.
-        instance_of: Returns the instance of a key.
-        judge: The judge.
-    """
+    """The judge requests for answers that do not exist yet, as if no two of them were equal."""
     for number, prompt in enumerate(prompts):
         identifier = prompt.prompt_id
         answered = CompletedPrompt(

@@ -329,7 +329,6 @@ def in_blocks(
     """The rows four by four, each block one filled template.
 
     Args:
-        rows: in published order.
         category: the published name that every row must have.
         contradictions: whether blocks are allowed whose two questions have the same answer in disambiguated contexts.
 

@@ -255,7 +255,6 @@ def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instan
     """The instances of a file, in file order: CSV, TSV or Parquet by its name, else JSON Lines.
 
     Args:
-        path: the file.
         field_map: a TOML file that says which of its fields is which of ours; None where they have our names.
 
     Raises:

@@ -82,7 +82,6 @@ def load_benchmark(
     """The instances of a benchmark, one by one: language by language, and in each split by split.
 
     Args:
-        name: the benchmark's name.
         data: the folder of its published files; not used for a benchmark that ships with us.
         languages: which languages, in that order; None for all it has.
         splits: which splits, in that order; None for all it has.

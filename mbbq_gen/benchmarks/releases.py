@@ -118,11 +118,6 @@ def installed_folder(
     """The folder that holds a benchmark's release, or None where it is not installed.
 
     Only the presence of `install.json` is checked.
-
-    Args:
-        benchmark: its name.
-        root: the folder of all releases; None for `data_root()`.
-        catalogue: the releases; None for those that we know.
     """
     try:
         release = (catalogue or shipped_catalogue()).find(benchmark)
@@ -153,10 +148,7 @@ def install_release(
     Where it is already, nothing is done, unless files of it are missing that another source may have: they are added.
 
     Args:
-        benchmark: its name.
         source: an http(s) address of an archive, a folder, or an archive; None for the release's own address.
-        root: the folder of all releases; None for `data_root()`.
-        tools: what to work with; None for the real thing.
 
     Raises:
         UnknownNameError: for a name that no published benchmark has.

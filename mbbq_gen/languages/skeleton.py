@@ -68,12 +68,6 @@ _CLASSES: dict[str, type[Pack]] = {
 def write_skeletons(folder: Path, language: LanguageCode, name: str, native_name: str) -> list[Path]:
     """The three pack files of a new language, written into a folder of packs.
 
-    Args:
-        folder: Where `prompts`, `extractors` and `control_sets` are or will be.
-        language: Its ISO 639 code.
-        name: What English calls it.
-        native_name: What it calls itself.
-
     Raises:
         UsageError: where one of the files is there, or the language has packs that ship.
     """

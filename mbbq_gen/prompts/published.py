@@ -72,9 +72,7 @@ def read_published_prompts(benchmark: str, folder: Path | None, language: str) -
     """The authors' prompts in a language, in their order.
 
     Args:
-        benchmark: its name.
         folder: the user's copy of its release; None where there is none.
-        language: of the prompts.
 
     Raises:
         UsageError: where the release, this copy of it, or the language has none.

@@ -32,8 +32,6 @@ def read_published(choices: Sequence[BenchmarkChoice], languages: Sequence[str],
     """The published variants of each benchmark, in each of the languages that it has.
 
     Args:
-        choices: the benchmarks and where the user's copies are.
-        languages: of the questions.
         instruction: language of the variants; None for that of the questions.
 
     Raises:

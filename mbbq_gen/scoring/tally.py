@@ -65,7 +65,6 @@ def sums(frame: pl.DataFrame, groups: Sequence[str], beside: Sequence[str] = ())
     """A table of observations added up, for scores by the columns `groups`.
 
     Args:
-        frame: A row an answer.
         groups: Columns of the groups whose questions are counted; methods and splits are kept apart anyway.
         beside: Columns that other scores of the same table are grouped by.
     """

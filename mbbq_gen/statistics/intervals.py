@@ -192,7 +192,6 @@ def boundary_interval(
     Args:
         scores: of each template; NaN for none.
         sizes: what each template weighs.
-        confidence: such as 0.95.
         ends: smallest and largest score that there can be.
         unseen: how far off an unseen template may be.
 
@@ -360,7 +359,6 @@ def imbens_manski_margin(gap: Array, error: Array, effective: Array, confidence:
         gap: between the ends, 0 or more.
         error: the larger of the two ends' standard errors.
         effective: number of templates; degrees of freedom are one less.
-        confidence: such as 0.95.
     """
     import numpy as np
     from scipy import special

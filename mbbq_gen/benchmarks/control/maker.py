@@ -124,8 +124,6 @@ class ControlGenerator:
         """The plan of a text about the people of two options.
 
         Args:
-            text: the text.
-            options: of the two people.
             places: where they stand in it, if the data tells; None: to be found.
 
         Raises:
@@ -199,8 +197,6 @@ class ControlGenerator:
 
     def question_plan(self, question: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
         """The plan of a question; a group's word in it that is no mention means that the group is what it asks about.
-
-        Args: as of `plan`.
 
         Raises:
             SubstitutionRefusedError: where there is none.
@@ -302,9 +298,7 @@ def with_control(
     """Bias questions with their control questions behind them, as far as the splits are wanted.
 
     Args:
-        instances: questions of the bias split.
         splits: `bias`, `control` or both.
-        resources: where the control sets are found.
         counted: hears what became of each bias question, such as `ControlCoverage.add`.
 
     Raises:

@@ -42,13 +42,7 @@ class MentionBoundaries(AnaphorRules):
         return low, inner, has_head
 
     def _left_step(self, person: PersonDescription, place: int, right: int) -> tuple[int, bool] | None:
-        """Where the word or link before stands that belongs to the mention, and whether it is a head.
-
-        Args:
-            person: who is mentioned.
-            place: of the first word so far.
-            right: of the last.
-        """
+        """Where the word or link before stands that belongs to the mention, and whether it is a head."""
         if place == 0 or not self.words[place].follows:
             return None
         before = self.words[place - 1].low

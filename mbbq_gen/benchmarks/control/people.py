@@ -430,8 +430,6 @@ class NamePairs:
         """The pair of a story: it depends on the language's names and the ids alone, so no question moves another's.
 
         Args:
-            gender: of both names.
-            template: id of the template.
             story: what tells the stories of a template apart.
             avoid: words, in lower case, that neither name may hold, as they stand in the text.
 

@@ -33,7 +33,6 @@ def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
     """Where the context holds the two people, in order; None where the data does not say, or not of both.
 
     Args:
-        instance: the question.
         options: the texts of the two people's options; a place tells which of these it is about.
 
     Raises:
@@ -140,12 +139,7 @@ class _Grower:
         return found - {*self.rules.numbers, *self.rules.behind_two}
 
     def grown(self, slot: _Slot, before: Mention | None) -> Mention:
-        """The mention of a slot's person.
-
-        Args:
-            slot: the slot.
-            before: the mention before it.
-        """
+        """The mention of a slot's person."""
         joined = before is not None and before.last == slot.first - 1 and before.case == "and_def"
         last, case = self._end(slot, joined)
         if self._stem(last) in self.rules.collectives or self._is_plural(last):
@@ -159,7 +153,6 @@ class _Grower:
         """The last word of a mention, and the form of a name that it asks for.
 
         Args:
-            slot: the slot.
             joined: whether the other person stands right before, with "and".
         """
         for last in range(slot.last, min(slot.last + NOUN_REACH, len(self.words))):

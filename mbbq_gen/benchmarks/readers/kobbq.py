@@ -72,7 +72,6 @@ class TemplateSlots:
         Args:
             key: category, number and version, as `age-001a`.
             disambiguated: whether the context has its second part.
-            context: of the sample.
             people: the sample's options for the two people; a place tells which of them it is about.
         """
         row = self._templates.get(key)

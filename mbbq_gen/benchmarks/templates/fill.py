@@ -338,8 +338,6 @@ def load_template_folder(
 
     Args:
         folder: holds the templates, itself or in its folder `templates`.
-        form: which form they have; None to find out.
-        languages: which languages, in that order; None for all that the templates are written in.
         splits: which splits. Only the form `starter` has a control split.
         resources: where control sets are found; None for those that ship.
 

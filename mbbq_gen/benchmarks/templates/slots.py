@@ -42,9 +42,7 @@ def read_workbook(path: Path, schema: type[RowT], language: str, marker: str) ->
     """The rows of the first sheet that are not blank, in one language, each checked against a schema.
 
     Args:
-        path: the workbook.
         schema: its fields are named as the columns, without a language's ending.
-        language: code of the language to read.
         marker: a column that every language has; it tells which endings are languages.
 
     Raises:
